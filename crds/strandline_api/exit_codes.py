@@ -1,0 +1,43 @@
+"""How a driver process says how it ended, in one number.
+
+The runtime exits with these codes and the operator reads them, so they are part of the contract
+and never change their meaning. This room must not know who exits or who reads.
+"""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Exit codes of every `strandline` command. 137 and 143 (killed) come from the system."""
+
+    COMPLETE = 0
+    APPLICATION_ERROR = 1
+    SOURCES_FAILED = 3
+    QUARANTINE_EXCEEDED = 4
+    BAD_SPEC = 64
+    LEDGER_MISMATCH = 65
+    NOT_DETERMINISTIC = 70
+    VOLUME_UNUSABLE = 73
+    INTERRUPTED = 75
+
+    @property
+    def meaning(self) -> str:
+        """One sentence for people: what this code says about the run."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    ExitCode.COMPLETE: "Every source is finished.",
+    ExitCode.APPLICATION_ERROR: "A stage or the program itself raised an error.",
+    ExitCode.SOURCES_FAILED: "The run reached its end, but some sources failed.",
+    ExitCode.QUARANTINE_EXCEEDED: "More sources are quarantined than the pipeline tolerates.",
+    ExitCode.BAD_SPEC: "The command line or the pipeline file is wrong.",
+    ExitCode.LEDGER_MISMATCH: (
+        "The ledger belongs to another pipeline or format, or it is damaged."
+    ),
+    ExitCode.NOT_DETERMINISTIC: "A stage gave different results for the same input.",
+    ExitCode.VOLUME_UNUSABLE: (
+        "The volume cannot be used: its file system, its space or its permissions."
+    ),
+    ExitCode.INTERRUPTED: "The run was interrupted and has saved its work; run it again.",
+}

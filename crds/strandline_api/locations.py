@@ -1,0 +1,120 @@
+"""From a place inside a pydantic model to the path an author sees in the file.
+
+Pydantic's locations name union branches and validators too, which mean nothing to an author; this
+room walks the model beside the location and leaves them out. It must not know any message.
+"""
+
+import re
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypeGuard, Union, get_args, get_origin
+
+from pydantic import BaseModel, JsonValue
+from pydantic.fields import FieldInfo
+
+# Pydantic's `JsonValue` is an alias that cannot be taken apart at run time.
+_JSON_TYPES = (list[JsonValue], dict[str, JsonValue], str, bool, int, float)
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path, and the types that may stand there."""
+
+    path: str
+    types: tuple[Any, ...] = field(default=())
+
+    def enter(self, part: int | str) -> "Place":
+        """Take one step of a pydantic location; the path stays where the step only picks a type."""
+        if part == "[key]":
+            return self
+        if len(self.types) > 1:
+            return Place(self.path, _picked(self.types, str(part)))
+        inner = self.types[0] if self.types else None
+        return Place(joined(self.path, part), _alternatives(_inside(inner, part)))
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The field names an author may write here; empty where they are free."""
+        return tuple(name for type_ in self.types for name in field_names(type_))
+
+
+def place_of(model: type[BaseModel], at: str, location: Sequence[int | str]) -> Place:
+    """Follow a pydantic location from `model`, which stands at the path `at`."""
+    place = Place(at, (model,))
+    for part in location:
+        place = place.enter(part)
+    return place
+
+
+def joined(path: str, part: int | str) -> str:
+    """Append a list index or a field name to a path: `spec.stages[2].with`."""
+    if isinstance(part, int):
+        return f"{path}[{part}]"
+    if _PLAIN_KEY.fullmatch(part) is None:
+        return f'{path}["{part}"]'
+    return f"{path}.{part}" if path else part
+
+
+def field_names(type_: object) -> tuple[str, ...]:
+    """Name the fields of a model as an author writes them; empty for anything else."""
+    if not _is_model(type_):
+        return ()
+    return tuple(_spelling(name, info) for name, info in type_.model_fields.items())
+
+
+def _is_model(type_: object) -> TypeGuard[type[BaseModel]]:
+    return isinstance(type_, type) and issubclass(type_, BaseModel)
+
+
+def _spelling(name: str, info: FieldInfo) -> str:
+    alias = info.validation_alias
+    return alias if isinstance(alias, str) else info.alias or name
+
+
+def _inside(type_: Any, part: int | str) -> Any:
+    if _is_model(type_):
+        fields = type_.model_fields.items()
+        return next(
+            (i.annotation for name, i in fields if part in (name, _spelling(name, i))), None
+        )
+    origin, arguments = get_origin(type_), get_args(type_)
+    if not isinstance(origin, type) or not arguments:
+        return None
+    if issubclass(origin, Mapping):
+        return arguments[1]
+    if issubclass(origin, tuple) and arguments[-1] is not ... and isinstance(part, int):
+        return arguments[part] if part < len(arguments) else None
+    return arguments[0]
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    """Unfold a union into its members without None, and drop annotations."""
+    if annotation is JsonValue:
+        return _JSON_TYPES
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _alternatives(get_args(annotation)[0])
+    if origin in (Union, types.UnionType):
+        members = (member for member in get_args(annotation) if member is not types.NoneType)
+        return tuple(found for member in members for found in _alternatives(member))
+    return () if annotation is None else (annotation,)
+
+
+def _picked(candidates: tuple[Any, ...], tag: str) -> tuple[Any, ...]:
+    named = [type_ for type_ in candidates if _names(type_, tag)]
+    return tuple(named[:1]) or candidates[:1]
+
+
+def _names(type_: Any, tag: str) -> bool:
+    name = getattr(type_, "__name__", str(type_))
+    return tag in (name, str(type_)) or tag.startswith(f"{name}[") or _is_tagged(type_, tag)
+
+
+def _is_tagged(type_: Any, tag: str) -> bool:
+    """Tell whether a field of the model can only hold this tag, as in a discriminated union."""
+    if not _is_model(type_):
+        return False
+    literals = (info.annotation for info in type_.model_fields.values())
+    return any(tag in map(str, get_args(literal)) for literal in literals)

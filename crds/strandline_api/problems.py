@@ -1,0 +1,190 @@
+"""What is wrong with a document, in sentences for its author.
+
+Turns the errors of any pydantic model into a path, a short sentence and, where one is likely, a
+suggestion. This room must not know which documents there are.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from strandline_api.locations import Place, joined, place_of
+from strandline_api.quantities import shorten
+
+_EXPECTATIONS = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "dataclass_type": "an object",
+    "dict_type": "an object",
+    "finite_number": "a finite number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "frozen_set_type": "a list",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "invalid-json-value": "text, a number, true or false, a list or an object",
+    "iterable_type": "a list",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "list_type": "a list",
+    "mapping_type": "an object",
+    "model_attributes_type": "an object",
+    "model_type": "an object",
+    "set_type": "a list",
+    "string_type": "text",
+    "tuple_type": "a list",
+}
+_STATEMENTS = {
+    "extra_forbidden": "unknown field",
+    "invalid_key": "field names must be text",
+    "missing": "required",
+    "recursion_loop": "must not contain itself",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_too_short": "must have at least {min_length} characters",
+    "too_long": "must have at most {max_length} entries",
+    "too_short": "must have at least {min_length} entries",
+    "unexpected_keyword_argument": "unknown field",
+}
+# The longest list of known names that still helps inside a sentence.
+_FEW = 12
+_LONG_BITS = 200
+_QUOTABLE = (bool, int, float, date, datetime)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong: where, what, and what to do about it."""
+
+    path: str
+    message: str
+    suggestion: str = ""
+
+    def __str__(self) -> str:
+        """Join the parts: `spec.stagess: unknown field 'stagess'; did you mean 'stages'?`."""
+        said = f"{self.message}; {self.suggestion}" if self.suggestion else self.message
+        return f"{self.path}: {said}" if self.path else said
+
+
+def problems_of(error: ValidationError, model: type[BaseModel], at: str) -> tuple[Problem, ...]:
+    """Say what a pydantic error means to the author of a document.
+
+    Args:
+        error: what validating the model raised.
+        model: the model that was validated.
+        at: path of the model's object in the document, such as `spec.stages[2].with`; "" for
+            the document itself.
+
+    Returns:
+        One problem for each place, in the order in which pydantic found them; never empty.
+
+    """
+    by_path: dict[str, list[Problem]] = {}
+    for details in error.errors(include_url=False):
+        problem = _problem_of(details, model, at)
+        by_path.setdefault(problem.path, []).append(problem)
+    return tuple(_united(problems) for problems in by_path.values())
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Suggest the known word that is closest, or list them where none is close and they are few."""
+    names = list(known)
+    folded = {_folded(name): name for name in names}
+    close = get_close_matches(_folded(word), folded, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean '{folded[close[0]]}'?"
+    return f"known here: {', '.join(names)}" if 0 < len(names) <= _FEW else ""
+
+
+def show(value: object) -> str:
+    """Show a value of a document inside a sentence, in YAML's words."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list | tuple | set):
+        return "a list"
+    if isinstance(value, int) and value.bit_length() > _LONG_BITS:
+        return "a very long number"
+    if isinstance(value, date | datetime):
+        return f"the date {value}"
+    return shorten(value)
+
+
+def _problem_of(details: ErrorDetails, model: type[BaseModel], at: str) -> Problem:
+    location, type_ = details["loc"], details["type"]
+    if type_ in ("extra_forbidden", "unexpected_keyword_argument"):
+        return _unknown_field(place_of(model, at, location[:-1]), str(location[-1]))
+    context = {name: _bare(value) for name, value in details.get("ctx", {}).items()}
+    path = place_of(model, at, location).path
+    path = f"{path}.{context['below']}".lstrip(".") if "below" in context else path
+    return Problem(path, _message(details, context), _suggestion(details, context))
+
+
+def _unknown_field(place: Place, name: str) -> Problem:
+    return Problem(
+        joined(place.path, name), f"unknown field '{name}'", did_you_mean(name, place.fields)
+    )
+
+
+def _message(details: ErrorDetails, context: Mapping[str, Any]) -> str:
+    type_ = details["type"]
+    if type_ in _STATEMENTS:
+        return _STATEMENTS[type_].format_map(context)
+    if type_ in ("value_error", "assertion_error"):
+        return str(context["error"])
+    if expectation := _expectation(details, context):
+        return f"must be {expectation}, not {show(details['input'])}"
+    return details["msg"][:1].lower() + details["msg"][1:]
+
+
+def _expectation(details: ErrorDetails, context: Mapping[str, Any]) -> str:
+    type_ = details["type"]
+    if type_ in _EXPECTATIONS:
+        return _EXPECTATIONS[type_].format_map(context)
+    if type_ in ("literal_error", "enum"):
+        return str(context["expected"])
+    if type_ == "string_pattern_mismatch":
+        return f"text that matches {context['pattern']}"
+    # Pydantic's remaining sentences nearly all begin so; what follows is plain enough.
+    spoken = re.fullmatch(r"Input should be (.+)", details["msg"], flags=re.DOTALL)
+    return spoken[1] if spoken else ""
+
+
+def _suggestion(details: ErrorDetails, context: Mapping[str, Any]) -> str:
+    type_, given = details["type"], details["input"]
+    if type_ in ("string_type", "invalid-json-value") and isinstance(given, _QUOTABLE):
+        return "put it in quotes"
+    if type_ in ("literal_error", "enum") and isinstance(given, str):
+        known = re.findall(r"'([^']*)'", str(context["expected"]))
+        meant = did_you_mean(given, known)
+        return meant if meant.startswith("did") else ""
+    return ""
+
+
+def _united(problems: list[Problem]) -> Problem:
+    """Make one sentence of what the branches of a union say about the same value."""
+    first = problems[0]
+    parts = [re.fullmatch(r"must be (.+?)(, not .+)", each.message) for each in problems]
+    branches = [part for part in parts if part is not None]
+    if len(branches) != len(problems):
+        return first
+    wanted = dict.fromkeys(part[1] for part in branches)
+    return Problem(first.path, f"must be {' or '.join(wanted)}{branches[0][2]}", first.suggestion)
+
+
+def _bare(value: Any) -> Any:
+    """Write a bound that is a whole number without its point: 0, not 0.0."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()

@@ -1,0 +1,197 @@
+"""Amounts as people write them in YAML: memory, cores and durations.
+
+A field keeps the text its author wrote; the number is computed where it is needed. This room must
+not know which field an amount belongs to.
+"""
+
+import math
+import re
+from fractions import Fraction
+from typing import Annotated, Any
+
+from pydantic import PlainValidator, WithJsonSchema
+
+MAX_BYTES = 2**63 - 1
+MAX_CPUS = 1_000_000
+MAX_DURATION_SECONDS = 3650 * 86400
+
+_MULTIPLIERS = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    "": Fraction(1),
+    **{suffix: Fraction(1000**power) for power, suffix in enumerate("kMGTPE", start=1)},
+    **{f"{suffix}i": Fraction(1024**power) for power, suffix in enumerate("KMGTPE", start=1)},
+}
+_UNIT_SECONDS = {
+    "ms": Fraction(1, 1000),
+    "s": Fraction(1),
+    "m": Fraction(60),
+    "h": Fraction(3600),
+    "d": Fraction(86400),
+}
+_SHOWN = 62
+# Lengths of numbers are bounded so that hostile text cannot cost time or memory.
+_NUMBER = r"[0-9]{1,19}(\.[0-9]{1,9})?"
+_QUANTITY_PATTERN = rf"^{_NUMBER}([eE][0-9]{{1,2}}|[numkMGTPE]|[KMGTPE]i)?$"
+_DURATION_PATTERN = rf"^({_NUMBER}|({_NUMBER}(ms|s|m|h|d)){{1,8}})$"
+_QUANTITY_PARTS = re.compile(rf"({_NUMBER})(?:[eE]([0-9]{{1,2}})|([a-zA-Z]{{0,2}}))")
+_DURATION_PART = re.compile(rf"({_NUMBER})(ms|s|m|h|d)")
+
+_MEMORY_LIKE = "must be an amount such as '512Mi' or '2Gi'"
+_CPU_LIKE = "must be a number of cores such as '500m' or 2"
+_DURATION_LIKE = "must be a duration such as '30s', '10m' or '1h30m'"
+
+
+def parse_memory(value: object) -> int:
+    """Turn a Kubernetes quantity of memory or disk into bytes.
+
+    Args:
+        value: a whole number of bytes, or text such as `512Mi`, `2G`, `1.5Gi`, `1e9`.
+
+    Returns:
+        Bytes, rounded up to a whole number; at least 1.
+
+    Raises:
+        ValueError: not such a quantity, zero, a fraction of a byte, or 8Ei and more.
+
+    """
+    amount = _parse_quantity(value, _MEMORY_LIKE)
+    if amount == 0:
+        raise ValueError("must be more than zero")
+    if isinstance(value, str) and value[-1] in "num":
+        raise ValueError(f"{_MEMORY_LIKE}, not {value!r}, which counts parts of a byte")
+    if amount > MAX_BYTES:
+        raise ValueError("must be less than '8Ei'")
+    return math.ceil(amount)
+
+
+def parse_cpu(value: object) -> float:
+    """Turn a Kubernetes quantity of CPU into cores.
+
+    Args:
+        value: a number of cores, or text such as `500m`, `2`, `1.5`.
+
+    Returns:
+        Cores, at least 0.
+
+    Raises:
+        ValueError: not such a quantity, or more than a million cores.
+
+    """
+    amount = _parse_quantity(value, _CPU_LIKE)
+    if amount > MAX_CPUS:
+        raise ValueError(f"must be at most {MAX_CPUS} cores")
+    return float(amount)
+
+
+def parse_duration(value: object) -> float:
+    """Turn a duration into seconds.
+
+    Args:
+        value: a number of seconds, or text such as `60s`, `10m`, `1h30m`, `250ms`, `2d`, `90`.
+
+    Returns:
+        Seconds, at least 0.
+
+    Raises:
+        ValueError: not a duration, negative, or more than ten years.
+
+    """
+    seconds = _count(value, _DURATION_LIKE)
+    if isinstance(value, str):
+        if re.fullmatch(_DURATION_PATTERN, value) is None:
+            raise ValueError(f"{_DURATION_LIKE}, not {shorten(value)}")
+        parts = _DURATION_PART.findall(value)
+        seconds = sum(
+            (Fraction(number) * _UNIT_SECONDS[unit] for number, _, unit in parts),
+            start=Fraction(0) if parts else Fraction(value),
+        )
+    if seconds > MAX_DURATION_SECONDS:
+        raise ValueError("must be at most ten years ('3650d')")
+    return float(seconds)
+
+
+def shorten(value: object) -> str:
+    """Show a value inside a sentence: quoted if text, cut after 60 characters."""
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 4]}...{shown[-1]}"
+
+
+def _parse_quantity(value: object, like: str) -> Fraction:
+    if not isinstance(value, str):
+        return _count(value, like)
+    parts = _QUANTITY_PARTS.fullmatch(value)
+    if parts is None or re.fullmatch(_QUANTITY_PATTERN, value) is None:
+        raise ValueError(f"{like}, not {shorten(value)}{_respelling(value)}")
+    number, _, exponent, suffix = parts.groups()
+    if exponent is not None:
+        return Fraction(number) * Fraction(10) ** int(exponent)
+    return Fraction(number) * _MULTIPLIERS[suffix]
+
+
+def _count(value: object, like: str) -> Fraction:
+    """Read a bare number; text passes as zero, since its own pattern decides."""
+    if isinstance(value, str):
+        return Fraction(0)
+    endless = isinstance(value, float) and not math.isfinite(value)
+    if endless or isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{like}, not {shorten(value)}")
+    if value < 0:
+        raise ValueError("must not be negative")
+    return Fraction(value)
+
+
+def _respelling(text: str) -> str:
+    """Offer the Kubernetes spelling of a common slip: `2GB`, `2 Gi`, `2gib`."""
+    slip = re.fullmatch(rf"({_NUMBER})\s*([kKmMgGtTpP])(i?)[bB]?", text.strip())
+    if slip is None:
+        return ""
+    number, _, letter, binary = slip.groups()
+    prefix = letter.upper() if binary or letter not in "kK" else "k"
+    return f"; write '{number}{prefix}{binary}'"
+
+
+def _keep_quantity(value: object) -> int | str:
+    parse_memory(value)
+    return _kept(value, _MEMORY_LIKE)
+
+
+def _keep_duration(value: object) -> int | str:
+    parse_duration(value)
+    return _kept(value, _DURATION_LIKE)
+
+
+def _keep_positive_duration(value: object) -> int | str:
+    if parse_duration(value) == 0:
+        raise ValueError("must be more than zero")
+    return _kept(value, _DURATION_LIKE)
+
+
+def _kept(value: object, like: str) -> int | str:
+    """Refuse a fraction without a unit, as the API server does with int-or-string fields."""
+    if isinstance(value, int | str):
+        return value
+    raise ValueError(f"{like}, not {value!r}")
+
+
+def _int_or_text(pattern: str) -> dict[str, Any]:
+    return {
+        "x-kubernetes-int-or-string": True,
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+        "pattern": pattern,
+    }
+
+
+# Fields of these types hold what the author wrote; `parse_memory` and `parse_duration` read it.
+Quantity = Annotated[
+    int | str, PlainValidator(_keep_quantity), WithJsonSchema(_int_or_text(_QUANTITY_PATTERN))
+]
+Duration = Annotated[
+    int | str, PlainValidator(_keep_duration), WithJsonSchema(_int_or_text(_DURATION_PATTERN))
+]
+PositiveDuration = Annotated[
+    int | str,
+    PlainValidator(_keep_positive_duration),
+    WithJsonSchema(_int_or_text(_DURATION_PATTERN)),
+]

@@ -1,0 +1,139 @@
+"""From a pydantic model to the structural schema that a CustomResourceDefinition needs.
+
+The API server takes a small dialect of JSON schema and drops or refuses the rest, so every key
+that is not on the list below is an error here, before anybody installs the result. This room must
+not know any particular model.
+"""
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Any
+
+from pydantic import BaseModel
+
+Schema = dict[str, Any]
+
+ALLOWED_KEYS = frozenset(
+    {
+        "additionalProperties",
+        "anyOf",
+        "default",
+        "description",
+        "enum",
+        "items",
+        "maxItems",
+        "maxLength",
+        "maximum",
+        "minItems",
+        "minLength",
+        "minimum",
+        "nullable",
+        "pattern",
+        "properties",
+        "required",
+        "type",
+        "x-kubernetes-int-or-string",
+        "x-kubernetes-list-map-keys",
+        "x-kubernetes-list-type",
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-validations",
+    }
+)
+_INT_OR_STRING = "x-kubernetes-int-or-string"
+_FREE = "x-kubernetes-preserve-unknown-fields"
+_REFERENCE = "#/$defs/"
+
+
+class UnstructuralError(ValueError):
+    """A model says something that a structural schema cannot."""
+
+
+def structural_schema(model: type[BaseModel]) -> Schema:
+    """Write a model as a structural schema.
+
+    References are inlined, null branches and titles dropped, constants become one-valued enums.
+
+    Args:
+        model: any model whose free objects are marked as such; it must not contain itself.
+
+    Returns:
+        A new dictionary of plain values, without shared parts.
+
+    Raises:
+        UnstructuralError: a key or a union has no structural form; the message gives its path.
+
+    """
+    raw = model.model_json_schema(by_alias=True, mode="validation")
+    return _converted(raw, raw.get("$defs", {}), model.__name__)
+
+
+def nodes(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Walk a structural schema: each node with its path, `spec.stages[].use`; parents first."""
+    yield path, schema
+    for name, child in schema.get("properties", {}).items():
+        yield from nodes(child, f"{path}.{name}" if path else name)
+    if "items" in schema:
+        yield from nodes(schema["items"], f"{path}[]")
+    if "additionalProperties" in schema:
+        yield from nodes(schema["additionalProperties"], f"{path}{{}}")
+
+
+def _converted(raw: Schema, definitions: Schema, path: str) -> Schema:
+    node = _without_null(_resolved(raw, definitions, path), definitions, path)
+    node = _plain(node)
+    _refuse_unknown_keys(node, path)
+    for name, child in node.get("properties", {}).items():
+        node["properties"][name] = _converted(child, definitions, f"{path}.{name}")
+    for key, mark in (("items", "[]"), ("additionalProperties", "{}")):
+        if key in node:
+            node[key] = _converted(node[key], definitions, f"{path}{mark}")
+    if "type" not in node and _INT_OR_STRING not in node and _FREE not in node:
+        raise UnstructuralError(f"{path}: no type")
+    return node
+
+
+def _resolved(raw: Schema, definitions: Schema, path: str, depth: int = 0) -> Schema:
+    """Put what a reference stands for in its place; what is said beside it wins."""
+    if "$ref" not in raw:
+        return dict(raw)
+    if depth > len(definitions) or path.count(".") > len(definitions) + 1:
+        raise UnstructuralError(f"{path}: contains itself")
+    beside = {key: value for key, value in raw.items() if key != "$ref"}
+    target = deepcopy(definitions[raw["$ref"].removeprefix(_REFERENCE)])
+    return _resolved(target, definitions, path, depth + 1) | beside
+
+
+def _without_null(node: Schema, definitions: Schema, path: str) -> Schema:
+    """Turn "X or null" into X: a null in a manifest means that the field is absent."""
+    if "anyOf" not in node or _INT_OR_STRING in node:
+        return node
+    branches = [branch for branch in node["anyOf"] if branch.get("type") != "null"]
+    if len(branches) != 1:
+        raise UnstructuralError(f"{path}: a union of {len(branches)} types")
+    beside = {key: value for key, value in node.items() if key != "anyOf"}
+    return _resolved(branches[0], definitions, path) | beside
+
+
+def _plain(node: Schema) -> Schema:
+    """Drop what the API server neither needs nor takes, and spell the rest its way."""
+    kept = {key: value for key, value in node.items() if key not in ("title", "$defs")}
+    if kept.get("additionalProperties") is False:
+        del kept["additionalProperties"]
+    if "const" in kept:
+        kept["enum"] = [kept.pop("const")]
+    if "default" in kept and kept["default"] is None:
+        del kept["default"]
+    return {key: _without_point(value) for key, value in kept.items()}
+
+
+def _without_point(value: Any) -> Any:
+    """Write 1 for 1.0, since Python's numbers differ from JSON's only in print."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _refuse_unknown_keys(node: Schema, path: str) -> None:
+    unknown = sorted(node.keys() - ALLOWED_KEYS)
+    if unknown:
+        raise UnstructuralError(f"{path}: a structural schema has no {', '.join(unknown)}")
+    if node.get("additionalProperties") is True:
+        raise UnstructuralError(f"{path}: a free object must be marked as one")

@@ -1,0 +1,113 @@
+"""What every object of the API has in common: how its fields are spelled and how strict they are.
+
+A file means the same on a laptop as on a cluster, so these models are as strict as the API server:
+no unknown field, no text where a number is due, and a null means "not given". This room must not
+know any particular field.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    JsonValue,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+
+from strandline_api.quantities import shorten
+
+T = TypeVar("T")
+
+
+class ApiModel(BaseModel):
+    """Base of all objects: camelCase in YAML, snake_case in Python, frozen, nothing extra."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        populate_by_name=True,
+        alias_generator=to_camel,
+        allow_inf_nan=False,
+    )
+    # Names of fields in which a null says something that an absent field does not.
+    meaningful_nulls: ClassVar[frozenset[str]] = frozenset()
+
+    @model_validator(mode="before")
+    @classmethod
+    def drop_nulls(cls, data: object) -> object:
+        """Treat `field: null` as absent, as the API server does."""
+        if not isinstance(data, dict):
+            return data
+        droppable = cls._spellings() - cls.meaningful_nulls
+        return {
+            key: value for key, value in data.items() if value is not None or key not in droppable
+        }
+
+    @classmethod
+    def _spellings(cls) -> frozenset[str]:
+        aliases = (field.alias or name for name, field in cls.model_fields.items())
+        return frozenset(cls.model_fields) | frozenset(aliases)
+
+
+def matching(pattern: str, like: str, *, longest: int = 253) -> Callable[[str], str]:
+    """Make a check that refuses text which does not match, in one sentence.
+
+    Args:
+        pattern: regular expression without anchors; understood alike by Python and by Go.
+        like: what the text must be, for the sentence "must be …, not …".
+        longest: greatest length in characters.
+
+    """
+    compiled = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if len(text) > longest:
+            raise ValueError(f"must have at most {longest} characters, not {len(text)}")
+        if compiled.fullmatch(text) is None:
+            raise ValueError(f"must be {like}, not {shorten(text)}")
+        return text
+
+    return check
+
+
+def text_schema(pattern: str, *, longest: int = 253) -> dict[str, Any]:
+    """Say the same as `matching` in the words of a JSON schema."""
+    return {"type": "string", "pattern": f"^({pattern})$", "maxLength": longest}
+
+
+def distinct(values: tuple[T, ...]) -> tuple[T, ...]:
+    """Refuse a list that holds the same value twice; it stands for a set."""
+    repeated = next((value for at, value in enumerate(values) if value in values[:at]), None)
+    if repeated is not None:
+        raise ValueError(f"must not contain {shorten(str(repeated))} twice")
+    return values
+
+
+LABEL_PATTERN = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_SUBDOMAIN_PATTERN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_LABEL_LIKE = "lowercase letters, digits and '-', such as 'my-name'"
+_SUBDOMAIN_LIKE = "lowercase letters, digits, '-' and '.', such as 'my-name'"
+
+# A name of at most 63 characters that may stand in labels, host names and folder names.
+Label = Annotated[
+    str,
+    AfterValidator(matching(LABEL_PATTERN, _LABEL_LIKE, longest=63)),
+    WithJsonSchema(text_schema(LABEL_PATTERN, longest=63)),
+]
+# The name of a Kubernetes object.
+ObjectName = Annotated[
+    str,
+    AfterValidator(matching(_SUBDOMAIN_PATTERN, _SUBDOMAIN_LIKE)),
+    WithJsonSchema(text_schema(_SUBDOMAIN_PATTERN)),
+]
+# An object whose fields somebody else defines: a stage, Ray or Kubernetes.
+FreeObject = Annotated[
+    dict[str, JsonValue],
+    WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
+]

@@ -1,0 +1,242 @@
+"""One call of one stage: the user's code in the middle, lineage and receipt around it.
+
+The same in every engine, so that both count alike. It runs where the data is and sees neither
+queues nor ledger; the clock and the place for outputs come in as arguments.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from strandline.plan.pipeline import StagePlan
+from strandline.plan.receipt import Counts, Emitted, Event, Failure, Output, Receipt
+from strandline.plan.stage import Shape, SinkStage, Stage
+from strandline.plan.task import FailedTask, Lineage, NoneTask, Origin, Slot, Task
+from strandline.plan.token import derive_child
+from strandline.storage.errors import VolumeError
+from strandline.storage.outputs import OutputStore
+
+MESSAGE_CHARACTERS = 500
+
+
+class ShapeError(ValueError):
+    """A stage answered in a shape that has no lineage; the message names the stage."""
+
+
+_PASSED_ON = (ShapeError, VolumeError)
+
+
+class StageCall:
+    """A stage set up in its worker, ready to be called.
+
+    Args:
+        plan: the stage and its name; `plan.stage` must be this worker's own copy.
+        outputs: where a sink writes; not used by other stages.
+        now: seconds from any fixed point.
+    """
+
+    def __init__(
+        self, plan: StagePlan, outputs: OutputStore | None, now: Callable[[], float]
+    ) -> None:
+        self._plan = plan
+        self._stage: Stage = plan.stage
+        self._outputs = outputs
+        self._now = now
+        self._answer: Callable[[Sequence[Task], _Writing], None] = {
+            Shape.TASK: self._answer_tasks,
+            Shape.BATCH: self._answer_batch,
+            Shape.GROUP: self._answer_group,
+            Shape.SINK: self._answer_sink,
+        }[plan.shape]
+
+    def run(self, tasks: Sequence[Task]) -> tuple[list[Task], Receipt]:
+        """Work on tasks (a group's, where the stage joins groups): the new tasks and the receipt.
+
+        Raises:
+            ShapeError: the answer can't be attributed to the input.
+            VolumeError: a sink can't write.
+        """
+        writing = _Writing(self._plan.name)
+        writing.counts.tasks_in = len(tasks)
+        writing.counts.rows_in = sum(task.num_rows for task in tasks)
+        begun = self._now()
+        self._answer(tasks, writing)
+        writing.counts.seconds = self._now() - begun
+        writing.counts.counters, self._stage.counters = self._stage.counters, {}
+        return writing.data, writing.close()
+
+    def _answer_tasks(self, tasks: Sequence[Task], writing: _Writing) -> None:
+        for task in tasks:
+            lineage = _lineage_of(task)
+            try:
+                answer = self._stage.process(task)
+            except _PASSED_ON:
+                raise
+            except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+                writing.fail(lineage, explain_error(error))
+                continue
+            if isinstance(answer, list):
+                writing.fan_out([lineage], answer)
+            else:
+                writing.pass_on(lineage, self._check(answer))
+
+    def _answer_batch(self, tasks: Sequence[Task], writing: _Writing) -> None:
+        lineages = [_lineage_of(task) for task in tasks]
+        try:
+            answers = self._stage.process_batch(list(tasks))
+        except _PASSED_ON:
+            raise
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            if len(tasks) == 1:
+                writing.fail(lineages[0], explain_error(error))
+                return
+            for task, lineage in zip(tasks, lineages, strict=True):
+                task.lineage = lineage
+                self._answer_batch([task], writing)
+            return
+        if not isinstance(answers, list):
+            self._refuse(f"answered a batch with {type(answers).__name__}; it must be a list")
+        if len(tasks) == 1 and (len(answers) != 1 or isinstance(answers[0], list)):
+            one = answers[0] if len(answers) == 1 else answers
+            writing.fan_out(lineages, one if isinstance(one, list) else answers)
+            return
+        if len(answers) != len(tasks):
+            self._refuse(
+                f"answered a batch of {len(tasks)} tasks with {len(answers)}; it must give one "
+                "answer a task, in order: NoneTask() for a filtered one, FailedTask(msg) for one "
+                "to be tried again"
+            )
+        for lineage, answer in zip(lineages, answers, strict=True):
+            writing.pass_on(lineage, self._check(answer))
+
+    def _answer_group(self, tasks: Sequence[Task], writing: _Writing) -> None:
+        lineages = [_lineage_of(task) for task in tasks]
+        try:
+            answer = self._stage.process(self._stage.join(list(tasks)))
+        except _PASSED_ON:
+            raise
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            writing.fail(lineages[0], explain_error(error))
+            return
+        slots = answer if isinstance(answer, list) else [self._check(answer)]
+        writing.fan_out(lineages, slots)
+
+    def _answer_sink(self, tasks: Sequence[Task], writing: _Writing) -> None:
+        sink = self._stage
+        assert isinstance(sink, SinkStage)  # noqa: S101 - by its shape
+        for task in tasks:
+            lineage = _lineage_of(task)
+            try:
+                writing.write(lineage, self._write(sink, task, lineage))
+            except _PASSED_ON:
+                raise
+            except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+                writing.fail(lineage, explain_error(error))
+
+    def _write(self, sink: SinkStage, task: Task, lineage: Lineage) -> tuple[Output, ...]:
+        assert self._outputs is not None  # noqa: S101 - every sink is given its place
+        if not task.num_rows:
+            return ()
+        name = lineage.token.hex() + sink.suffix
+        written = self._outputs.write(lineage.source, name, lambda file: sink.write(task, file))
+        rows = task.num_rows
+        return (Output(lineage.token, sink.suffix, written.size, written.digest, rows),)
+
+    def _check(self, answer: object) -> Slot:
+        if answer is None or isinstance(answer, (Task, NoneTask, FailedTask)):
+            return answer
+        if isinstance(answer, list):
+            self._refuse("fanned out in a batch, so no child has one parent; set batchSize to 1")
+        self._refuse(
+            f"answered with {type(answer).__name__}; it must answer with Task, NoneTask or "
+            "FailedTask"
+        )
+        return None
+
+    def _refuse(self, what: str) -> None:
+        msg = f"stage {self._plan.name!r} {what}"
+        raise ShapeError(msg)
+
+
+@dataclass(slots=True)
+class _Writing:
+    """A receipt being written."""
+
+    stage: str
+    data: list[Task] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    emitted: list[Emitted] = field(default_factory=list)
+    counts: Counts = field(default_factory=Counts)
+
+    def pass_on(self, lineage: Lineage, answer: Slot) -> None:
+        if isinstance(answer, Task):
+            self.emit(answer, lineage)
+        elif isinstance(answer, FailedTask):
+            self.fail(lineage, answer.msg)
+        else:
+            self.counts.filtered += 1
+            self.events.append(Event(lineage.source, (lineage.token,), ()))
+
+    def fan_out(self, parents: Sequence[Lineage], slots: Sequence[object]) -> None:
+        first = parents[0]
+        tokens = tuple(lineage.token for lineage in parents)
+        of = len(slots)
+        children = []
+        for index, slot in enumerate(slots):
+            if isinstance(slot, Task):
+                token = derive_child(tokens, self.stage, index)
+                children.append(token)
+                origin = Origin(tokens[0], index, of) if len(parents) == 1 else None
+                self.emit(slot, Lineage(first.source, token, first.key, origin))
+            elif isinstance(slot, FailedTask):
+                self.fail(first, slot.msg)
+            elif slot is None or isinstance(slot, NoneTask):
+                self.counts.filtered += 1
+            else:
+                msg = (
+                    f"stage {self.stage!r} put {type(slot).__name__} into a fan-out; it must hold "
+                    "Task, NoneTask or FailedTask"
+                )
+                raise ShapeError(msg)
+        self.events.append(Event(first.source, tokens, tuple(children)))
+
+    def emit(self, task: Task, lineage: Lineage) -> None:
+        if task.lineage is not lineage:
+            task = Task(task.data, task.meta, lineage)
+        self.emitted.append(Emitted(len(self.data), lineage.source, lineage.token, lineage.origin))
+        self.data.append(task)
+        self.counts.tasks_out += 1
+        self.counts.rows_out += task.num_rows
+
+    def fail(self, lineage: Lineage, message: str) -> None:
+        self.counts.failed += 1
+        message = message[:MESSAGE_CHARACTERS]
+        self.failures.append(
+            Failure(lineage.source, lineage.key, lineage.token, self.stage, message)
+        )
+
+    def write(self, lineage: Lineage, outputs: tuple[Output, ...]) -> None:
+        self.counts.tasks_out += 1
+        self.counts.rows_out += sum(output.rows for output in outputs)
+        self.events.append(Event(lineage.source, (lineage.token,), (), outputs))
+
+    def close(self) -> Receipt:
+        return Receipt(
+            tuple(self.events), tuple(self.failures), tuple(self.emitted), self.counts
+        )
+
+
+def explain_error(error: BaseException) -> str:
+    """An exception in one line: its type, its text, and where the user's code raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}{where}" if text else f"{type(error).__name__}{where}"
+
+
+def _lineage_of(task: Task) -> Lineage:
+    assert task.lineage is not None  # noqa: S101 - the driver only hands out tasks that have one
+    return task.lineage

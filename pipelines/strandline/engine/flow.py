@@ -1,0 +1,213 @@
+"""What waits where: the queues between stages, as data.
+
+A flow hands out batches and takes receipts; it neither runs a stage nor knows where one runs. The
+item of a slot is opaque here: a task in one engine, a reference in the other.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from strandline.engine.grouping import Grouping
+from strandline.plan.pipeline import PipelinePlan
+from strandline.plan.receipt import Counts, Failure, Receipt
+from strandline.plan.task import Origin
+
+BROKEN_AFTER = 50
+
+
+class Slot(NamedTuple):
+    """A task that waits for a stage, or is with one.
+
+    Attributes:
+        source, key, token, origin: its lineage.
+        block: what holds its data (with others').
+        index: its place in the block.
+        deaths: workers that died while they had it.
+    """
+
+    source: bytes
+    key: str
+    token: bytes
+    origin: Origin | None
+    block: Any
+    index: int
+    deaths: int = 0
+
+
+class StageBrokenError(Exception):
+    """A stage failed every task it has seen; going on would fail them all (exit code 1)."""
+
+
+@dataclass(slots=True)
+class StageQueue:
+    """One stage's waiting work.
+
+    Attributes:
+        name: the stage's.
+        batch_size: slots of a batch at most.
+        waiting: slots; for a stage that joins groups, whole groups wait in `groups`.
+        running: slots that are with a worker.
+    """
+
+    name: str
+    batch_size: int
+    grouping: Grouping[Slot] | None
+    waiting: deque[Slot] = field(default_factory=deque)
+    groups: deque[list[Slot]] = field(default_factory=deque)
+    running: int = 0
+    counts: Counts = field(default_factory=Counts)
+
+    def __len__(self) -> int:
+        return len(self.waiting) + sum(map(len, self.groups))
+
+
+class Flow:
+    """All queues of one attempt."""
+
+    def __init__(self, plan: PipelinePlan) -> None:
+        self.queues = [
+            StageQueue(
+                stage.name, stage.batch_size, Grouping(stage.group) if stage.group else None
+            )
+            for stage in plan.stages
+        ]
+        self.failed: set[bytes] = set()
+        self.is_stopped = False
+
+    def enter(self, slots: Iterable[Slot]) -> None:
+        """Queue root tasks of released sources."""
+        for slot in slots:
+            self._push(0, slot)
+
+    def next_batch(self, stage: int) -> list[Slot]:
+        """The next batch of a stage; empty where none is due.
+
+        A batch smaller than the stage's size is handed out only while nothing upstream could fill
+        it.
+        """
+        queue = self.queues[stage]
+        self._drop_failed(queue)
+        if queue.groups:
+            batch = queue.groups.popleft()
+        elif queue.waiting and queue.waiting[0].deaths:
+            batch = [queue.waiting.popleft()]  # alone, so that only the culprit dies again
+        elif len(queue.waiting) >= queue.batch_size or self._is_quiet_above(stage):
+            count = min(len(queue.waiting), queue.batch_size)
+            batch = [queue.waiting.popleft() for _ in range(count)]
+        else:
+            return []
+        queue.running += len(batch)
+        return batch
+
+    def complete(self, stage: int, batch: list[Slot], receipt: Receipt, block: Any) -> None:  # noqa: ANN401
+        """Take a call's receipt: queue what it emitted, forget what it settled.
+
+        Raises:
+            StageBrokenError: the stage has failed all of its first tasks.
+        """
+        queue = self.queues[stage]
+        queue.running -= len(batch)
+        queue.counts.add(receipt.counts)
+        self.fail(receipt.failures)
+        keys = {slot.source: slot.key for slot in batch}
+        if stage + 1 < len(self.queues):
+            for index, source, token, origin in receipt.emitted:
+                self._push(stage + 1, Slot(source, keys[source], token, origin, block, index))
+        if any(later.grouping is not None for later in self.queues[stage + 1 :]):
+            self._settle_origins(stage, batch, receipt)
+        self._check_broken(queue, receipt.failures)
+
+    def requeue(
+        self, stage: int, batch: list[Slot], *, died: bool, most_deaths: int
+    ) -> list[Slot]:
+        """Queue a lost call's work again, first in line.
+
+        Args:
+            died: its worker died while it had the work, not before.
+            most_deaths: slots that have seen so many are returned instead of queued.
+        """
+        queue = self.queues[stage]
+        queue.running -= len(batch)
+        batch = [slot._replace(deaths=slot.deaths + died) for slot in batch]
+        poisoned = [slot for slot in batch if slot.deaths >= most_deaths]
+        if queue.grouping is None:
+            queue.waiting.extendleft(
+                reversed([slot for slot in batch if slot.deaths < most_deaths])
+            )
+        elif not poisoned:
+            queue.groups.appendleft(batch)
+        return poisoned
+
+    def fail(self, failures: Iterable[Failure]) -> None:
+        """Stop working on failed sources."""
+        self.failed.update(failure.source for failure in failures)
+
+    def stop(self) -> None:
+        """Drop what waits; what is with workers may finish."""
+        self.is_stopped = True
+        for queue in self.queues:
+            queue.waiting.clear()
+            queue.groups.clear()
+
+    def is_idle(self) -> bool:
+        """True where nothing waits and nothing runs."""
+        return not any(queue.running or queue.waiting or queue.groups for queue in self.queues)
+
+    def _push(self, stage: int, slot: Slot) -> None:
+        if self.is_stopped:
+            return
+        queue = self.queues[stage]
+        if queue.grouping is None:
+            queue.waiting.append(slot)
+        else:
+            self._release(queue, queue.grouping.arrive(slot.origin, slot))
+
+    def _settle_origins(self, stage: int, batch: list[Slot], receipt: Receipt) -> None:
+        """Tell the groups downstream which slots will never reach them."""
+        emitted = {origin for _, _, _, origin in receipt.emitted if origin}
+        gone = [slot.origin for slot in batch if slot.origin and slot.origin not in emitted]
+        tokens = {slot.token for slot in batch}
+        for parent, of in {(origin.parent, origin.of) for origin in emitted}:
+            if parent in tokens:  # a fan-out of this very call: some of its slots may be empty
+                slots = (Origin(parent, slot, of) for slot in range(of))
+                gone += [origin for origin in slots if origin not in emitted]
+        for queue in self.queues[stage + 1 :]:
+            if queue.grouping is not None:
+                for origin in gone:
+                    self._release(queue, queue.grouping.vanish(origin))
+
+    def _release(self, queue: StageQueue, group: list[Slot] | None) -> None:
+        if group and not self.is_stopped:
+            queue.groups.append(group)
+
+    def _is_quiet_above(self, stage: int) -> bool:
+        above = self.queues[:stage]
+        if any(queue.running or queue.waiting or queue.groups for queue in above):
+            return False
+        return bool(self.queues[stage].waiting)
+
+    def _drop_failed(self, queue: StageQueue) -> None:
+        if not self.failed:
+            return
+        while queue.waiting and queue.waiting[0].source in self.failed:
+            queue.waiting.popleft()
+        while queue.groups and queue.groups[0][0].source in self.failed:
+            queue.groups.popleft()
+
+    def _check_broken(self, queue: StageQueue, failures: tuple[Failure, ...]) -> None:
+        counts = queue.counts
+        if failures and counts.failed >= BROKEN_AFTER and not counts.tasks_out + counts.filtered:
+            msg = (
+                f"stage {queue.name!r} failed each of its first {counts.failed} tasks; "
+                f"the last one with {failures[-1].message}"
+            )
+            raise StageBrokenError(msg)
+
+    def list_waiting(self) -> Iterator[tuple[str, int, int]]:
+        """Each stage's name, waiting and running slots."""
+        for queue in self.queues:
+            yield queue.name, len(queue), queue.running

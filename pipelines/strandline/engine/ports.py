@@ -1,0 +1,172 @@
+"""What an engine needs from outside: a ledger to tell, a listing to draw from, someone to ask.
+
+Protocols and plain data only, so that an engine can be run with anything in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+from strandline.engine.flow import Flow, Slot
+from strandline.ledger.keeper import Keeper, Listed, Standing
+from strandline.plan.receipt import Counts, Event, Failure
+from strandline.plan.stage import Source
+from strandline.plan.task import Lineage, Task
+from strandline.plan.token import derive_root, digest_key, digest_version
+
+ADMIT_BATCH = 256
+
+Admitted = list[tuple[Listed, Source]]
+
+
+class Ending(NamedTuple):
+    """What is left when an engine has stopped.
+
+    Attributes:
+        standing: how the sources stand, confirmed by the ledger.
+        counts: what went through each stage, by name, in order.
+        listed: sources listed; the whole listing where `is_listed`.
+        is_listed: the listing came to its end.
+        incidents: workers that were lost and replaced, a sentence each.
+    """
+
+    standing: Standing
+    counts: dict[str, Counts]
+    listed: int
+    is_listed: bool
+    incidents: list[str]
+
+
+class Progress(NamedTuple):
+    """What an engine shows while it runs."""
+
+    flow: Flow
+    listed: int
+    skipped: int
+    finished: int
+    is_listed: bool
+    incidents: list[str]
+
+
+@dataclass(slots=True)
+class Control:
+    """How the outside steers an engine and watches it.
+
+    Attributes:
+        must_stop: asked often; True ends the listing and drops what waits.
+        report: told often; must be quick.
+        now: seconds from any fixed point.
+    """
+
+    must_stop: Callable[[], bool]
+    report: Callable[[Progress], None]
+    now: Callable[[], float]
+    incidents: list[str] = field(default_factory=list)
+
+
+class Ledger(Protocol):
+    """The ledger as an engine in the same process sees it."""
+
+    def admit(self, batch: Sequence[Listed]) -> list[bool]:
+        """Which sources of a listing batch are released."""
+
+    def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
+        """Tell what happened; nobody waits for what becomes of it."""
+
+    def end_listing(self, total: int) -> None:
+        """The listing is complete."""
+
+    def drain(self, *, anything_died: bool) -> Standing:
+        """How the sources stand, after everything told has been counted."""
+
+    def count_finished(self) -> int:
+        """Sources finished so far by this attempt."""
+
+
+class KeeperLedger:
+    """A keeper in this process."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self._told = 0
+
+    def admit(self, batch: Sequence[Listed]) -> list[bool]:
+        return self._keeper.admit(batch)
+
+    def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
+        self._told += 1
+        self._keeper.apply(self._told, events, failures)
+
+    def end_listing(self, total: int) -> None:
+        self._keeper.end_listing(total)
+
+    def drain(self, *, anything_died: bool) -> Standing:
+        return self._keeper.drain(self._told, anything_died=anything_died)
+
+    def count_finished(self) -> int:
+        return self._keeper.finished
+
+
+class NoLedger:
+    """For runs without a checkpoint: everything is released, nothing is kept."""
+
+    def __init__(self) -> None:
+        self._released = 0
+        self._failed: set[bytes] = set()
+
+    def admit(self, batch: Sequence[Listed]) -> list[bool]:
+        self._released += len(batch)
+        return [True] * len(batch)
+
+    def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
+        self._failed.update(failure.source for failure in failures)
+
+    def end_listing(self, total: int) -> None:
+        pass
+
+    def drain(self, *, anything_died: bool) -> Standing:
+        failed = len(self._failed)
+        return Standing(self._released - failed, 0, failed, 0, 0)
+
+    def count_finished(self) -> int:
+        return 0
+
+
+class Listing:
+    """Sources as a stream of batches, with their digests and places.
+
+    Args:
+        sources: what the source stage lists; drawn no faster than asked for.
+    """
+
+    def __init__(self, sources: Iterator[Source]) -> None:
+        self._sources = sources
+        self.listed = 0
+        self.is_ended = False
+
+    def draw(self, size: int = ADMIT_BATCH) -> Admitted:
+        """The next batch; an empty one ends the listing."""
+        drawn = list(islice(self._sources, size))
+        self.is_ended = len(drawn) < size
+        batch = []
+        for source in drawn:
+            self.listed += 1
+            version = digest_version(source.version)
+            batch.append((Listed(digest_key(source.key), version, source.key, self.listed), source))
+        return batch
+
+
+def make_root(listed: Listed, source: Source) -> Task:
+    """The task a released source begins with."""
+    token = derive_root(listed.source, listed.version)
+    return Task(source.data, source.meta, Lineage(listed.source, token, listed.key))
+
+
+def slot_of(task: Task, block: object, index: int) -> Slot:
+    """The slot of a root task."""
+    assert task.lineage is not None  # noqa: S101 - roots are made with one
+    source, token, key, origin = task.lineage
+    return Slot(source, key, token, origin, block, index)

@@ -1,0 +1,355 @@
+"""The loop of the Ray engine: list, dispatch, collect, and live through lost workers.
+
+The driver moves references and receipts, never data. What a receipt means for a source is the
+ledger's to say; what is due next is the flow's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    NodeDiedError,
+    ObjectLostError,
+    OutOfMemoryError,
+    RayError,
+    RayTaskError,
+    WorkerCrashedError,
+)
+
+from strandline.engine.flow import Flow, Slot
+from strandline.engine.pools import CALLS_PER_WORKER, PoolSize, RayOptions, bound_queue, size_pools
+from strandline.engine.ports import Admitted, Control, Ending, Listing, Progress, make_root, slot_of
+from strandline.engine.ray_cluster import connected
+from strandline.engine.ray_ledger import LedgerPlace, RayLedger
+from strandline.engine.ray_worker import start_worker
+from strandline.ledger.keeper import Standing
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.receipt import Failure, Receipt
+
+DEATHS_PER_TASK = 3
+DEATHS_PER_POOL = 4
+POLL_SECONDS = 0.5
+_LOST = (
+    ActorDiedError,
+    ActorUnavailableError,
+    NodeDiedError,
+    OutOfMemoryError,
+    WorkerCrashedError,
+)
+
+
+class PoolBrokenError(Exception):
+    """A stage's workers died again and again without a success between (exit code 1)."""
+
+
+@dataclass(slots=True)
+class _Call:
+    stage: int
+    worker: _Worker
+    batch: list[Slot]
+    data: Any
+
+
+@dataclass(slots=True, eq=False)
+class _Worker:
+    actor: Any
+    calls: dict[Any, _Call] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Pool:
+    plan: StagePlan
+    size: PoolSize
+    bound: int
+    workers: list[_Worker] = field(default_factory=list)
+    deaths: int = 0
+
+
+def run_ray(
+    plan: PipelinePlan,
+    listing: Listing,
+    place: LedgerPlace | None,
+    options: RayOptions,
+    control: Control,
+) -> Ending:
+    """Run every source that the ledger releases, to the end or until told to stop.
+
+    Args:
+        place: of the ledger; None: nothing is tracked.
+
+    Raises:
+        StageSetupError, ShapeError, StageBrokenError, PoolBrokenError, LedgerLostError,
+        VolumeError, and what the ledger raises.
+    """
+    with connected(options.address, options.workers) as cpus:
+        driver = _Driver(plan, listing, place, options, control, cpus)
+        try:
+            return driver.run()
+        finally:
+            driver.stop()
+
+
+class _Driver:
+    def __init__(
+        self,
+        plan: PipelinePlan,
+        listing: Listing,
+        place: LedgerPlace | None,
+        options: RayOptions,
+        control: Control,
+        cpus: float,
+    ) -> None:
+        self._listing = listing
+        self._options = options
+        self._control = control
+        self._flow = Flow(plan)
+        self._ledger = RayLedger(place)
+        self._calls: dict[Any, _Call] = {}
+        self._preparing: dict[Any, tuple[int, _Worker]] = {}
+        self._admitting: tuple[Any, Admitted] | None = None
+        self._counting: Any = None
+        self._count_due = 0.0
+        self._finished = self._skipped = self._failed = 0
+        self._anything_died = False
+        sizes = size_pools(plan.stages, cpus)
+        self._pools = [
+            _Pool(stage, size, bound_queue(stage, size.workers))
+            for stage, size in zip(plan.stages, sizes, strict=True)
+        ]
+
+    def run(self) -> Ending:
+        for stage, pool in enumerate(self._pools):
+            for _ in range(pool.size.workers):
+                self._start_worker(stage)
+        while not self._is_done():
+            self._report()
+            if self._control.must_stop() and not self._flow.is_stopped:
+                self._flow.stop()
+            self._admit()
+            self._dispatch()
+            self._collect()
+            self._ledger.flush()
+        return self._end()
+
+    def stop(self) -> None:
+        for pool in self._pools:
+            for worker in pool.workers:
+                ray.kill(worker.actor)
+        self._ledger.stop()
+
+    def _is_done(self) -> bool:
+        if self._calls or self._admitting:
+            return False
+        return self._flow.is_stopped or (self._listing.is_ended and self._flow.is_idle())
+
+    def _end(self) -> Ending:
+        listing, is_listed = self._listing, self._listing.is_ended
+        if self._ledger.is_tracked:
+            total = listing.listed if is_listed else None
+            standing = self._ledger.drain(total, anything_died=self._anything_died)
+        else:
+            failed = len(self._flow.failed)
+            standing = Standing(listing.listed - failed, 0, failed, 0, 0)
+        counts = {queue.name: queue.counts for queue in self._flow.queues}
+        return Ending(standing, counts, listing.listed, is_listed, self._control.incidents)
+
+    def _report(self) -> None:
+        self._control.report(
+            Progress(
+                self._flow,
+                self._listing.listed,
+                self._skipped,
+                self._finished,
+                self._listing.is_ended,
+                self._control.incidents,
+            )
+        )
+
+    # Listing
+
+    def _admit(self) -> None:
+        is_full = len(self._flow.queues[0]) >= self._pools[0].bound
+        if self._admitting or self._listing.is_ended or self._flow.is_stopped or is_full:
+            return
+        batch = self._listing.draw()
+        if not self._ledger.is_tracked:
+            self._release(batch, [True] * len(batch))
+        elif batch:
+            self._admitting = self._ledger.admit([listed for listed, _ in batch]), batch
+
+    def _release(self, batch: Admitted, released: Iterable[bool]) -> None:
+        for is_released, (listed, source) in zip(released, batch, strict=True):
+            if is_released:
+                task = make_root(listed, source)
+                self._flow.enter([slot_of(task, [task], 0)])
+            else:
+                self._skipped += 1
+
+    # Dispatch
+
+    def _dispatch(self) -> None:
+        for stage in reversed(range(len(self._pools))):
+            while self._has_room_below(stage):
+                worker = min(self._pools[stage].workers, key=lambda one: len(one.calls))
+                if len(worker.calls) >= CALLS_PER_WORKER:
+                    break
+                batch = self._flow.next_batch(stage)
+                if not batch:
+                    break
+                self._submit(stage, worker, batch)
+
+    def _has_room_below(self, stage: int) -> bool:
+        if stage + 1 == len(self._pools):
+            return True
+        return len(self._flow.queues[stage + 1]) < self._pools[stage + 1].bound
+
+    def _submit(self, stage: int, worker: _Worker, batch: list[Slot]) -> None:
+        blocks: list[Any] = []
+        places: dict[int, int] = {}
+        picks = []
+        for slot in batch:
+            place = places.get(id(slot.block))
+            if place is None:
+                place = places[id(slot.block)] = len(blocks)
+                blocks.append(slot.block)
+            picks.append((place, slot.index))
+        data, receipt = worker.actor.run.remote(picks, *blocks)
+        self._calls[receipt] = worker.calls[receipt] = _Call(stage, worker, batch, data)
+
+    # Collect
+
+    def _collect(self) -> None:
+        self._ask_count()
+        waiting = [*self._calls, *self._preparing]
+        waiting += [self._ledger.watch] if self._ledger.is_tracked else []
+        waiting += [self._admitting[0]] if self._admitting else []
+        waiting += [self._counting] if self._counting is not None else []
+        if not waiting:
+            return
+        if not ray.wait(waiting, timeout=POLL_SECONDS)[0]:
+            return
+        ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
+        for reference in ready:
+            self._handle(reference)
+
+    def _handle(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
+        if reference in self._calls:
+            self._take_receipt(reference)
+        elif reference in self._preparing:
+            self._take_ready(reference)
+        elif self._admitting and reference == self._admitting[0]:
+            batch, self._admitting = self._admitting[1], None
+            released = self._get(reference)
+            if not self._flow.is_stopped:
+                self._release(batch, released)
+        elif reference == self._counting:
+            self._finished, self._counting = self._get(reference), None
+        elif reference == self._ledger.watch:
+            raise self._ledger.explain()
+
+    def _ask_count(self) -> None:
+        now = self._control.now()
+        if self._ledger.is_tracked and self._counting is None and now >= self._count_due:
+            self._count_due = now + POLL_SECONDS
+            self._counting = self._ledger.count_finished()
+
+    def _get(self, reference: Any) -> Any:  # noqa: ANN401 - whatever the ledger answers
+        """An answer of the ledger; where it has died, the watch knows why."""
+        try:
+            return ray.get(reference)
+        except RayTaskError as error:
+            raise (error.cause if isinstance(error.cause, Exception) else error) from None
+        except RayError:
+            raise self._ledger.explain() from None
+
+    def _take_receipt(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
+        call = self._calls[reference]
+        try:
+            receipt: Receipt = ray.get(reference)
+        except _LOST as error:
+            self._lose(call.stage, call.worker, error)
+            return
+        except ObjectLostError as error:
+            self._drop_call(reference, call)
+            self._fail(call.stage, call.batch, f"its data was lost: {_first_line(error)}")
+            self._flow.queues[call.stage].running -= len(call.batch)
+            return
+        except RayTaskError as error:
+            raise (error.cause if isinstance(error.cause, Exception) else error) from None
+        self._drop_call(reference, call)
+        self._pools[call.stage].deaths = 0
+        self._ledger.forward(receipt.events, receipt.failures)
+        self._flow.complete(call.stage, call.batch, receipt, call.data)
+
+    def _drop_call(self, reference: Any, call: _Call) -> None:  # noqa: ANN401 - a reference
+        del self._calls[reference], call.worker.calls[reference]
+
+    # Workers
+
+    def _start_worker(self, stage: int) -> None:
+        pool = self._pools[stage]
+        actor, ready = start_worker(pool.plan, pool.size.cpu, self._options)
+        worker = _Worker(actor)
+        pool.workers.append(worker)
+        self._preparing[ready] = (stage, worker)
+
+    def _take_ready(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
+        stage, worker = self._preparing.pop(reference)
+        try:
+            ray.get(reference)
+        except _LOST as error:
+            self._lose(stage, worker, error)
+        except RayTaskError as error:
+            raise (error.cause if isinstance(error.cause, Exception) else error) from None
+
+    def _lose(self, stage: int, worker: _Worker, error: Exception) -> None:
+        """Replace a lost worker and queue its work again."""
+        pool = self._pools[stage]
+        if worker not in pool.workers:
+            return
+        pool.workers.remove(worker)
+        ray.kill(worker.actor)
+        self._anything_died = True
+        pool.deaths += 1
+        self._preparing = {
+            ready: entry for ready, entry in self._preparing.items() if entry[1] is not worker
+        }
+        count = sum(len(call.batch) for call in worker.calls.values())
+        why = _first_line(error)
+        self._control.incidents.append(
+            f"a worker of {pool.plan.name!r} was lost, {count} tasks are queued again: {why}"
+        )
+        # Newest first, so that the oldest ends up first in line; only it can have been running.
+        for place, (receipt, call) in reversed(list(enumerate(list(worker.calls.items())))):
+            self._drop_call(receipt, call)
+            self._requeue(stage, call.batch, why, was_running=place == 0)
+        if pool.deaths >= DEATHS_PER_POOL:
+            msg = f"stage {pool.plan.name!r} lost {pool.deaths} workers in a row; the last: {why}"
+            raise PoolBrokenError(msg)
+        self._start_worker(stage)
+
+    def _requeue(self, stage: int, batch: list[Slot], why: str, *, was_running: bool) -> None:
+        if self._flow.is_stopped:
+            self._flow.queues[stage].running -= len(batch)
+            return
+        poisoned = self._flow.requeue(
+            stage, batch, died=was_running, most_deaths=DEATHS_PER_TASK
+        )
+        self._fail(stage, poisoned, f"lost {DEATHS_PER_TASK} workers; the last: {why}")
+
+    def _fail(self, stage: int, slots: list[Slot], message: str) -> None:
+        name = self._pools[stage].plan.name
+        failures = [Failure(slot.source, slot.key, slot.token, name, message) for slot in slots]
+        self._flow.fail(failures)
+        self._ledger.forward((), failures)
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.partition("\n")[0]

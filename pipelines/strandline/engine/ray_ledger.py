@@ -1,0 +1,217 @@
+"""The keeper in an actor of its own on the driver's node, and the driver's end of the line to it.
+
+Messages are numbered and nobody waits for them. A call that never returns tells the driver at once
+when the ledger fails or its process dies.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import PendingCallsLimitExceeded, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from strandline.ledger.keeper import GROUP_SECONDS, Keeper, Listed, Standing
+from strandline.ledger.store import Store
+from strandline.plan.receipt import Event, Failure
+from strandline.storage.remote import open_outputs
+
+PENDING_CALLS = 1000
+MESSAGE_EVENTS = 10_000
+
+
+class LedgerLostError(Exception):
+    """The ledger's process died (exit code 1); what was committed is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerPlace:
+    """All that the ledger's actor needs to open it.
+
+    Attributes:
+        path: folder of the environment.
+        attempt, uid: of the lease, which the driver has taken.
+        output: where the sinks write.
+        deletes_vanished: see `Keeper`.
+    """
+
+    path: Path
+    attempt: int
+    uid: str
+    output: str
+    deletes_vanished: bool
+
+
+class LedgerActor:
+    """Hosts a keeper. Calls come from one thread; the watch is another, so a lock joins them."""
+
+    def __init__(self, place: LedgerPlace) -> None:
+        self._lock = threading.Lock()
+        self._failed = threading.Event()
+        self._error: Exception | None = None
+        store = Store(place.path)
+        store.keep_lease(place.attempt, place.uid)
+        self._keeper = Keeper(
+            store,
+            open_outputs(place.output),
+            place.attempt,
+            time.monotonic,
+            deletes_vanished=place.deletes_vanished,
+        )
+
+    def admit(self, batch: Sequence[Listed]) -> list[bool]:
+        """See `Keeper.admit`."""
+        with self._lock:
+            return self._keeper.admit(batch)
+
+    def apply(self, number: int, events: Sequence[Event], failures: Sequence[Failure]) -> None:
+        """See `Keeper.apply`; an error is told by `watch`, and nothing is applied after it."""
+        if self._error is not None:
+            return
+        try:
+            with self._lock:
+                self._keeper.apply(number, events, failures)
+        except Exception as error:  # noqa: BLE001 - nobody waits for this call: the watch tells
+            self._fail(error)
+
+    def end_listing(self, total: int) -> None:
+        """See `Keeper.end_listing`."""
+        with self._lock:
+            self._keeper.end_listing(total)
+
+    def drain(self, number: int, *, anything_died: bool) -> Standing:
+        """See `Keeper.drain`."""
+        if self._error is not None:
+            raise self._error
+        with self._lock:
+            return self._keeper.drain(number, anything_died=anything_died)
+
+    def count_finished(self) -> int:
+        """Sources made durable so far."""
+        return self._keeper.finished
+
+    def watch(self) -> None:
+        """Never returns; commits groups that are due and raises what goes wrong."""
+        while not self._failed.wait(GROUP_SECONDS):
+            try:
+                with self._lock:
+                    self._keeper.commit_due()
+            except Exception as error:  # noqa: BLE001 - told below
+                self._fail(error)
+        assert self._error is not None  # noqa: S101 - set before the event
+        raise self._error
+
+    def _fail(self, error: Exception) -> None:
+        self._error = self._error or error
+        self._failed.set()
+
+
+class RayLedger:
+    """The driver's end: numbers messages and sends them without waiting."""
+
+    def __init__(self, place: LedgerPlace | None) -> None:
+        self._place = place
+        self._events: list[Event] = []
+        self._failures: list[Failure] = []
+        self._sent = 0
+        self._actor: Any = None
+        self.watch: Any = None
+        if place is None:
+            return
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        actor_class = ray.remote(num_cpus=0, concurrency_groups={"watch": 1})(LedgerActor)
+        self._actor = actor_class.options(
+            max_restarts=0, max_pending_calls=PENDING_CALLS, scheduling_strategy=here
+        ).remote(place)
+        self.watch = self._actor.watch.options(concurrency_group="watch").remote()
+
+    @property
+    def is_tracked(self) -> bool:
+        """False where the run keeps no ledger."""
+        return self._actor is not None
+
+    def admit(self, batch: Sequence[Listed]) -> Any:  # noqa: ANN401 - an object reference
+        """A reference to `Keeper.admit`'s answer."""
+        return self._actor.admit.remote(batch)
+
+    def count_finished(self) -> Any:  # noqa: ANN401 - an object reference
+        """A reference to the number of finished sources."""
+        return self._actor.count_finished.remote()
+
+    def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
+        """Tell what happened; sent with the next `flush`."""
+        self._events += events
+        self._failures += failures
+
+    def flush(self) -> None:
+        """Send what was told, as far as the ledger keeps up; the rest waits for the next call."""
+        if self._actor is None:
+            self._events.clear()
+            self._failures.clear()
+            return
+        while self._events or self._failures:
+            events, failures = self._events[:MESSAGE_EVENTS], self._failures
+            try:
+                self._actor.apply.remote(self._sent + 1, events, failures)
+            except PendingCallsLimitExceeded:
+                return
+            self._sent += 1
+            self._events = self._events[MESSAGE_EVENTS:]
+            self._failures = []
+
+    def drain(self, total: int | None, *, anything_died: bool) -> Standing:
+        """Wait until all that was told is counted and durable.
+
+        Args:
+            total: sources listed, None where the listing did not end.
+
+        Raises:
+            LedgerLostError: its process died.
+        """
+        while self._events or self._failures:
+            self.flush()
+            self._check(timeout=0.01)
+        if total is not None:
+            self._get(self._actor.end_listing.remote(total))
+        standing: Standing = self._get(
+            self._actor.drain.remote(self._sent, anything_died=anything_died)
+        )
+        return standing
+
+    def explain(self) -> Exception:
+        """Why the watch has ended."""
+        try:
+            ray.get(self.watch)
+        except RayTaskError as error:
+            return error.cause if isinstance(error.cause, Exception) else error
+        except RayError as error:
+            return _lost(error)
+        return LedgerLostError("the ledger's watch ended without a reason")
+
+    def stop(self) -> None:
+        """End the actor."""
+        if self._actor is not None:
+            ray.kill(self._actor)
+
+    def _check(self, timeout: float) -> None:
+        if ray.wait([self.watch], timeout=timeout)[0]:
+            raise self.explain()
+
+    def _get(self, reference: Any) -> Any:  # noqa: ANN401 - whatever the call returns
+        try:
+            return ray.get(reference)
+        except RayTaskError as error:
+            raise (error.cause if isinstance(error.cause, Exception) else error) from None
+        except RayError as error:
+            raise _lost(error) from error
+
+
+def _lost(error: Exception) -> LedgerLostError:
+    first = str(error).strip().partition("\n")[0]
+    return LedgerLostError(f"the ledger's process died ({first}); run again to go on")

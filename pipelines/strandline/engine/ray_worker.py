@@ -1,0 +1,74 @@
+"""One worker of one stage: an actor that holds the stage set up and runs calls on it."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from strandline.engine.execution import StageCall
+from strandline.engine.inline import set_up_stage
+from strandline.engine.pools import RayOptions
+from strandline.plan.pipeline import StagePlan
+from strandline.plan.receipt import Receipt
+from strandline.plan.stage import Shape
+from strandline.plan.task import Task
+from strandline.storage.locks import hold_shared
+from strandline.storage.outputs import OutputStore
+from strandline.storage.remote import open_outputs
+
+Picks = list[tuple[int, int]]
+
+
+class StageWorker:
+    """Runs one stage's calls, one at a time; the next one's input is fetched meanwhile by Ray."""
+
+    def __init__(self, plan: StagePlan, options: RayOptions) -> None:
+        self._plan = plan
+        self._options = options
+        self._call: StageCall | None = None
+
+    def prepare(self) -> int:
+        """Set the stage up; returns this process's id.
+
+        Raises:
+            StageSetupError: the stage's own `setup` raised.
+            VolumeError: a newer attempt has taken the output over.
+        """
+        outputs = _open_outputs(self._options) if self._plan.shape is Shape.SINK else None
+        self._call = StageCall(set_up_stage(self._plan), outputs, time.perf_counter)
+        return os.getpid()
+
+    @ray.method(num_returns=2)  # type: ignore[untyped-decorator]
+    def run(self, picks: Picks, *blocks: list[Task]) -> tuple[list[Task], Receipt]:
+        """Work on `blocks[block][index]` for each pick; new tasks and receipt, side by side."""
+        assert self._call is not None  # noqa: S101 - prepare is the first call
+        return self._call.run([blocks[block][index] for block, index in picks])
+
+
+def start_worker(plan: StagePlan, cpu: float, options: RayOptions) -> tuple[Any, Any]:
+    """A new worker and the reference that says when it is ready."""
+    actor = (
+        ray.remote(StageWorker)
+        .options(
+            num_cpus=cpu,
+            num_gpus=plan.gpu,
+            memory=plan.memory,
+            resources=plan.custom or None,
+            runtime_env=plan.runtime_env or None,
+            max_restarts=0,
+            max_task_retries=0,
+        )
+        .remote(plan, options)
+    )
+    return actor, actor.prepare.remote()
+
+
+def _open_outputs(options: RayOptions) -> OutputStore:
+    lock = options.writers_lock
+    if lock is not None and Path(lock).parent.is_dir():
+        hold_shared(lock)
+    return open_outputs(options.output, f"{options.writer}-{os.getpid()}")

@@ -1,0 +1,107 @@
+"""What the ledger keeps of a source in each of its states, and how it is spelled as bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgpack
+
+from strandline.plan.receipt import Output
+from strandline.plan.token import derive_root
+
+
+class Record(NamedTuple):
+    """A finished source: its key and what was written for it."""
+
+    key: str
+    outputs: tuple[Output, ...]
+
+
+class Mark(NamedTuple):
+    """A source in flight: released to an attempt and neither finished nor failed by it.
+
+    Attributes:
+        key: the source's key.
+        version: 8-byte digest of its version.
+        attempt: the attempt that released it.
+        ordinal: its place in that attempt's listing, for messages.
+        is_stale: an earlier attempt or version may have left outputs behind.
+    """
+
+    key: str
+    version: bytes
+    attempt: int
+    ordinal: int
+    is_stale: bool
+
+
+class FailureRecord(NamedTuple):
+    """A source that failed: when last, where, why, and in how many attempts."""
+
+    key: str
+    attempt: int
+    stage: str
+    message: str
+    times: int
+
+
+class Finish(NamedTuple):
+    """A source to be recorded as finished."""
+
+    source: bytes
+    version: bytes
+    record: Record
+
+
+@dataclass(slots=True)
+class Change:
+    """What one transaction does to the ledger.
+
+    Attributes:
+        finish: sources that become finished; their marks and failures go.
+        mark: sources that come into flight; an older version's entry goes.
+        fail: sources that become failed; their marks go.
+        forget: sources of which nothing is kept.
+        meta: names and JSON-able values to set.
+    """
+
+    finish: list[Finish] = field(default_factory=list)
+    mark: list[tuple[bytes, Mark]] = field(default_factory=list)
+    fail: list[tuple[bytes, FailureRecord]] = field(default_factory=list)
+    forget: list[bytes] = field(default_factory=list)
+    meta: dict[str, Any] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.finish or self.mark or self.fail or self.forget or self.meta)
+
+
+def pack_record(source: bytes, version: bytes, record: Record) -> bytes:
+    """A record as bytes; the root's token, which follows from source and version, is left out."""
+    root = derive_root(source, version)
+    outputs = [
+        (b"" if output.token == root else output.token, *output[1:]) for output in record.outputs
+    ]
+    return msgpack.packb((record.key, outputs))  # type: ignore[no-any-return]
+
+
+def unpack_record(source: bytes, version: bytes, packed: bytes) -> Record:
+    """The inverse of `pack_record`."""
+    key, outputs = msgpack.unpackb(packed)
+    root = derive_root(source, version)
+    return Record(key, tuple(Output(token or root, *rest) for token, *rest in outputs))
+
+
+def pack(entry: Mark | FailureRecord) -> bytes:
+    """A mark or a failure as bytes."""
+    return msgpack.packb(tuple(entry))  # type: ignore[no-any-return]
+
+
+def unpack_mark(packed: bytes) -> Mark:
+    """A mark from its bytes."""
+    return Mark(*msgpack.unpackb(packed))
+
+
+def unpack_failure(packed: bytes) -> FailureRecord:
+    """A failure from its bytes."""
+    return FailureRecord(*msgpack.unpackb(packed))

@@ -1,0 +1,67 @@
+"""How the index of finished sources is packed: neighbours share one value.
+
+A B-tree node costs ten bytes and pages stand a third empty, so ten million 16-byte keys alone would
+take half a gigabyte. Here the first 20 bits of a digest are the key of a row, and a row is the
+entries of all digests that begin so. Pure functions of bytes; the store reads and writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_TAIL = 14  # bytes of the digest kept in a row: all but the first two, which are in the key
+_VERSION = 8
+_ATTEMPT = 3
+WIDTH = _TAIL + _VERSION + _ATTEMPT
+MAX_ATTEMPT = (1 << (8 * _ATTEMPT)) - 1
+
+
+class Entry(NamedTuple):
+    """A finished source: 8 bytes of its version, and the attempt that finished it."""
+
+    version: bytes
+    attempt: int
+
+
+def key_row(digest: bytes) -> bytes:
+    """The key of the row that holds a 16-byte digest."""
+    return digest[:2] + bytes((digest[2] & 0xF0,))
+
+
+def find_entry(row: bytes, digest: bytes) -> Entry | None:
+    """The digest's entry in its row, if it has one."""
+    at = _find(row, digest)
+    if at < 0:
+        return None
+    middle = at + _TAIL + _VERSION
+    return Entry(row[at + _TAIL : middle], int.from_bytes(row[middle : at + WIDTH], "big"))
+
+
+def put_entry(row: bytes, digest: bytes, entry: Entry) -> bytes:
+    """The row with the digest's entry set or replaced."""
+    packed = digest[2:] + entry.version + entry.attempt.to_bytes(_ATTEMPT, "big")
+    return remove_entry(row, digest) + packed
+
+
+def remove_entry(row: bytes, digest: bytes) -> bytes:
+    """The row without the digest's entry."""
+    at = _find(row, digest)
+    return row if at < 0 else row[:at] + row[at + WIDTH :]
+
+
+def list_entries(key: bytes, row: bytes) -> Iterator[tuple[bytes, Entry]]:
+    """Every digest of a row with its entry."""
+    for at in range(0, len(row), WIDTH):
+        digest = key[:2] + row[at : at + _TAIL]
+        entry = find_entry(row[at : at + WIDTH], digest)
+        assert entry is not None  # noqa: S101 - it was cut out of the row
+        yield digest, entry
+
+
+def _find(row: bytes, digest: bytes) -> int:
+    tail = digest[2:]
+    at = row.find(tail)
+    while at >= 0 and at % WIDTH:
+        at = row.find(tail, at + 1)
+    return at

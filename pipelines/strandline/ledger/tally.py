@@ -1,0 +1,150 @@
+"""The counting law: when is a source finished, whatever order its events arrive in.
+
+Each token of a source's task tree is announced once, by the event that settles its parent (the
+root by the source stage), and settled once. The tally keeps a signed count a token, +1 announced,
+-1 settled, and forgets zeros. A source is finished when its root was announced and no count is
+left: then the root was settled, so the event that settled it was seen, so its children were
+announced and are settled too, and so on down. No order of arrival can make that true too early,
+which a single counter of deltas can't promise.
+
+Pure: no disk, no clock. Bytes are the store's, the order of both is the keeper's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from strandline.plan.receipt import Event, Failure, Output
+
+_ANNOUNCED = 0
+_OPEN = b""
+
+
+class NonDeterministicTaskError(Exception):
+    """A token was settled twice with different children (exit code 70)."""
+
+
+class NegativePendingCountError(Exception):
+    """A token was settled that nobody announced, though no event can have been lost."""
+
+
+class _Failed:
+    """What is kept of a source that failed in this attempt: later events of it are ignored."""
+
+
+_FAILED = _Failed()
+
+# A live source's tree: token -> _ANNOUNCED, or the digest of its children when settled (positive
+# once announced too, negative before), and _OPEN -> how many counts are not zero. A tree that is
+# only an announced root, as most are for most of their life, is kept as that token alone.
+_Tree = bytes | dict[bytes, int] | _Failed
+
+
+class Tally:
+    """Counts of the live sources of one attempt.
+
+    Args:
+        is_over: says whether a source with this digest was finished before (waiting for its
+            commit, or in the ledger); asked once a source, so late duplicates open nothing.
+    """
+
+    def __init__(self, is_over: Callable[[bytes], bool]) -> None:
+        self._is_over = is_over
+        self._trees: dict[bytes, _Tree] = {}
+        self._outputs: dict[bytes, list[Output]] = {}
+
+    def count(self, events: Iterable[Event]) -> list[tuple[bytes, list[Output]]]:
+        """Count events; return the sources that they finished, each with its outputs.
+
+        Raises:
+            NonDeterministicTaskError: a token became other children than before.
+        """
+        finished: list[tuple[bytes, list[Output]]] = []
+        trees = self._trees
+        for source, settled, children, outputs in events:
+            tree = trees.get(source)
+            if tree is None:
+                if self._is_over(source):
+                    continue
+                if not settled and len(children) == 1:
+                    trees[source] = children[0]
+                    continue
+                tree = trees[source] = {_OPEN: 0}
+            elif tree is _FAILED:
+                continue
+            if isinstance(tree, bytes):
+                if settled == (tree,) and not children:
+                    del trees[source]
+                    finished.append((source, list(outputs)))
+                    continue
+                tree = trees[source] = {_OPEN: 1, tree: _ANNOUNCED}
+            assert isinstance(tree, dict)  # noqa: S101 - the other two are answered above
+            if _count_event(source, tree, settled, children) and outputs:
+                self._outputs.setdefault(source, []).extend(outputs)
+            if not tree[_OPEN]:
+                del trees[source]
+                finished.append((source, self._outputs.pop(source, [])))
+        return finished
+
+    def fail(self, failures: Iterable[Failure]) -> list[Failure]:
+        """Bury failed sources; returns the failures that are news."""
+        news = []
+        for failure in failures:
+            if self._trees.get(failure.source) is _FAILED or self._is_over(failure.source):
+                continue
+            self._trees[failure.source] = _FAILED
+            self._outputs.pop(failure.source, None)
+            news.append(failure)
+        return news
+
+    def forget(self, source: bytes) -> None:
+        """Drop a buried source; from now on `is_over` must answer for it."""
+        self._trees.pop(source, None)
+
+    def list_open(self) -> Iterator[bytes]:
+        """Sources that have counts left, in no order; failed ones are not among them."""
+        return (source for source, tree in self._trees.items() if tree is not _FAILED)
+
+    def find_unannounced(self) -> bytes | None:
+        """A source with a token that was settled but never announced, if there is one."""
+        for source, tree in self._trees.items():
+            if isinstance(tree, dict) and any(
+                state < 0 for token, state in tree.items() if token is not _OPEN
+            ):
+                return source
+        return None
+
+
+def _count_event(
+    source: bytes, tree: dict[bytes, int], settled: tuple[bytes, ...], children: tuple[bytes, ...]
+) -> bool:
+    """Count one event in a tree; False where it was counted before."""
+    digest = (hash(children) >> 1) & 0x3FFF_FFFF_FFFF_FFFF or 1
+    is_news = not settled
+    for token in settled:
+        state = tree.get(token)
+        if state is None:
+            tree[token] = -digest
+            tree[_OPEN] += 1
+            is_news = True
+        elif state == _ANNOUNCED:
+            tree[token] = digest
+            tree[_OPEN] -= 1
+            is_news = True
+        elif abs(state) != digest:
+            msg = (
+                f"source {source.hex()}: the task {token.hex()} was worked on twice and became "
+                f"{len(children)} other tasks than the first time; stages must be functions of "
+                "their input"
+            )
+            raise NonDeterministicTaskError(msg)
+    if is_news:
+        for token in children:
+            state = tree.get(token)
+            if state is None:
+                tree[token] = _ANNOUNCED
+                tree[_OPEN] += 1
+            elif state < 0:
+                tree[token] = -state
+                tree[_OPEN] -= 1
+    return is_news

@@ -1,0 +1,103 @@
+"""What a stage call did, in the words of the counting law.
+
+A receipt goes with the data it speaks of: either both reach the driver or neither does. It is
+plain data; it knows neither who counts nor who stores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from strandline.plan.task import Origin
+
+
+class Output(NamedTuple):
+    """One file a sink has written durably.
+
+    Attributes:
+        token: token of the task that was written; with the suffix it is the file's name.
+        suffix: such as ".parquet".
+        size: bytes.
+        digest: blake2b-128 of the bytes.
+        rows: rows of the task.
+    """
+
+    token: bytes
+    suffix: str
+    size: int
+    digest: bytes
+    rows: int
+
+
+class Event(NamedTuple):
+    """Something the ledger counts: `settled` tokens became `children` (none: filtered or written).
+
+    A source's first event settles nothing and announces the root as its only child.
+    """
+
+    source: bytes
+    settled: tuple[bytes, ...]
+    children: tuple[bytes, ...]
+    outputs: tuple[Output, ...] = ()
+
+
+class Failure(NamedTuple):
+    """A source that can't be finished in this attempt, and why."""
+
+    source: bytes
+    key: str
+    token: bytes
+    stage: str
+    message: str
+
+
+class Emitted(NamedTuple):
+    """A task for the next stage: its place in the call's data, and its lineage."""
+
+    index: int
+    source: bytes
+    token: bytes
+    origin: Origin | None
+
+
+@dataclass(slots=True)
+class Counts:
+    """What went through a stage.
+
+    Attributes:
+        tasks_in, tasks_out, filtered, failed: tasks.
+        rows_in, rows_out: rows of their tables.
+        seconds: time inside the stage's own code.
+        counters: the stage's own, by name.
+    """
+
+    tasks_in: int = 0
+    tasks_out: int = 0
+    filtered: int = 0
+    failed: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    seconds: float = 0.0
+    counters: dict[str, int] = field(default_factory=dict)
+
+    def add(self, other: Counts) -> None:
+        """Add another call's counts to these."""
+        self.tasks_in += other.tasks_in
+        self.tasks_out += other.tasks_out
+        self.filtered += other.filtered
+        self.failed += other.failed
+        self.rows_in += other.rows_in
+        self.rows_out += other.rows_out
+        self.seconds += other.seconds
+        for name, number in other.counters.items():
+            self.counters[name] = self.counters.get(name, 0) + number
+
+
+class Receipt(NamedTuple):
+    """All that one stage call has to say."""
+
+    events: tuple[Event, ...]
+    failures: tuple[Failure, ...]
+    emitted: tuple[Emitted, ...]
+    counts: Counts

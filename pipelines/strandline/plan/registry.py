@@ -1,0 +1,71 @@
+"""Which stage a `use:` means: a registered name, or `module:Class` of the user's own code."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable
+from typing import TypeVar
+
+from strandline.plan.stage import Stage
+
+StageClass = TypeVar("StageClass", bound=type[Stage])
+
+_registered: dict[str, type[Stage]] = {}
+
+
+class UnknownStageError(ValueError):
+    """A `use:` that names no stage."""
+
+
+def register(name: str) -> Callable[[StageClass], StageClass]:
+    """Class decorator: make a stage known as `name` in `use:`.
+
+    Raises:
+        ValueError: another class has that name.
+    """
+
+    def enter(stage_class: StageClass) -> StageClass:
+        known = _registered.setdefault(name, stage_class)
+        if known.__qualname__ != stage_class.__qualname__:
+            msg = f"two stages are registered as {name!r}"
+            raise ValueError(msg)
+        _registered[name] = stage_class
+        return stage_class
+
+    return enter
+
+
+def list_registered() -> dict[str, type[Stage]]:
+    """All registered stages by name, in alphabetical order."""
+    return dict(sorted(_registered.items()))
+
+
+def find_stage(use: str) -> type[Stage]:
+    """The class that `use` means.
+
+    Raises:
+        UnknownStageError: with one sentence that says what is wrong and what may have been meant.
+    """
+    if ":" in use:
+        return _import_stage(use)
+    if use in _registered:
+        return _registered[use]
+    close = difflib.get_close_matches(use, _registered, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else "; see `strandline stages`"
+    msg = f"no stage is called {use!r}{hint}"
+    raise UnknownStageError(msg)
+
+
+def _import_stage(use: str) -> type[Stage]:
+    module_name, _, class_name = use.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        msg = f"{use!r}: the module {module_name!r} can't be imported ({error})"
+        raise UnknownStageError(msg) from error
+    found = getattr(module, class_name, None)
+    if not (isinstance(found, type) and issubclass(found, Stage)):
+        msg = f"{use!r}: {module_name!r} has no stage class {class_name!r}"
+        raise UnknownStageError(msg)
+    return found

@@ -1,0 +1,170 @@
+"""What a stage is: the class users write, and the two special ones at the ends.
+
+A stage is a function of its parameters and its input. It sees no ledger, engine or driver.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from abc import abstractmethod
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any, BinaryIO, ClassVar, NamedTuple
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from strandline.plan.task import FailedTask, NoneTask, Slot, Task
+
+
+class Params(BaseModel):
+    """Base of every stage's parameters: the `with:` block, in camelCase, unknown names refused."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
+    )
+
+
+class Shape(StrEnum):
+    """How a stage's answer stands to its input."""
+
+    TASK = "1→0|1|N"
+    BATCH = "N→N"
+    GROUP = "n→1"
+    SOURCE = "→N"
+    SINK = "1→"
+
+
+class Stage:
+    """One kind of work on data. Subclass it and write `process` or `process_batch`, not both.
+
+    Attributes:
+        version: part of the fingerprint; raise it when the same input gives other output.
+        mixes_sources: True says that the work needs rows of several sources at once
+            (shuffle, global dedup); such a stage is refused in a resumable run.
+        not_fingerprinted: parameters, by attribute name, that don't decide the output.
+        params: the parsed `with:` block.
+    """
+
+    class Params(Params):
+        """No parameters."""
+
+    version: ClassVar[str] = "1"
+    mixes_sources: ClassVar[bool] = False
+    not_fingerprinted: ClassVar[frozenset[str]] = frozenset()
+    params: BaseModel
+
+    def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401
+        self.params = self.Params(**values) if params is None else params
+        self.counters: dict[str, int] = {}
+
+    def setup(self) -> None:
+        """Called once in each worker before the first task: load models, open connections."""
+
+    def process(self, task: Task) -> Task | list[Slot] | list[Task] | None:
+        """One task in; one out (the same token), a list (a fan-out), or None (filtered)."""
+        raise NotImplementedError
+
+    def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
+        """`len(tasks)` answers, one by one in the order of the input."""
+        raise NotImplementedError
+
+    def join(self, tasks: list[Task]) -> Task:
+        """One task of a group's tasks, in slot order; tables are concatenated by default."""
+        table = pa.concat_tables([task.table for task in tasks], promote_options="default")
+        return tasks[0].replace(table)
+
+    def count(self, name: str, number: int = 1) -> None:
+        """Add to a counter that is shown in the run's summary, such as `dropped: not utf-8`."""
+        self.counters[name] = self.counters.get(name, 0) + number
+
+    @classmethod
+    def fans_out(cls) -> bool:
+        """True where the return annotation of `process` allows a list of tasks."""
+        return any(_is_list(option) for option in _options(_return_type(cls.process)))
+
+    @classmethod
+    def fans_out_in_batch(cls) -> bool:
+        """True where the return annotation of `process_batch` allows a list in a slot."""
+        answer = _return_type(cls.process_batch)
+        slots = typing.get_args(answer) if _is_list(answer) else ()
+        return any(_is_list(option) for slot in slots for option in _options(slot))
+
+
+class Source(NamedTuple):
+    """One item that a source stage lists: the unit of resume.
+
+    Attributes:
+        key: identity across runs (a path, a URL, a record's own id); unique in the listing.
+        version: changes when the content does; a changed version is processed again.
+        data: what the first stage gets as its task's data; keep it small, such as a path.
+        meta: small facts that travel with the data.
+    """
+
+    key: str
+    version: str
+    data: Any
+    meta: dict[str, Any] | None = None
+
+
+class OnRemoved(StrEnum):
+    """What becomes of the output of a source that is no longer listed."""
+
+    KEEP = "Keep"
+    DELETE = "Delete"
+
+
+class SourceStage(Stage):
+    """The first stage: lists sources, in any order, as a stream."""
+
+    class Params(Stage.Params):
+        """What every source has."""
+
+        on_removed: OnRemoved = Field(
+            default=OnRemoved.KEEP,
+            description="What becomes of the output of a source that is no longer listed, when a "
+            "listing has come to its end: `Keep` or `Delete`.",
+        )
+
+    not_fingerprinted: ClassVar[frozenset[str]] = frozenset({"on_removed"})
+    params: BaseModel
+
+    @abstractmethod
+    def list_sources(self) -> Iterator[Source]:
+        """Every source there is now.
+
+        Raises:
+            OSError: the place that is listed can't be read.
+        """
+
+
+class SinkStage(Stage):
+    """The last stage: spells a task as the bytes of one file. Naming and renaming are not its job.
+
+    Attributes:
+        suffix: the end of an output's name, such as ".parquet".
+    """
+
+    suffix: ClassVar[str] = ""
+
+    @abstractmethod
+    def write(self, task: Task, file: BinaryIO) -> None:
+        """Write the task front to back; the same task must give the same bytes."""
+
+
+def _return_type(function: Any) -> Any:  # noqa: ANN401 - a callable and a type, of any kind
+    try:
+        return typing.get_type_hints(function).get("return")
+    except NameError:  # a name imported for type checkers only: nothing can be told from it
+        return None
+
+
+def _options(annotation: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a type of any kind
+    is_union = typing.get_origin(annotation) in {typing.Union, types.UnionType}
+    return typing.get_args(annotation) if is_union else (annotation,)
+
+
+def _is_list(annotation: Any) -> bool:  # noqa: ANN401 - a type of any kind
+    return (typing.get_origin(annotation) or annotation) is list

@@ -1,0 +1,118 @@
+"""The unit of work that moves between stages, and the two marks a stage may answer with instead.
+
+A task carries a table of rows or any payload of the user's. Its lineage is set by the runtime;
+stages neither read nor write it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+
+class Origin(NamedTuple):
+    """Where in a fan-out a task stands: the token that fanned out, its slot, and of how many."""
+
+    parent: bytes
+    slot: int
+    of: int
+
+
+class Lineage(NamedTuple):
+    """Whose task this is.
+
+    Attributes:
+        source: 16-byte digest of the source's key.
+        token: 16-byte token of this node of the source's tree.
+        key: the source's key, for messages.
+        origin: the nearest fan-out, None above the first one.
+    """
+
+    source: bytes
+    token: bytes
+    key: str
+    origin: Origin | None = None
+
+
+class Task:
+    """A piece of work derived from one source.
+
+    Attributes:
+        data: a `pyarrow.Table`, or any picklable payload.
+        meta: small picklable facts that travel with the data.
+    """
+
+    __slots__ = ("data", "lineage", "meta")
+
+    def __init__(
+        self,
+        data: Any = None,  # noqa: ANN401 - the payload belongs to the user
+        meta: dict[str, Any] | None = None,
+        lineage: Lineage | None = None,
+    ) -> None:
+        self.data = data
+        self.meta = meta
+        self.lineage = lineage
+
+    def __reduce__(self) -> tuple[type[Task], tuple[Any, ...]]:
+        return Task, (self.data, self.meta, self.lineage)
+
+    def __repr__(self) -> str:
+        return f"Task(key={self.key!r}, rows={self.num_rows})"
+
+    @property
+    def key(self) -> str:
+        """The key of the source this task comes from; empty before the runtime has set it."""
+        return self.lineage.key if self.lineage else ""
+
+    @property
+    def table(self) -> pa.Table:
+        """The data as a table.
+
+        Raises:
+            TypeError: the task carries something else.
+        """
+        if not isinstance(self.data, pa.Table):
+            kind = type(self.data).__name__
+            msg = f"this task carries {kind}, not a table of rows"
+            raise TypeError(msg)
+        return self.data
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the table; 1 for any other payload."""
+        return self.data.num_rows if isinstance(self.data, pa.Table) else 1
+
+    def replace(self, data: Any) -> Task:  # noqa: ANN401 - the payload belongs to the user
+        """The same task with other data; `meta` comes along."""
+        return Task(data, self.meta, self.lineage)
+
+
+class NoneTask:
+    """A slot whose task was filtered out on purpose: it is settled, nothing follows it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "NoneTask()"
+
+
+class FailedTask:
+    """A slot that could not be worked on: its source stays unfinished and is tried again on resume.
+
+    Attributes:
+        msg: one sentence for the person on call.
+    """
+
+    __slots__ = ("msg",)
+
+    def __init__(self, msg: str) -> None:
+        self.msg = msg
+
+    def __repr__(self) -> str:
+        return f"FailedTask({self.msg!r})"
+
+
+Slot = Task | NoneTask | FailedTask | None
+"""What one slot of a stage's answer may hold; None means the same as `NoneTask()`."""

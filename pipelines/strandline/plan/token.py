@@ -1,0 +1,39 @@
+"""Names for the nodes of a source's task tree, the things the ledger counts.
+
+A token depends on the source, its version, the path of stages and the slot alone: never on
+content, process ids or clocks. So a replay names every node as the first try did.
+"""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+TOKEN_BYTES = 16
+VERSION_BYTES = 8
+
+
+def digest_key(key: str) -> bytes:
+    """The 128-bit identity of a source: what the ledger is keyed by and outputs are named after."""
+    return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=TOKEN_BYTES).digest()
+
+
+def digest_version(version: str) -> bytes:
+    """64 bits of a source's version; enough to tell a source's versions apart."""
+    return blake2b(version.encode("utf-8", "surrogatepass"), digest_size=VERSION_BYTES).digest()
+
+
+def derive_root(source: bytes, version: bytes) -> bytes:
+    """The token of a source's root task; a new version gets new tokens, so new output names."""
+    return blake2b(source + version, digest_size=TOKEN_BYTES, person=b"root").digest()
+
+
+def derive_child(parents: Sequence[bytes], stage: str, slot: int) -> bytes:
+    """The token of slot `slot` of what `stage` made of `parents` (each 16 bytes).
+
+    Slots are positions in the stage's result; filtered and failed ones are counted too.
+    """
+    state = blake2b(digest_size=TOKEN_BYTES, person=b"child")
+    for parent in parents:
+        state.update(parent)
+    state.update(stage.encode())
+    state.update(slot.to_bytes(8, "big"))
+    return state.digest()

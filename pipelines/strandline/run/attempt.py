@@ -1,0 +1,219 @@
+"""One attempt: take the ledger over, run the engine, say how it ended.
+
+The order matters: whoever still writes is gone before the lease is taken, the lease is taken
+before anything is swept, and the ledger is handed back whatever happens.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from strandline.engine.inline import run_inline, set_up_stage
+from strandline.engine.pools import RayOptions
+from strandline.engine.ports import Control, Ending, KeeperLedger, Listing, NoLedger, Progress
+from strandline.ledger.errors import LedgerError
+from strandline.ledger.keeper import Keeper
+from strandline.ledger.lease import (
+    Claim,
+    Claimant,
+    OnChange,
+    end_attempt,
+    open_attempt,
+    refuse_live_driver,
+)
+from strandline.ledger.store import Store
+from strandline.plan.pipeline import PipelinePlan
+from strandline.plan.stage import OnRemoved, Source, SourceStage
+from strandline.run.outcome import Outcome, judge
+from strandline.storage.errors import VolumeError
+from strandline.storage.filesystems import explain_unsafe, read_mounts
+from strandline.storage.layout import PipelineFolder, make_folder
+from strandline.storage.locks import Process, find_process, hold_exclusive, hold_shared, read_boot_id
+from strandline.storage.remote import open_outputs
+from strandline_api.documents import SpecError
+from strandline_api.problems import Problem
+
+ORPHAN_SECONDS = 30.0
+
+
+class ListingError(Exception):
+    """The sources can't be listed (exit code 1); the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run, as opposed to what.
+
+    Attributes:
+        volume: folder that holds ledger and attempts; None: no ledger, nothing is tracked.
+        engine: `ray` or `inline`.
+        address: of an existing Ray cluster; None starts a local one.
+        workers: workers of the local Ray, None: one a core.
+        on_change: what to do when the pipeline has changed.
+    """
+
+    volume: Path | None
+    engine: str = "ray"
+    address: str | None = None
+    workers: int | None = None
+    on_change: OnChange = OnChange.FAIL
+
+
+def run_attempt(
+    plan: PipelinePlan,
+    options: Options,
+    must_stop: Callable[[], bool] = lambda: False,
+    report: Callable[[Progress], None] = lambda _: None,
+) -> Outcome:
+    """Run a plan once, as far as it goes.
+
+    Raises:
+        SpecError, LedgerError, VolumeError and the rest of `outcome.code_of`: the attempt could
+            not begin or not go on; what is finished is kept.
+    """
+    begun = time.monotonic()
+    control = Control(must_stop, report, time.monotonic)
+    if options.volume is None:
+        ending, attempt, place = _run_untracked(plan, options, control), 0, _require_output(plan)
+    else:
+        folder = PipelineFolder.of(options.volume, plan.namespace, plan.name)
+        place = plan.output or str(folder.output)
+        with _take_over(plan, folder, options, place) as (attempt, uid):
+            ending = _run_tracked(plan, options, control, folder, attempt, uid)
+    code, message = judge(ending, was_stopped=must_stop())
+    return Outcome(
+        code=code,
+        message=message,
+        attempt=attempt,
+        total=ending.listed if ending.is_listed else None,
+        standing=ending.standing,
+        counts=ending.counts,
+        output=place,
+        seconds=time.monotonic() - begun,
+        incidents=tuple(ending.incidents),
+    )
+
+
+def open_listing(plan: PipelinePlan) -> Listing:
+    """The plan's sources as a stream, with what goes wrong in it put into a sentence."""
+    return Listing(_list_sources(plan))
+
+
+def _list_sources(plan: PipelinePlan) -> Iterator[Source]:
+    stage = set_up_stage(plan.source).stage
+    assert isinstance(stage, SourceStage)  # noqa: S101 - checked when the plan was built
+    is_empty = True
+    try:
+        for source in stage.list_sources():
+            is_empty = False
+            yield source
+    except OSError as error:
+        msg = f"the sources can't be listed: {error}"
+        raise ListingError(msg) from error
+    if is_empty:
+        # An output may be deleted because its source vanished: never because a mount is missing.
+        problem = Problem("spec.source", f"{plan.source.name!r} lists no sources; check its paths")
+        raise SpecError((problem,))
+
+
+def _run_untracked(plan: PipelinePlan, options: Options, control: Control) -> Ending:
+    place = _require_output(plan)
+    if options.engine == "inline":
+        outputs = open_outputs(place)
+        return run_inline(plan, open_listing(plan), NoLedger(), outputs, control)
+    from strandline.engine.ray_driver import run_ray  # noqa: PLC0415 - `inline` works without Ray
+
+    return run_ray(plan, open_listing(plan), None, _ray_options(options, place), control)
+
+
+def _require_output(plan: PipelinePlan) -> str:
+    if plan.output is None:
+        problem = Problem("spec.sink.with.path", "required where there is no volume to write to")
+        raise SpecError((problem,))
+    return plan.output
+
+
+@contextmanager
+def _take_over(
+    plan: PipelinePlan, folder: PipelineFolder, options: Options, place: str
+) -> Iterator[tuple[int, str]]:
+    """Open the ledger for a new attempt; yields the attempt's number and uid."""
+    unsafe = explain_unsafe(folder.ledger, read_mounts())
+    if unsafe:
+        raise VolumeError(unsafe)
+    make_folder(folder.ledger)
+    claimant = Claimant(uuid.uuid4().hex, read_boot_id(), _find_self(), time.time())
+    name = f"{plan.namespace}/{plan.name}"
+    claim = Claim(name, plan.run_id, plan.fingerprint, options.on_change)
+    with _opened(folder) as store:
+        refuse_live_driver(store, claimant, find_process)
+        with hold_exclusive(folder.writers_lock, ORPHAN_SECONDS):
+            refuse_live_driver(store, claimant, find_process)
+            attempt = open_attempt(store, claim, claimant)
+            open_outputs(place).sweep()
+    try:
+        yield attempt, claimant.uid
+    finally:
+        with suppress(LedgerError, VolumeError), _opened(folder) as store:
+            store.keep_lease(attempt, claimant.uid)
+            end_attempt(store, attempt, claimant)
+
+
+@contextmanager
+def _opened(folder: PipelineFolder) -> Iterator[Store]:
+    store = Store(folder.ledger)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _run_tracked(
+    plan: PipelinePlan,
+    options: Options,
+    control: Control,
+    folder: PipelineFolder,
+    attempt: int,
+    uid: str,
+) -> Ending:
+    place = plan.output or str(folder.output)
+    if options.engine != "inline":
+        from strandline.engine.ray_driver import run_ray  # noqa: PLC0415 - `inline` needs no Ray
+        from strandline.engine.ray_ledger import LedgerPlace  # noqa: PLC0415
+
+        ledger = LedgerPlace(folder.ledger, attempt, uid, place, deletes_vanished(plan))
+        ray_options = _ray_options(options, place, f"{attempt:04d}", folder.writers_lock)
+        return run_ray(plan, open_listing(plan), ledger, ray_options, control)
+    writer = hold_shared(folder.writers_lock)
+    outputs = open_outputs(place, f"{attempt:04d}")
+    try:
+        with _opened(folder) as store:
+            store.keep_lease(attempt, uid)
+            deletes = deletes_vanished(plan)
+            keeper = Keeper(store, outputs, attempt, time.monotonic, deletes_vanished=deletes)
+            return run_inline(plan, open_listing(plan), KeeperLedger(keeper), outputs, control)
+    finally:
+        os.close(writer)
+
+
+def deletes_vanished(plan: PipelinePlan) -> bool:
+    """True where the source says `onRemoved: Delete`."""
+    return getattr(plan.source.stage.params, "on_removed", None) is OnRemoved.DELETE
+
+
+def _find_self() -> Process:
+    process = find_process(os.getpid())
+    assert process is not None  # noqa: S101 - this process is alive
+    return process
+
+
+def _ray_options(
+    options: Options, place: str, writer: str = "0000", lock: Path | None = None
+) -> RayOptions:
+    return RayOptions(options.address, options.workers, place, writer, lock)

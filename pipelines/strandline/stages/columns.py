@@ -1,0 +1,72 @@
+"""Columns of a task's table, asked for by name and given back changed.
+
+It knows tables, nothing of what the values mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from strandline.plan.task import Task
+
+
+class MissingColumnError(ValueError):
+    """A column that a stage needs and its input does not have."""
+
+
+def find_column(table: pa.Table, name: str) -> pa.ChunkedArray:
+    """The column called `name`.
+
+    Raises:
+        MissingColumnError: there is none; the message lists those there are.
+    """
+    if name not in table.column_names:
+        msg = f"there is no column {name!r}; there are: {', '.join(table.column_names) or 'none'}"
+        raise MissingColumnError(msg)
+    return table.column(name)
+
+
+def list_strings(table: pa.Table, name: str) -> list[str]:
+    """The values of a string column; a null is the empty string.
+
+    Raises:
+        MissingColumnError: there is no such column.
+    """
+    return [value or "" for value in find_column(table, name).to_pylist()]
+
+
+def set_column(
+    table: pa.Table, name: str, values: Sequence[object] | pa.Array, kind: pa.DataType
+) -> pa.Table:
+    """The table with the column replaced in its place, or added at the end."""
+    column = values if isinstance(values, pa.Array) else pa.array(values, kind)
+    index = table.column_names.index(name) if name in table.column_names else -1
+    field = pa.field(name, kind)
+    if index < 0:
+        return table.append_column(field, column)
+    return table.set_column(index, field, column)
+
+
+def map_strings(table: pa.Table, name: str, change: Callable[[str], str]) -> pa.Table:
+    """The table with `change` applied to a column of strings or of lists of strings.
+
+    Raises:
+        MissingColumnError: there is no such column.
+    """
+    column = find_column(table, name).combine_chunks()
+    kind = column.type
+    if pa.types.is_list(kind):
+        changed = [value and [change(item) for item in value] for value in column.to_pylist()]
+    else:
+        changed = [value and change(value) for value in column.to_pylist()]
+    return set_column(table, name, changed, kind)
+
+
+def keep_rows(
+    task: Task, table: pa.Table, mask: pa.Array | pa.ChunkedArray | list[bool]
+) -> Task | None:
+    """The task with the rows where `mask` is true; None where no row is left."""
+    kept = table.filter(pa.array(mask, pa.bool_()) if isinstance(mask, list) else mask)
+    return task.replace(kept) if kept.num_rows else None

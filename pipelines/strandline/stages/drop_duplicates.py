@@ -1,0 +1,70 @@
+"""The stage `drop-duplicates`: equal rows within one task.
+
+Rows of other sources are not seen: a stage that compares sources could not be resumed by source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from hashlib import blake2b
+
+from pydantic import Field
+
+from strandline.plan.registry import register
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+from strandline.stages.columns import keep_rows, list_strings
+
+
+class Normalisation(StrEnum):
+    """What is overlooked when two texts are compared."""
+
+    NONE = "none"
+    WHITESPACE = "whitespace"
+    CASE = "case"
+
+
+@register("drop-duplicates")
+class DropDuplicates(Stage):
+    """Keeps the first of the rows of a source's table that have the same text."""
+
+    class Params(Stage.Params):
+        """What makes rows equal."""
+
+        columns: tuple[str, ...] = Field(
+            default=("source",), min_length=1, description="Columns of text that are compared."
+        )
+        normalise: Normalisation = Field(
+            default=Normalisation.WHITESPACE,
+            description="`none`: bytes must be equal. `whitespace`: runs of white space are one "
+            "blank. `case`: upper and lower case are the same too.",
+        )
+
+    params: Params
+
+    def process(self, task: Task) -> Task | None:
+        """Drop and count the later ones of equal rows."""
+        seen: set[bytes] = set()
+        mask = []
+        for digest in self._digest_rows(task):
+            mask.append(digest not in seen)
+            seen.add(digest)
+        if not all(mask):
+            self.count("dropped: duplicate", mask.count(False))
+        return keep_rows(task, task.table, mask)
+
+    def _digest_rows(self, task: Task) -> Iterator[bytes]:
+        columns = [list_strings(task.table, name) for name in self.params.columns]
+        for values in zip(*columns, strict=True):
+            state = blake2b(digest_size=16)
+            for value in values:
+                text = self._normalise(value).encode()
+                state.update(len(text).to_bytes(8, "big") + text)
+            yield state.digest()
+
+    def _normalise(self, text: str) -> str:
+        if self.params.normalise is Normalisation.NONE:
+            return text
+        spaced = " ".join(text.split())
+        return spaced.casefold() if self.params.normalise is Normalisation.CASE else spaced

@@ -1,0 +1,165 @@
+"""Functions found in Python source: where they stand, what they say of themselves.
+
+Pure: text in, rows out. The source is parsed, never run or imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from typing import NamedTuple
+
+# after the last argument: brackets and comments, then the colon
+_COLON = re.compile(r"(?:[^:#]|#[^\n]*+)*+:")
+_SPACES = re.compile(r"\s+")
+_UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class UnparsableSourceError(ValueError):
+    """Text that this interpreter's parser does not take."""
+
+
+class FunctionRow(NamedTuple):
+    """One function.
+
+    Attributes:
+        name: qualified within the module, such as `Reader.read`.
+        lineno, end_lineno: first (decorators included) and last line, from 1.
+        signature: from `def` to the return annotation, on one line.
+        docstring: without indentation; None where there is none.
+        source: the whole lines, decorators included, indentation removed.
+        decorators: as written, without the `@`.
+        is_async: an `async def`.
+        is_method: stands directly in a class.
+    """
+
+    name: str
+    lineno: int
+    end_lineno: int
+    signature: str
+    docstring: str | None
+    source: str
+    decorators: list[str]
+    is_async: bool
+    is_method: bool
+
+
+def list_functions(text: str, *, nested: bool = False) -> list[FunctionRow]:
+    r"""The functions and methods of a module, in the order of their lines.
+
+    Args:
+        text: the module, with lines that end in `\n`.
+        nested: list functions inside functions too, under `outer.<locals>.inner`.
+
+    Raises:
+        UnparsableSourceError: it is not Python, or nested too deeply for the parser.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+        lines = text.split("\n")
+        found = _find_functions(tree.body, "", in_class=False, nested=nested)
+        return [_describe(lines, node, name, in_class) for node, name, in_class in found]
+    except _UNPARSABLE as error:
+        raise UnparsableSourceError(type(error).__name__) from error
+
+
+def _find_functions(
+    body: list[ast.stmt], prefix: str, *, in_class: bool, nested: bool
+) -> Iterator[tuple[FunctionNode, str, bool]]:
+    for node in body:
+        if isinstance(node, FunctionNode):
+            yield node, prefix + node.name, in_class
+            if nested:
+                inner = f"{prefix}{node.name}.<locals>."
+                yield from _find_functions(node.body, inner, in_class=False, nested=True)
+        elif isinstance(node, ast.ClassDef):
+            inner = f"{prefix}{node.name}."
+            yield from _find_functions(node.body, inner, in_class=True, nested=nested)
+        else:
+            for block in _list_blocks(node):
+                yield from _find_functions(block, prefix, in_class=in_class, nested=nested)
+
+
+def _list_blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The statement lists inside an `if`, `try`, `with`, loop or `match`; expressions have none."""
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(node, name, None)
+        if isinstance(block, list):
+            yield block
+    for name in ("handlers", "cases"):
+        for part in getattr(node, name, ()):
+            yield part.body
+
+
+def _describe(lines: list[str], node: FunctionNode, name: str, in_class: bool) -> FunctionRow:  # noqa: FBT001 - internal
+    first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
+    last = node.end_lineno or node.lineno
+    return FunctionRow(
+        name=name,
+        lineno=first,
+        end_lineno=last,
+        signature=_read_signature(lines, node),
+        docstring=ast.get_docstring(node, clean=True),
+        source=_remove_indent(lines[first - 1 : last]),
+        decorators=[_cut(lines, item) for item in node.decorator_list],
+        is_async=isinstance(node, ast.AsyncFunctionDef),
+        is_method=in_class,
+    )
+
+
+def _remove_indent(lines: list[str]) -> str:
+    """The lines without the first one's indentation; a line with less keeps what it has."""
+    indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
+    if not indent:
+        return "\n".join(lines)
+    return "\n".join(line.removeprefix(indent) for line in lines)
+
+
+def _read_signature(lines: list[str], node: FunctionNode) -> str:
+    """The header as written, without its colon, on one line."""
+    start = (node.lineno, node.col_offset)
+    header = _slice(lines, start, _position(node.body[0]))
+    ends = [
+        (item.end_lineno or 0, item.end_col_offset or 0)
+        for item in (*ast.iter_child_nodes(node.args), node.returns)
+        if isinstance(item, ast.arg | ast.expr)
+    ]
+    skip = len(_slice(lines, start, max(ends))) if ends else header.find("(")
+    found = _COLON.match(header, skip)
+    text = header[: found.end() - 1] if found else "#"
+    return _spell_signature(node) if "#" in text or "\\\n" in text else _SPACES.sub(" ", text).strip()
+
+
+def _spell_signature(node: FunctionNode) -> str:
+    word = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    return f"{word} {node.name}({ast.unparse(node.args)}){returns}"
+
+
+def _position(node: ast.stmt) -> tuple[int, int]:
+    if isinstance(node, FunctionNode | ast.ClassDef) and node.decorator_list:
+        return node.decorator_list[0].lineno, node.decorator_list[0].col_offset
+    return node.lineno, node.col_offset
+
+
+def _cut(lines: list[str], node: ast.expr) -> str:
+    end = (node.end_lineno or node.lineno, node.end_col_offset or 0)
+    return _slice(lines, (node.lineno, node.col_offset), end)
+
+
+def _slice(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> str:
+    """The text from one (line, column) to another; lines from 1, columns in UTF-8 bytes."""
+    if start[0] == end[0]:
+        line = lines[start[0] - 1]
+        if line.isascii():
+            return line[start[1] : end[1]]
+        return line.encode()[start[1] : end[1]].decode()
+    first = lines[start[0] - 1].encode()[start[1] :].decode()
+    last = lines[end[0] - 1].encode()[: end[1]].decode()
+    return "\n".join([first, *lines[start[0] : end[0] - 1], last])

@@ -1,0 +1,174 @@
+"""Path patterns: what a glob means, which part of it is a plain folder, what a match is called.
+
+Pure text: no disk is read here. A pattern may start with a placeholder (`{stdlib}`,
+`{site-packages}`) that stands for another folder on every machine; the key of a file keeps it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sysconfig
+from dataclasses import dataclass
+from functools import cached_property
+
+PLACEHOLDERS = {"{stdlib}": "stdlib", "{site-packages}": "purelib"}
+
+_MAGIC = re.compile(r"[*?\[]")
+_BRACED = re.compile(r"\{[^/{}]*\}")
+_PROTOCOL = re.compile(r"^[a-z][a-z0-9+.-]*://|^[a-z][a-z0-9+.-]*::")
+
+
+def check_pattern(pattern: str) -> str:
+    """The pattern itself.
+
+    Raises:
+        ValueError: it is empty, or names a placeholder that there is not.
+    """
+    if not pattern.strip():
+        msg = "a path pattern must not be empty"
+        raise ValueError(msg)
+    for name in _BRACED.findall(pattern):
+        if name not in PLACEHOLDERS:
+            msg = f"{pattern!r}: {name} is no placeholder; there are {', '.join(PLACEHOLDERS)}"
+            raise ValueError(msg)
+        if not pattern.startswith(name):
+            msg = f"{pattern!r}: the placeholder {name} may only stand at the start"
+            raise ValueError(msg)
+    return pattern
+
+
+def is_url(path: str) -> bool:
+    """True for what must be opened through fsspec: `s3://…`, `memory://…`, not `file://…`."""
+    return bool(_PROTOCOL.match(path)) and not path.startswith("file://")
+
+
+def translate_glob(glob: str, *, hidden: bool) -> re.Pattern[str]:
+    """The regular expression of a glob over a whole `/`-separated path.
+
+    `*` and `?` stay within a name, `**` spans folders, `[…]` is a set of characters. Unless
+    `hidden`, a wildcard at the start of a name does not match a leading dot.
+    """
+    segments = glob.split("/")
+    parts = [_translate_segment(segment, hidden=hidden) for segment in segments[:-1]]
+    last = segments[-1]
+    ending = _any_tail(hidden=hidden) if last == "**" else _translate_name(last, hidden=hidden)
+    return re.compile("".join(parts) + ending + r"\Z", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class PathPattern:
+    """A pattern split where its first wildcard is.
+
+    Attributes:
+        prefix: the plain part as written, with its last slash; starts every key.
+        rest: the part with wildcards; the file's name where the pattern has none.
+    """
+
+    prefix: str
+    rest: str
+
+    @cached_property
+    def base(self) -> str:
+        """The folder to walk: absolute, without a slash at its end; a URL stays a URL."""
+        expanded = expand_placeholder(self.prefix)
+        if is_url(expanded):
+            return expanded.rstrip("/") if expanded.rstrip("/").count("/") > 1 else expanded
+        return os.path.abspath(expanded.removeprefix("file://") or ".")
+
+    @cached_property
+    def regex(self) -> re.Pattern[str]:
+        """What the path below `base` must match."""
+        return translate_glob(self.rest, hidden=False)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """True where there is no wildcard at all."""
+        return not _MAGIC.search(self.rest)
+
+    @cached_property
+    def leading(self) -> list[re.Pattern[str]]:
+        """What the names of the folders below `base` must match, level by level, up to a `**`."""
+        folders = self.rest.split("/")[:-1]
+        fixed = folders[: folders.index("**")] if "**" in folders else folders
+        return [translate_glob(name, hidden=False) for name in fixed]
+
+    @cached_property
+    def depth(self) -> int | None:
+        """Folders below `base` down to the files; None: any number."""
+        segments = self.rest.split("/")
+        return None if "**" in segments else len(segments) - 1
+
+    def spell_key(self, below: str) -> str:
+        """The key of the file at `below`, a path relative to `base`."""
+        return self.prefix + below
+
+    def find_below(self, path: str) -> str | None:
+        """Where below `base` an absolute path is, if it matches."""
+        start = self.base.rstrip("/") + "/"
+        below = path.removeprefix(start)
+        return below if below != path and self.regex.match(below) else None
+
+
+def parse_pattern(pattern: str) -> PathPattern:
+    """A pattern in its parts; without a wildcard the last name is the rest."""
+    found = _MAGIC.search(pattern)
+    cut = pattern.rfind("/", 0, found.start() if found else len(pattern)) + 1
+    return PathPattern(pattern[:cut], pattern[cut:])
+
+
+def expand_placeholder(path: str) -> str:
+    """The path with the placeholder at its start replaced by this interpreter's folder."""
+    for name, folder in PLACEHOLDERS.items():
+        if path.startswith(name):
+            return sysconfig.get_path(folder) + path.removeprefix(name)
+    return path
+
+
+class Exclusion:
+    """The `exclude` globs of a listing, matched against keys. Hidden names match too."""
+
+    def __init__(self, globs: tuple[str, ...]) -> None:
+        self._files = [translate_glob(glob, hidden=True) for glob in globs]
+        whole = [glob.removesuffix("/**") for glob in globs if glob.endswith("/**")]
+        self._folders = [translate_glob(glob, hidden=True) for glob in whole]
+
+    def holds(self, key: str) -> bool:
+        """True where the file is excluded."""
+        return any(regex.match(key) for regex in self._files)
+
+    def holds_folder(self, key: str) -> bool:
+        """True where all of a folder is excluded, so that it need not be read."""
+        return any(regex.match(key) for regex in self._folders)
+
+
+def _translate_segment(segment: str, *, hidden: bool) -> str:
+    if segment != "**":
+        return _translate_name(segment, hidden=hidden) + "/"
+    return r"(?:[^/]*/)*" if hidden else r"(?:(?!\.)[^/]+/)*"
+
+
+def _any_tail(*, hidden: bool) -> str:
+    return r".+" if hidden else r"(?:(?!\.)[^/]+/)*(?!\.)[^/]+"
+
+
+def _translate_name(name: str, *, hidden: bool) -> str:
+    guard = "" if hidden or not _MAGIC.match(name) else r"(?!\.)"
+    return guard + "".join(_translate_token(token) for token in _tokens(name))
+
+
+def _tokens(name: str) -> list[str]:
+    return re.findall(r"\[[!^]?\]?[^\]]*\]|.", name, re.DOTALL)
+
+
+def _translate_token(token: str) -> str:
+    if token == "*":  # noqa: S105 - a wildcard
+        return r"[^/]*"
+    if token == "?":  # noqa: S105 - a wildcard
+        return r"[^/]"
+    if len(token) == 1:
+        return re.escape(token)
+    inner = token[1:-1].replace("\\", r"\\")
+    negated = inner[:1] in {"!", "^"}
+    members = (inner[1:] if negated else inner).replace("[", r"\[").replace("]", r"\]")
+    return f"(?!/)[{'^' if negated else ''}{members}]"

@@ -1,0 +1,65 @@
+"""The stage `normalise-text`: one spelling for texts that look the same."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from enum import StrEnum
+
+import pyarrow as pa
+from pydantic import Field
+
+from strandline.plan.registry import register
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+from strandline.stages.columns import keep_rows, list_strings, set_column
+
+_LINE_END = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_INVISIBLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff]")
+_BLANKS = re.compile(r"[^\S\n]+")
+_EDGES = re.compile(r" ?\n ?")
+_PARAGRAPHS = re.compile(r"\n{3,}")
+
+
+class Form(StrEnum):
+    """A Unicode normal form."""
+
+    NFC = "NFC"
+    NFKC = "NFKC"
+
+
+@register("normalise-text")
+class NormaliseText(Stage):
+    """Unicode normal form, plain line ends and blanks, no control or invisible characters."""
+
+    class Params(Stage.Params):
+        """How far to go."""
+
+        column: str = Field(default="text", description="Column to normalise.")
+        form: Form = Field(
+            default=Form.NFC,
+            description="`NFC` keeps looks; `NFKC` also folds ligatures and full-width letters.",
+        )
+
+    params: Params
+
+    def process(self, task: Task) -> Task | None:
+        """Normalise the column; drop and count the rows of which nothing is left."""
+        column = self.params.column
+        texts = [self._normalise(text) for text in list_strings(task.table, column)]
+        table = set_column(task.table, column, texts, pa.string())
+        mask = [bool(text) for text in texts]
+        if not all(mask):
+            self.count("dropped: empty", mask.count(False))
+        return keep_rows(task, table, mask)
+
+    def _normalise(self, text: str) -> str:
+        return normalise(text, self.params.form.value)
+
+
+def normalise(text: str, form: str) -> str:
+    """The text in a Unicode normal form (NFC or NFKC) with tidy white space; idempotent."""
+    text = _INVISIBLE.sub("", _LINE_END.sub("\n", text))
+    text = unicodedata.normalize("NFC" if form == "NFC" else "NFKC", text)
+    text = _EDGES.sub("\n", _BLANKS.sub(" ", text))
+    return _PARAGRAPHS.sub("\n\n", text).strip()

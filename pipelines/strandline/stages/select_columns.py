@@ -1,0 +1,34 @@
+"""The stage `select-columns`: fewer columns, in another order, under other names."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pydantic import Field
+
+from strandline.plan.registry import register
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+from strandline.stages.columns import find_column
+
+
+@register("select-columns")
+class SelectColumns(Stage):
+    """Keeps the named columns in the order they are named."""
+
+    class Params(Stage.Params):
+        """Which columns."""
+
+        columns: tuple[str, ...] = Field(min_length=1, description="Columns to keep, in order.")
+        rename: dict[str, str] = Field(default={}, description="New names by old ones.")
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        """The same rows with the chosen columns.
+
+        Raises:
+            MissingColumnError: a column is not there.
+        """
+        columns = [find_column(task.table, name) for name in self.params.columns]
+        names = [self.params.rename.get(name, name) for name in self.params.columns]
+        return task.replace(pa.Table.from_arrays(columns, names=names))

@@ -1,0 +1,33 @@
+"""Why a volume can't be used, in one sentence each."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_SENTENCES = {
+    errno.ENOSPC: "no space is left on the volume; free some or give it more",
+    errno.EDQUOT: "the disk quota of the volume is used up; free some or raise it",
+    errno.EACCES: "no right to write there; check owner and mode of the folder",
+    errno.EPERM: "no right to write there; check owner and mode of the folder",
+    errno.EROFS: "the volume is mounted read-only",
+    errno.EIO: "the volume reports an input/output error; check the disk",
+    errno.ENOTDIR: "a file stands where a folder is needed",
+    errno.EEXIST: "a file stands where a folder is needed",
+}
+
+
+class VolumeError(Exception):
+    """The volume can't be used (exit code 73). The message is one sentence with the path."""
+
+
+@contextmanager
+def naming_volume(path: object) -> Iterator[None]:
+    """Turn an `OSError` inside into a `VolumeError` that names `path` and says what to do."""
+    try:
+        yield
+    except OSError as error:
+        sentence = _SENTENCES.get(error.errno or 0, error.strerror or str(error))
+        msg = f"{path}: {sentence}"
+        raise VolumeError(msg) from error

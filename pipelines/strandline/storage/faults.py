@@ -1,0 +1,71 @@
+"""The one port through which tests make a step fail; silent unless the environment names a step.
+
+`STRANDLINE_FAULT=step:action[:nth]` arms it for a process and its children: at the nth time (1 by
+default) that `step` is reached, the process is killed (`kill`), or the step raises `enospc` or
+`eio`. `STRANDLINE_FAULT_LOG` names a file that gets one line a fault fired, written first, so that
+a test can prove that its fault happened, and that it happens once over all processes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections import Counter
+
+STEPS = (
+    "listing.marked",
+    "output.opened",
+    "output.written",
+    "output.synced",
+    "output.renamed",
+    "source.settled",
+    "commit.begun",
+    "commit.cleaned",
+    "commit.written",
+    "commit.synced",
+    "lease.written",
+)
+ACTIONS = ("kill", "enospc", "eio")
+
+_reached: Counter[str] = Counter()
+
+
+def reach(step: str) -> None:
+    """Say that `step` is reached; returns at once unless this very step is armed.
+
+    Raises:
+        OSError: the armed action is an error.
+    """
+    armed = os.environ.get("STRANDLINE_FAULT")
+    if armed is not None:
+        _fire(step, armed)
+
+
+def _fire(step: str, armed: str) -> None:
+    name, _, rest = armed.partition(":")
+    action, _, nth = rest.partition(":")
+    if name != step:
+        return
+    _reached[step] += 1
+    if _reached[step] != int(nth or 1) or not _claim(f"{step} {action} {os.getpid()}\n"):
+        return
+    if action == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    number = {"enospc": errno.ENOSPC, "eio": errno.EIO}[action]
+    raise OSError(number, f"{os.strerror(number)} (fault injected at {step})")
+
+
+def _claim(line: str) -> bool:
+    """Write the log line; False where another process has fired before."""
+    path = os.environ.get("STRANDLINE_FAULT_LOG")
+    if path is None:
+        return True
+    try:
+        log = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+    except FileExistsError:
+        return False
+    os.write(log, line.encode())
+    os.fsync(log)
+    os.close(log)
+    return True

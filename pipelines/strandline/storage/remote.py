@@ -1,0 +1,83 @@
+"""Outputs on an object store or any other place that fsspec reaches: one put commits a file."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import fsspec
+
+from strandline.storage import faults
+from strandline.storage.errors import VolumeError
+from strandline.storage.outputs import (
+    HashingFile,
+    LocalOutputs,
+    OutputStore,
+    Written,
+    digest_file,
+    name_source_folder,
+)
+
+
+class RemoteOutputs:
+    """Outputs under an fsspec URL. A file is there when its put has ended, or not at all."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        filesystem, root = fsspec.core.url_to_fs(url)
+        self._filesystem: Any = filesystem
+        self._root = str(root).rstrip("/")
+
+    def write(self, source: bytes, name: str, spell: Callable[[BinaryIO], None]) -> Written:
+        target = io.BytesIO()
+        hashing = HashingFile(target, self._url)
+        faults.reach("output.opened")
+        spell(cast("BinaryIO", hashing))
+        path = f"{self._root}/{name_source_folder(source)}/{name}"
+        try:
+            faults.reach("output.written")
+            self._filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
+            self._filesystem.pipe_file(path, target.getvalue())
+            faults.reach("output.renamed")
+        except OSError as error:
+            msg = f"{self._url}: can't be written to ({error})"
+            raise VolumeError(msg) from error
+        return hashing.finish()
+
+    def remove_others(self, source: bytes, keep: Collection[str]) -> int:
+        folder = f"{self._root}/{name_source_folder(source)}"
+        try:
+            found = [str(path) for path in self._filesystem.find(folder)]
+        except FileNotFoundError:
+            return 0
+        others = [path for path in found if path.rpartition("/")[2] not in keep]
+        if others:
+            self._filesystem.rm(others)
+        return len(others)
+
+    def list_names(self) -> Iterator[tuple[str, int]]:
+        found = self._filesystem.find(self._root, detail=True)
+        for path, info in found.items():
+            yield str(path)[len(self._root) + 1 :], int(info["size"])
+
+    def digest(self, name: str) -> bytes:
+        with self._filesystem.open(f"{self._root}/{name}", "rb") as file:
+            return digest_file(file)
+
+    def sweep(self) -> int:
+        return 0  # a put leaves nothing behind that could be listed
+
+
+def open_outputs(place: str, writer: str = "") -> OutputStore:
+    """The outputs at a folder or an fsspec URL.
+
+    Args:
+        place: a path, or a URL such as `s3://bucket/prefix`; `file://` means the path.
+        writer: part of temporary names: attempt and process.
+    """
+    local = place.removeprefix("file://")
+    if "://" not in local:
+        return LocalOutputs(Path(local).absolute(), writer)
+    return RemoteOutputs(place)

@@ -1,0 +1,157 @@
+"""Pipelines to try things on: a small valid document, and a strategy for all valid ones."""
+
+import copy
+from typing import Any
+
+from hypothesis import strategies as st
+
+from strandline_api import RETRYABLE_CAUSES
+
+SMALLEST: dict[str, Any] = {
+    "apiVersion": "strandline.dev/v1alpha1",
+    "kind": "CurationPipeline",
+    "metadata": {"name": "corpus"},
+    "spec": {
+        "source": {"use": "read-files", "with": {"glob": "*.txt"}},
+        "stages": [{"use": "min-words"}, {"use": "my_stages.text:FixUnicode"}],
+        "sink": {"use": "write-parquet"},
+    },
+}
+
+
+def with_change(path: str, value: object) -> dict[str, Any]:
+    """Copy the small document and set one field: `spec.stages.0.batchSize`."""
+    document = copy.deepcopy(SMALLEST)
+    *parents, last = path.split(".")
+    node: Any = document
+    for part in parents:
+        node = node[int(part)] if isinstance(node, list) else node.setdefault(part, {})
+    node[int(last) if isinstance(node, list) else last] = value
+    return document
+
+
+def without(path: str) -> dict[str, Any]:
+    """Copy the small document and take one field away."""
+    document = copy.deepcopy(SMALLEST)
+    *parents, last = path.split(".")
+    node: Any = document
+    for part in parents:
+        node = node[part]
+    del node[last]
+    return document
+
+
+labels = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
+classes = st.from_regex(r"[a-z_]{1,8}(\.[a-z_]{1,8}){0,2}:[A-Z][A-Za-z0-9_]{0,12}", fullmatch=True)
+durations = st.one_of(
+    st.integers(1, 10**6),
+    st.from_regex(r"[1-9][0-9]{0,2}(ms|s|m|h|d)([1-9](s|m)){0,2}", fullmatch=True),
+)
+amounts = st.one_of(
+    st.integers(1, 2**40), st.from_regex(r"[1-9][0-9]{0,2}([kMGTP]|[KMGTP]i)?", fullmatch=True)
+)
+numbers = st.one_of(st.integers(0, 64), st.floats(0, 64, allow_nan=False))
+free_objects = st.dictionaries(
+    st.text(max_size=8),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(-1e9, 1e9) | st.text(max_size=8),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner),
+        max_leaves=4,
+    ),
+    max_size=3,
+)
+
+
+def objects(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Objects in which each of the fields may be absent."""
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+_resources = objects(
+    cpu=numbers, memory=amounts, gpu=numbers, custom=st.dictionaries(labels, numbers, max_size=2)
+)
+_workers = st.one_of(
+    objects(min=st.integers(1, 9)),
+    objects(max=st.integers(1, 9)),
+    st.integers(1, 9).map(lambda least: {"min": least, "max": least + 3}),
+)
+
+
+def _items(index: int, **more: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    # The index in front keeps names apart, which is a law of its own.
+    names = labels.map(lambda label: f"{index}-{label}")
+    optional = {"with": free_objects, "resources": _resources, "workers": _workers, **more}
+    optional["runtimeEnv"] = free_objects
+    required = {"use": labels | classes, "name": names}
+    return st.fixed_dictionaries(required, optional=optional)
+
+
+@st.composite
+def _specs(draw: st.DrawFn) -> dict[str, Any]:
+    count = draw(st.integers(0, 3))
+    batch, group = st.integers(1, 64), st.integers(1, 9)
+    work = {
+        "source": draw(_items(0)),
+        "stages": [draw(_items(at + 1, batchSize=batch, group=group)) for at in range(count)],
+        "sink": draw(_items(count + 1, batchSize=batch)),
+    }
+    return work | draw(_policies) | draw(_cluster)
+
+
+_policies = objects(
+    checkpoint=objects(interval=durations, keepLast=st.integers(1, 9), gracePeriod=durations),
+    retry=objects(
+        maxRetries=st.integers(0, 9),
+        backoff=st.sampled_from(["fixed", "exponential"]),
+        delay=durations,
+        multiplier=st.integers(1, 9),
+        maxDelay=st.none() | durations,
+        jitter=st.sampled_from(["none", "deterministic", "random"]),
+        jitterRatio=st.floats(0, 1),
+        eligibleCauses=st.lists(st.sampled_from([str(c) for c in RETRYABLE_CAUSES]), unique=True),
+        disruptions=objects(maxRetries=st.integers(0, 9)),
+        resetOnProgress=st.booleans(),
+        maxAttempts=st.integers(1, 9),
+        emitRetryEvents=st.booleans(),
+    ),
+    quarantine=objects(
+        after=st.integers(1, 9),
+        tolerate=st.integers(0, 99) | st.integers(0, 100).map(lambda share: f"{share}%"),
+    ),
+    oom=objects(memoryFactor=st.floats(1, 9), maxMemory=amounts),
+    onChange=st.sampled_from(["Fail", "Restart", "Continue"]),
+    deadlines=objects(attempt=durations, preRunning=durations, run=durations, stall=durations),
+    suspend=st.booleans(),
+    runId=labels,
+    attemptHistoryLimit=st.integers(1, 9),
+    ttlAfterFinished=durations,
+    onWorkerLoss=objects(oom=st.sampled_from(["Recreate", "Absorb"])),
+)
+_pods = {
+    "resources": objects(cpu=numbers, memory=amounts, gpu=st.integers(0, 8)),
+    "rayStartParams": st.dictionaries(labels, st.text(max_size=4), max_size=2),
+    "podTemplate": free_objects,
+}
+_groups = st.builds(
+    lambda name, rest: {"name": name, **rest}, labels, objects(minReplicas=st.just(2), **_pods)
+)
+_cluster = objects(
+    storage=objects(
+        ledger=objects(claimName=labels) | objects(size=amounts, storageClassName=labels),
+        output=objects(url=st.just("s3://bucket/corpus")) | objects(claimName=labels),
+        retention=st.sampled_from(["Retain", "Delete"]),
+    ),
+    ray=objects(
+        image=st.just("registry.example/strandline:1"),
+        head=objects(**_pods),
+        workerGroups=st.lists(_groups, max_size=2, unique_by=lambda group: str(group["name"])),
+        queueName=labels,
+        imagePullSecrets=st.lists(
+            st.builds(lambda name: {"name": name}, labels), max_size=2, unique_by=str
+        ),
+        submissionMode=st.sampled_from(["K8sJobMode", "SidecarMode"]),
+    ),
+)
+pipelines: st.SearchStrategy[dict[str, Any]] = st.builds(
+    lambda name, spec: {**SMALLEST, "metadata": {"name": name}, "spec": spec}, labels, _specs()
+)

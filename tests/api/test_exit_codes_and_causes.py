@@ -1,0 +1,70 @@
+"""The numbers and words that other programs rely on never change by accident."""
+
+import pytest
+
+from strandline_api import RETRYABLE_CAUSES, Cause, ExitCode, Treatment
+
+CODES = {
+    "COMPLETE": 0,
+    "APPLICATION_ERROR": 1,
+    "SOURCES_FAILED": 3,
+    "QUARANTINE_EXCEEDED": 4,
+    "BAD_SPEC": 64,
+    "LEDGER_MISMATCH": 65,
+    "NOT_DETERMINISTIC": 70,
+    "VOLUME_UNUSABLE": 73,
+    "INTERRUPTED": 75,
+}
+DISRUPTIONS = {"Preempted", "Evicted", "NodeLost", "Interrupted"}
+RETRIED = {
+    "OOMKilled",
+    "Killed",
+    "ImagePullFailure",
+    "SchedulingTimeout",
+    "SubmissionFailed",
+    "Stalled",
+    "SourcesFailed",
+    "ApplicationError",
+    "Unknown",
+}
+NEVER = {
+    "UserCancelled",
+    "InvalidSpec",
+    "QuotaExceeded",
+    "NonDeterministic",
+    "LedgerMismatch",
+    "VolumeUnusable",
+    "QuarantineExceeded",
+    "DeadlineExceeded",
+}
+
+
+def test_exit_codes_are_the_published_ones() -> None:
+    assert {code.name: int(code) for code in ExitCode} == CODES
+
+
+@pytest.mark.parametrize("code", list(ExitCode))
+def test_each_exit_code_has_one_sentence(code: ExitCode) -> None:
+    assert code.meaning.endswith(".")
+    assert code.meaning.count(".") == 1
+    assert code.meaning[0].isupper()
+
+
+def test_exit_codes_have_different_meanings() -> None:
+    assert len({code.meaning for code in ExitCode}) == len(ExitCode)
+
+
+@pytest.mark.parametrize(
+    ("treatment", "names"),
+    [
+        (Treatment.DISRUPTION, DISRUPTIONS),
+        (Treatment.RETRIED, RETRIED),
+        (Treatment.NEVER, NEVER),
+    ],
+)
+def test_causes_are_treated_as_published(treatment: Treatment, names: set[str]) -> None:
+    assert {str(cause) for cause in Cause if cause.treatment is treatment} == names
+
+
+def test_retryable_causes_are_all_but_the_final_ones() -> None:
+    assert {str(cause) for cause in RETRYABLE_CAUSES} == DISRUPTIONS | RETRIED

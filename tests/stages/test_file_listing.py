@@ -1,0 +1,174 @@
+"""Which files are listed, under which keys and versions."""
+
+import os
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from strandline.stages.buckets import build_file_table
+
+
+def test_globs_and_excludes(run, tree) -> None:
+    root = tree("a.py", "b/c.py", "b/skip/d.py", "b/e.txt", ".hidden/f.py", "b/.g.py")
+    files = run("files", paths=[f"{root}/**/*.py"], exclude=["**/skip/**"])
+    assert {f"{root}/a.py", f"{root}/b/c.py"} == files.keys()
+
+
+def test_a_file_reached_twice_is_listed_once(run, tree) -> None:
+    root = tree("b/c.py", "b/d.py", "e.py")
+    files = run("files", paths=[f"{root}/b/*.py", f"{root}/**/*.py", f"{root}/./e.py"])
+    assert sorted([f"{root}/b/c.py", f"{root}/b/d.py", f"{root}/e.py"]) == sorted(
+        source.key for source in files.sources()
+    )
+
+
+def test_a_file_that_an_earlier_pattern_excludes_is_left_to_the_later(run, tree, monkeypatch) -> None:
+    root = tree("lib/site/a.py", "lib/b.py")
+    monkeypatch.chdir(root)
+    files = run("files", paths=["lib/**/*.py", "./lib/site/*.py"], exclude=["lib/site/**"])
+    assert {"lib/b.py", "./lib/site/a.py"} == files.keys()
+
+
+def test_keys_are_spelled_as_the_pattern_is(run, tree, monkeypatch) -> None:
+    monkeypatch.chdir(tree("docs/a.txt"))
+    (source,) = run("files", paths=["docs/*.txt"]).sources()
+    assert "docs/a.txt" == source.key
+    assert str(Path.cwd() / "docs/a.txt") == source.data["path"][0].as_py()
+    assert build_file_table([]).schema == source.data.schema
+
+
+def test_placeholders_stay_in_keys(run) -> None:
+    (source,) = run("files", paths=["{stdlib}/json/__init__.py"]).sources()
+    assert "{stdlib}/json/__init__.py" == source.key
+    assert os.path.isfile(source.data["path"][0].as_py())
+
+
+def test_the_version_by_stat_follows_size_and_time(run, tree) -> None:
+    path = tree("a.txt") / "a.txt"
+    files = run("files", paths=[str(path)])
+    (before,) = files.sources()
+    assert f"5+{path.stat().st_mtime_ns}" == before.version
+    os.utime(path, ns=(1, 1))
+    (after,) = files.sources()
+    assert "5+1" == after.version
+
+
+def test_the_version_by_content_ignores_time(run, tree) -> None:
+    path = tree("a.txt") / "a.txt"
+    files = run("files", paths=[str(path)], version="content")
+    (before,) = files.sources()
+    os.utime(path, ns=(1, 1))
+    assert files.sources()[0].version == before.version
+    path.write_bytes(b"other")
+    assert files.sources()[0].version != before.version
+
+
+def test_limit_takes_the_same_files_in_any_order(run, tree) -> None:
+    names = [f"{index}.txt" for index in range(20)]
+    root = tree(*names)
+    chosen = run("files", paths=[f"{root}/*.txt"], limit=5).keys()
+    one_by_one = run("files", paths=[f"{root}/{name}" for name in reversed(names)], limit=5)
+    assert 5 == len(chosen)
+    assert chosen == one_by_one.keys()
+
+
+def test_large_files_are_left_out_and_counted(run, tree) -> None:
+    root = tree("a", "long-name")
+    files = run("files", paths=[f"{root}/*"], maxFileBytes=3)
+    assert {f"{root}/a"} == files.keys()
+    assert {"left out: larger than maxFileBytes": 1} == files.counters
+
+
+def test_a_name_that_is_not_utf8_is_left_out_and_counted(run, tree) -> None:
+    root = tree("a.txt")
+    with open(os.fsencode(root) + b"/\xff.txt", "wb"):
+        pass
+    files = run("files", paths=[f"{root}/*.txt"])
+    assert {f"{root}/a.txt"} == files.keys()
+    assert {"left out: file name is not UTF-8": 1} == files.counters
+
+
+def test_links_to_files_are_listed_and_to_folders_only_on_request(run, tree) -> None:
+    root = tree("b/a.txt")
+    (root / "link.txt").symlink_to(root / "b/a.txt")
+    (root / "b/loop").symlink_to(root)
+    (root / "broken.txt").symlink_to(root / "gone")
+    plain = {f"{root}/b/a.txt", f"{root}/link.txt"}
+    assert plain == run("files", paths=[f"{root}/**/*.txt"]).keys()
+    assert plain == run("files", paths=[f"{root}/**/*.txt"], followSymlinks=True).keys()
+    (root / "other").symlink_to(root / "b")
+    followed = run("files", paths=[f"{root}/**/*.txt"], followSymlinks=True).keys()
+    assert plain | {f"{root}/other/a.txt"} == followed
+
+
+def test_only_folders_that_can_match_are_read(run, tree, monkeypatch) -> None:
+    root = tree("x.dist-info/METADATA", "package/deep/METADATA", "package/b.py")
+    read: list[str] = []
+    scan = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda folder: read.append(str(folder)) or scan(folder))
+    assert {f"{root}/x.dist-info/METADATA"} == run(
+        "files", paths=[f"{root}/*.dist-info/METADATA"]
+    ).keys()
+    assert [str(root), f"{root}/x.dist-info"] == read
+
+
+def test_missing_places_are_named(run, tree) -> None:
+    root = tree("b/a.txt")
+    with pytest.raises(FileNotFoundError, match="gone/' of the pattern does not exist"):
+        run("files", paths=[f"{root}/gone/*.txt"]).sources()
+    with pytest.raises(FileNotFoundError, match=r"the file '.*gone.txt' does not exist"):
+        run("files", paths=[f"{root}/gone.txt"]).sources()
+    with pytest.raises(IsADirectoryError, match=r"b' is a folder; write '.*b/\*\*'"):
+        run("files", paths=[f"{root}/b"]).sources()
+
+
+def test_an_unreadable_folder_is_named(run, tree, monkeypatch) -> None:
+    root = tree("b/a.txt")
+    scan = os.scandir
+
+    def refuse(folder: str) -> object:
+        if str(folder).endswith("b"):
+            raise PermissionError(13, "Permission denied", folder)
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(PermissionError, match=r"the folder '.*/b' can't be read: Permission denied"):
+        run("files", paths=[f"{root}/**/*.txt"]).sources()
+
+
+def test_a_pattern_without_files_is_counted_and_lists_nothing(run, tree) -> None:
+    root = tree("a.txt")
+    files = run("files", paths=[f"{root}/*.md"])
+    assert [] == files.sources()
+    assert {f"no file matches {root}/*.md": 1} == files.counters
+
+
+def test_urls_are_listed_through_fsspec(run) -> None:
+    store = fsspec.filesystem("memory")
+    for name in ("/shelf/a.txt", "/shelf/deep/b.txt", "/shelf/skip/c.txt", "/shelf/d.md"):
+        store.pipe_file(name, name.encode())
+    files = run("files", paths=["memory://shelf/**/*.txt"], exclude=["**/skip/**"])
+    assert {"memory://shelf/a.txt", "memory://shelf/deep/b.txt"} == files.keys()
+    (plain,) = run("files", paths=["memory://shelf/d.md"]).sources()
+    assert "memory://shelf/d.md" == plain.key
+    assert plain.version.startswith("11+")
+    rows = run("read-files").rows(plain.data)
+    assert [b"/shelf/d.md"] == [row["content"] for row in rows]
+    with pytest.raises(FileNotFoundError, match="no such file or folder"):
+        run("files", paths=["memory://shelf/gone.md"]).sources()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"paths": []}, "at least 1 item"),
+        ({"paths": ["{nowhere}/x"]}, "no placeholder"),
+        ({"paths": ["x"], "buckets": 0}, "greater than or equal to 1"),
+        ({"paths": ["x"], "version": "mtime"}, "'stat' or 'content'"),
+        ({"paths": ["x"], "bukkets": 3}, "Extra inputs"),
+    ],
+)
+def test_bad_parameters_are_refused(run, values, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        run("files", **values)
