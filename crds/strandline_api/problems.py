@@ -137,6 +137,8 @@ def _unknown_field(place: Place, name: str) -> Problem:
 
 def _message(details: ErrorDetails, context: Mapping[str, Any]) -> str:
     type_ = details["type"]
+    if type_ in ("string_too_short", "too_short") and context["min_length"] == 1:
+        return "must not be empty"
     if type_ in _STATEMENTS:
         return _STATEMENTS[type_].format_map(context)
     if type_ in ("value_error", "assertion_error"):

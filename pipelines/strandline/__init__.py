@@ -1,0 +1,59 @@
+"""Strandline: resumable data curation on Ray.
+
+Only this face is public. Its names are loaded when they are first used, so that importing the
+package costs little and a worker never loads the command line or the run.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from strandline.plan.registry import register
+    from strandline.plan.stage import Params, SinkStage, Source, SourceStage, Stage
+    from strandline.plan.task import FailedTask, NoneTask, Task
+    from strandline.run.pipeline import Pipeline, work
+
+    __version__: str
+
+__all__ = [
+    "FailedTask",
+    "NoneTask",
+    "Params",
+    "Pipeline",
+    "SinkStage",
+    "Source",
+    "SourceStage",
+    "Stage",
+    "Task",
+    "__version__",
+    "register",
+    "work",
+]
+
+_ROOMS = {
+    "FailedTask": "strandline.plan.task",
+    "NoneTask": "strandline.plan.task",
+    "Params": "strandline.plan.stage",
+    "Pipeline": "strandline.run.pipeline",
+    "SinkStage": "strandline.plan.stage",
+    "Source": "strandline.plan.stage",
+    "SourceStage": "strandline.plan.stage",
+    "Stage": "strandline.plan.stage",
+    "Task": "strandline.plan.task",
+    "register": "strandline.plan.registry",
+    "work": "strandline.run.pipeline",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the public names
+    if name == "__version__":
+        return import_module("importlib.metadata").version("strandline")
+    if name not in _ROOMS:
+        msg = f"module 'strandline' has no attribute {name!r}"
+        raise AttributeError(msg)
+    found = globals()[name] = getattr(import_module(_ROOMS[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -241,7 +241,7 @@ def test_a_document_that_is_no_pipeline(document: object, expected: str) -> None
             [{"name": "a"}, {"name": "a"}],
             "spec.ray.workerGroups: must not contain 'a' twice",
         ),
-        ("ray.image", "", "spec.ray.image: must have at least 1 characters"),
+        ("ray.image", "", "spec.ray.image: must not be empty"),
     ],
 )
 def test_a_slip_in_the_spec(path: str, value: object, expected: str) -> None:

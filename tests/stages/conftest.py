@@ -1,100 +1,28 @@
-"""Builders shared by the tests of the stages."""
+"""What the tests of the stages start from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
-
-import strandline.stages  # noqa: F401 - registers the stages
-from strandline.plan.registry import find_stage
-from strandline.plan.stage import SinkStage, SourceStage, Stage
-from strandline.plan.task import Task
-
-Rows = list[dict[str, Any]]
-
-
-class StageRun:
-    """A stage that is set up, with its answers as rows."""
-
-    def __init__(self, use: str, **values: Any) -> None:
-        stage_class = find_stage(use)
-        self.stage: Any = stage_class(stage_class.Params.model_validate(values))
-        assert isinstance(self.stage, Stage)
-        self.stage.setup()
-
-    @property
-    def counters(self) -> dict[str, int]:
-        return self.stage.counters
-
-    def table(self, rows: Rows | pa.Table) -> pa.Table | None:
-        answer = self.stage.process(Task(rows if isinstance(rows, pa.Table) else build(rows)))
-        return None if answer is None else answer.table
-
-    def rows(self, rows: Rows | pa.Table) -> Rows:
-        table = self.table(rows)
-        return [] if table is None else table.to_pylist()
-
-    def column(self, name: str, values: list[Any], answer: str | None = None) -> list[Any]:
-        return [row[answer or name] for row in self.rows([{name: value} for value in values])]
-
-    def tables(self, rows: Rows) -> list[pa.Table]:
-        return [task.table for task in self.stage.process(Task(build(rows))) or []]
-
-    def sources(self) -> list[Any]:
-        assert isinstance(self.stage, SourceStage)
-        return list(self.stage.list_sources())
-
-    def keys(self) -> set[str]:
-        return {source.key for source in self.sources()}
-
-    def written(self, table: pa.Table) -> bytes:
-        assert isinstance(self.stage, SinkStage)
-        file = ForwardFile()
-        self.stage.write(Task(table), file)  # type: ignore[arg-type]
-        return bytes(file.content)
-
-
-class ForwardFile:
-    """A file that can only be written front to back."""
-
-    def __init__(self) -> None:
-        self.content = bytearray()
-        self.closed = False
-
-    def write(self, data: bytes) -> int:
-        self.content += data
-        return len(data)
-
-    def flush(self) -> None:
-        return
-
-    def writable(self) -> bool:
-        return True
-
-
-def build(rows: Rows) -> pa.Table:
-    return pa.Table.from_pylist(rows)
+from stage_runs import StageRun, Tree
 
 
 @pytest.fixture
-def run() -> Callable[..., StageRun]:
+def run() -> type[StageRun]:
     """`run("name", camelCase=value)` makes a stage ready to work."""
     return StageRun
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Callable[..., Path]:
-    """`tree("a/b.txt", "c.txt")` makes files that hold their own name."""
+def tree(tmp_path: Path) -> Tree:
+    """`tree("a/b.txt", "c.txt")` makes files that hold their own name, in one folder."""
 
-    def make(*names: str, **contents: bytes) -> Path:
+    def make(*names: str) -> Path:
         for name in names:
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(contents.get(name, name.encode()))
+            path.write_bytes(name.encode())
         return tmp_path
 
     return make

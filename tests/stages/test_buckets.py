@@ -1,10 +1,14 @@
 """The laws of buckets: what a file's arrival changes, and what its place in a listing does not."""
 
 import os
+from collections.abc import Generator
+from pathlib import Path
+from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
+from stage_runs import StageRun, Tree
 from strandline.stages.buckets import digest_members, find_bucket, pack_buckets
 from strandline.stages.listing import FileEntry
 
@@ -17,7 +21,9 @@ def entries_of(keys: list[str]) -> list[FileEntry]:
 
 
 @given(KEYS, st.integers(1, 20), st.randoms(use_true_random=False))
-def test_the_listing_does_not_depend_on_the_order_of_the_scan(keys, buckets, random) -> None:
+def test_the_listing_does_not_depend_on_the_order_of_the_scan(
+    keys: list[str], buckets: int, random: Random
+) -> None:
     shuffled = list(keys)
     random.shuffle(shuffled)
     first = [(s.key, s.version, s.data) for s in pack_buckets(entries_of(keys), buckets)]
@@ -26,7 +32,7 @@ def test_the_listing_does_not_depend_on_the_order_of_the_scan(keys, buckets, ran
 
 
 @given(KEYS, st.integers(1, 20))
-def test_every_file_is_in_the_one_bucket_of_its_key(keys, buckets) -> None:
+def test_every_file_is_in_the_one_bucket_of_its_key(keys: list[str], buckets: int) -> None:
     for source in pack_buckets(entries_of(keys), buckets):
         members = source.data["key"].to_pylist()
         assert members
@@ -39,7 +45,7 @@ def test_every_file_is_in_the_one_bucket_of_its_key(keys, buckets) -> None:
 
 
 @given(KEYS.filter(len), st.integers(1, 20))
-def test_adding_a_file_changes_one_bucket(keys, buckets) -> None:
+def test_adding_a_file_changes_one_bucket(keys: list[str], buckets: int) -> None:
     def versions(some: list[str]) -> set[tuple[str, str]]:
         return {(source.key, source.version) for source in pack_buckets(entries_of(some), buckets)}
 
@@ -49,7 +55,7 @@ def test_adding_a_file_changes_one_bucket(keys, buckets) -> None:
     assert {changed} >= {key for key, _ in before - after}
 
 
-def test_a_changed_file_changes_its_bucket(run, tree) -> None:
+def test_a_changed_file_changes_its_bucket(run: type[StageRun], tree: Tree) -> None:
     root = tree(*(f"{index}.txt" for index in range(30)))
     files = run("files", paths=[f"{root}/*.txt"], buckets=8)
     before = {source.key: source.version for source in files.sources()}
@@ -66,21 +72,22 @@ def test_versions_tell_apart_where_a_key_ends() -> None:
     assert digest_members([one]) != digest_members([other])
 
 
-def test_the_spool_is_removed_when_the_listing_is_dropped(tmp_path, monkeypatch) -> None:
+def test_the_spool_is_removed_when_the_listing_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     listing = pack_buckets(entries_of(["a", "b", "c", "d"]), 4)
     next(listing)
     assert 1 == len(list(tmp_path.iterdir()))
+    assert isinstance(listing, Generator)
     listing.close()
     assert [] == list(tmp_path.iterdir())
 
 
-def test_buckets_of_real_files_read_back(run, tree) -> None:
+def test_buckets_of_real_files_read_back(run: type[StageRun], tree: Tree) -> None:
     root = tree("a.txt", "b.txt", "c.txt")
     sources = run("files", paths=[f"{root}/*.txt"], buckets=2).sources()
     reader = run("read-files")
     contents = {row["content"] for source in sources for row in reader.rows(source.data)}
     assert {b"a.txt", b"b.txt", b"c.txt"} == contents
     assert 3 == sum(source.data.num_rows for source in sources)
-
-

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
+from stage_runs import StageRun
 from strandline.stages.decode_python import decode_source
 from strandline.stages.function_syntax import UnparsableSourceError, list_functions
 from strandline.stages.opening import UnreadableFileError
@@ -19,7 +19,7 @@ from strandline.stages.opening import UnreadableFileError
         ("# é".encode(), "# é"),
     ],
 )
-def test_decoding(run, content, text) -> None:
+def test_decoding(run: type[StageRun], content: bytes, text: str | None) -> None:
     rows = run("decode-python").rows([{"key": "a.py", "content": content}])
     assert "content" not in rows[0]
     assert (text or content.decode("cp1251")) == rows[0]["text"]
@@ -37,7 +37,9 @@ UNDECODABLE = [
 
 
 @pytest.mark.parametrize("content", UNDECODABLE)
-def test_undecodable_sources_are_dropped_failed_or_replaced(run, content) -> None:
+def test_undecodable_sources_are_dropped_failed_or_replaced(
+    run: type[StageRun], content: bytes
+) -> None:
     rows = [{"key": "good.py", "content": b"x"}, {"key": "bad.py", "content": content}]
     dropping = run("decode-python")
     assert ["good.py"] == [row["key"] for row in dropping.rows(rows)]
@@ -49,7 +51,7 @@ def test_undecodable_sources_are_dropped_failed_or_replaced(run, content) -> Non
 
 
 @given(st.binary(max_size=200))
-def test_decoding_ends_in_text_or_in_a_known_error(content) -> None:
+def test_decoding_ends_in_text_or_in_a_known_error(content: bytes) -> None:
     try:
         decode_source(content).encode()
     except (SyntaxError, LookupError, ValueError):
@@ -68,14 +70,14 @@ def test_decoding_ends_in_text_or_in_a_known_error(content) -> None:
         ("a.py", "x = " + "1 + " * 40 + "1", "long lines"),
     ],
 )
-def test_generated_code(run, key, text, reason) -> None:
+def test_generated_code(run: type[StageRun], key: str, text: str, reason: str | None) -> None:
     stage = run("drop-generated-code")
     kept = stage.table([{"key": key, "text": text}])
     assert (reason is None) == (kept is not None)
     assert ({f"dropped: {reason}": 1} if reason else {}) == stage.counters
 
 
-def test_generated_code_takes_no_markers(run) -> None:
+def test_generated_code_takes_no_markers(run: type[StageRun]) -> None:
     stage = run("drop-generated-code", markers=[], vendored=["old"])
     assert stage.rows([{"key": "_vendor/a.py", "text": "# do not edit"}])
     assert [] == stage.rows([{"key": "x/old/a.py", "text": ""}])
@@ -119,7 +121,7 @@ def test_functions_of_a_module() -> None:
     outer = found["outer"]
     assert (3, 11) == (outer.lineno, outer.end_lineno)
     assert 'def outer(a, b: int = (3), /, *, c=")") -> dict[str, int]' == outer.signature
-    assert "Says what it does.\n\n    indented" == outer.docstring
+    assert "Says what it does.\n\nindented" == outer.docstring
     assert ["decorate", 'other(1, b="é")'] == outer.decorators
     assert outer.source.startswith("@decorate\n@other")
     assert outer.source.endswith("\n    return {}")
@@ -160,7 +162,7 @@ def test_functions_in_functions_are_listed_on_request() -> None:
         ("def f(a): # note: x\n  @deco\n  class A: pass", "def f(a)"),
     ],
 )
-def test_signatures(header, signature) -> None:
+def test_signatures(header: str, signature: str) -> None:
     (row,) = list_functions(header)
     assert signature == row.signature
 
@@ -174,13 +176,13 @@ def test_multiline_strings_keep_their_indentation() -> None:
     "text",
     ["def f(:", "x = '\0'", "(" * 5000, "x = " + "-" * 200_000 + "1", "print 1", "\ud800"],
 )
-def test_text_that_the_parser_refuses(text) -> None:
+def test_text_that_the_parser_refuses(text: str) -> None:
     with pytest.raises(UnparsableSourceError):
         list_functions(text)
 
 
 @pytest.mark.filterwarnings("error")
-def test_deep_but_legal_code_and_doubtful_escapes_are_survived(run) -> None:
+def test_deep_but_legal_code_and_doubtful_escapes_are_survived(run: type[StageRun]) -> None:
     deep = "x = " + " + ".join(["1"] * 20_000)
     stage = run("extract-functions")
     rows = stage.rows(
@@ -189,7 +191,7 @@ def test_deep_but_legal_code_and_doubtful_escapes_are_survived(run) -> None:
     assert ["f"] == [row["name"] for row in rows]
 
 
-def test_unparsable_files_are_dropped_and_counted(run) -> None:
+def test_unparsable_files_are_dropped_and_counted(run: type[StageRun]) -> None:
     stage = run("extract-functions")
     rows = [{"key": "a.py", "text": "def f("}, {"key": "b.py", "text": "def g(): pass"}]
     assert [("b.py", "g")] == [(row["key"], row["name"]) for row in stage.rows(rows)]
@@ -198,7 +200,7 @@ def test_unparsable_files_are_dropped_and_counted(run) -> None:
 
 
 @given(st.lists(st.sampled_from(MODULE.split("\n")), max_size=12))
-def test_whatever_parses_gives_sources_that_parse(lines) -> None:
+def test_whatever_parses_gives_sources_that_parse(lines: list[str]) -> None:
     try:
         rows = list_functions("\n".join(lines), nested=True)
     except UnparsableSourceError:
@@ -207,7 +209,7 @@ def test_whatever_parses_gives_sources_that_parse(lines) -> None:
         assert row.name.rsplit(".", 1)[-1] in [inner.name for inner in list_functions(row.source)]
 
 
-def test_documented_functions_are_kept(run) -> None:
+def test_documented_functions_are_kept(run: type[StageRun]) -> None:
     stage = run("keep-documented", minWords=3)
     kept = stage.column("docstring", ["one two three", None, "one  two\n", "", "Ä: ö — ü"])
     assert ["one two three", "Ä: ö — ü"] == kept
@@ -227,13 +229,13 @@ def test_documented_functions_are_kept(run) -> None:
         ("# comment\n   # and more\n# of it\nreturn 1", "mostly comments"),
     ],
 )
-def test_code_quality(run, source, reason) -> None:
+def test_code_quality(run: type[StageRun], source: str, reason: str | None) -> None:
     stage = run("filter-code-quality")
     assert ([] if reason else [source]) == stage.column("source", [source])
     assert ({f"dropped: {reason}": 1} if reason else {}) == stage.counters
 
 
-def test_code_quality_counts_a_row_once_and_takes_nulls(run) -> None:
+def test_code_quality_counts_a_row_once_and_takes_nulls(run: type[StageRun]) -> None:
     stage = run("filter-code-quality")
     good = "def f(x):\n    y = x + 1\n    return y * 2"
     assert [good] == stage.column("source", ["", None, good, "++"])

@@ -6,7 +6,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
+from stage_runs import StageRun
 from strandline.stages.addresses import (
     ACCOUNT,
     CARD,
@@ -14,6 +14,7 @@ from strandline.stages.addresses import (
     IPV4,
     IPV6,
     PHONE,
+    Kind,
     is_account_number,
     is_card_number,
     redact,
@@ -41,13 +42,13 @@ def ignore(_name: str) -> None:
 
 @pytest.mark.parametrize("kinds", [SECRETS, PERSONAL])
 @given(text=TEXTS)
-def test_redaction_is_idempotent(kinds, text) -> None:
+def test_redaction_is_idempotent(kinds: tuple[Kind, ...], text: str) -> None:
     once = redact(text, kinds, ignore)
     assert once == redact(once, kinds, ignore)
 
 
 @given(TEXTS)
-def test_nothing_is_counted_where_nothing_changes(text) -> None:
+def test_nothing_is_counted_where_nothing_changes(text: str) -> None:
     counted: list[str] = []
     changed = redact(text, PERSONAL, counted.append)
     assert bool(counted) == (changed != text)
@@ -64,7 +65,7 @@ def test_nothing_is_counted_where_nothing_changes(text) -> None:
         ("https://jo:hunter2@example.com/x", "https://jo:<SECRET>@example.com/x"),
         ("https://example.com:80/x@y", None),
         ("password = 'hunter22'", "password = '<SECRET>'"),
-        ("API_KEY: \"abcd1234efgh\"", "API_KEY: \"<SECRET>\""),
+        ('API_KEY: "abcd1234efgh"', 'API_KEY: "<SECRET>"'),
         ("password = 'changeme'", None),
         ("password='{password1}'", None),
         (f'x = "{RANDOM}"', 'x = "<SECRET>"'),
@@ -78,7 +79,7 @@ def test_nothing_is_counted_where_nothing_changes(text) -> None:
         ("a[::2], 12:30:45, aa:bb:cc:dd:ee:ff, ::1, fe80::1:2:3", None),
     ],
 )
-def test_secrets(text, expected) -> None:
+def test_secrets(text: str, expected: str | None) -> None:
     assert (text if expected is None else expected) == redact(text, SECRETS, ignore)
 
 
@@ -103,13 +104,14 @@ def test_a_private_key_goes_with_its_body() -> None:
         ("card 4111-1111-1111-1111 ok", "card <CARD> ok"),
         ("card 4111-1111-1111-1112 no", None),
         ("0000 0000 0000 0000", None),
+        ("555-555-0199 4111 1111 1111 1111", "<PHONE> <CARD>"),
         ("pay GB82 WEST 1234 5698 7654 32 now", "pay <IBAN> now"),
         ("pay DE89370400440532013000", "pay <IBAN>"),
         ("pay GB83 WEST 1234 5698 7654 32 now", None),
         ("jo@example.com and 8.8.4.4", "<EMAIL> and <IP>"),
     ],
 )
-def test_personal_data(text, expected) -> None:
+def test_personal_data(text: str, expected: str | None) -> None:
     assert (text if expected is None else expected) == redact(text, PERSONAL, ignore)
 
 
@@ -126,13 +128,24 @@ def test_entropy() -> None:
     assert 2 == measure_entropy("abcd")
 
 
-@pytest.mark.parametrize("text", ["@" * 50_000, "a." * 20_000, "1" * 50_000, "a@" + "b-" * 20_000,
-                                  "+1" * 20_000, ":" * 50_000, "'" * 50_000, "0a:" * 20_000])  # fmt: skip
-def test_long_runs_of_half_a_match_are_left_alone(text) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@" * 50_000,
+        "a." * 20_000,
+        "1" * 50_000,
+        "a@" + "b-" * 20_000,
+        "+1" * 20_000,
+        ":" * 50_000,
+        "'" * 50_000,
+        "0a:" * 20_000,
+    ],
+)
+def test_long_runs_of_half_a_match_are_left_alone(text: str) -> None:
     assert text == redact(text, (*SECRETS, *PERSONAL), ignore)
 
 
-def test_the_code_stage_redacts_every_column_and_counts(run) -> None:
+def test_the_code_stage_redacts_every_column_and_counts(run: type[StageRun]) -> None:
     stage = run("redact-secrets")
     row = {"signature": "def f(a='x@example.com')", "docstring": None, "source": "y = '8.8.8.8'",
            "decorators": ["at('x@example.com')"], "n": 3}  # fmt: skip
@@ -142,13 +155,13 @@ def test_the_code_stage_redacts_every_column_and_counts(run) -> None:
     assert {"redacted: email": 2, "redacted: ip": 1} == stage.counters
 
 
-def test_the_code_stage_leaves_addresses_on_request(run) -> None:
+def test_the_code_stage_leaves_addresses_on_request(run: type[StageRun]) -> None:
     stage = run("redact-secrets", columns=["source"], emails=False, ips=False)
     text = "'x@example.com 8.8.8.8'"
     assert [text] == stage.column("source", [text])
 
 
-def test_the_text_stage_redacts_the_chosen_kinds(run) -> None:
+def test_the_text_stage_redacts_the_chosen_kinds(run: type[StageRun]) -> None:
     text = "jo@example.com 555-555-0199"
     assert ["<EMAIL> <PHONE>"] == run("redact-pii").column("text", [text])
     assert ["jo@example.com <PHONE>"] == run("redact-pii", kinds=["phone"]).column("text", [text])

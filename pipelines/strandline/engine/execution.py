@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Counts, Emitted, Event, Failure, Output, Receipt
 from strandline.plan.stage import Shape, SinkStage, Stage
@@ -21,7 +22,7 @@ from strandline.storage.outputs import OutputStore
 MESSAGE_CHARACTERS = 500
 
 
-class ShapeError(ValueError):
+class ShapeError(StrandlineError, ValueError):
     """A stage answered in a shape that has no lineage; the message names the stage."""
 
 

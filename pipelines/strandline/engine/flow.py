@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from strandline.engine.grouping import Grouping
+from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Counts, Failure, Receipt
 from strandline.plan.task import Origin
@@ -38,8 +39,8 @@ class Slot(NamedTuple):
     deaths: int = 0
 
 
-class StageBrokenError(Exception):
-    """A stage failed every task it has seen; going on would fail them all (exit code 1)."""
+class StageBrokenError(StrandlineError):
+    """A stage failed every task it has seen; going on would fail them all."""
 
 
 @dataclass(slots=True)

@@ -11,13 +11,14 @@ from dataclasses import replace
 from strandline.engine.execution import StageCall, explain_error
 from strandline.engine.flow import Flow
 from strandline.engine.ports import Control, Ending, Ledger, Listing, Progress, make_root, slot_of
+from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.task import Task
 from strandline.storage.outputs import OutputStore
 
 
-class StageSetupError(Exception):
-    """A stage can't be set up in its worker (exit code 1)."""
+class StageSetupError(StrandlineError):
+    """A stage can't be set up in its worker."""
 
 
 def run_inline(

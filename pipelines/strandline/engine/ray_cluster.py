@@ -1,4 +1,8 @@
-"""Being connected to Ray: a local one of our own, an existing one, or the caller's."""
+"""Being connected to Ray: a local one of our own, an existing one, or the caller's.
+
+Ray tells a driver late, and without a reason, that its own node has died; so this room looks at
+the process itself where it has started it.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,46 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
+import psutil
 import ray
+
+from strandline.plan.errors import StrandlineError
+
+_FOLDER = "strandline-"
+
+
+class ClusterLostError(StrandlineError):
+    """The local Ray died under the run; what was committed is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A connection to Ray.
+
+    Attributes:
+        cpus: CPUs that are free.
+        raylet: the process of the local node, where we have started it.
+    """
+
+    cpus: float
+    raylet: psutil.Process | None = None
+
+    def is_alive(self) -> bool:
+        """False where the local node is known to have died."""
+        if self.raylet is None:
+            return True
+        try:
+            return self.raylet.is_running() and self.raylet.status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
 
 
 @contextmanager
-def connected(address: str | None, workers: int | None) -> Iterator[float]:
-    """Connect to Ray for the time of a run; yields the CPUs that are free.
+def connected(address: str | None, workers: int | None) -> Iterator[Connection]:
+    """Connect to Ray for the time of a run.
 
     Args:
         address: of an existing cluster, such as `auto` or `ray://head:10001`; None starts a local
@@ -24,24 +61,50 @@ def connected(address: str | None, workers: int | None) -> Iterator[float]:
     Raises:
         ConnectionError: there is no cluster at the address.
     """
-    if ray.is_initialized():
-        yield ray.available_resources().get("CPU", 0.0)
-        return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    folder = None if address else tempfile.mkdtemp(prefix="strandline-")
+    if ray.is_initialized():
+        yield Connection(_count_cpus())
+    elif address:
+        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
+        try:
+            yield Connection(_count_cpus())
+        finally:
+            ray.shutdown()
+    else:
+        with _started(workers or len(os.sched_getaffinity(0))) as connection:
+            yield connection
+
+
+@contextmanager
+def _started(cpus: int) -> Iterator[Connection]:
+    _sweep_folders(Path(tempfile.gettempdir()))
+    folder = tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-")
     try:
-        if address:
-            ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
-        else:
-            ray.init(
-                num_cpus=workers or len(os.sched_getaffinity(0)),
-                include_dashboard=False,
-                logging_level=logging.ERROR,
-                log_to_driver=False,
-                _temp_dir=folder,
-            )
-        yield ray.available_resources().get("CPU", 0.0)
+        ray.init(
+            num_cpus=cpus,
+            include_dashboard=False,
+            logging_level=logging.ERROR,
+            log_to_driver=False,
+            _temp_dir=folder,
+        )
+        yield Connection(_count_cpus(), _find_raylet())
     finally:
         ray.shutdown()
-        if folder:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _count_cpus() -> float:
+    return float(ray.available_resources().get("CPU", 0.0))
+
+
+def _find_raylet() -> psutil.Process | None:
+    children = psutil.Process().children()
+    return next((child for child in children if child.name() == "raylet"), None)
+
+
+def _sweep_folders(temporary: Path) -> None:
+    """Remove what drivers that were killed have left."""
+    for folder in temporary.glob(f"{_FOLDER}*-*"):
+        pid = folder.name.removeprefix(_FOLDER).partition("-")[0]
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):
             shutil.rmtree(folder, ignore_errors=True)

@@ -25,10 +25,11 @@ from ray.exceptions import (
 from strandline.engine.flow import Flow, Slot
 from strandline.engine.pools import CALLS_PER_WORKER, PoolSize, RayOptions, bound_queue, size_pools
 from strandline.engine.ports import Admitted, Control, Ending, Listing, Progress, make_root, slot_of
-from strandline.engine.ray_cluster import connected
+from strandline.engine.ray_cluster import ClusterLostError, Connection, connected
 from strandline.engine.ray_ledger import LedgerPlace, RayLedger
 from strandline.engine.ray_worker import start_worker
 from strandline.ledger.keeper import Standing
+from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import Failure, Receipt
 
@@ -44,8 +45,8 @@ _LOST = (
 )
 
 
-class PoolBrokenError(Exception):
-    """A stage's workers died again and again without a success between (exit code 1)."""
+class PoolBrokenError(StrandlineError):
+    """A stage's workers died again and again without a success between."""
 
 
 @dataclass(slots=True)
@@ -85,14 +86,15 @@ def run_ray(
 
     Raises:
         StageSetupError, ShapeError, StageBrokenError, PoolBrokenError, LedgerLostError,
-        VolumeError, and what the ledger raises.
+        ClusterLostError, VolumeError, and what the ledger raises.
     """
-    with connected(options.address, options.workers) as cpus:
-        driver = _Driver(plan, listing, place, options, control, cpus)
+    with connected(options.address, options.workers) as connection:
+        driver = _Driver(plan, listing, place, options, control, connection)
         try:
             return driver.run()
         finally:
-            driver.stop()
+            if connection.is_alive():
+                driver.stop()
 
 
 class _Driver:
@@ -103,8 +105,9 @@ class _Driver:
         place: LedgerPlace | None,
         options: RayOptions,
         control: Control,
-        cpus: float,
+        connection: Connection,
     ) -> None:
+        self._connection = connection
         self._listing = listing
         self._options = options
         self._control = control
@@ -114,10 +117,10 @@ class _Driver:
         self._preparing: dict[Any, tuple[int, _Worker]] = {}
         self._admitting: tuple[Any, Admitted] | None = None
         self._counting: Any = None
-        self._count_due = 0.0
+        self._look_due = 0.0
         self._finished = self._skipped = self._failed = 0
         self._anything_died = False
-        sizes = size_pools(plan.stages, cpus)
+        sizes = size_pools(plan.stages, connection.cpus)
         self._pools = [
             _Pool(stage, size, bound_queue(stage, size.workers))
             for stage, size in zip(plan.stages, sizes, strict=True)
@@ -225,7 +228,7 @@ class _Driver:
     # Collect
 
     def _collect(self) -> None:
-        self._ask_count()
+        self._look_around()
         waiting = [*self._calls, *self._preparing]
         waiting += [self._ledger.watch] if self._ledger.is_tracked else []
         waiting += [self._admitting[0]] if self._admitting else []
@@ -253,10 +256,16 @@ class _Driver:
         elif reference == self._ledger.watch:
             raise self._ledger.explain()
 
-    def _ask_count(self) -> None:
+    def _look_around(self) -> None:
+        """Now and then: is the local node alive, and how many sources are finished?"""
         now = self._control.now()
-        if self._ledger.is_tracked and self._counting is None and now >= self._count_due:
-            self._count_due = now + POLL_SECONDS
+        if now < self._look_due:
+            return
+        self._look_due = now + POLL_SECONDS
+        if not self._connection.is_alive():
+            msg = "the local Ray was killed; run again to go on"
+            raise ClusterLostError(msg)
+        if self._ledger.is_tracked and self._counting is None:
             self._counting = self._ledger.count_finished()
 
     def _get(self, reference: Any) -> Any:  # noqa: ANN401 - whatever the ledger answers

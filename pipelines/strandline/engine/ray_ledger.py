@@ -19,6 +19,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from strandline.ledger.keeper import GROUP_SECONDS, Keeper, Listed, Standing
 from strandline.ledger.store import Store
+from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import Event, Failure
 from strandline.storage.remote import open_outputs
 
@@ -26,8 +27,8 @@ PENDING_CALLS = 1000
 MESSAGE_EVENTS = 10_000
 
 
-class LedgerLostError(Exception):
-    """The ledger's process died (exit code 1); what was committed is kept."""
+class LedgerLostError(StrandlineError):
+    """The ledger's process died; what was committed is kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,34 @@
 """What can be wrong with a ledger, in the words of the person who must act."""
 
+from __future__ import annotations
 
-class LedgerError(Exception):
-    """The ledger does not fit this pipeline or can't be read (exit code 65)."""
+from strandline.plan.errors import StrandlineError
+from strandline_api.exit_codes import ExitCode
+
+
+class LedgerError(StrandlineError):
+    """The ledger does not fit this pipeline or can't be read."""
+
+    exit_code = ExitCode.LEDGER_MISMATCH
 
 
 class LeaseLostError(LedgerError):
     """Another attempt has taken the ledger over; nothing more may be written by this one."""
 
 
-class DuplicateKeyError(ValueError):
-    """Two sources of a listing have the same key (exit code 64)."""
+class DuplicateKeyError(StrandlineError, ValueError):
+    """Two sources of a listing have the same key."""
+
+    exit_code = ExitCode.BAD_SPEC
+
+
+class NonDeterministicTaskError(StrandlineError):
+    """A token was settled twice with different children."""
+
+    exit_code = ExitCode.NOT_DETERMINISTIC
+
+
+class NegativePendingCountError(StrandlineError):
+    """A token was settled that nobody announced, though no event can have been lost."""
+
+    exit_code = ExitCode.NOT_DETERMINISTIC

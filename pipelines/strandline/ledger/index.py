@@ -14,6 +14,7 @@ _TAIL = 14  # bytes of the digest kept in a row: all but the first two, which ar
 _VERSION = 8
 _ATTEMPT = 3
 WIDTH = _TAIL + _VERSION + _ATTEMPT
+_UPPER_HALF = [bytes((byte & 0xF0,)) for byte in range(256)]
 MAX_ATTEMPT = (1 << (8 * _ATTEMPT)) - 1
 
 
@@ -24,23 +25,32 @@ class Entry(NamedTuple):
     attempt: int
 
 
+# Looked up for every listed source; the class's own constructor takes twice as long.
+_new_tuple = tuple.__new__
+
+
 def key_row(digest: bytes) -> bytes:
     """The key of the row that holds a 16-byte digest."""
-    return digest[:2] + bytes((digest[2] & 0xF0,))
+    return digest[:2] + _UPPER_HALF[digest[2]]
 
 
 def find_entry(row: bytes, digest: bytes) -> Entry | None:
     """The digest's entry in its row, if it has one."""
-    at = _find(row, digest)
-    if at < 0:
-        return None
-    middle = at + _TAIL + _VERSION
-    return Entry(row[at + _TAIL : middle], int.from_bytes(row[middle : at + WIDTH], "big"))
+    at = row.find(digest[2:])
+    if at % WIDTH:  # not found, or found across two entries
+        at = _find(row, digest)
+        if at < 0:
+            return None
+    at += _TAIL
+    middle = at + _VERSION
+    attempt = int.from_bytes(row[middle : middle + _ATTEMPT], "big")
+    return _new_tuple(Entry, (row[at:middle], attempt))
 
 
 def put_entry(row: bytes, digest: bytes, entry: Entry) -> bytes:
     """The row with the digest's entry set or replaced."""
-    packed = digest[2:] + entry.version + entry.attempt.to_bytes(_ATTEMPT, "big")
+    version, attempt = entry
+    packed = digest[2:] + version + attempt.to_bytes(_ATTEMPT, "big")
     return remove_entry(row, digest) + packed
 
 

@@ -13,10 +13,10 @@ from itertools import islice
 from typing import NamedTuple
 
 from strandline.ledger.entries import Change, FailureRecord, Finish, Mark, Record
-from strandline.ledger.errors import DuplicateKeyError
+from strandline.ledger.errors import DuplicateKeyError, NegativePendingCountError
 from strandline.ledger.seen import Seen
 from strandline.ledger.store import Store
-from strandline.ledger.tally import NegativePendingCountError, Tally
+from strandline.ledger.tally import Tally
 from strandline.plan.receipt import Event, Failure, Output
 from strandline.plan.token import derive_root
 from strandline.storage import faults
@@ -24,6 +24,7 @@ from strandline.storage.outputs import OutputStore
 
 GROUP_SECONDS = 0.1
 GROUP_SOURCES = 10_000
+_NEVER = (None, None)
 
 
 class Listed(NamedTuple):
@@ -112,14 +113,15 @@ class Keeper:
             self._seen.add(digests)
         fresh, verdicts = [], []
         for listed in batch:
-            entry = finished.get(listed.source)
-            is_done = entry is not None and entry.version == listed.version
-            if entry is not None and entry.attempt == self._attempt:
+            version, attempt = finished.get(listed[0], _NEVER)
+            if attempt == self._attempt:
                 raise _duplicate(listed, "once before, when it was finished")
-            verdicts.append(not is_done)
-            if not is_done:
+            is_open = version != listed[1]
+            verdicts.append(is_open)
+            if is_open:
                 fresh.append(listed)
-        self._mark(fresh, set(finished))
+        if fresh:
+            self._mark(fresh, set(finished))
         self._skipped += len(batch) - len(fresh)
         return verdicts
 
@@ -135,12 +137,11 @@ class Keeper:
         if number != self._applied + 1:
             msg = f"message {number} came after message {self._applied}"
             raise ValueError(msg)
-        finished = self._tally.count(events)
-        news = self._tally.fail(failures)
-        if (finished or news) and not (self._waiting or self._failed):
+        was_waiting = bool(self._waiting or self._failed)
+        self._waiting.update(self._tally.count(events))
+        self._failed += self._tally.fail(failures)
+        if not was_waiting and (self._waiting or self._failed):
             self._waiting_since = self._now()
-        self._waiting.update(finished)
-        self._failed += news
         self._applied = number
         faults.reach("source.settled")
         self.commit_due()
@@ -255,13 +256,14 @@ class Keeper:
         return FailureRecord(failure.key, self._attempt, failure.stage, failure.message, times)
 
     def _find_vanished(self) -> Iterator[tuple[bytes, str]]:
-        unfinished = [
-            (source, entry.key)
+        # By source: one that failed and was then released again has both a failure and a mark.
+        unfinished = {
+            source: entry.key
             for entries in (self._store.list_marks(), self._store.list_failures())
             for source, entry in entries
             if entry.attempt != self._attempt
-        ]
-        yield from (item for item in unfinished if item[0] not in self._live)
+        }
+        yield from (item for item in unfinished.items() if item[0] not in self._live)
         if self._seen is None:
             return
         finished = ((source, record.key) for source, _, record in self._store.list_records())

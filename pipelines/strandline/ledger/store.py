@@ -101,15 +101,11 @@ class Store:
 
     def find_finished(self, digests: Sequence[bytes]) -> dict[bytes, Entry]:
         """The entries of those of `digests` (16 bytes each) that are finished."""
-        with self._reading() as txn:
-            keys = {key_row(digest) for digest in digests}
-            rows = dict(txn.cursor(self._finished).getmulti(keys))
         found = {}
-        for digest in digests:
-            row = rows.get(key_row(digest))
-            entry = None if row is None else find_entry(row, digest)
-            if entry is not None:
-                found[digest] = entry
+        with self._reading(self._finished) as txn:
+            for digest, row in zip(digests, map(txn.get, map(key_row, digests)), strict=True):
+                if row is not None and (entry := find_entry(row, digest)) is not None:
+                    found[digest] = entry
         return found
 
     def find_marks(self, digests: Iterable[bytes]) -> dict[bytes, Mark]:
@@ -178,6 +174,8 @@ class Store:
                     faults.reach("commit.written")
             except lmdb.MapFullError:
                 self._env.set_mapsize(self._env.info()["map_size"] * 2)
+            except lmdb.MapResizedError:  # another attempt has grown it, and may have the lease
+                self._env.set_mapsize(0)
             else:
                 return
 
@@ -236,13 +234,13 @@ class Store:
             raise LedgerError(msg)
 
     @contextmanager
-    def _reading(self) -> Iterator[lmdb.Transaction]:
+    def _reading(self, db: Any = None) -> Iterator[lmdb.Transaction]:  # noqa: ANN401 - lmdb's
         with self._translating():
             try:
-                txn = self._env.begin()
+                txn = self._env.begin(db=db)
             except lmdb.MapResizedError:  # a writer has grown the map since
                 self._env.set_mapsize(0)
-                txn = self._env.begin()
+                txn = self._env.begin(db=db)
             with txn:
                 yield txn
 

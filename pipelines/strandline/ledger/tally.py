@@ -14,18 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from strandline.ledger.errors import NonDeterministicTaskError
 from strandline.plan.receipt import Event, Failure, Output
 
 _ANNOUNCED = 0
+_CHILDLESS = 1
 _OPEN = b""
-
-
-class NonDeterministicTaskError(Exception):
-    """A token was settled twice with different children (exit code 70)."""
-
-
-class NegativePendingCountError(Exception):
-    """A token was settled that nobody announced, though no event can have been lost."""
 
 
 class _Failed:
@@ -59,12 +53,25 @@ class Tally:
         Raises:
             NonDeterministicTaskError: a token became other children than before.
         """
-        finished: list[tuple[bytes, list[Output]]] = []
+        finished: dict[bytes, list[Output]] = {}
         trees = self._trees
         for source, settled, children, outputs in events:
             tree = trees.get(source)
+            if type(tree) is dict and not children and len(settled) == 1:
+                # By far the most frequent: a task was written or filtered. All below would do too.
+                if tree.get(settled[0]) == _ANNOUNCED:
+                    tree[settled[0]] = _CHILDLESS
+                    if outputs:
+                        self._keep(source, outputs)
+                    left = tree[_OPEN] - 1
+                    if left:
+                        tree[_OPEN] = left
+                    else:
+                        del trees[source]
+                        finished.append((source, self._outputs.pop(source, [])))
+                    continue
             if tree is None:
-                if self._is_over(source):
+                if source in finished or self._is_over(source):
                     continue
                 if not settled and len(children) == 1:
                     trees[source] = children[0]
@@ -75,16 +82,19 @@ class Tally:
             if isinstance(tree, bytes):
                 if settled == (tree,) and not children:
                     del trees[source]
-                    finished.append((source, list(outputs)))
+                    finished[source] = list(outputs)
                     continue
                 tree = trees[source] = {_OPEN: 1, tree: _ANNOUNCED}
             assert isinstance(tree, dict)  # noqa: S101 - the other two are answered above
             if _count_event(source, tree, settled, children) and outputs:
-                self._outputs.setdefault(source, []).extend(outputs)
+                self._keep(source, outputs)
             if not tree[_OPEN]:
                 del trees[source]
-                finished.append((source, self._outputs.pop(source, [])))
-        return finished
+                finished[source] = self._outputs.pop(source, [])
+        return list(finished.items())
+
+    def _keep(self, source: bytes, outputs: tuple[Output, ...]) -> None:
+        self._outputs.setdefault(source, []).extend(outputs)
 
     def fail(self, failures: Iterable[Failure]) -> list[Failure]:
         """Bury failed sources; returns the failures that are news."""
@@ -115,11 +125,15 @@ class Tally:
         return None
 
 
+def _digest(children: tuple[bytes, ...]) -> int:
+    return (hash(children) & 0x3FFF_FFFF_FFFF_FFFF) + 2 if children else _CHILDLESS
+
+
 def _count_event(
     source: bytes, tree: dict[bytes, int], settled: tuple[bytes, ...], children: tuple[bytes, ...]
 ) -> bool:
     """Count one event in a tree; False where it was counted before."""
-    digest = (hash(children) >> 1) & 0x3FFF_FFFF_FFFF_FFFF or 1
+    digest = _digest(children)
     is_news = not settled
     for token in settled:
         state = tree.get(token)

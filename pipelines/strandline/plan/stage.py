@@ -147,7 +147,7 @@ class SinkStage(Stage):
         suffix: the end of an output's name, such as ".parquet".
     """
 
-    suffix: ClassVar[str] = ""
+    suffix: str = ""
 
     @abstractmethod
     def write(self, task: Task, file: BinaryIO) -> None:

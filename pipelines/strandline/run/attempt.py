@@ -28,7 +28,9 @@ from strandline.ledger.lease import (
     refuse_live_driver,
 )
 from strandline.ledger.store import Store
+from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
+from strandline.plan.receipt import Counts
 from strandline.plan.stage import OnRemoved, Source, SourceStage
 from strandline.run.outcome import Outcome, judge
 from strandline.storage.errors import VolumeError
@@ -42,8 +44,8 @@ from strandline_api.problems import Problem
 ORPHAN_SECONDS = 30.0
 
 
-class ListingError(Exception):
-    """The sources can't be listed (exit code 1); the message says why."""
+class ListingError(StrandlineError):
+    """The sources can't be listed; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,35 +81,34 @@ def run_attempt(
     """
     begun = time.monotonic()
     control = Control(must_stop, report, time.monotonic)
+    source = set_up_stage(plan.source).stage
+    assert isinstance(source, SourceStage)  # noqa: S101 - checked when the plan was built
+    listing = Listing(_list_sources(plan.source.name, source))
     if options.volume is None:
-        ending, attempt, place = _run_untracked(plan, options, control), 0, _require_output(plan)
+        attempt, place = 0, _require_output(plan)
+        ending = _run_untracked(plan, listing, options, control)
     else:
         folder = PipelineFolder.of(options.volume, plan.namespace, plan.name)
         place = plan.output or str(folder.output)
         with _take_over(plan, folder, options, place) as (attempt, uid):
-            ending = _run_tracked(plan, options, control, folder, attempt, uid)
+            ending = _run_tracked(plan, listing, options, control, folder, attempt, uid)
     code, message = judge(ending, was_stopped=must_stop())
+    listed = Counts(tasks_out=ending.listed, counters=source.counters)
     return Outcome(
         code=code,
         message=message,
         attempt=attempt,
         total=ending.listed if ending.is_listed else None,
         standing=ending.standing,
-        counts=ending.counts,
+        counts={plan.source.name: listed, **ending.counts},
         output=place,
         seconds=time.monotonic() - begun,
         incidents=tuple(ending.incidents),
     )
 
 
-def open_listing(plan: PipelinePlan) -> Listing:
-    """The plan's sources as a stream, with what goes wrong in it put into a sentence."""
-    return Listing(_list_sources(plan))
-
-
-def _list_sources(plan: PipelinePlan) -> Iterator[Source]:
-    stage = set_up_stage(plan.source).stage
-    assert isinstance(stage, SourceStage)  # noqa: S101 - checked when the plan was built
+def _list_sources(name: str, stage: SourceStage) -> Iterator[Source]:
+    """The stage's sources, with what goes wrong put into a sentence."""
     is_empty = True
     try:
         for source in stage.list_sources():
@@ -118,18 +119,20 @@ def _list_sources(plan: PipelinePlan) -> Iterator[Source]:
         raise ListingError(msg) from error
     if is_empty:
         # An output may be deleted because its source vanished: never because a mount is missing.
-        problem = Problem("spec.source", f"{plan.source.name!r} lists no sources; check its paths")
+        problem = Problem("spec.source", f"{name!r} lists no sources; check its paths")
         raise SpecError((problem,))
 
 
-def _run_untracked(plan: PipelinePlan, options: Options, control: Control) -> Ending:
+def _run_untracked(
+    plan: PipelinePlan, listing: Listing, options: Options, control: Control
+) -> Ending:
     place = _require_output(plan)
     if options.engine == "inline":
         outputs = open_outputs(place)
-        return run_inline(plan, open_listing(plan), NoLedger(), outputs, control)
+        return run_inline(plan, listing, NoLedger(), outputs, control)
     from strandline.engine.ray_driver import run_ray  # noqa: PLC0415 - `inline` works without Ray
 
-    return run_ray(plan, open_listing(plan), None, _ray_options(options, place), control)
+    return run_ray(plan, listing, None, _ray_options(options, place), control)
 
 
 def _require_output(plan: PipelinePlan) -> str:
@@ -176,6 +179,7 @@ def _opened(folder: PipelineFolder) -> Iterator[Store]:
 
 def _run_tracked(
     plan: PipelinePlan,
+    listing: Listing,
     options: Options,
     control: Control,
     folder: PipelineFolder,
@@ -189,7 +193,7 @@ def _run_tracked(
 
         ledger = LedgerPlace(folder.ledger, attempt, uid, place, deletes_vanished(plan))
         ray_options = _ray_options(options, place, f"{attempt:04d}", folder.writers_lock)
-        return run_ray(plan, open_listing(plan), ledger, ray_options, control)
+        return run_ray(plan, listing, ledger, ray_options, control)
     writer = hold_shared(folder.writers_lock)
     outputs = open_outputs(place, f"{attempt:04d}")
     try:
@@ -197,7 +201,7 @@ def _run_tracked(
             store.keep_lease(attempt, uid)
             deletes = deletes_vanished(plan)
             keeper = Keeper(store, outputs, attempt, time.monotonic, deletes_vanished=deletes)
-            return run_inline(plan, open_listing(plan), KeeperLedger(keeper), outputs, control)
+            return run_inline(plan, listing, KeeperLedger(keeper), outputs, control)
     finally:
         os.close(writer)
 

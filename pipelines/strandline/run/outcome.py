@@ -6,21 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from strandline.engine.ports import Ending
-from strandline.ledger.errors import DuplicateKeyError, LedgerError
 from strandline.ledger.keeper import Standing
-from strandline.ledger.tally import NegativePendingCountError, NonDeterministicTaskError
+from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import Counts
-from strandline.storage.errors import VolumeError
 from strandline_api.documents import SpecError
 from strandline_api.exit_codes import ExitCode
-
-_CODES: tuple[tuple[tuple[type[BaseException], ...], ExitCode], ...] = (
-    ((SpecError, DuplicateKeyError), ExitCode.BAD_SPEC),
-    ((LedgerError,), ExitCode.LEDGER_MISMATCH),
-    ((NonDeterministicTaskError, NegativePendingCountError), ExitCode.NOT_DETERMINISTIC),
-    ((VolumeError,), ExitCode.VOLUME_UNUSABLE),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -72,10 +62,9 @@ class Outcome:
 
 def code_of(error: BaseException) -> ExitCode:
     """The exit code that an error means."""
-    for kinds, code in _CODES:
-        if isinstance(error, kinds):
-            return code
-    return ExitCode.APPLICATION_ERROR
+    if isinstance(error, SpecError):
+        return ExitCode.BAD_SPEC
+    return error.exit_code if isinstance(error, StrandlineError) else ExitCode.APPLICATION_ERROR
 
 
 def judge(ending: Ending, *, was_stopped: bool) -> tuple[ExitCode, str]:

@@ -14,7 +14,7 @@ from strandline.stages.columns import find_column, keep_rows
 
 @register("filter-code-quality")
 class FilterCodeQuality(Stage):
-    """Keeps rows of reasonable length and make-up; each is counted under the first rule it breaks."""
+    """Keeps rows of reasonable make-up; a row is counted under the first rule it breaks."""
 
     class Params(Stage.Params):
         """The bounds."""

@@ -64,7 +64,7 @@ def list_functions(text: str, *, nested: bool = False) -> list[FunctionRow]:
             tree = ast.parse(text)
         lines = text.split("\n")
         found = _find_functions(tree.body, "", in_class=False, nested=nested)
-        return [_describe(lines, node, name, in_class) for node, name, in_class in found]
+        return [_describe(lines, node, name, in_class=method) for node, name, method in found]
     except _UNPARSABLE as error:
         raise UnparsableSourceError(type(error).__name__) from error
 
@@ -88,16 +88,21 @@ def _find_functions(
 
 def _list_blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
     """The statement lists inside an `if`, `try`, `with`, loop or `match`; expressions have none."""
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(node, name, None)
-        if isinstance(block, list):
-            yield block
+    yield from _own_block(node, "body")
     for name in ("handlers", "cases"):
         for part in getattr(node, name, ()):
             yield part.body
+    yield from _own_block(node, "orelse")
+    yield from _own_block(node, "finalbody")
 
 
-def _describe(lines: list[str], node: FunctionNode, name: str, in_class: bool) -> FunctionRow:  # noqa: FBT001 - internal
+def _own_block(node: ast.AST, name: str) -> Iterator[list[ast.stmt]]:
+    block = getattr(node, name, None)
+    if isinstance(block, list):
+        yield block
+
+
+def _describe(lines: list[str], node: FunctionNode, name: str, *, in_class: bool) -> FunctionRow:
     first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
     last = node.end_lineno or node.lineno
     return FunctionRow(
@@ -133,7 +138,9 @@ def _read_signature(lines: list[str], node: FunctionNode) -> str:
     skip = len(_slice(lines, start, max(ends))) if ends else header.find("(")
     found = _COLON.match(header, skip)
     text = header[: found.end() - 1] if found else "#"
-    return _spell_signature(node) if "#" in text or "\\\n" in text else _SPACES.sub(" ", text).strip()
+    return (
+        _spell_signature(node) if "#" in text or "\\\n" in text else _SPACES.sub(" ", text).strip()
+    )
 
 
 def _spell_signature(node: FunctionNode) -> str:

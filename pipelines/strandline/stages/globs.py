@@ -6,6 +6,7 @@ Pure text: no disk is read here. A pattern may start with a placeholder (`{stdli
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 import sysconfig
@@ -154,21 +155,19 @@ def _any_tail(*, hidden: bool) -> str:
 
 def _translate_name(name: str, *, hidden: bool) -> str:
     guard = "" if hidden or not _MAGIC.match(name) else r"(?!\.)"
-    return guard + "".join(_translate_token(token) for token in _tokens(name))
+    return guard + "".join(_translate_piece(piece) for piece in _pieces(name))
 
 
-def _tokens(name: str) -> list[str]:
-    return re.findall(r"\[[!^]?\]?[^\]]*\]|.", name, re.DOTALL)
+def _pieces(name: str) -> list[str]:
+    return re.findall(r"\[!?\]?[^\]]*\]|.", name, re.DOTALL)
 
 
-def _translate_token(token: str) -> str:
-    if token == "*":  # noqa: S105 - a wildcard
+def _translate_piece(piece: str) -> str:
+    if piece == "*":
         return r"[^/]*"
-    if token == "?":  # noqa: S105 - a wildcard
+    if piece == "?":
         return r"[^/]"
-    if len(token) == 1:
-        return re.escape(token)
-    inner = token[1:-1].replace("\\", r"\\")
-    negated = inner[:1] in {"!", "^"}
-    members = (inner[1:] if negated else inner).replace("[", r"\[").replace("]", r"\]")
-    return f"(?!/)[{'^' if negated else ''}{members}]"
+    if len(piece) == 1:
+        return re.escape(piece)
+    # the standard library spells the set; what it wraps around a whole pattern is cut off
+    return r"(?!/)" + fnmatch.translate(piece)[len("(?s:") : -len(r")\Z")]

@@ -7,10 +7,10 @@ import gzip
 import json
 import math
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from datetime import date, datetime, time
 from enum import StrEnum
-from typing import Any, BinaryIO, ClassVar, cast
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 from pydantic import BaseModel, Field
@@ -43,12 +43,12 @@ class JsonlSink(SinkStage):
         )
 
     params: Params
-    suffix: ClassVar[str] = ".jsonl"
+    suffix: str = ".jsonl"
 
-    def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401
+    def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401 - as in the base
         super().__init__(params, **values)
         if self.params.compression is JsonlCompression.GZIP:
-            vars(self)["suffix"] = ".jsonl.gz"
+            self.suffix = ".jsonl.gz"
 
     def write(self, task: Task, file: BinaryIO) -> None:
         """Write the rows in order; bytes become base64, times ISO 8601, NaN and infinities null.
@@ -61,14 +61,12 @@ class JsonlSink(SinkStage):
             for line in _spell_lines(table):
                 out.write(line)
 
-    def _compress(self, file: BinaryIO) -> Any:  # noqa: ANN401 - one of two context managers
+    def _compress(self, file: BinaryIO) -> AbstractContextManager[BinaryIO]:
         if self.params.compression is JsonlCompression.NONE:
             return nullcontext(file)
         # a fixed time and no name: the same rows give the same bytes
-        return cast(
-            "BinaryIO",
-            gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=file, mtime=0),
-        )
+        packed = gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=file, mtime=0)
+        return cast("BinaryIO", packed)
 
 
 def _spell_lines(table: pa.Table) -> Iterator[bytes]:

@@ -118,7 +118,7 @@ def _list_all(params: FileListParams, count: Callable[[str], None]) -> Iterator[
     for index, pattern in enumerate(patterns):
         walk = _walk_url if is_url(pattern.base) else _walk_folder
         found = False
-        for entry in walk(pattern, exclusion, params.follow_symlinks):
+        for entry in walk(pattern, exclusion, follow=params.follow_symlinks):
             found = True
             if not _is_covered(entry.path, patterns[:index], exclusion):
                 yield from _admit(entry, params, count)
@@ -155,7 +155,9 @@ def _is_utf8(name: str) -> bool:
     return True
 
 
-def _walk_folder(pattern: PathPattern, exclusion: Exclusion, follow: bool) -> Iterator[FileEntry]:  # noqa: FBT001 - passed on
+def _walk_folder(
+    pattern: PathPattern, exclusion: Exclusion, *, follow: bool
+) -> Iterator[FileEntry]:
     if pattern.is_plain:
         path = f"{pattern.base.rstrip('/')}/{pattern.rest}"
         if not exclusion.holds(pattern.spell_key(pattern.rest)):
@@ -235,10 +237,11 @@ def _scan(folder: str) -> Iterator[os.DirEntry[str]]:
         return
     except OSError as error:
         msg = f"the folder {folder!r} can't be read: {error.strerror}"
-        raise type(error)(error.errno, msg) from error
+        raise type(error)(msg) from error
 
 
-def _walk_url(pattern: PathPattern, exclusion: Exclusion, _follow: bool) -> Iterator[FileEntry]:  # noqa: FBT001 - passed on
+def _walk_url(pattern: PathPattern, exclusion: Exclusion, *, follow: bool) -> Iterator[FileEntry]:
+    del follow  # stores that are reached by URL resolve links themselves
     try:
         if not pattern.is_plain:
             yield from _walk_url_folder(pattern, exclusion)

@@ -6,6 +6,9 @@ It knows paths and URLs, nothing of what is in the files.
 from __future__ import annotations
 
 import gzip
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import BinaryIO, cast
 
 import fsspec
@@ -31,19 +34,23 @@ def open_binary(path: str) -> BinaryIO:
     return open(path, "rb")
 
 
-def open_decompressed(path: str) -> BinaryIO:
-    """The bytes of a file, decompressed where its suffix is .gz, .zst, .bz2 or .lz4.
+@contextmanager
+def open_decompressed(path: str) -> Iterator[BinaryIO]:
+    """Lines or bytes of a file, decompressed where its suffix is .gz, .zst, .bz2 or .lz4.
 
     Raises:
         OSError: it can't be opened.
     """
-    file = open_binary(path)
     suffix = path[path.rfind(".") :].lower()
-    if suffix == ".gz":
-        return cast("BinaryIO", gzip.GzipFile(fileobj=file, mode="rb"))
-    if suffix in _CODECS:
-        return cast("BinaryIO", pa.CompressedInputStream(file, _CODECS[suffix]))
-    return file
+    with open_binary(path) as file:
+        if suffix == ".gz":
+            with gzip.GzipFile(fileobj=file, mode="rb") as unpacked:
+                yield cast("BinaryIO", unpacked)
+        elif suffix in _CODECS:
+            with io.BufferedReader(pa.CompressedInputStream(file, _CODECS[suffix])) as buffered:
+                yield buffered
+        else:
+            yield file
 
 
 def explain_error(path: str, error: BaseException) -> UnreadableFileError:

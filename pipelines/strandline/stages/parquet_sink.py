@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import BinaryIO, ClassVar
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,7 +37,7 @@ class ParquetSink(SinkStage):
         row_group_rows: int = Field(default=65_536, ge=1, description="Most rows of a row group.")
 
     params: Params
-    suffix: ClassVar[str] = ".parquet"
+    suffix: str = ".parquet"
 
     def write(self, task: Task, file: BinaryIO) -> None:
         """Write the table front to back.

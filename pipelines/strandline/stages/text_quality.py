@@ -13,6 +13,7 @@ from typing import NamedTuple
 _UNSPACED = r"\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+(?:['’-][^\W{_UNSPACED}]+)*")
 _UNSPACED_LETTER = re.compile(rf"[{_UNSPACED}]")
+_MOST = 0.5
 _BULLETS = ("-", "*", "•", "‣", "◦", "·", "–", "+")
 _ELLIPSES = ("...", "…")
 _ENDS = (".", "!", "?", '"', "”", "’", "»", "…", "。", "！", "？", ":", "؟", "।", ")")
@@ -63,7 +64,7 @@ def measure_text(text: str) -> TextMeasures:
     return TextMeasures(
         words=number,
         mean_word_length=_share(sum(map(len, words)), number),
-        is_unspaced=_share(len(_UNSPACED_LETTER.findall(text)), number) > 0.5,  # noqa: PLR2004 - most
+        is_unspaced=_share(len(_UNSPACED_LETTER.findall(text)), number) > _MOST,
         symbol_ratio=_share(symbols, number),
         letter_words=_share(sum(any(map(str.isalpha, word)) for word in words), number),
         bullet_lines=_share(sum(line.startswith(_BULLETS) for line in lines), total),

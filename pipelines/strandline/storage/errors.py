@@ -6,6 +6,9 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from strandline.plan.errors import StrandlineError
+from strandline_api.exit_codes import ExitCode
+
 _SENTENCES = {
     errno.ENOSPC: "no space is left on the volume; free some or give it more",
     errno.EDQUOT: "the disk quota of the volume is used up; free some or raise it",
@@ -18,8 +21,10 @@ _SENTENCES = {
 }
 
 
-class VolumeError(Exception):
-    """The volume can't be used (exit code 73). The message is one sentence with the path."""
+class VolumeError(StrandlineError):
+    """The volume can't be used. The message is one sentence with the path."""
+
+    exit_code = ExitCode.VOLUME_UNUSABLE
 
 
 @contextmanager

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 UNSAFE = frozenset(
     {"nfs", "nfs4", "cifs", "smb", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre"}
 )
+_ESCAPE = re.compile(r"\\([0-7]{3})")  # of blanks and backslashes in a mount point
 
 
 def read_mounts() -> str:
@@ -28,7 +30,7 @@ def find_filesystem(path: str, mounts: str) -> str:
         fields = head.split(" ")
         if len(fields) < 5 or not tail:  # noqa: PLR2004 - the mount point is the fifth field
             continue
-        point = fields[4].encode().decode("unicode_escape")
+        point = _ESCAPE.sub(lambda found: chr(int(found[1], 8)), fields[4])
         inside = path == point or path.startswith(point.rstrip("/") + "/")
         if inside and len(point) >= len(best):
             best, kind = point, tail.split(" ")[0]

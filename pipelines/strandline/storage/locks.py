@@ -108,11 +108,26 @@ def _try_alone(handle: int) -> bool:
 
 def find_holders(handle: int) -> list[Process]:
     """The other live processes that hold a lock on the open file, from the kernel's table."""
-    inode = os.fstat(handle).st_ino
+    file = os.fstat(handle)
     found = set()
     for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
         fields = line.replace("->", "").split()
         pid, place = int(fields[4]), fields[5]
-        if place.endswith(f":{inode}") and pid not in {0, -1, os.getpid()}:
+        if place.endswith(f":{file.st_ino}") and pid not in {0, -1, os.getpid()}:
             found.add(pid)
-    return [process for pid in sorted(found) if (process := find_process(pid))]
+    holders = (find_process(pid) for pid in sorted(found) if _has_open(pid, file))
+    return [holder for holder in holders if holder]
+
+
+def _has_open(pid: int, file: os.stat_result) -> bool:
+    # Inode numbers repeat across file systems, and the table's device number is not what `stat`
+    # says on each of them: ask the process itself, or a stranger might be ended.
+    try:
+        handles = list(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return False
+    for handle in handles:
+        with suppress(OSError):
+            if os.path.samestat(handle.stat(), file):
+                return True
+    return False

@@ -179,13 +179,17 @@ class LocalOutputs:
         with naming_volume(self.root):
             file = path.open("wb")
         try:
-            with file:
-                with naming_volume(self.root):
-                    faults.reach("output.opened")
-                yield path, file
+            with naming_volume(self.root):
+                faults.reach("output.opened")
+            yield path, file
         except BaseException:
-            path.unlink(missing_ok=True)
+            # A full disk fails again when what is left of the buffer is flushed by closing.
+            with suppress(OSError):
+                file.close()
+            with suppress(OSError):
+                path.unlink()
             raise
+        file.close()
 
 
 def digest_file(file: BinaryIO) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -36,25 +37,23 @@ class RemoteOutputs:
         faults.reach("output.opened")
         spell(cast("BinaryIO", hashing))
         path = f"{self._root}/{name_source_folder(source)}/{name}"
-        try:
+        with self._naming():
             faults.reach("output.written")
             self._filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
             self._filesystem.pipe_file(path, target.getvalue())
             faults.reach("output.renamed")
-        except OSError as error:
-            msg = f"{self._url}: can't be written to ({error})"
-            raise VolumeError(msg) from error
         return hashing.finish()
 
     def remove_others(self, source: bytes, keep: Collection[str]) -> int:
         folder = f"{self._root}/{name_source_folder(source)}"
-        try:
-            found = [str(path) for path in self._filesystem.find(folder)]
-        except FileNotFoundError:
-            return 0
-        others = [path for path in found if path.rpartition("/")[2] not in keep]
-        if others:
-            self._filesystem.rm(others)
+        with self._naming():
+            try:
+                found = [str(path) for path in self._filesystem.find(folder)]
+            except FileNotFoundError:
+                return 0
+            others = [path for path in found if path.rpartition("/")[2] not in keep]
+            if others:
+                self._filesystem.rm(others)
         return len(others)
 
     def list_names(self) -> Iterator[tuple[str, int]]:
@@ -68,6 +67,14 @@ class RemoteOutputs:
 
     def sweep(self) -> int:
         return 0  # a put leaves nothing behind that could be listed
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            msg = f"{self._url}: can't be written to ({error})"
+            raise VolumeError(msg) from error
 
 
 def open_outputs(place: str, writer: str = "") -> OutputStore:

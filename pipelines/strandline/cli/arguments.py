@@ -1,0 +1,42 @@
+"""Arguments and options that several commands share, with one spelling and one meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from strandline.cli.program import add_debug
+
+VOLUME = "./strandline-data"
+Command = Callable[..., Any]
+
+take_file = click.argument("file", type=click.Path(path_type=Path))
+take_volume = click.option(
+    "--volume",
+    type=click.Path(path_type=Path),
+    default=VOLUME,
+    show_default=True,
+    help="Folder that holds ledger, attempts and, where the sink names no place, the output.",
+)
+take_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
+take_settings = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Change the manifest before it is checked, such as stages.0.with.minWords=5; repeatable.",
+)
+
+
+def show_examples(*lines: str) -> str:
+    """The end of a command's help: command lines that work."""
+    head = "Example:" if len(lines) == 1 else "Examples:"
+    return "\n".join(("\b", head, *(f"  {line}" for line in lines)))
+
+
+def take_manifest(command: Command) -> Command:
+    """The arguments of every command that reads a manifest: FILE, --set and --debug."""
+    return take_file(take_settings(add_debug(command)))

@@ -1,0 +1,65 @@
+"""What Ctrl-C and a request to end mean: stop well the first time, at once the second.
+
+It knows signals and a flag; who asks for the flag is not its business.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SENTENCE = "stopping: letting work in flight finish; press again to stop at once"
+
+
+class StoppedAtOnceError(Exception):
+    """The run was ended before it could listen to a request to stop (exit code 75)."""
+
+
+class Interruption:
+    """Turns the first signal into a flag and the second into the end of the process.
+
+    Args:
+        say: shows a sentence.
+        leave: ends the process with a code, at once.
+    """
+
+    def __init__(self, say: Callable[[str], None], leave: Callable[[int], None] = os._exit) -> None:
+        self._say = say
+        self._leave = leave
+        self._is_asked = False
+
+    def is_asked(self) -> bool:
+        """True once a signal has come."""
+        return self._is_asked
+
+    def arm(self) -> None:
+        """Listen; to be repeated where a library may have put its own handler in place."""
+        for number in SIGNALS:
+            if signal.getsignal(number) != self.receive:
+                signal.signal(number, self.receive)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Listen as long as the block runs."""
+        old = {number: signal.getsignal(number) for number in SIGNALS}
+        self.arm()
+        try:
+            yield
+        finally:
+            for number, handler in old.items():
+                signal.signal(number, handler)
+
+    def receive(self, number: int, _frame: FrameType | None) -> None:
+        """Take a signal."""
+        if self._is_asked:
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            self._leave(128 + number)
+            return
+        self._is_asked = True
+        self._say(SENTENCE)

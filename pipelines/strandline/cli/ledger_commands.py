@@ -1,0 +1,134 @@
+"""`strandline ledger stats`, `sources` and `export`: what is finished, what is not, and why."""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+
+from strandline.cli.arguments import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.ledger_access import locate, looking
+from strandline.cli.ledger_export import write_jsonl, write_parquet
+from strandline.cli.ledger_rows import Row, State, list_rows
+from strandline.cli.wording import align, spell_amount, spell_bytes, spell_count
+from strandline.run.manifest import read_manifest
+
+take_state = click.option(
+    "--state", type=click.Choice([state.value for state in State]), help="Only sources in it."
+)
+
+
+@click.group("ledger")
+def ledger() -> None:
+    """Look into the ledger of the pipeline in FILE; nothing is changed."""
+
+
+@ledger.command("stats", epilog=show_examples("strandline ledger stats pipeline.yaml --json"))
+@take_manifest
+@take_volume
+@take_json
+def stats(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:  # noqa: FBT001 - click's own signature
+    """Count sources by state; show the last attempt and the size of the ledger."""
+    folder = locate(read_manifest(file, settings).plan, volume)
+    with looking(folder) as store:
+        lease = store.read_meta("lease") or {"attempt": 0, "ended": True}
+        facts: dict[str, Any] = {
+            "ledger": str(folder.ledger),
+            "pipeline": store.read_meta("pipeline"),
+            "run": store.read_meta("run"),
+            "attempt": lease["attempt"],
+            "ended": lease["ended"],
+            "listed": store.read_meta("listed"),
+            **store.count(),
+            "bytes": (folder.ledger / "data.mdb").stat().st_blocks * 512,
+        }
+    if as_json:
+        click.echo(json.dumps(facts))
+        return
+    ended = "" if facts["ended"] else ", not ended in order or still running"
+    listed = facts["listed"]
+    rows = [
+        ("ledger", facts["ledger"]),
+        ("pipeline", f"{facts['pipeline']}, run {facts['run']}"),
+        ("last attempt", f"{facts['attempt']}{ended}"),
+        ("last full listing", "none" if listed is None else spell_amount(listed, "source")),
+        *((state.value, spell_count(facts[state])) for state in State),
+        ("size", spell_bytes(facts["bytes"])),
+    ]
+    click.echo("\n".join(align(rows, left=2)))
+
+
+@ledger.command(
+    "sources",
+    epilog=show_examples("strandline ledger sources pipeline.yaml --state failed --limit 20"),
+)
+@take_manifest
+@take_volume
+@take_state
+@click.option("--limit", type=click.IntRange(min=1), help="Most sources to show.  [default: all]")
+@take_json
+def sources(  # noqa: PLR0913 - one argument an option
+    file: Path,
+    settings: tuple[str, ...],
+    volume: Path,
+    state: str | None,
+    limit: int | None,
+    as_json: bool,  # noqa: FBT001 - click's own signature
+) -> None:
+    """List the sources: state, attempt, files written, key, and why one failed."""
+    with looking(locate(read_manifest(file, settings).plan, volume)) as store:
+        rows = list_rows(store, State(state) if state else None)
+        for row in islice(rows, limit):
+            text = json.dumps(row._asdict(), ensure_ascii=False) if as_json else _describe(row)
+            click.echo(text)
+
+
+@ledger.command(
+    "export",
+    epilog=show_examples(
+        "strandline ledger export pipeline.yaml --to ledger.parquet",
+        "strandline ledger export pipeline.yaml --state failed",
+    ),
+)
+@take_manifest
+@take_volume
+@take_state
+@click.option("--to", type=click.Path(path_type=Path), help="File.  [default: standard output]")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "parquet"]),
+    help="[default: parquet for a name that ends in .parquet, else jsonl]",
+)
+def export(  # noqa: PLR0913 - one argument an option
+    file: Path,
+    settings: tuple[str, ...],
+    volume: Path,
+    state: str | None,
+    to: Path | None,
+    form: str | None,
+) -> None:
+    """Write every source with its outputs as JSON lines or Parquet."""
+    is_parquet = form == "parquet" or (form is None and to is not None and to.suffix == ".parquet")
+    write = write_parquet if is_parquet else write_jsonl
+    with looking(locate(read_manifest(file, settings).plan, volume)) as store:
+        rows = list_rows(store, State(state) if state else None)
+        if to is None:
+            write(rows, sys.stdout.buffer)
+            return
+        try:
+            with to.open("wb") as target:
+                count = write(rows, target)
+        except OSError as error:
+            msg = f"{to}: can't be written: {error.strerror}"
+            raise click.UsageError(msg) from error
+    click.echo(f"{spell_amount(count, 'source')} written to {to}", err=True)
+
+
+def _describe(row: Row) -> str:
+    why = f": {row.stage}: {row.message}" if row.stage else ""
+    return f"{row.state:8}  {row.attempt:>4}  {len(row.outputs):>4}  {row.key}{why}"

@@ -1,0 +1,78 @@
+"""The ledger's entries as rows for people and programs: one shape for every state.
+
+It reads a store; how rows are printed or written is not its business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from strandline.ledger.store import Store
+from strandline.ledger.verification import name_output
+
+
+class State(StrEnum):
+    """Where a source stands."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+    INFLIGHT = "inflight"
+
+
+class Row(NamedTuple):
+    """One source.
+
+    Attributes:
+        version: hex of its version's digest; empty for a failed one.
+        attempt: the one that finished it, that it failed in, or that released it.
+        outputs: name below the output's root, bytes, rows and hex digest of each file.
+        stage, message, times: where and why it failed, and in how many attempts.
+    """
+
+    key: str
+    state: str
+    version: str
+    attempt: int
+    outputs: list[dict[str, Any]]
+    stage: str | None = None
+    message: str | None = None
+    times: int | None = None
+
+
+def list_rows(store: Store, state: State | None = None) -> Iterator[Row]:
+    """Every source that the ledger knows, or those in one state."""
+    readers: dict[State, Callable[[Store], Iterator[Row]]] = {
+        State.FINISHED: _list_finished,
+        State.FAILED: _list_failed,
+        State.INFLIGHT: _list_inflight,
+    }
+    for each in State if state is None else (state,):
+        yield from readers[each](store)
+
+
+def _list_finished(store: Store) -> Iterator[Row]:
+    for source, entry, record in store.list_records():
+        outputs = [
+            {
+                "name": name_output(source, output),
+                "bytes": output.size,
+                "rows": output.rows,
+                "digest": output.digest.hex(),
+            }
+            for output in record.outputs
+        ]
+        yield Row(record.key, State.FINISHED, entry.version.hex(), entry.attempt, outputs)
+
+
+def _list_failed(store: Store) -> Iterator[Row]:
+    for _, entry in store.list_failures():
+        yield Row(
+            entry.key, State.FAILED, "", entry.attempt, [], entry.stage, entry.message, entry.times
+        )
+
+
+def _list_inflight(store: Store) -> Iterator[Row]:
+    for _, entry in store.list_marks():
+        yield Row(entry.key, State.INFLIGHT, entry.version.hex(), entry.attempt, [])

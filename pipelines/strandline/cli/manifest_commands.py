@@ -1,0 +1,138 @@
+"""`strandline validate`, `plan` and `describe`: what a manifest means, before anything runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from strandline.cli.arguments import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.ledger_access import locate, looking, place_output
+from strandline.cli.plan_view import (
+    LedgerFacts,
+    ListingFacts,
+    PlanFacts,
+    describe_plan,
+    spell_plan,
+)
+from strandline.cli.wording import spell_amount
+from strandline.ledger.lease import Claim, OnChange, find_changes
+from strandline.ledger.store import Store
+from strandline.plan.pipeline import PipelinePlan
+from strandline.run.attempt import open_listing
+from strandline.run.manifest import Manifest, read_manifest
+from strandline_api.documents import SpecError
+from strandline_api.exit_codes import ExitCode
+
+
+@click.command("validate", epilog=show_examples("strandline validate pipeline.yaml"))
+@take_manifest
+@take_json
+def validate(file: Path, settings: tuple[str, ...], as_json: bool) -> int:  # noqa: FBT001 - click's own signature
+    """Check FILE: its YAML, its fields, its stages and their parameters.
+
+    Everything that is wrong is listed at once, each with its path in the file.
+    """
+    try:
+        plan = read_manifest(file, settings).plan
+    except SpecError as error:
+        if not as_json:
+            raise
+        problems = [
+            {"path": each.path, "message": each.message, "suggestion": each.suggestion}
+            for each in error.problems
+        ]
+        click.echo(json.dumps({"valid": False, "problems": problems}, ensure_ascii=False))
+        return ExitCode.BAD_SPEC
+    if as_json:
+        click.echo(json.dumps({"valid": True, "problems": []}))
+    else:
+        stages = spell_amount(len(plan.stages) - 1, "stage")
+        click.echo(f"{file}: valid; {plan.source.name}, {stages}, {plan.stages[-1].name}")
+    return ExitCode.COMPLETE
+
+
+@click.command(
+    "plan",
+    epilog=show_examples(
+        "strandline plan pipeline.yaml", "strandline plan pipeline.yaml --volume /data --list"
+    ),
+)
+@take_manifest
+@take_volume
+@click.option(
+    "--list", "lists", is_flag=True, help="List the sources and count those to be skipped."
+)
+@take_json
+def plan(
+    file: Path,
+    settings: tuple[str, ...],
+    volume: Path,
+    lists: bool,  # noqa: FBT001 - click's own signature
+    as_json: bool,  # noqa: FBT001 - click's own signature
+) -> None:
+    """Show what a run of FILE would do, and do nothing.
+
+    Stages with their shape and resources, where one task may become several, the fingerprint,
+    where the output goes, and what the ledger on the volume has finished already.
+    """
+    facts = _gather_facts(read_manifest(file, settings), volume, lists=lists)
+    if as_json:
+        click.echo(json.dumps(spell_plan(facts), ensure_ascii=False))
+    else:
+        click.echo("\n".join(describe_plan(facts)))
+
+
+@click.command(
+    "describe", epilog=show_examples("strandline describe pipeline.yaml --set sink.batchSize=8")
+)
+@take_manifest
+@take_json
+def describe(file: Path, settings: tuple[str, ...], as_json: bool) -> None:  # noqa: FBT001 - click's own signature
+    """Print FILE with every default filled in, those of the stages' parameters too."""
+    document = fill_in(read_manifest(file, settings))
+    if as_json:
+        click.echo(json.dumps(document, ensure_ascii=False))
+    else:
+        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+        click.echo(text, nl=False)
+
+
+def fill_in(manifest: Manifest) -> dict[str, Any]:
+    """The manifest as a document that leaves no default unsaid."""
+    document = manifest.pipeline.model_dump(mode="json", by_alias=True, exclude={"status"})
+    spec, plan = document["spec"], manifest.plan
+    items = [spec["source"], *spec["stages"], spec["sink"]]
+    for item, stage in zip(items, (plan.source, *plan.stages), strict=True):
+        item["name"] = stage.name
+        item["with"] = stage.stage.params.model_dump(mode="json", by_alias=True)
+    return document
+
+
+def _gather_facts(manifest: Manifest, volume: Path, *, lists: bool) -> PlanFacts:
+    plan = manifest.plan
+    on_change = OnChange(manifest.pipeline.spec.on_change)
+    folder, output = locate(plan, volume), place_output(plan, volume)
+    if not (folder.ledger / "data.mdb").exists():
+        listing = _count_listing(plan, None) if lists else None
+        return PlanFacts(plan, on_change, output, None, listing)
+    with looking(folder) as store:
+        lease = store.read_meta("lease") or {"attempt": 0}
+        claim = Claim(f"{plan.namespace}/{plan.name}", plan.run_id, plan.fingerprint)
+        ledger = LedgerFacts(lease["attempt"], store.count(), find_changes(store, claim))
+        listing = _count_listing(plan, store) if lists else None
+    return PlanFacts(plan, on_change, output, ledger, listing)
+
+
+def _count_listing(plan: PipelinePlan, store: Store | None) -> ListingFacts:
+    listing, skipped = open_listing(plan), 0
+    while not listing.is_ended:
+        batch = [listed for listed, _ in listing.draw()]
+        found = store.find_finished([listed.source for listed in batch]) if store else {}
+        for listed in batch:
+            entry = found.get(listed.source)
+            skipped += entry is not None and entry.version == listed.version
+    return ListingFacts(listing.listed, skipped)

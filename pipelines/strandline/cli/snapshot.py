@@ -1,0 +1,142 @@
+"""What is shown of a running attempt, as plain data: taken from an engine, read by every view.
+
+Pure: the time comes in as seconds since the attempt began.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, NamedTuple
+
+from strandline.engine.ports import Progress
+from strandline.plan.receipt import Counts
+
+WINDOW_SECONDS = 30.0
+
+
+class StageView(NamedTuple):
+    """One stage: tasks that went in and came out, that wait for it and that are with a worker."""
+
+    name: str
+    tasks_in: int
+    tasks_out: int
+    waiting: int
+    running: int
+
+
+class Snapshot(NamedTuple):
+    """An attempt at one moment.
+
+    Attributes:
+        seconds: since it began.
+        listed: sources listed; all there are where `is_listed`.
+        skipped: listed sources that an earlier attempt had finished.
+        finished, failed: sources, by this attempt.
+        rate: sources finished or failed a second, over the last half minute.
+        stages: in pipeline order.
+        incidents: workers that were lost and replaced.
+    """
+
+    seconds: float
+    listed: int
+    is_listed: bool
+    skipped: int
+    finished: int
+    failed: int
+    rate: float
+    stages: tuple[StageView, ...]
+    incidents: int
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the rest will take; None before the listing has ended or a rate is known."""
+        if not self.is_listed or not self.rate:
+            return None
+        return (self.listed - self.skipped - self.finished - self.failed) / self.rate
+
+
+class Pace:
+    """Measures how many sources are done a second."""
+
+    def __init__(self) -> None:
+        self._points: deque[tuple[float, int]] = deque([(0.0, 0)])
+
+    def measure(self, seconds: float, done: int) -> float:
+        """Note that `done` sources are done by now; returns sources a second of late."""
+        self._points.append((seconds, done))
+        while len(self._points) > 2 and self._points[1][0] <= seconds - WINDOW_SECONDS:  # noqa: PLR2004 - a rate needs two
+            self._points.popleft()
+        begun, before = self._points[0]
+        return (done - before) / (seconds - begun) if seconds > begun else 0.0
+
+
+def take_snapshot(progress: Progress, seconds: float, pace: Pace) -> Snapshot:
+    """What an engine's progress amounts to, `seconds` after the attempt began."""
+    failed = len(progress.flow.failed)
+    return Snapshot(
+        seconds=seconds,
+        listed=progress.listed,
+        is_listed=progress.is_listed,
+        skipped=progress.skipped,
+        finished=progress.finished,
+        failed=failed,
+        rate=pace.measure(seconds, progress.finished + failed),
+        stages=tuple(
+            StageView(
+                queue.name,
+                queue.counts.tasks_in,
+                queue.counts.tasks_out,
+                len(queue),
+                queue.running,
+            )
+            for queue in progress.flow.queues
+        ),
+        incidents=len(progress.incidents),
+    )
+
+
+def spell_json(snapshot: Snapshot) -> dict[str, Any]:
+    """A line of `run --json`; its keys are stable."""
+    left = snapshot.seconds_left
+    return {
+        "event": "progress",
+        "seconds": round(snapshot.seconds, 3),
+        "sources": {
+            "listed": snapshot.listed,
+            "total": snapshot.listed if snapshot.is_listed else None,
+            "finished": snapshot.finished,
+            "failed": snapshot.failed,
+            "skipped": snapshot.skipped,
+        },
+        "rate": round(snapshot.rate, 3),
+        "secondsLeft": None if left is None else round(left, 1),
+        "stages": [
+            {
+                "name": stage.name,
+                "tasksIn": stage.tasks_in,
+                "tasksOut": stage.tasks_out,
+                "waiting": stage.waiting,
+                "running": stage.running,
+            }
+            for stage in snapshot.stages
+        ],
+        "incidents": snapshot.incidents,
+    }
+
+
+def spell_counts(counts: dict[str, Counts]) -> list[dict[str, Any]]:
+    """What went through each stage, for the last line of `run --json`; the keys are stable."""
+    return [
+        {
+            "name": name,
+            "tasksIn": each.tasks_in,
+            "tasksOut": each.tasks_out,
+            "filtered": each.filtered,
+            "failed": each.failed,
+            "rowsIn": each.rows_in,
+            "rowsOut": each.rows_out,
+            "seconds": round(each.seconds, 3),
+            "counters": each.counters,
+        }
+        for name, each in counts.items()
+    ]

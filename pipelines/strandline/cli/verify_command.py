@@ -1,0 +1,65 @@
+"""`strandline verify`: the proof that ledger and output agree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from strandline.cli.arguments import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.ledger_access import locate, looking, place_output
+from strandline.cli.wording import spell_amount, spell_bytes, spell_count
+from strandline.ledger.verification import Verdict, verify
+from strandline.run.manifest import read_manifest
+from strandline.storage.remote import open_outputs
+from strandline_api.exit_codes import ExitCode
+
+PROBLEMS_SHOWN = 20
+
+
+@click.command(
+    "verify",
+    epilog=show_examples(
+        "strandline verify pipeline.yaml", "strandline verify pipeline.yaml --no-bytes --json"
+    ),
+)
+@take_manifest
+@take_volume
+@click.option("--no-bytes", is_flag=True, help="Compare sizes only; read no file.")
+@take_json
+def check(
+    file: Path,
+    settings: tuple[str, ...],
+    volume: Path,
+    no_bytes: bool,  # noqa: FBT001 - click's own signature
+    as_json: bool,  # noqa: FBT001 - click's own signature
+) -> int:
+    """Prove that the output holds what the ledger says: all of it, nothing else, nothing twice."""
+    plan = read_manifest(file, settings).plan
+    outputs = open_outputs(place_output(plan, volume))
+    with looking(locate(plan, volume)) as store:
+        verdict = verify(store, outputs, reads_bytes=not no_bytes)
+    if as_json:
+        content = {"verified": not verdict.problems, **verdict._asdict()}
+        content["bytes"] = content.pop("size")
+        click.echo(json.dumps(content, ensure_ascii=False))
+    else:
+        click.echo("\n".join(describe_verdict(verdict)))
+    return ExitCode.LEDGER_MISMATCH if verdict.problems else ExitCode.COMPLETE
+
+
+def describe_verdict(verdict: Verdict) -> list[str]:
+    """The verdict as lines; only the first problems are named."""
+    what = f"{spell_amount(verdict.outputs, 'file')}, {spell_bytes(verdict.size)}"
+    held = f"{spell_amount(verdict.sources, 'finished source')}: {what}"
+    if verdict.unfinished:
+        held += f"; {spell_amount(verdict.unfinished, 'unfinished source')} not judged"
+    if not verdict.problems:
+        return [f"verified: {held}"]
+    rest = len(verdict.problems) - PROBLEMS_SHOWN
+    return [
+        f"not verified, {spell_amount(len(verdict.problems), 'problem')} ({held})",
+        *(f"  {problem}" for problem in verdict.problems[:PROBLEMS_SHOWN]),
+        *([f"  and {spell_count(rest)} more"] if rest > 0 else []),
+    ]

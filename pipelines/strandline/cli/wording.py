@@ -1,0 +1,60 @@
+"""Numbers and tables as people read them. Pure text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+_MINUTE = 60
+_HOUR = 3600
+_STEP = 1000
+
+
+def spell_count(number: int) -> str:
+    """A number with its thousands apart: 12,345."""
+    return f"{number:,}"
+
+
+def spell_amount(number: int, noun: str) -> str:
+    """A number and its noun: 1 file, 2 files."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def spell_seconds(seconds: float) -> str:
+    """A length of time in one or two units: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min."""
+    if seconds < 9.95:  # noqa: PLR2004 - from here on a tenth says nothing
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < _MINUTE:
+        return f"{whole} s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE} min {whole % _MINUTE} s"
+    return f"{whole // _HOUR:,} h {whole % _HOUR // _MINUTE} min"
+
+
+def spell_rate(rate: float) -> str:
+    """Sources a second: 0.25/s, 3.1/s, 1,200/s."""
+    digits = 2 if rate < 1 else 1 if rate < 100 else 0  # noqa: PLR2004 - three digits are enough
+    return f"{rate:,.{digits}f}/s"
+
+
+def spell_bytes(size: int) -> str:
+    """A number of bytes: 512 bytes, 4.2 MB."""
+    if size < _STEP:
+        return spell_amount(size, "byte")
+    value = float(size)
+    for unit in ("kB", "MB", "GB", "TB"):
+        value /= _STEP
+        if round(value, 1) < _STEP:
+            break
+    return f"{value:,.1f} {unit}"
+
+
+def align(rows: Sequence[Sequence[str]], left: int = 1) -> Iterator[str]:
+    """Rows of cells as lines; the first `left` columns begin, all others end, in line."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [
+            cell.ljust(width) if index < left else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(cells).rstrip()

@@ -1,0 +1,174 @@
+"""From a manifest file to a checked plan: bytes, YAML, settings of the command line, then the model.
+
+The one room of the runtime that knows files hold YAML. What the fields mean is the model's to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+import strandline.stages  # noqa: F401 - a manifest names stages, so they must be registered
+from strandline.plan.pipeline import PipelinePlan, plan_spec
+from strandline_api.documents import SpecError, parse_pipeline
+from strandline_api.pipeline import CurationPipeline
+from strandline_api.problems import Problem, show
+
+_TOP = ("apiVersion", "kind", "metadata", "spec")
+_PART = re.compile(r"""\[(\d+)\]|\["([^"]+)"\]|\.?([^.\[\]]+)""")
+
+
+class Manifest(NamedTuple):
+    """A pipeline as its author wrote it, defaults filled in, and the plan made of it."""
+
+    pipeline: CurationPipeline
+    plan: PipelinePlan
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is written twice, of which YAML's reader would drop the first silently."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in seen:
+                    problem = f"{key.value!r} is written twice"
+                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def read_manifest(path: Path, settings: Sequence[str] = ()) -> Manifest:
+    """Read and check a manifest file.
+
+    Args:
+        path: a YAML file that holds one `CurationPipeline`.
+        settings: `dotted.path=value`, applied in order before anything is checked; see `change`.
+
+    Raises:
+        SpecError: everything that is wrong with file, settings or pipeline.
+    """
+    document = parse_yaml(_read_text(path), str(path))
+    for setting in settings:
+        document = change(document, setting)
+    pipeline = parse_pipeline(document)
+    return Manifest(pipeline, plan_spec(pipeline))
+
+
+def parse_yaml(text: str, name: str) -> Any:  # noqa: ANN401 - whatever the document holds
+    """The one document in `text`; `name` stands for the file in messages.
+
+    Raises:
+        SpecError: it is no YAML, or not exactly one document.
+    """
+    try:
+        # `_Loader` is a SafeLoader: it makes plain values only.
+        documents = list(yaml.load_all(text, Loader=_Loader))
+    except yaml.MarkedYAMLError as error:
+        raise _refuse(f"{name}: {_explain(error)}") from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        column = error.position - text.rfind("\n", 0, error.position)
+        what = f"the character {chr(int(error.character))!r} is not allowed in YAML"
+        raise _refuse(f"{name}: line {line}, column {column}: {what}") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise _refuse(f"{name}: not valid YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise _refuse(f"{name}: the YAML is nested too deeply") from error
+    filled = [document for document in documents if document is not None]
+    if not filled:
+        raise _refuse(f"{name}: the file is empty; it must hold one CurationPipeline")
+    if len(filled) > 1:
+        what = f"the file holds {len(filled)} documents; it must hold one CurationPipeline"
+        raise _refuse(f"{name}: {what}")
+    return filled[0]
+
+
+def change(document: Any, setting: str) -> Any:  # noqa: ANN401 - a parsed document
+    """The document with one setting applied; the given one stays as it is.
+
+    Args:
+        document: what `parse_yaml` returned.
+        setting: `path=value`. The path starts at the top with `spec`, `metadata`, `kind` or
+            `apiVersion`, and else below `spec`; list entries are `stages.0` or `stages[0]`, a
+            name with dots is `["a.b"]`. The value is read as YAML.
+
+    Raises:
+        SpecError: the setting has no such form, or there is no such place.
+    """
+    path, equals, text = setting.partition("=")
+    parts = _split(path.strip())
+    if not equals or not parts:
+        raise _refuse(f"--set {setting!r} must be path=value, such as spec.sink.workers.max=2")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise _refuse(f"--set {setting!r}: the value is not valid YAML") from error
+    if parts[0] not in _TOP:
+        parts = ["spec", *parts]
+    return _put(document, parts, value, "")
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError as error:
+        raise _refuse(f"{path}: there is no such file") from error
+    except IsADirectoryError as error:
+        raise _refuse(f"{path}: this is a folder; name the YAML file in it") from error
+    except OSError as error:
+        raise _refuse(f"{path}: can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        what = f"the byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8"
+        raise _refuse(f"{path}: {what}; save the file as UTF-8") from error
+
+
+def _explain(error: yaml.MarkedYAMLError) -> str:
+    mark = error.problem_mark or error.context_mark
+    at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+    what = error.problem or error.context or "not valid YAML"
+    within = f" ({error.context})" if error.context and error.problem else ""
+    return at + what + within
+
+
+def _split(path: str) -> list[str]:
+    """The parts of a path; empty where it has no such form."""
+    parts: list[str] = []
+    at = 0
+    while at < len(path):
+        found = _PART.match(path, at)
+        if found is None or (at == 0 and path.startswith(".")):
+            return []
+        parts.append(next(group for group in found.groups() if group is not None))
+        at = found.end()
+    return parts
+
+
+def _put(node: Any, parts: list[str], value: Any, at: str) -> Any:  # noqa: ANN401 - YAML
+    if not parts:
+        return value
+    part, rest = parts[0], parts[1:]
+    if isinstance(node, list):
+        if not part.isdecimal() or int(part) >= len(node):
+            raise _refuse_place(at, part, f"the list has {len(node)} entries, counted from 0")
+        index = int(part)
+        inner = _put(node[index], rest, value, f"{at}[{index}]")
+        return [*node[:index], inner, *node[index + 1 :]]
+    if node is not None and not isinstance(node, dict):
+        raise _refuse_place(at, part, f"{show(node)} stands there")
+    below = f"{at}.{part}" if at else part
+    old = node or {}
+    return {**old, part: _put(old.get(part), rest, value, below)}
+
+
+def _refuse_place(at: str, part: str, why: str) -> SpecError:
+    return SpecError((Problem(at, f"--set finds no {part!r} here", why),))
+
+
+def _refuse(message: str) -> SpecError:
+    return SpecError((Problem("", message),))

@@ -1,0 +1,180 @@
+"""A pipeline put together in Python: the same plan and the same attempt as from a manifest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import ValidationError
+
+from strandline.ledger.lease import OnChange
+from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan
+from strandline.plan.registry import list_registered
+from strandline.plan.stage import Stage
+from strandline.run.attempt import Options, run_attempt
+from strandline.run.manifest import read_manifest
+from strandline.run.outcome import Outcome
+from strandline_api.documents import SpecError
+from strandline_api.pipeline import ObjectMeta
+from strandline_api.problems import Problem, problems_of
+from strandline_api.spec_work import StageWork, default_name
+
+ENGINES = ("ray", "inline")
+
+
+class Pipeline:
+    """A source, stages and a sink under a name.
+
+    Args:
+        name: lowercase letters, digits, '-' and '.'; with the namespace it names the pipeline's
+            folder below a checkpoint path.
+        source: a `SourceStage`; this, the stages and the sink may each come out of `work`.
+        stages: what happens to each source, in this order.
+        sink: a `SinkStage`.
+        namespace: a lowercase label.
+
+    Raises:
+        SpecError: (a ValueError) the pipeline can't be run or can't be resumed; all reasons.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        source: Stage | StagePlan,
+        stages: Sequence[Stage | StagePlan] = (),
+        sink: Stage | StagePlan,
+        namespace: str = "default",
+    ) -> None:
+        try:
+            ObjectMeta(name=name, namespace=namespace)
+        except ValidationError as error:
+            raise SpecError(problems_of(error, ObjectMeta, "")) from None
+        first, *rest = map(_wrap, (source, *stages, sink))
+        self._on_change = OnChange.FAIL
+        self.plan: PipelinePlan = check_plan(namespace, name, first, rest)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Self:
+        """The pipeline in a manifest file.
+
+        Raises:
+            SpecError: all that is wrong with the file.
+        """
+        manifest = read_manifest(Path(path))
+        pipeline = cls.__new__(cls)
+        pipeline.plan = manifest.plan
+        pipeline._on_change = OnChange(manifest.pipeline.spec.on_change)
+        return pipeline
+
+    def run(
+        self,
+        checkpoint_path: str | os.PathLike[str] | None = None,
+        *,
+        engine: str = "ray",
+        address: str | None = None,
+        workers: int | None = None,
+        on_change: OnChange | str | None = None,
+    ) -> Outcome:
+        """Run once, as far as it goes; what an earlier run has finished is skipped.
+
+        Args:
+            checkpoint_path: folder (a volume) for the ledger and, where the sink has no path, the
+                output. None: nothing is tracked, and the sink must have a path.
+            engine: `ray` or `inline`.
+            address: of a running Ray cluster; None starts a local one.
+            workers: CPUs of the local Ray; None: all.
+            on_change: `Fail`, `Restart` or `Continue` where the pipeline is not the one that
+                wrote the ledger; None: what the manifest says, else `Fail`.
+
+        Returns:
+            How it ended. Sources that failed are told by `code`, not by an error.
+
+        Raises:
+            SpecError, LedgerError, VolumeError and others: the run could not begin or go on;
+                what is finished is kept.
+            ValueError: an argument is none of those named above.
+        """
+        if engine not in ENGINES:
+            msg = f"engine must be one of {', '.join(ENGINES)}, not {engine!r}"
+            raise ValueError(msg)
+        volume = None if checkpoint_path is None else Path(checkpoint_path)
+        change = self._on_change if on_change is None else OnChange(on_change)
+        return run_attempt(self.plan, Options(volume, engine, address, workers, change))
+
+
+def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
+    stage: Stage,
+    *,
+    name: str | None = None,
+    batch_size: int = 1,
+    workers: tuple[int, int | None] = (1, None),
+    cpu: float = 1.0,
+    gpu: float = 0.0,
+    memory: str | None = None,
+    custom: dict[str, float] | None = None,
+    group: int | None = None,
+    runtime_env: dict[str, Any] | None = None,
+) -> StagePlan:
+    """A stage with what it asks for, to be given to a `Pipeline`.
+
+    Args:
+        name: unique in the pipeline; None: the registered name, or the class's in kebab-case.
+        batch_size: tasks handed to one call at most.
+        workers: least and greatest number; None leaves the upper bound to the engine.
+        cpu, gpu, memory, custom: of one worker: cores, GPUs, a quantity such as "2Gi", and other
+            Ray resources by name.
+        group: children of one fan-out that are joined into one task.
+        runtime_env: Ray's runtime environment of the workers.
+
+    Raises:
+        SpecError: (a ValueError) a value that a manifest could not hold either.
+    """
+    use = _find_use(type(stage))
+    given = {
+        "use": "checked-here",  # not `use`: a class inside a function has no name for a manifest
+        "name": name or default_name(use),
+        "batchSize": batch_size,
+        "workers": {"min": workers[0], "max": workers[1]},
+        "resources": {"cpu": cpu, "gpu": gpu, "memory": memory, "custom": custom or {}},
+        "group": group,
+        "runtimeEnv": runtime_env or {},
+    }
+    try:
+        item = StageWork.model_validate(given)
+    except ValidationError as error:
+        raise SpecError(problems_of(error, StageWork, type(stage).__name__)) from None
+    return StagePlan(
+        name=item.name,
+        use=use,
+        stage=stage,
+        cpu=item.resources.cpu,
+        gpu=item.resources.gpu,
+        memory=item.resources.memory_bytes,
+        custom=dict(item.resources.custom),
+        min_workers=item.workers.min,
+        max_workers=item.workers.max,
+        batch_size=item.batch_size,
+        group=item.group,
+        runtime_env=dict(item.runtime_env),
+    )
+
+
+def _wrap(stage: Stage | StagePlan) -> StagePlan:
+    if isinstance(stage, StagePlan):
+        return stage
+    if isinstance(stage, Stage):
+        return work(stage)
+    given = stage.__name__ if isinstance(stage, type) else type(stage).__name__
+    hint = f"write {given}(...)" if isinstance(stage, type) else ""
+    raise SpecError((Problem("", f"a stage is needed here, not {given}", hint),))
+
+
+def _find_use(stage_class: type[Stage]) -> str:
+    """The registered name of a class, so that Python and YAML give one fingerprint."""
+    for name, registered in list_registered().items():
+        if registered is stage_class:
+            return name
+    return f"{stage_class.__module__}:{stage_class.__qualname__}"

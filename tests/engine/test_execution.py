@@ -1,0 +1,261 @@
+"""One stage call: what becomes of lineage, and what the receipt says of it."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pytest
+
+from strandline.engine.execution import MESSAGE_CHARACTERS, ShapeError, StageCall
+from strandline.plan.pipeline import StagePlan
+from strandline.plan.receipt import Event, Receipt
+from strandline.plan.stage import SinkStage, Stage
+from strandline.plan.task import FailedTask, Lineage, NoneTask, Origin, Slot, Task
+from strandline.plan.token import derive_child
+from strandline.storage.errors import VolumeError
+from strandline.storage.outputs import LocalOutputs, name_source_folder
+
+SOURCE = b"s" * 16
+TOKEN = b"t" * 16
+
+
+def make_task(data: Any = 0, token: bytes = TOKEN, origin: Origin | None = None) -> Task:  # noqa: ANN401
+    return Task(data, None, Lineage(SOURCE, token, "key", origin))
+
+
+def make_tasks(count: int) -> list[Task]:
+    return [make_task(index, bytes([index]) * 16) for index in range(count)]
+
+
+def call(stage: Stage, tasks: list[Task], **plan: Any) -> tuple[list[Task], Receipt]:  # noqa: ANN401
+    ticks = itertools.count()
+    made = StageCall(StagePlan("stage", "stage", stage, **plan), None, lambda: float(next(ticks)))
+    return made.run(tasks)
+
+
+class Answering(Stage):
+    """Gives the answer it was made with, or raises it."""
+
+    def __init__(self, answer: Any) -> None:  # noqa: ANN401
+        super().__init__()
+        self.answer = answer
+
+    def process(self, task: Task) -> Task | list[Slot] | None:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer(task) if callable(self.answer) else self.answer  # type: ignore[no-any-return]
+
+
+class Batched(Stage):
+    """Answers a batch with what a function makes of it."""
+
+    def __init__(self, answer: Any) -> None:  # noqa: ANN401
+        super().__init__()
+        self.answer = answer
+
+    def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
+        return self.answer(tasks)  # type: ignore[no-any-return]
+
+
+def test_one_to_one_passes_the_token_on_without_an_event() -> None:
+    data, receipt = call(Answering(lambda task: Task(task.data + 1)), [make_task(1)])
+
+    assert receipt.events == ()
+    assert [task.data for task in data] == [2]
+    assert data[0].lineage == make_task().lineage
+    assert receipt.emitted == ((0, SOURCE, TOKEN, None),)
+
+
+@pytest.mark.parametrize("answer", [None, NoneTask()])
+def test_a_filtered_task_settles_its_token(answer: object) -> None:
+    data, receipt = call(Answering(answer), [make_task()])
+
+    assert (data, receipt.emitted) == ([], ())
+    assert receipt.events == (Event(SOURCE, (TOKEN,), ()),)
+    assert receipt.counts.filtered == 1
+
+
+def test_a_fan_out_settles_its_parent_and_announces_its_children_in_one_event() -> None:
+    slots = [Task("a"), None, Task("c"), NoneTask()]
+
+    data, receipt = call(Answering(lambda _: slots), [make_task()])
+
+    children = (derive_child([TOKEN], "stage", 0), derive_child([TOKEN], "stage", 2))
+    assert receipt.events == (Event(SOURCE, (TOKEN,), children),)
+    assert [task.data for task in data] == ["a", "c"]
+    assert [emitted.origin for emitted in receipt.emitted] == [
+        Origin(TOKEN, 0, 4),
+        Origin(TOKEN, 2, 4),
+    ]
+
+
+def test_a_fan_out_of_nothing_settles_its_parent() -> None:
+    _, receipt = call(Answering(lambda _: []), [make_task()])
+
+    assert receipt.events == (Event(SOURCE, (TOKEN,), ()),)
+
+
+def test_a_failed_slot_of_a_fan_out_fails_the_source() -> None:
+    _, receipt = call(Answering(lambda _: [Task(1), FailedTask("no codec")]), [make_task()])
+
+    assert [(failure.source, failure.message) for failure in receipt.failures] == [
+        (SOURCE, "no codec")
+    ]
+
+
+def test_an_exception_fails_its_own_source_and_no_other() -> None:
+    def divide(task: Task) -> Task:
+        return task.replace(1 // task.data)
+
+    data, receipt = call(Answering(divide), make_tasks(3))
+
+    assert len(data) == 2
+    assert len(receipt.failures) == 1
+    assert receipt.failures[0].token == bytes(16)
+    assert receipt.failures[0].stage == "stage"
+    assert receipt.failures[0].message.startswith("ZeroDivisionError: integer division")
+    assert "test_execution.py:" in receipt.failures[0].message
+
+
+def test_a_long_message_is_cut() -> None:
+    _, receipt = call(Answering(ValueError("x" * 10_000)), [make_task()])
+
+    assert len(receipt.failures[0].message) == MESSAGE_CHARACTERS
+
+
+def test_a_batch_answers_by_position() -> None:
+    def answer(tasks: list[Task]) -> list[object]:
+        return [tasks[0].replace("zero"), NoneTask(), FailedTask("later"), tasks[3]]
+
+    data, receipt = call(Batched(answer), make_tasks(4), batch_size=4)
+
+    assert [task.data for task in data] == ["zero", 3]
+    assert [emitted.token for emitted in receipt.emitted] == [bytes(16), b"\3" * 16]
+    assert receipt.events == (Event(SOURCE, (b"\1" * 16,), ()),)
+    assert [failure.token for failure in receipt.failures] == [b"\2" * 16]
+
+
+def test_a_batch_that_raises_is_taken_apart_to_find_the_culprit() -> None:
+    def answer(tasks: list[Task]) -> list[Task]:
+        if any(task.data == 2 for task in tasks):
+            msg = "two"
+            raise ValueError(msg)
+        return tasks
+
+    data, receipt = call(Batched(answer), make_tasks(4), batch_size=4)
+
+    assert [task.data for task in data] == [0, 1, 3]
+    assert [failure.token for failure in receipt.failures] == [b"\2" * 16]
+    assert receipt.counts.tasks_out == 3
+
+
+def test_a_batch_of_one_may_fan_out() -> None:
+    _, receipt = call(Batched(lambda _: [[Task(1), Task(2)]]), [make_task()])
+
+    assert len(receipt.events[0].children) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (lambda tasks: tasks[1:], "answered a batch of 2 tasks with 1"),
+        (lambda tasks: [*tasks, Task()], "answered a batch of 2 tasks with 3"),
+        (tuple, "answered a batch with tuple"),
+        (lambda _: [[Task()], NoneTask()], "fanned out in a batch"),
+        (lambda _: ["text", NoneTask()], "answered with str"),
+    ],
+)
+def test_a_shape_without_lineage_is_refused_by_name(answer: Any, sentence: str) -> None:  # noqa: ANN401
+    with pytest.raises(ShapeError, match=f"stage 'stage' {sentence}"):
+        call(Batched(answer), make_tasks(2), batch_size=2)
+
+
+def test_a_stranger_in_a_fan_out_is_refused_by_name() -> None:
+    with pytest.raises(ShapeError, match="'stage' put int into a fan-out"):
+        call(Answering(lambda _: [1]), [make_task()])
+
+
+def test_a_group_settles_all_its_parents_in_one_event() -> None:
+    tasks = [make_task(pa.table({"n": [index]}), bytes([index]) * 16) for index in range(3)]
+
+    data, receipt = call(Answering(lambda task: task), tasks, group=3)
+
+    tokens = tuple(bytes([index]) * 16 for index in range(3))
+    assert receipt.events == (Event(SOURCE, tokens, (derive_child(tokens, "stage", 0),)),)
+    assert data[0].table.column("n").to_pylist() == [0, 1, 2]
+
+
+def test_a_group_that_is_filtered_settles_its_parents() -> None:
+    tasks = [make_task(pa.table({"n": [index]}), bytes([index]) * 16) for index in range(2)]
+
+    _, receipt = call(Answering(None), tasks, group=2)
+
+    assert receipt.events == (Event(SOURCE, (bytes(16), b"\1" * 16), ()),)
+
+
+def test_counts_and_the_stages_own_counters_travel_with_the_receipt() -> None:
+    class Counting(Stage):
+        def process(self, task: Task) -> Task:
+            self.count("dropped: short", 2)
+            return task.replace(task.table.slice(1))
+
+    stage = Counting()
+    _, receipt = call(stage, [make_task(pa.table({"n": [1, 2, 3]}))])
+
+    counts = receipt.counts
+    assert (counts.tasks_in, counts.tasks_out) == (1, 1)
+    assert (counts.rows_in, counts.rows_out) == (3, 2)
+    assert counts.seconds == 1.0
+    assert counts.counters == {"dropped: short": 2}
+    assert stage.counters == {}
+
+
+class Text(SinkStage):
+    """Writes a task's data as text; raises what it carries."""
+
+    suffix = ".txt"
+
+    def write(self, task: Task, file: BinaryIO) -> None:
+        if isinstance(task.data, Exception):
+            raise task.data
+        file.write(str(task.data).encode())
+
+
+def call_sink(tasks: list[Task], root: Path) -> Receipt:
+    plan = StagePlan("sink", "sink", Text())
+    return StageCall(plan, LocalOutputs(root), lambda: 0.0).run(tasks)[1]
+
+
+def test_a_sink_names_its_file_after_source_and_token(tmp_path: Path) -> None:
+    receipt = call_sink([make_task("hello")], tmp_path)
+
+    path = tmp_path / name_source_folder(SOURCE) / f"{TOKEN.hex()}.txt"
+    assert path.read_text() == "hello"
+    (event,) = receipt.events
+    assert (event.settled, event.children) == ((TOKEN,), ())
+    assert [(output.token, output.size) for output in event.outputs] == [(TOKEN, 5)]
+
+
+def test_a_sink_writes_no_file_for_a_table_without_rows(tmp_path: Path) -> None:
+    receipt = call_sink([make_task(pa.table({"n": pa.array([], pa.int64())}))], tmp_path)
+
+    assert receipt.events == (Event(SOURCE, (TOKEN,), ()),)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sink_that_raises_fails_the_source_and_leaves_no_file(tmp_path: Path) -> None:
+    receipt = call_sink([make_task(KeyError("column"))], tmp_path)
+
+    assert receipt.failures[0].message.startswith("KeyError: 'column'")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_volume_that_fails_ends_the_call(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+
+    with pytest.raises(VolumeError, match="a file stands where a folder is needed"):
+        call_sink([make_task("hello")], blocked)

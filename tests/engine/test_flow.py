@@ -1,0 +1,188 @@
+"""The queues between stages: what is due, what is queued again, what is dropped."""
+
+from __future__ import annotations
+
+import pytest
+
+from strandline.engine.flow import BROKEN_AFTER, Flow, Slot, StageBrokenError
+from strandline.plan.fingerprint import Fingerprint
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.receipt import Counts, Emitted, Failure, Receipt
+from strandline.plan.stage import SinkStage, SourceStage, Stage
+from strandline.plan.task import Origin
+
+
+def make_flow(*batch_sizes: int, group: int | None = None) -> Flow:
+    """A flow of stages with these batch sizes, the last one joining groups where asked."""
+    last = len(batch_sizes) - 1
+    stages = tuple(
+        StagePlan(
+            f"s{index}", "s", Stage(), batch_size=size, group=group if index == last else None
+        )
+        for index, size in enumerate(batch_sizes)
+    )
+    source = StagePlan("source", "source", SourceStage())
+    return Flow(PipelinePlan("ns", "name", source, stages, Fingerprint("", {})))
+
+
+def make_slots(count: int) -> list[Slot]:
+    return [
+        Slot(bytes([index]) * 16, f"k{index}", bytes([index]) * 16, None, None, index)
+        for index in range(count)
+    ]
+
+
+def pass_on(batch: list[Slot]) -> Receipt:
+    emitted = tuple(
+        Emitted(index, slot.source, slot.token, slot.origin) for index, slot in enumerate(batch)
+    )
+    return Receipt((), (), emitted, Counts(tasks_in=len(batch), tasks_out=len(batch)))
+
+
+def fail_all(batch: list[Slot]) -> Receipt:
+    failures = tuple(Failure(slot.source, slot.key, slot.token, "s0", "no") for slot in batch)
+    return Receipt((), failures, (), Counts(tasks_in=len(batch), failed=len(batch)))
+
+
+def test_the_first_stage_takes_what_there_is() -> None:
+    flow = make_flow(4, 1)
+    flow.enter(make_slots(3))
+
+    assert len(flow.next_batch(0)) == 3
+    assert flow.next_batch(0) == []
+
+
+def test_a_part_batch_waits_while_work_upstream_could_fill_it() -> None:
+    flow = make_flow(1, 2)
+    flow.enter(make_slots(2))
+    first = flow.next_batch(0)
+    flow.complete(0, first, pass_on(first), "block")
+
+    assert flow.next_batch(1) == []
+    second = flow.next_batch(0)
+    flow.complete(0, second, pass_on(second), "block")
+    assert [slot.key for slot in flow.next_batch(1)] == ["k0", "k1"]
+
+
+def test_a_part_batch_goes_when_nothing_upstream_is_left() -> None:
+    flow = make_flow(1, 2)
+    flow.enter(make_slots(1))
+    batch = flow.next_batch(0)
+    flow.complete(0, batch, pass_on(batch), "block")
+
+    assert len(flow.next_batch(1)) == 1
+
+
+def test_lost_work_comes_first_and_alone() -> None:
+    flow = make_flow(2, 1)
+    flow.enter(make_slots(4))
+    lost = flow.next_batch(0)
+
+    assert flow.requeue(0, lost, died=True, most_deaths=3) == []
+
+    assert [slot.key for slot in flow.next_batch(0)] == ["k0"]
+    assert [slot.key for slot in flow.next_batch(0)] == ["k1"]
+    assert [slot.key for slot in flow.next_batch(0)] == ["k2", "k3"]
+
+
+def test_work_that_was_only_queued_with_a_dead_worker_is_no_suspect() -> None:
+    flow = make_flow(2, 1)
+    flow.enter(make_slots(2))
+
+    flow.requeue(0, flow.next_batch(0), died=False, most_deaths=3)
+
+    assert len(flow.next_batch(0)) == 2
+
+
+def test_a_task_that_kills_its_workers_is_handed_back() -> None:
+    flow = make_flow(1, 1)
+    flow.enter(make_slots(1))
+
+    for _ in range(2):
+        assert flow.requeue(0, flow.next_batch(0), died=True, most_deaths=3) == []
+    (poisoned,) = flow.requeue(0, flow.next_batch(0), died=True, most_deaths=3)
+
+    assert poisoned.key == "k0"
+    assert flow.is_idle()
+
+
+def test_a_failed_sources_waiting_work_is_dropped() -> None:
+    flow = make_flow(1, 1)
+    flow.enter(make_slots(2))
+    batch = flow.next_batch(0)
+
+    flow.fail([Failure(b"\1" * 16, "k1", b"", "s0", "no")])
+    flow.complete(0, batch, pass_on(batch), "block")
+
+    assert flow.next_batch(0) == []
+    assert [slot.key for slot in flow.next_batch(1)] == ["k0"]
+
+
+def test_a_stage_that_fails_everything_ends_the_run_by_name() -> None:
+    flow = make_flow(BROKEN_AFTER, 1)
+    flow.enter(make_slots(BROKEN_AFTER))
+    batch = flow.next_batch(0)
+
+    with pytest.raises(StageBrokenError, match="'s0' failed each of its first 50 tasks"):
+        flow.complete(0, batch, fail_all(batch), None)
+
+
+def test_one_success_keeps_a_failing_stage_going() -> None:
+    flow = make_flow(1, 1)
+    flow.enter(make_slots(BROKEN_AFTER + 2))
+    first = flow.next_batch(0)
+    flow.complete(0, first, pass_on(first), None)
+
+    for _ in range(BROKEN_AFTER + 1):
+        batch = flow.next_batch(0)
+        flow.complete(0, batch, fail_all(batch), None)
+
+    assert flow.queues[0].counts.failed == BROKEN_AFTER + 1
+
+
+def test_stopping_drops_what_waits_and_lets_the_rest_finish() -> None:
+    flow = make_flow(1, 1)
+    flow.enter(make_slots(3))
+    running = flow.next_batch(0)
+
+    flow.stop()
+    flow.complete(0, running, pass_on(running), None)
+
+    assert flow.next_batch(0) == []
+    assert flow.next_batch(1) == []
+    assert flow.is_idle()
+
+
+def test_a_group_is_due_when_its_slots_have_arrived_or_gone() -> None:
+    flow = make_flow(1, 1, 1, group=2)
+    flow.enter(make_slots(1))
+    (parent,) = root = flow.next_batch(0)
+    children = [bytes([index]) * 16 for index in (10, 11, 13)]
+    origins = [Origin(parent.token, slot, 4) for slot in (0, 1, 3)]
+    emitted = tuple(
+        Emitted(index, parent.source, token, origin)
+        for index, (token, origin) in enumerate(zip(children, origins, strict=True))
+    )
+    # Slot 2 was filtered by the fan-out itself.
+    flow.complete(0, root, Receipt((), (), emitted, Counts(tasks_out=3)), "block")
+
+    first, second, third = (flow.next_batch(1) for _ in range(3))
+    flow.complete(1, third, pass_on(third), "block")
+    assert [slot.token for slot in flow.next_batch(2)] == [children[2]]
+    flow.complete(1, first, Receipt((), (), (), Counts(filtered=1)), None)
+    flow.complete(1, second, pass_on(second), "block")
+    assert [slot.token for slot in flow.next_batch(2)] == [children[1]]
+
+
+def test_a_group_whose_slots_all_went_is_never_due() -> None:
+    flow = make_flow(1, 1, 1, group=2)
+    flow.enter(make_slots(1))
+    (parent,) = root = flow.next_batch(0)
+    child = Emitted(0, parent.source, b"c" * 16, Origin(parent.token, 0, 1))
+    flow.complete(0, root, Receipt((), (), (child,), Counts(tasks_out=1)), "block")
+    batch = flow.next_batch(1)
+
+    flow.complete(1, batch, Receipt((), (), (), Counts(filtered=1)), None)
+
+    assert flow.is_idle()
+    assert flow.next_batch(2) == []

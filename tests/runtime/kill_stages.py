@@ -1,0 +1,39 @@
+"""Stages for runs that are killed: one keeps a log of its own, the others give the run shape."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pyarrow as pa
+
+from strandline.plan.stage import Stage
+from strandline.plan.task import Slot, Task
+
+
+class LogOpened(Stage):
+    """Appends the key of every source it is given to the file named by OPENED_LOG."""
+
+    def process(self, task: Task) -> Task:
+        log = os.open(os.environ["OPENED_LOG"], os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)
+        os.write(log, f"{task.key}\n".encode())
+        os.close(log)
+        return task
+
+
+class SplitLines(Stage):
+    """Fans a text out into a task a line, slowly, so that there is something to kill."""
+
+    def process(self, task: Task) -> list[Slot]:
+        time.sleep(0.05)
+        (content,) = task.table.column("content").to_pylist()
+        lines = content.decode().splitlines()
+        return [Task(pa.table({"line": [line]})) if line else None for line in lines]
+
+
+class JoinLengths(Stage):
+    """Adds the length of each line; used with a group, so that a join is killed too."""
+
+    def process(self, task: Task) -> Task:
+        lengths = pa.array([len(line) for line in task.table.column("line").to_pylist()])
+        return task.replace(task.table.append_column("length", lengths))

@@ -1,0 +1,120 @@
+"""What holds for every stage that comes with Strandline, and for the examples."""
+
+import ast
+import importlib.util
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import strandline.stages
+import yaml
+from stage_runs import StageRun
+from strandline.plan.pipeline import plan_spec
+from strandline.plan.registry import list_registered
+from strandline.plan.stage import Shape, SinkStage, SourceStage, Stage
+from strandline.plan.task import Task
+from strandline_api.pipeline import CurationPipeline
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "pipelines" / "examples"
+STAGES = {
+    name: stage
+    for name, stage in list_registered().items()
+    if stage.__module__.startswith("strandline.stages.")
+}
+REQUIRED = {
+    "files": {"paths": ["x"]},
+    "jsonl-files": {"paths": ["x"]},
+    "parquet-row-groups": {"paths": ["x"]},
+    "select-columns": {"columns": ["x"]},
+}
+
+
+def create(name: str) -> Stage:
+    return STAGES[name](STAGES[name].Params.model_validate(REQUIRED.get(name, {})))
+
+
+def test_every_module_with_a_stage_is_imported() -> None:
+    folder = Path(strandline.stages.__file__).parent
+    defined = {
+        path.stem for path in folder.glob("*.py") if "\n@register(" in path.read_text("utf-8")
+    }
+    assert defined == {stage.__module__.rsplit(".", 1)[1] for stage in STAGES.values()}
+    assert defined == set(strandline.stages.__all__)
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_every_stage_and_parameter_is_described(name: str) -> None:
+    stage = STAGES[name]
+    assert stage.__doc__
+    assert stage.__doc__ != Stage.__doc__
+    for field, info in stage.Params.model_fields.items():
+        assert info.description, f"{name}.{field}"
+        assert info.description.endswith("."), f"{name}.{field}"
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_every_stage_can_be_sent_to_a_worker(name: str) -> None:
+    stage = pickle.loads(pickle.dumps(create(name)))  # noqa: S301 - our own
+    assert create(name).params == stage.params
+    assert create(name).params.model_dump(mode="json") == stage.params.model_dump(mode="json")
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_every_stage_has_one_shape(name: str) -> None:
+    stage = STAGES[name]
+    ends = (issubclass(stage, SourceStage), issubclass(stage, SinkStage))
+    assert sum((*ends, stage.process is not Stage.process)) == 1
+    assert stage.process_batch is Stage.process_batch
+
+
+def test_readers_say_that_they_fan_out() -> None:
+    inner = [name for name in STAGES if STAGES[name].process is not Stage.process]
+    assert ["read-jsonl", "read-parquet"] == [name for name in inner if STAGES[name].fans_out()]
+
+
+@pytest.mark.parametrize("name", ["python-functions", "text-documents"])
+def test_examples_are_plans(name: str) -> None:
+    document = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text("utf-8"))
+    plan = plan_spec(CurationPipeline.model_validate(document))
+    assert name == plan.name
+    assert Shape.SINK is plan.stages[-1].shape
+
+
+def test_the_example_corpus_is_read_to_the_end(
+    run: type[StageRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    spec = yaml.safe_load((EXAMPLES / "text-documents.yaml").read_text("utf-8"))["spec"]
+    sources = run("files", paths=["pipelines/examples/documents/*"], buckets=1).sources()
+    tables = [source.data for source in sources]
+    counters: dict[str, int] = {}
+    for item in spec["stages"]:
+        stage = run(item["use"], **item.get("with", {}))
+        tables = [stage.table(table) for table in tables]
+        counters |= stage.counters
+    rows = [row for table in tables for row in table.to_pylist()]
+    assert {"de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt", "zh"} == {
+        row["language"] for row in rows
+    }
+    for name in ("binary", "duplicate", "curly brackets", "boilerplate phrase"):
+        assert f"dropped: {name}" in counters
+    assert {"redacted: email", "redacted: card number"} <= counters.keys()
+    text = "\n".join(row["text"] for row in rows)
+    assert "@example.com" not in text
+    assert "Seemöwe" in text
+
+
+def test_the_example_stage_is_short_and_works() -> None:
+    path = EXAMPLES / "mystage.py"
+    spec = importlib.util.spec_from_file_location("mystage_example", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    stage = module.KeepShort(max_lines=2)
+    table = pa.table({"source": ["a\nb", "a\nb\nc"]})
+    kept = stage.process(Task(table))
+    assert ["a\nb"] == kept.table["source"].to_pylist()
+    assert len(ast.parse(path.read_text("utf-8")).body) <= 6

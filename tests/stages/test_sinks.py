@@ -1,0 +1,147 @@
+"""What sinks write: the rows that were given, in bytes that only the rows decide."""
+
+import datetime as dt
+import gzip
+import io
+import json
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stage_runs import Rows, StageRun
+from strandline.plan.task import Task
+
+ROW = st.fixed_dictionaries(
+    {
+        "text": st.none() | st.text(st.characters(exclude_categories=["Cs"])),
+        "number": st.none() | st.integers(-(2**63), 2**63 - 1),
+        "ratio": st.none() | st.floats(allow_nan=False, allow_infinity=False),
+        "names": st.none() | st.lists(st.sampled_from(["a", "é", ""]), max_size=3),
+        "kept": st.booleans(),
+    }
+)
+SCHEMA = pa.schema(
+    [
+        ("text", pa.string()),
+        ("number", pa.int64()),
+        ("ratio", pa.float64()),
+        ("names", pa.list_(pa.string())),
+        ("kept", pa.bool_()),
+    ]
+)
+ROWS = st.lists(ROW, min_size=1, max_size=12)
+SINKS = [
+    ("parquet", {}),
+    ("parquet", {"compression": "none", "rowGroupRows": 3}),
+    ("jsonl", {}),
+    ("jsonl", {"compression": "gzip"}),
+]
+
+
+def table_of(rows: Rows) -> pa.Table:
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+def read(use: str, values: dict[str, Any], content: bytes) -> Rows:
+    if use == "parquet":
+        table: pa.Table = pq.read_table(io.BytesIO(content))
+        return list(table.to_pylist())
+    text = gzip.decompress(content) if values.get("compression") == "gzip" else content
+    rows: Rows = [json.loads(line) for line in text.splitlines()]
+    return rows
+
+
+@pytest.mark.parametrize(("use", "values"), SINKS)
+@given(rows=ROWS)
+def test_what_is_written_reads_back(use: str, values: dict[str, Any], rows: Rows) -> None:
+    assert rows == read(use, values, StageRun(use, **values).written(table_of(rows)))
+
+
+@pytest.mark.parametrize(("use", "values"), SINKS)
+@given(rows=ROWS, cut=st.integers(0, 12))
+def test_bytes_do_not_depend_on_chunks(
+    use: str, values: dict[str, Any], rows: Rows, cut: int
+) -> None:
+    whole = table_of(rows)
+    pieces = pa.concat_tables([whole.slice(0, cut), whole.slice(cut)])
+    padded = table_of(rows + rows).slice(0, len(rows))
+    written = {StageRun(use, **values).written(table) for table in (whole, pieces, padded)}
+    assert 1 == len(written)
+
+
+def test_pages_are_not_cut_where_chunks_end(run: type[StageRun]) -> None:
+    whole = pa.table({"text": [f"{number:05}" * 100 for number in range(6000)]})
+    pieces = pa.concat_tables([whole.slice(start, 700) for start in range(0, 6000, 700)])
+    assert run("parquet").written(whole) == run("parquet").written(pieces)
+
+
+def test_a_gzip_header_holds_neither_time_nor_name(run: type[StageRun]) -> None:
+    content = run("jsonl", compression="gzip").written(pa.table({"n": [1]}))
+    assert bytes(5) == content[3:8]
+
+
+def test_row_groups_are_bounded(run: type[StageRun]) -> None:
+    content = run("parquet", rowGroupRows=4).written(pa.table({"n": range(10)}))
+    assert 3 == pq.read_metadata(io.BytesIO(content)).num_row_groups
+
+
+def test_the_compression_is_the_one_asked_for(run: type[StageRun]) -> None:
+    for name in ("zstd", "snappy", "gzip"):
+        content = run("parquet", compression=name).written(pa.table({"n": [1]}))
+        column = pq.read_metadata(io.BytesIO(content)).row_group(0).column(0)
+        assert name.upper() == column.compression
+
+
+@pytest.mark.parametrize(("use", "values"), SINKS)
+def test_the_file_is_left_open_for_its_owner(
+    run: type[StageRun], use: str, values: dict[str, Any]
+) -> None:
+    file = io.BytesIO()
+    run(use, **values).stage.write(Task(pa.table({"n": [1]})), file)
+    assert not file.closed
+    assert file.getvalue()
+
+
+def test_suffixes(run: type[StageRun]) -> None:
+    assert ".parquet" == run("parquet").stage.suffix
+    assert ".jsonl" == run("jsonl").stage.suffix
+    assert ".jsonl.gz" == run("jsonl", compression="gzip").stage.suffix
+
+
+def test_jsonl_spells_what_json_has_no_form_for(run: type[StageRun]) -> None:
+    table = pa.table(
+        {
+            "bytes": [b"\x00\xff"],
+            "time": [dt.datetime(2024, 1, 2, 3, 4, 5, tzinfo=dt.UTC)],
+            "ratio": [float("nan")],
+            "deep": [[{"x": float("inf")}]],
+            "text": ["é\n\u2028"],
+        }
+    )
+    content = run("jsonl").written(table)
+    assert 1 == content.count(b"\n")
+    assert "é".encode() in content
+    assert {
+        "bytes": "AP8=",
+        "time": "2024-01-02T03:04:05+00:00",
+        "ratio": None,
+        "deep": [{"x": None}],
+        "text": "é\n\u2028",
+    } == json.loads(content)
+
+
+def test_a_payload_that_is_no_table_is_refused(run: type[StageRun]) -> None:
+    for use in ("parquet", "jsonl"):
+        with pytest.raises(TypeError, match="carries str, not a table"):
+            run(use).stage.write(Task("payload"), io.BytesIO())
+
+
+def test_a_path_is_taken_by_every_sink(run: type[StageRun]) -> None:
+    for use in ("parquet", "jsonl"):
+        assert "s3://shelf" == run(use, path="s3://shelf").stage.params.path
+        assert run(use).stage.params.path is None
+        with pytest.raises(ValueError, match="at least 1 character"):
+            run(use, path="")
