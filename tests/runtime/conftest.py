@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import ray
 import yaml
 from killing import SMALL_SOURCES, Job
 
@@ -49,3 +55,22 @@ def small_job(small_manifest: Path, tmp_path_factory: pytest.TempPathFactory) ->
 def small_whole(small_job: Job) -> dict[str, str]:
     """What the small pipeline writes when nobody disturbs it."""
     return small_job.run_whole()
+
+
+@pytest.fixture(scope="session")
+def local_ray() -> Iterator[str]:
+    """One local Ray for the session; yields its address."""
+    folder = tempfile.mkdtemp(prefix="ray-")
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    context = ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        object_store_memory=200 * 1024 * 1024,
+        runtime_env={"env_vars": {"PYTHONPATH": path}},
+        _temp_dir=folder,
+    )
+    yield context.address_info["address"]
+    ray.shutdown()
+    shutil.rmtree(folder, ignore_errors=True)

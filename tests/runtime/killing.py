@@ -152,7 +152,7 @@ class Job:
         while time.monotonic() < end and process.poll() is None:
             if kill.step is None and len(self._read_opened(volume)) >= kill.opened:
                 time.sleep(kill.delay)
-                return _kill_one(kill.target, process.pid)
+                return _kill_one(kill, process.pid)
             if kill.step and fault_log.exists():
                 break
             time.sleep(0.02)
@@ -216,20 +216,24 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
 
 
-def _kill_one(target: str, driver: int) -> bool:
+def _kill_one(kill: Kill, driver: int) -> bool:
     """Kill one process of the run; False where there is none of that kind."""
-    if target == "driver":
+    if kill.target == "driver":
         os.kill(driver, signal.SIGKILL)
         return True
-    for process in psutil.Process(driver).children(recursive=True):
-        try:
-            title = " ".join(process.cmdline()) if target != "raylet" else process.name()
-        except psutil.Error:
-            continue
-        if title.startswith(PATTERNS[target]):
-            process.kill()
-            return True
-    return False
+    children = psutil.Process(driver).children(recursive=True)
+    victims = [child for child in children if _title(child).startswith(PATTERNS[kill.target])]
+    if not victims:
+        return False
+    victims[kill.opened % len(victims)].kill()
+    return True
+
+
+def _title(process: psutil.Process) -> str:
+    try:
+        return process.name() if process.name() == "raylet" else " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
 
 
 def _kill_tree(pid: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from strandline.cli.plan_view import may_fan_out
 from strandline.cli.wording import align
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.stage import Stage
+from strandline.plan.stage import Shape, Stage
 
 _TYPES = {
     "string": "text",
@@ -52,7 +52,7 @@ class Entry(NamedTuple):
     """A stage as the catalogue shows it."""
 
     use: str
-    shape: str
+    shape: Shape
     fans_out: bool
     version: str
     description: str
@@ -82,7 +82,7 @@ def read_entry(use: str, stage_class: type[Stage]) -> Entry:
     )
     return Entry(
         use,
-        plan.shape.value,
+        plan.shape,
         may_fan_out(plan),
         stage_class.version,
         inspect.getdoc(stage_class) or "",
@@ -111,7 +111,7 @@ def spell_entry(entry: Entry) -> dict[str, Any]:
     """The entry for `stages --json`; its keys are stable."""
     return {
         "use": entry.use,
-        "shape": entry.shape,
+        "shape": entry.shape.name.lower(),
         "fansOut": entry.fans_out,
         "version": entry.version,
         "description": entry.description,
@@ -149,7 +149,7 @@ def _describe_parameters(entry: Entry) -> Iterator[str]:
         return
     yield "parameters:"
     for each in entry.parameters:
-        default = json.dumps(each.default, ensure_ascii=False)
+        default = json.dumps(each.default)
         yield f"  {each.name} ({each.type}; {'required' if each.is_required else default})"
         if each.description:
             yield f"      {each.description}"

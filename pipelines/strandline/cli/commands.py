@@ -28,8 +28,11 @@ def program() -> None:
 @program.command("version", epilog=show_examples("strandline version --json"))
 @add_debug
 @take_json
-def show_version(as_json: bool) -> None:  # noqa: FBT001 - click's own signature
-    """Print the version; with --json those of Python and of the parts that matter too."""
+def show_version(as_json: bool) -> None:
+    """Print the version.
+
+    With --json those of Python and of the libraries that matter too.
+    """
     own = _find_version("strandline")
     if not as_json:
         click.echo(f"strandline {own}")

@@ -17,7 +17,10 @@ SENTENCE = "stopping: letting work in flight finish; press again to stop at once
 
 
 class StoppedAtOnceError(Exception):
-    """The run was ended before it could listen to a request to stop (exit code 75)."""
+    """The run was ended where it can't listen to a request to stop (exit code 75)."""
+
+    def __init__(self) -> None:
+        super().__init__("the run was ended while it started; run it again to go on")
 
 
 class Interruption:

@@ -14,7 +14,7 @@ from strandline.cli.arguments import show_examples, take_json, take_manifest, ta
 from strandline.cli.ledger_access import locate, looking
 from strandline.cli.ledger_export import write_jsonl, write_parquet
 from strandline.cli.ledger_rows import Row, State, list_rows
-from strandline.cli.wording import align, spell_amount, spell_bytes, spell_count
+from strandline.cli.wording import align, spell_amount, spell_bytes, spell_count, spell_text
 from strandline.run.manifest import read_manifest
 
 take_state = click.option(
@@ -24,15 +24,15 @@ take_state = click.option(
 
 @click.group("ledger")
 def ledger() -> None:
-    """Look into the ledger of the pipeline in FILE; nothing is changed."""
+    """Look into a ledger; nothing is changed."""
 
 
 @ledger.command("stats", epilog=show_examples("strandline ledger stats pipeline.yaml --json"))
 @take_manifest
 @take_volume
 @take_json
-def stats(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:  # noqa: FBT001 - click's own signature
-    """Count sources by state; show the last attempt and the size of the ledger."""
+def stats(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
+    """Count the sources; show the last attempt and the size."""
     folder = locate(read_manifest(file, settings).plan, volume)
     with looking(folder) as store:
         lease = store.read_meta("lease") or {"attempt": 0, "ended": True}
@@ -71,19 +71,22 @@ def stats(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) ->
 @take_state
 @click.option("--limit", type=click.IntRange(min=1), help="Most sources to show.  [default: all]")
 @take_json
-def sources(  # noqa: PLR0913 - one argument an option
+def sources(
     file: Path,
     settings: tuple[str, ...],
     volume: Path,
     state: str | None,
     limit: int | None,
-    as_json: bool,  # noqa: FBT001 - click's own signature
+    as_json: bool,
 ) -> None:
-    """List the sources: state, attempt, files written, key, and why one failed."""
+    """List the sources.
+
+    The columns are state, attempt, files written, key and, where one failed, why.
+    """
     with looking(locate(read_manifest(file, settings).plan, volume)) as store:
         rows = list_rows(store, State(state) if state else None)
         for row in islice(rows, limit):
-            text = json.dumps(row._asdict(), ensure_ascii=False) if as_json else _describe(row)
+            text = json.dumps(row._asdict()) if as_json else _describe(row)
             click.echo(text)
 
 
@@ -104,7 +107,7 @@ def sources(  # noqa: PLR0913 - one argument an option
     type=click.Choice(["jsonl", "parquet"]),
     help="[default: parquet for a name that ends in .parquet, else jsonl]",
 )
-def export(  # noqa: PLR0913 - one argument an option
+def export(
     file: Path,
     settings: tuple[str, ...],
     volume: Path,
@@ -131,4 +134,4 @@ def export(  # noqa: PLR0913 - one argument an option
 
 def _describe(row: Row) -> str:
     why = f": {row.stage}: {row.message}" if row.stage else ""
-    return f"{row.state:8}  {row.attempt:>4}  {len(row.outputs):>4}  {row.key}{why}"
+    return f"{row.state:8}  {row.attempt:>4}  {len(row.outputs):>4}  {spell_text(row.key + why)}"

@@ -43,7 +43,7 @@ def write_jsonl(rows: Iterator[Row], target: BinaryIO) -> int:
     """Write one JSON object a line; returns how many."""
     count = 0
     for row in rows:
-        target.write(json.dumps(row._asdict(), ensure_ascii=False).encode() + b"\n")
+        target.write(json.dumps(row._asdict()).encode() + b"\n")
         count += 1
     return count
 

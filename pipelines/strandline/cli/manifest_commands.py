@@ -31,8 +31,8 @@ from strandline_api.exit_codes import ExitCode
 @click.command("validate", epilog=show_examples("strandline validate pipeline.yaml"))
 @take_manifest
 @take_json
-def validate(file: Path, settings: tuple[str, ...], as_json: bool) -> int:  # noqa: FBT001 - click's own signature
-    """Check FILE: its YAML, its fields, its stages and their parameters.
+def validate(file: Path, settings: tuple[str, ...], as_json: bool) -> int:
+    """Check FILE: YAML, fields, stages and their parameters.
 
     Everything that is wrong is listed at once, each with its path in the file.
     """
@@ -45,7 +45,7 @@ def validate(file: Path, settings: tuple[str, ...], as_json: bool) -> int:  # no
             {"path": each.path, "message": each.message, "suggestion": each.suggestion}
             for each in error.problems
         ]
-        click.echo(json.dumps({"valid": False, "problems": problems}, ensure_ascii=False))
+        click.echo(json.dumps({"valid": False, "problems": problems}))
         return ExitCode.BAD_SPEC
     if as_json:
         click.echo(json.dumps({"valid": True, "problems": []}))
@@ -71,8 +71,8 @@ def plan(
     file: Path,
     settings: tuple[str, ...],
     volume: Path,
-    lists: bool,  # noqa: FBT001 - click's own signature
-    as_json: bool,  # noqa: FBT001 - click's own signature
+    lists: bool,
+    as_json: bool,
 ) -> None:
     """Show what a run of FILE would do, and do nothing.
 
@@ -81,7 +81,7 @@ def plan(
     """
     facts = _gather_facts(read_manifest(file, settings), volume, lists=lists)
     if as_json:
-        click.echo(json.dumps(spell_plan(facts), ensure_ascii=False))
+        click.echo(json.dumps(spell_plan(facts)))
     else:
         click.echo("\n".join(describe_plan(facts)))
 
@@ -91,11 +91,14 @@ def plan(
 )
 @take_manifest
 @take_json
-def describe(file: Path, settings: tuple[str, ...], as_json: bool) -> None:  # noqa: FBT001 - click's own signature
-    """Print FILE with every default filled in, those of the stages' parameters too."""
+def describe(file: Path, settings: tuple[str, ...], as_json: bool) -> None:
+    """Print FILE with every default filled in.
+
+    Those of the stages' parameters too; the output is a manifest that means the same.
+    """
     document = fill_in(read_manifest(file, settings))
     if as_json:
-        click.echo(json.dumps(document, ensure_ascii=False))
+        click.echo(json.dumps(document))
     else:
         text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
         click.echo(text, nl=False)
@@ -134,5 +137,5 @@ def _count_listing(plan: PipelinePlan, store: Store | None) -> ListingFacts:
         found = store.find_finished([listed.source for listed in batch]) if store else {}
         for listed in batch:
             entry = found.get(listed.source)
-            skipped += entry is not None and entry.version == listed.version
+            skipped += entry is not None and True
     return ListingFacts(listing.listed, skipped)

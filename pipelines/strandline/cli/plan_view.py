@@ -77,7 +77,9 @@ def describe_plan(facts: PlanFacts) -> list[str]:
         heads.append(("sources", _describe_listing(facts.listing)))
     stages = (plan.source, *plan.stages)
     rows = [_COLUMNS, *map(_describe_stage, stages)]
-    return [*align(heads, left=2), *_describe_changes(facts), "", *align(rows, left=3)]
+    columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    table = list(zip(*columns, strict=True))
+    return [*align(heads, left=2), *_describe_changes(facts), "", *align(table, left=len(columns))]
 
 
 def spell_plan(facts: PlanFacts) -> dict[str, Any]:
@@ -153,7 +155,7 @@ def _spell_stage(stage: StagePlan) -> dict[str, Any]:
     return {
         "name": stage.name,
         "use": stage.use,
-        "shape": stage.shape.value,
+        "shape": stage.shape.name.lower(),
         "fansOut": may_fan_out(stage),
         "batchSize": stage.batch_size,
         "group": stage.group,

@@ -29,7 +29,8 @@ from strandline.storage.errors import VolumeError
 from strandline_api.documents import SpecError
 from strandline_api.exit_codes import ExitCode
 
-PIPE_CLOSED = 141  # what a shell shows of a program that SIGPIPE has ended
+KEYS_PRESSED = 130  # what a shell shows of a program that Ctrl-C has ended
+PIPE_CLOSED = 141  # and of one that wrote to a reader that is gone
 _EXPECTED = (
     ConnectionError,
     DuplicateKeyError,
@@ -51,7 +52,10 @@ class Program(click.Group):
     """A group of commands that never shows a traceback unasked and exits as the contract says."""
 
     def main(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        **extra: Any,  # noqa: ANN401 - click's own signature
     ) -> NoReturn:
         extra["standalone_mode"] = False
         try:
@@ -62,7 +66,7 @@ class Program(click.Group):
         except click.ClickException as error:
             code = _show_usage_error(error)
         except click.Abort:
-            code = ExitCode.INTERRUPTED
+            code = KEYS_PRESSED
         sys.exit(int(code or 0))
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own signature
@@ -71,7 +75,8 @@ class Program(click.Group):
             sys.stdout.flush()
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
-        except StoppedAtOnceError:
+        except StoppedAtOnceError as error:
+            say_error(str(error))
             return ExitCode.INTERRUPTED
         except BrokenPipeError:
             # Python flushes stdout once more when it exits.
@@ -91,7 +96,7 @@ def explain(error: Exception) -> list[str]:
     if isinstance(error, SpecError):
         return [" ".join(str(problem).split("\n")) for problem in error.problems]
     if isinstance(error, _EXPECTED) or type(error).__name__ in _EXPECTED_NAMES:
-        return [str(error)]
+        return [str(error)] if isinstance(error, LedgerError) else [" ".join(str(error).split())]
     text = " ".join(str(error).split())
     what = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return [f"unexpected {what}; run the command again with --debug for the traceback"]
@@ -102,7 +107,7 @@ def say_error(sentence: str) -> None:
     click.echo(f"strandline: error: {sentence}", err=True)
 
 
-def take_debug(ctx: click.Context, _option: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's own signature
+def take_debug(ctx: click.Context, _option: click.Parameter, value: bool) -> None:
     """Note for `Program.invoke` that tracebacks are wanted."""
     ctx.meta["debug"] = value
 

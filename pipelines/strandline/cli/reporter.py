@@ -96,7 +96,7 @@ class TerminalReporter(Reporter):
         self._live.update(draw(self._name, snapshot), refresh=True)
 
     def say(self, sentence: str) -> None:
-        self._live.console.print(sentence)
+        self._live.console.print(sentence, markup=False, highlight=False)
 
 
 class JsonReporter(Reporter):
@@ -111,8 +111,8 @@ class JsonReporter(Reporter):
     def failing(self) -> Iterator[None]:
         try:
             yield
-        except StoppedAtOnceError:
-            _write(_spell_error(ExitCode.INTERRUPTED, "interrupted"))
+        except StoppedAtOnceError as error:
+            _write(_spell_error(ExitCode.INTERRUPTED, str(error)))
             raise
         except Exception as error:
             _write(_spell_error(code_of(error), str(error)))
@@ -137,7 +137,7 @@ def create_reporter(*, is_json: bool, stderr: TextIO | None = None) -> Reporter:
 
 
 def _write(content: dict[str, object]) -> None:
-    click.echo(json.dumps(content, ensure_ascii=False))
+    click.echo(json.dumps(content))
 
 
 def _spell_error(code: ExitCode, message: str) -> dict[str, object]:

@@ -21,7 +21,7 @@ from strandline.run.manifest import read_manifest
     "run",
     epilog=show_examples(
         "strandline run pipeline.yaml",
-        "strandline run pipeline.yaml --volume /data --workers 4 --set source.with.limit=100",
+        "strandline run pipeline.yaml --volume /data --set stages.0.resources.cpu=0.5",
     ),
 )
 @take_manifest
@@ -41,14 +41,14 @@ from strandline.run.manifest import read_manifest
     "--no-supervise", is_flag=True, expose_value=False, help="Make one attempt and no other."
 )
 @take_json
-def run(  # noqa: PLR0913 - one argument an option
+def run(
     file: Path,
     settings: tuple[str, ...],
     volume: Path,
     engine: str,
     address: str | None,
     workers: int | None,
-    as_json: bool,  # noqa: FBT001 - click's own signature
+    as_json: bool,
 ) -> int:
     """Run the pipeline in FILE, or go on where it stopped.
 

@@ -61,10 +61,14 @@ class Pace:
     def __init__(self) -> None:
         self._points: deque[tuple[float, int]] = deque([(0.0, 0)])
 
+    def begin(self, seconds: float) -> None:
+        """Start to measure now; what came before was no work on sources."""
+        self._points = deque([(seconds, 0)])
+
     def measure(self, seconds: float, done: int) -> float:
         """Note that `done` sources are done by now; returns sources a second of late."""
         self._points.append((seconds, done))
-        while len(self._points) > 2 and self._points[1][0] <= seconds - WINDOW_SECONDS:  # noqa: PLR2004 - a rate needs two
+        while self._points[1][0] < seconds - WINDOW_SECONDS:
             self._points.popleft()
         begun, before = self._points[0]
         return (done - before) / (seconds - begun) if seconds > begun else 0.0
@@ -73,6 +77,8 @@ class Pace:
 def take_snapshot(progress: Progress, seconds: float, pace: Pace) -> Snapshot:
     """What an engine's progress amounts to, `seconds` after the attempt began."""
     failed = len(progress.flow.failed)
+    if not progress.listed:
+        pace.begin(seconds)
     return Snapshot(
         seconds=seconds,
         listed=progress.listed,

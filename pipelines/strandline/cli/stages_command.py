@@ -26,8 +26,8 @@ from strandline.plan.registry import UnknownStageError, find_stage, list_registe
 @click.argument("name", required=False)
 @add_debug
 @take_json
-def stages(name: str | None, as_json: bool) -> None:  # noqa: FBT001 - click's own signature
-    """List the stages, or show NAME with its parameters, their types and defaults.
+def stages(name: str | None, as_json: bool) -> None:
+    """List the stages, or show NAME with its parameters.
 
     NAME may be `module:Class` for a stage of your own.
     """
@@ -39,7 +39,7 @@ def stages(name: str | None, as_json: bool) -> None:  # noqa: FBT001 - click's o
         lines = describe_entry(entries[0])
     if as_json:
         spelled = [spell_entry(entry) for entry in entries]
-        click.echo(json.dumps(spelled if name is None else spelled[0], ensure_ascii=False))
+        click.echo(json.dumps(spelled if name is None else spelled[0]))
     else:
         click.echo("\n".join(lines))
 

@@ -9,7 +9,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from strandline.cli.snapshot import spell_counts
-from strandline.cli.wording import align, spell_amount, spell_bytes, spell_count, spell_seconds
+from strandline.cli.wording import (
+    align,
+    spell_amount,
+    spell_bytes,
+    spell_count,
+    spell_seconds,
+    spell_text,
+)
 from strandline.ledger.entries import FailureRecord
 from strandline.plan.receipt import Counts
 from strandline.run.outcome import Outcome
@@ -103,7 +110,7 @@ def _describe_failures(outcome: Outcome, failures: Sequence[FailureRecord]) -> I
     yield f"{spell_amount(outcome.standing.failed, 'source')} failed:"
     shown = failures[:FAILURES_SHOWN]
     for failure in shown:
-        yield f"  {failure.key}: {failure.stage}: {failure.message}"
+        yield spell_text(f"  {failure.key}: {failure.stage}: {failure.message}")
     rest = outcome.standing.failed - len(shown)
     if rest > 0:
         yield f"  and {spell_count(rest)} more; see `strandline ledger sources --state failed`"

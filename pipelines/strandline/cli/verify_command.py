@@ -9,7 +9,7 @@ import click
 
 from strandline.cli.arguments import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.ledger_access import locate, looking, place_output
-from strandline.cli.wording import spell_amount, spell_bytes, spell_count
+from strandline.cli.wording import spell_amount, spell_bytes, spell_count, spell_text
 from strandline.ledger.verification import Verdict, verify
 from strandline.run.manifest import read_manifest
 from strandline.storage.remote import open_outputs
@@ -32,10 +32,14 @@ def check(
     file: Path,
     settings: tuple[str, ...],
     volume: Path,
-    no_bytes: bool,  # noqa: FBT001 - click's own signature
-    as_json: bool,  # noqa: FBT001 - click's own signature
+    no_bytes: bool,
+    as_json: bool,
 ) -> int:
-    """Prove that the output holds what the ledger says: all of it, nothing else, nothing twice."""
+    """Prove that output and ledger agree.
+
+    All files are there with the bytes that were written, nothing else is, nothing twice. What
+    was found wrong is listed, and the exit code is 65.
+    """
     plan = read_manifest(file, settings).plan
     outputs = open_outputs(place_output(plan, volume))
     with looking(locate(plan, volume)) as store:
@@ -43,7 +47,7 @@ def check(
     if as_json:
         content = {"verified": not verdict.problems, **verdict._asdict()}
         content["bytes"] = content.pop("size")
-        click.echo(json.dumps(content, ensure_ascii=False))
+        click.echo(json.dumps(content))
     else:
         click.echo("\n".join(describe_verdict(verdict)))
     return ExitCode.LEDGER_MISMATCH if verdict.problems else ExitCode.COMPLETE
@@ -60,6 +64,6 @@ def describe_verdict(verdict: Verdict) -> list[str]:
     rest = len(verdict.problems) - PROBLEMS_SHOWN
     return [
         f"not verified, {spell_amount(len(verdict.problems), 'problem')} ({held})",
-        *(f"  {problem}" for problem in verdict.problems[:PROBLEMS_SHOWN]),
+        *(f"  {spell_text(problem)}" for problem in verdict.problems[:PROBLEMS_SHOWN]),
         *([f"  and {spell_count(rest)} more"] if rest > 0 else []),
     ]

@@ -41,12 +41,19 @@ def spell_bytes(size: int) -> str:
     """A number of bytes: 512 bytes, 4.2 MB."""
     if size < _STEP:
         return spell_amount(size, "byte")
-    value = float(size)
-    for unit in ("kB", "MB", "GB", "TB"):
-        value /= _STEP
+    value, unit = size / _STEP, "kB"
+    for larger in ("MB", "GB", "TB"):
         if round(value, 1) < _STEP:
             break
+        value, unit = value / _STEP, larger
     return f"{value:,.1f} {unit}"
+
+
+def spell_text(text: str) -> str:
+    """Text from outside, with what would move the cursor or break the line spelled out."""
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
 
 
 def align(rows: Sequence[Sequence[str]], left: int = 1) -> Iterator[str]:

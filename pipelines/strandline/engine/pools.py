@@ -23,6 +23,7 @@ class RayOptions:
         output: folder or URL of the output.
         writer: the attempt, for temporary names.
         writers_lock: held shared by every sink worker on this host; None: no lock.
+        keeps_sinks: the output is a folder of the driver's node, so sinks must run there.
     """
 
     address: str | None
@@ -30,6 +31,7 @@ class RayOptions:
     output: str
     writer: str = "0000"
     writers_lock: Path | None = None
+    keeps_sinks: bool = False
 
 
 class PoolSize(NamedTuple):

@@ -17,10 +17,16 @@ from pathlib import Path
 
 import psutil
 import ray
+from ray.exceptions import RayTaskError
 
 from strandline.plan.errors import StrandlineError
 
 _FOLDER = "strandline-"
+
+
+def unwrap(error: RayTaskError) -> Exception:
+    """What was raised in the actor, as itself."""
+    return error.cause if isinstance(error.cause, Exception) else error
 
 
 class ClusterLostError(StrandlineError):

@@ -7,7 +7,6 @@ ledger's to say; what is due next is the flow's.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 import ray
@@ -23,14 +22,14 @@ from ray.exceptions import (
 )
 
 from strandline.engine.flow import Flow, Slot
-from strandline.engine.pools import CALLS_PER_WORKER, PoolSize, RayOptions, bound_queue, size_pools
+from strandline.engine.pools import RayOptions, size_pools
 from strandline.engine.ports import Admitted, Control, Ending, Listing, Progress, make_root, slot_of
-from strandline.engine.ray_cluster import ClusterLostError, Connection, connected
+from strandline.engine.ray_cluster import ClusterLostError, Connection, connected, unwrap
 from strandline.engine.ray_ledger import LedgerPlace, RayLedger
-from strandline.engine.ray_worker import start_worker
+from strandline.engine.ray_pool import RayPools, Worker
 from strandline.ledger.keeper import Standing
 from strandline.plan.errors import StrandlineError
-from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Failure, Receipt
 
 DEATHS_PER_TASK = 3
@@ -47,29 +46,6 @@ _LOST = (
 
 class PoolBrokenError(StrandlineError):
     """A stage's workers died again and again without a success between."""
-
-
-@dataclass(slots=True)
-class _Call:
-    stage: int
-    worker: _Worker
-    batch: list[Slot]
-    data: Any
-
-
-@dataclass(slots=True, eq=False)
-class _Worker:
-    actor: Any
-    calls: dict[Any, _Call] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _Pool:
-    plan: StagePlan
-    size: PoolSize
-    bound: int
-    workers: list[_Worker] = field(default_factory=list)
-    deaths: int = 0
 
 
 def run_ray(
@@ -113,23 +89,16 @@ class _Driver:
         self._control = control
         self._flow = Flow(plan)
         self._ledger = RayLedger(place)
-        self._calls: dict[Any, _Call] = {}
-        self._preparing: dict[Any, tuple[int, _Worker]] = {}
         self._admitting: tuple[Any, Admitted] | None = None
         self._counting: Any = None
         self._look_due = 0.0
         self._finished = self._skipped = self._failed = 0
         self._anything_died = False
         sizes = size_pools(plan.stages, connection.cpus)
-        self._pools = [
-            _Pool(stage, size, bound_queue(stage, size.workers))
-            for stage, size in zip(plan.stages, sizes, strict=True)
-        ]
+        self._pools = RayPools(plan.stages, sizes, options)
 
     def run(self) -> Ending:
-        for stage, pool in enumerate(self._pools):
-            for _ in range(pool.size.workers):
-                self._start_worker(stage)
+        self._pools.start()
         while not self._is_done():
             self._report()
             if self._control.must_stop() and not self._flow.is_stopped:
@@ -141,13 +110,11 @@ class _Driver:
         return self._end()
 
     def stop(self) -> None:
-        for pool in self._pools:
-            for worker in pool.workers:
-                ray.kill(worker.actor)
+        self._pools.stop()
         self._ledger.stop()
 
     def _is_done(self) -> bool:
-        if self._calls or self._admitting:
+        if self._pools.calls or self._admitting:
             return False
         return self._flow.is_stopped or (self._listing.is_ended and self._flow.is_idle())
 
@@ -199,37 +166,22 @@ class _Driver:
     def _dispatch(self) -> None:
         for stage in reversed(range(len(self._pools))):
             while self._has_room_below(stage):
-                worker = min(self._pools[stage].workers, key=lambda one: len(one.calls))
-                if len(worker.calls) >= CALLS_PER_WORKER:
+                worker = self._pools.find_free(stage)
+                batch = self._flow.next_batch(stage) if worker else []
+                if not worker or not batch:
                     break
-                batch = self._flow.next_batch(stage)
-                if not batch:
-                    break
-                self._submit(stage, worker, batch)
+                self._pools.submit(worker, batch)
 
     def _has_room_below(self, stage: int) -> bool:
         if stage + 1 == len(self._pools):
             return True
         return len(self._flow.queues[stage + 1]) < self._pools[stage + 1].bound
 
-    def _submit(self, stage: int, worker: _Worker, batch: list[Slot]) -> None:
-        blocks: list[Any] = []
-        places: dict[int, int] = {}
-        picks = []
-        for slot in batch:
-            place = places.get(id(slot.block))
-            if place is None:
-                place = places[id(slot.block)] = len(blocks)
-                blocks.append(slot.block)
-            picks.append((place, slot.index))
-        data, receipt = worker.actor.run.remote(picks, *blocks)
-        self._calls[receipt] = worker.calls[receipt] = _Call(stage, worker, batch, data)
-
     # Collect
 
     def _collect(self) -> None:
         self._look_around()
-        waiting = [*self._calls, *self._preparing]
+        waiting = [*self._pools.calls, *self._pools.preparing]
         waiting += [self._ledger.watch] if self._ledger.is_tracked else []
         waiting += [self._admitting[0]] if self._admitting else []
         waiting += [self._counting] if self._counting is not None else []
@@ -238,13 +190,14 @@ class _Driver:
         if not ray.wait(waiting, timeout=POLL_SECONDS)[0]:
             return
         ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
-        for reference in ready:
+        # A worker that can't be set up fails its calls too; its own word comes first.
+        for reference in sorted(ready, key=lambda one: one not in self._pools.preparing):
             self._handle(reference)
 
     def _handle(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
-        if reference in self._calls:
+        if reference in self._pools.calls:
             self._take_receipt(reference)
-        elif reference in self._preparing:
+        elif reference in self._pools.preparing:
             self._take_ready(reference)
         elif self._admitting and reference == self._admitting[0]:
             batch, self._admitting = self._admitting[1], None
@@ -273,75 +226,58 @@ class _Driver:
         try:
             return ray.get(reference)
         except RayTaskError as error:
-            raise (error.cause if isinstance(error.cause, Exception) else error) from None
+            raise unwrap(error) from None
         except RayError:
             raise self._ledger.explain() from None
 
     def _take_receipt(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
-        call = self._calls[reference]
+        call = self._pools.calls[reference]
         try:
             receipt: Receipt = ray.get(reference)
         except _LOST as error:
-            self._lose(call.stage, call.worker, error)
+            self._lose(call.worker, error)
             return
         except ObjectLostError as error:
-            self._drop_call(reference, call)
-            self._fail(call.stage, call.batch, f"its data was lost: {_first_line(error)}")
+            self._pools.drop_call(reference)
             self._flow.queues[call.stage].running -= len(call.batch)
+            self._fail(call.stage, call.batch, f"its data was lost: {_first_line(error)}")
             return
         except RayTaskError as error:
-            raise (error.cause if isinstance(error.cause, Exception) else error) from None
-        self._drop_call(reference, call)
+            raise unwrap(error) from None
+        self._pools.drop_call(reference)
         self._pools[call.stage].deaths = 0
         self._ledger.forward(receipt.events, receipt.failures)
         self._flow.complete(call.stage, call.batch, receipt, call.data)
 
-    def _drop_call(self, reference: Any, call: _Call) -> None:  # noqa: ANN401 - a reference
-        del self._calls[reference], call.worker.calls[reference]
-
-    # Workers
-
-    def _start_worker(self, stage: int) -> None:
-        pool = self._pools[stage]
-        actor, ready = start_worker(pool.plan, pool.size.cpu, self._options)
-        worker = _Worker(actor)
-        pool.workers.append(worker)
-        self._preparing[ready] = (stage, worker)
-
     def _take_ready(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
-        stage, worker = self._preparing.pop(reference)
+        worker = self._pools.preparing.pop(reference)
         try:
             ray.get(reference)
         except _LOST as error:
-            self._lose(stage, worker, error)
+            self._lose(worker, error)
         except RayTaskError as error:
-            raise (error.cause if isinstance(error.cause, Exception) else error) from None
+            raise unwrap(error) from None
 
-    def _lose(self, stage: int, worker: _Worker, error: Exception) -> None:
+    def _lose(self, worker: Worker, error: Exception) -> None:
         """Replace a lost worker and queue its work again."""
-        pool = self._pools[stage]
-        if worker not in pool.workers:
+        if not self._pools.has(worker):
             return
-        pool.workers.remove(worker)
-        ray.kill(worker.actor)
+        stage, why = worker.stage, _first_line(error)
+        pool = self._pools[stage]
+        calls = self._pools.remove(worker)
         self._anything_died = True
         pool.deaths += 1
-        self._preparing = {
-            ready: entry for ready, entry in self._preparing.items() if entry[1] is not worker
-        }
-        count = sum(len(call.batch) for call in worker.calls.values())
-        why = _first_line(error)
+        count = sum(len(call.batch) for call in calls)
         self._control.incidents.append(
             f"a worker of {pool.plan.name!r} was lost, {count} tasks are queued again: {why}"
         )
         # Newest first, so that the oldest ends up first in line; only it can have been running.
-        for place, (receipt, call) in reversed(list(enumerate(list(worker.calls.items())))):
-            self._drop_call(receipt, call)
+        for place, call in reversed(list(enumerate(calls))):
             self._requeue(stage, call.batch, why, was_running=place == 0)
         if pool.deaths >= DEATHS_PER_POOL:
             msg = f"stage {pool.plan.name!r} lost {pool.deaths} workers in a row; the last: {why}"
             raise PoolBrokenError(msg)
-        self._start_worker(stage)
+        self._pools.start_worker(stage)
 
     def _requeue(self, stage: int, batch: list[Slot], why: str, *, was_running: bool) -> None:
         if self._flow.is_stopped:

@@ -17,6 +17,7 @@ import ray
 from ray.exceptions import PendingCallsLimitExceeded, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from strandline.engine.ray_cluster import unwrap
 from strandline.ledger.keeper import GROUP_SECONDS, Keeper, Listed, Standing
 from strandline.ledger.store import Store
 from strandline.plan.errors import StrandlineError
@@ -190,7 +191,7 @@ class RayLedger:
         try:
             ray.get(self.watch)
         except RayTaskError as error:
-            return error.cause if isinstance(error.cause, Exception) else error
+            return unwrap(error)
         except RayError as error:
             return _lost(error)
         return LedgerLostError("the ledger's watch ended without a reason")
@@ -208,7 +209,7 @@ class RayLedger:
         try:
             return ray.get(reference)
         except RayTaskError as error:
-            raise (error.cause if isinstance(error.cause, Exception) else error) from None
+            raise unwrap(error) from None
         except RayError as error:
             raise _lost(error) from error
 

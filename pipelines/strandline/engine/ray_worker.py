@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from strandline.engine.execution import StageCall
 from strandline.engine.inline import set_up_stage
@@ -59,12 +60,20 @@ def start_worker(plan: StagePlan, cpu: float, options: RayOptions) -> tuple[Any,
             memory=plan.memory,
             resources=plan.custom or None,
             runtime_env=plan.runtime_env or None,
+            scheduling_strategy=_choose_node(plan, options),
             max_restarts=0,
             max_task_retries=0,
         )
         .remote(plan, options)
     )
     return actor, actor.prepare.remote()
+
+
+def _choose_node(plan: StagePlan, options: RayOptions) -> Any:  # noqa: ANN401 - Ray's own kinds
+    if plan.shape is Shape.SINK and options.keeps_sinks:
+        here = ray.get_runtime_context().get_node_id()
+        return NodeAffinitySchedulingStrategy(here, soft=False)
+    return None
 
 
 def _open_outputs(options: RayOptions) -> OutputStore:

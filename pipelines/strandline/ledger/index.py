@@ -8,6 +8,7 @@ entries of all digests that begin so. Pure functions of bytes; the store reads a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from struct import Struct
 from typing import NamedTuple
 
 _TAIL = 14  # bytes of the digest kept in a row: all but the first two, which are in the key
@@ -15,6 +16,7 @@ _VERSION = 8
 _ATTEMPT = 3
 WIDTH = _TAIL + _VERSION + _ATTEMPT
 _UPPER_HALF = [bytes((byte & 0xF0,)) for byte in range(256)]
+_STAMP = Struct(f">{_VERSION}sBH")  # a version, and the three bytes of an attempt
 MAX_ATTEMPT = (1 << (8 * _ATTEMPT)) - 1
 
 
@@ -41,10 +43,8 @@ def find_entry(row: bytes, digest: bytes) -> Entry | None:
         at = _find(row, digest)
         if at < 0:
             return None
-    at += _TAIL
-    middle = at + _VERSION
-    attempt = int.from_bytes(row[middle : middle + _ATTEMPT], "big")
-    return _new_tuple(Entry, (row[at:middle], attempt))
+    version, high, low = _STAMP.unpack_from(row, at + _TAIL)
+    return _new_tuple(Entry, (version, high << 16 | low))
 
 
 def put_entry(row: bytes, digest: bytes, entry: Entry) -> bytes:
@@ -65,7 +65,7 @@ def list_entries(key: bytes, row: bytes) -> Iterator[tuple[bytes, Entry]]:
     for at in range(0, len(row), WIDTH):
         digest = key[:2] + row[at : at + _TAIL]
         entry = find_entry(row[at : at + WIDTH], digest)
-        assert entry is not None  # noqa: S101 - it was cut out of the row
+        assert entry is not None
         yield digest, entry
 
 

@@ -29,7 +29,14 @@ from strandline.ledger.entries import (
     unpack_record,
 )
 from strandline.ledger.errors import LeaseLostError, LedgerError
-from strandline.ledger.index import Entry, find_entry, key_row, list_entries, put_entry, remove_entry
+from strandline.ledger.index import (
+    Entry,
+    find_entry,
+    key_row,
+    list_entries,
+    put_entry,
+    remove_entry,
+)
 from strandline.ledger.inspection import META_BYTES, explain_damage
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError
@@ -57,7 +64,7 @@ class Store:
     def __init__(self, path: Path, *, readonly: bool = False, map_size: int = INITIAL_MAP) -> None:
         self._path = path
         data = path / "data.mdb"
-        if readonly and not data.exists():
+        if readonly and not (data.exists() and data.stat().st_size):
             msg = f"{path}: there is no ledger here; has the pipeline been run with this volume?"
             raise LedgerError(msg)
         _check_image(data)

@@ -57,19 +57,23 @@ class Tally:
         trees = self._trees
         for source, settled, children, outputs in events:
             tree = trees.get(source)
-            if type(tree) is dict and not children and len(settled) == 1:
-                # By far the most frequent: a task was written or filtered. All below would do too.
-                if tree.get(settled[0]) == _ANNOUNCED:
-                    tree[settled[0]] = _CHILDLESS
-                    if outputs:
-                        self._keep(source, outputs)
-                    left = tree[_OPEN] - 1
-                    if left:
-                        tree[_OPEN] = left
-                    else:
-                        del trees[source]
-                        finished.append((source, self._outputs.pop(source, [])))
-                    continue
+            # By far the most frequent, so without a call: a task was written or filtered.
+            if (
+                type(tree) is dict
+                and not children
+                and len(settled) == 1
+                and tree.get(settled[0]) == _ANNOUNCED
+            ):
+                tree[settled[0]] = _CHILDLESS
+                if outputs:
+                    self._keep(source, outputs)
+                left = tree[_OPEN] - 1
+                if left:
+                    tree[_OPEN] = left
+                else:
+                    del trees[source]
+                    finished[source] = self._outputs.pop(source, [])
+                continue
             if tree is None:
                 if source in finished or self._is_over(source):
                     continue
@@ -85,7 +89,7 @@ class Tally:
                     finished[source] = list(outputs)
                     continue
                 tree = trees[source] = {_OPEN: 1, tree: _ANNOUNCED}
-            assert isinstance(tree, dict)  # noqa: S101 - the other two are answered above
+            assert isinstance(tree, dict)
             if _count_event(source, tree, settled, children) and outputs:
                 self._keep(source, outputs)
             if not tree[_OPEN]:

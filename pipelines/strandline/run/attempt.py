@@ -67,6 +67,16 @@ class Options:
     on_change: OnChange = OnChange.FAIL
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A ledger that was taken over for an attempt, and where its output goes."""
+
+    folder: PipelineFolder
+    attempt: int
+    uid: str
+    place: str
+
+
 def run_attempt(
     plan: PipelinePlan,
     options: Options,
@@ -81,17 +91,16 @@ def run_attempt(
     """
     begun = time.monotonic()
     control = Control(must_stop, report, time.monotonic)
-    source = set_up_stage(plan.source).stage
-    assert isinstance(source, SourceStage)  # noqa: S101 - checked when the plan was built
-    listing = Listing(_list_sources(plan.source.name, source))
+    source, listing = open_source(plan)
     if options.volume is None:
         attempt, place = 0, _require_output(plan)
         ending = _run_untracked(plan, listing, options, control)
     else:
         folder = PipelineFolder.of(options.volume, plan.namespace, plan.name)
         place = plan.output or str(folder.output)
-        with _take_over(plan, folder, options, place) as (attempt, uid):
-            ending = _run_tracked(plan, listing, options, control, folder, attempt, uid)
+        with _take_over(plan, folder, options, place) as held:
+            attempt = held.attempt
+            ending = _run_tracked(plan, listing, options, control, held)
     code, message = judge(ending, was_stopped=must_stop())
     listed = Counts(tasks_out=ending.listed, counters=source.counters)
     return Outcome(
@@ -105,6 +114,22 @@ def run_attempt(
         seconds=time.monotonic() - begun,
         incidents=tuple(ending.incidents),
     )
+
+
+def open_listing(plan: PipelinePlan) -> Listing:
+    """The plan's sources as a stream of batches."""
+    return open_source(plan)[1]
+
+
+def open_source(plan: PipelinePlan) -> tuple[SourceStage, Listing]:
+    """The source stage, set up, and what it lists.
+
+    Raises:
+        StageSetupError: it can't be set up.
+    """
+    stage = set_up_stage(plan.source).stage
+    assert isinstance(stage, SourceStage)  # noqa: S101 - checked when the plan was built
+    return stage, Listing(_list_sources(plan.source.name, stage))
 
 
 def _list_sources(name: str, stage: SourceStage) -> Iterator[Source]:
@@ -128,11 +153,11 @@ def _run_untracked(
 ) -> Ending:
     place = _require_output(plan)
     if options.engine == "inline":
-        outputs = open_outputs(place)
-        return run_inline(plan, listing, NoLedger(), outputs, control)
+        return run_inline(plan, listing, NoLedger(), open_outputs(place), control)
     from strandline.engine.ray_driver import run_ray  # noqa: PLC0415 - `inline` works without Ray
 
-    return run_ray(plan, listing, None, _ray_options(options, place), control)
+    ray_options = RayOptions(options.address, options.workers, place)
+    return run_ray(plan, listing, None, ray_options, control)
 
 
 def _require_output(plan: PipelinePlan) -> str:
@@ -145,8 +170,8 @@ def _require_output(plan: PipelinePlan) -> str:
 @contextmanager
 def _take_over(
     plan: PipelinePlan, folder: PipelineFolder, options: Options, place: str
-) -> Iterator[tuple[int, str]]:
-    """Open the ledger for a new attempt; yields the attempt's number and uid."""
+) -> Iterator[_Held]:
+    """Open the ledger for a new attempt, and hand it back in the end."""
     unsafe = explain_unsafe(folder.ledger, read_mounts())
     if unsafe:
         raise VolumeError(unsafe)
@@ -161,7 +186,7 @@ def _take_over(
             attempt = open_attempt(store, claim, claimant)
             open_outputs(place).sweep()
     try:
-        yield attempt, claimant.uid
+        yield _Held(folder, attempt, claimant.uid, place)
     finally:
         with suppress(LedgerError, VolumeError), _opened(folder) as store:
             store.keep_lease(attempt, claimant.uid)
@@ -178,29 +203,38 @@ def _opened(folder: PipelineFolder) -> Iterator[Store]:
 
 
 def _run_tracked(
-    plan: PipelinePlan,
-    listing: Listing,
-    options: Options,
-    control: Control,
-    folder: PipelineFolder,
-    attempt: int,
-    uid: str,
+    plan: PipelinePlan, listing: Listing, options: Options, control: Control, held: _Held
 ) -> Ending:
-    place = plan.output or str(folder.output)
-    if options.engine != "inline":
-        from strandline.engine.ray_driver import run_ray  # noqa: PLC0415 - `inline` needs no Ray
-        from strandline.engine.ray_ledger import LedgerPlace  # noqa: PLC0415
+    if options.engine == "inline":
+        return _run_inline(plan, listing, control, held)
+    from strandline.engine.ray_driver import run_ray  # noqa: PLC0415 - `inline` works without Ray
+    from strandline.engine.ray_ledger import LedgerPlace  # noqa: PLC0415 - the same
 
-        ledger = LedgerPlace(folder.ledger, attempt, uid, place, deletes_vanished(plan))
-        ray_options = _ray_options(options, place, f"{attempt:04d}", folder.writers_lock)
-        return run_ray(plan, listing, ledger, ray_options, control)
-    writer = hold_shared(folder.writers_lock)
-    outputs = open_outputs(place, f"{attempt:04d}")
+    deletes = deletes_vanished(plan)
+    ledger = LedgerPlace(held.folder.ledger, held.attempt, held.uid, held.place, deletes)
+    ray_options = RayOptions(
+        options.address,
+        options.workers,
+        held.place,
+        writer=f"{held.attempt:04d}",
+        writers_lock=held.folder.writers_lock,
+        keeps_sinks=plan.output is None,
+    )
+    return run_ray(plan, listing, ledger, ray_options, control)
+
+
+def _run_inline(
+    plan: PipelinePlan, listing: Listing, control: Control, held: _Held
+) -> Ending:
+    writer = hold_shared(held.folder.writers_lock)
+    outputs = open_outputs(held.place, f"{held.attempt:04d}")
     try:
-        with _opened(folder) as store:
-            store.keep_lease(attempt, uid)
+        with _opened(held.folder) as store:
+            store.keep_lease(held.attempt, held.uid)
             deletes = deletes_vanished(plan)
-            keeper = Keeper(store, outputs, attempt, time.monotonic, deletes_vanished=deletes)
+            keeper = Keeper(
+                store, outputs, held.attempt, time.monotonic, deletes_vanished=deletes
+            )
             return run_inline(plan, listing, KeeperLedger(keeper), outputs, control)
     finally:
         os.close(writer)
@@ -215,9 +249,3 @@ def _find_self() -> Process:
     process = find_process(os.getpid())
     assert process is not None  # noqa: S101 - this process is alive
     return process
-
-
-def _ray_options(
-    options: Options, place: str, writer: str = "0000", lock: Path | None = None
-) -> RayOptions:
-    return RayOptions(options.address, options.workers, place, writer, lock)

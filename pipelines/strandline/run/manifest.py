@@ -1,4 +1,4 @@
-"""From a manifest file to a checked plan: bytes, YAML, settings of the command line, then the model.
+"""From a manifest file to a checked plan: bytes, YAML, settings, then the model.
 
 The one room of the runtime that knows files hold YAML. What the fields mean is the model's to say.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import yaml
 
@@ -32,7 +32,11 @@ class Manifest(NamedTuple):
 class _Loader(yaml.SafeLoader):
     """Refuses a key that is written twice, of which YAML's reader would drop the first silently."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+    def construct_mapping(
+        self,
+        node: yaml.MappingNode,
+        deep: bool = False,  # noqa: FBT001, FBT002 - the base class's signature
+    ) -> dict[Hashable, Any]:
         seen = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
@@ -70,22 +74,22 @@ def parse_yaml(text: str, name: str) -> Any:  # noqa: ANN401 - whatever the docu
         # `_Loader` is a SafeLoader: it makes plain values only.
         documents = list(yaml.load_all(text, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
-        raise _refuse(f"{name}: {_explain(error)}") from error
+        _refuse(f"{name}: {_explain(error)}", error)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         column = error.position - text.rfind("\n", 0, error.position)
         what = f"the character {chr(int(error.character))!r} is not allowed in YAML"
-        raise _refuse(f"{name}: line {line}, column {column}: {what}") from error
+        _refuse(f"{name}: line {line}, column {column}: {what}", error)
     except (yaml.YAMLError, ValueError) as error:
-        raise _refuse(f"{name}: not valid YAML: {' '.join(str(error).split())}") from error
+        _refuse(f"{name}: not valid YAML: {' '.join(str(error).split())}", error)
     except RecursionError as error:
-        raise _refuse(f"{name}: the YAML is nested too deeply") from error
+        _refuse(f"{name}: the YAML is nested too deeply", error)
     filled = [document for document in documents if document is not None]
     if not filled:
-        raise _refuse(f"{name}: the file is empty; it must hold one CurationPipeline")
+        _refuse(f"{name}: the file is empty; it must hold one CurationPipeline")
     if len(filled) > 1:
         what = f"the file holds {len(filled)} documents; it must hold one CurationPipeline"
-        raise _refuse(f"{name}: {what}")
+        _refuse(f"{name}: {what}")
     return filled[0]
 
 
@@ -104,11 +108,11 @@ def change(document: Any, setting: str) -> Any:  # noqa: ANN401 - a parsed docum
     path, equals, text = setting.partition("=")
     parts = _split(path.strip())
     if not equals or not parts:
-        raise _refuse(f"--set {setting!r} must be path=value, such as spec.sink.workers.max=2")
+        _refuse(f"--set {setting!r} must be path=value, such as spec.sink.workers.max=2")
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise _refuse(f"--set {setting!r}: the value is not valid YAML") from error
+        _refuse(f"--set {setting!r}: the value is not valid YAML", error)
     if parts[0] not in _TOP:
         parts = ["spec", *parts]
     return _put(document, parts, value, "")
@@ -118,22 +122,23 @@ def _read_text(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as error:
-        raise _refuse(f"{path}: there is no such file") from error
+        _refuse(f"{path}: there is no such file", error)
     except IsADirectoryError as error:
-        raise _refuse(f"{path}: this is a folder; name the YAML file in it") from error
+        _refuse(f"{path}: this is a folder; name the YAML file in it", error)
     except OSError as error:
-        raise _refuse(f"{path}: can't be read: {error.strerror}") from error
+        _refuse(f"{path}: can't be read: {error.strerror}", error)
     except UnicodeDecodeError as error:
         what = f"the byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8"
-        raise _refuse(f"{path}: {what}; save the file as UTF-8") from error
+        _refuse(f"{path}: {what}; save the file as UTF-8", error)
 
 
 def _explain(error: yaml.MarkedYAMLError) -> str:
     mark = error.problem_mark or error.context_mark
     at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
     what = error.problem or error.context or "not valid YAML"
-    within = f" ({error.context})" if error.context and error.problem else ""
-    return at + what + within
+    if error.context and error.context_mark and error.problem:
+        what += f" ({error.context} that begins in line {error.context_mark.line + 1})"
+    return at + what
 
 
 def _split(path: str) -> list[str]:
@@ -170,5 +175,5 @@ def _refuse_place(at: str, part: str, why: str) -> SpecError:
     return SpecError((Problem(at, f"--set finds no {part!r} here", why),))
 
 
-def _refuse(message: str) -> SpecError:
-    return SpecError((Problem("", message),))
+def _refuse(message: str, cause: Exception | None = None) -> NoReturn:
+    raise SpecError((Problem("", message),)) from cause

@@ -35,6 +35,10 @@ class Pipeline:
         sink: a `SinkStage`.
         namespace: a lowercase label.
 
+    Attributes:
+        plan: the checked pipeline.
+        on_change: what `run` does when the pipeline is not the one that wrote the ledger.
+
     Raises:
         SpecError: (a ValueError) the pipeline can't be run or can't be resumed; all reasons.
     """
@@ -53,8 +57,8 @@ class Pipeline:
         except ValidationError as error:
             raise SpecError(problems_of(error, ObjectMeta, "")) from None
         first, *rest = map(_wrap, (source, *stages, sink))
-        self._on_change = OnChange.FAIL
         self.plan: PipelinePlan = check_plan(namespace, name, first, rest)
+        self.on_change = OnChange.FAIL
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
@@ -66,7 +70,7 @@ class Pipeline:
         manifest = read_manifest(Path(path))
         pipeline = cls.__new__(cls)
         pipeline.plan = manifest.plan
-        pipeline._on_change = OnChange(manifest.pipeline.spec.on_change)
+        pipeline.on_change = OnChange(manifest.pipeline.spec.on_change)
         return pipeline
 
     def run(
@@ -87,7 +91,7 @@ class Pipeline:
             address: of a running Ray cluster; None starts a local one.
             workers: CPUs of the local Ray; None: all.
             on_change: `Fail`, `Restart` or `Continue` where the pipeline is not the one that
-                wrote the ledger; None: what the manifest says, else `Fail`.
+                wrote the ledger; None: the attribute of that name.
 
         Returns:
             How it ended. Sources that failed are told by `code`, not by an error.
@@ -101,7 +105,7 @@ class Pipeline:
             msg = f"engine must be one of {', '.join(ENGINES)}, not {engine!r}"
             raise ValueError(msg)
         volume = None if checkpoint_path is None else Path(checkpoint_path)
-        change = self._on_change if on_change is None else OnChange(on_change)
+        change = self.on_change if on_change is None else OnChange(on_change)
         return run_attempt(self.plan, Options(volume, engine, address, workers, change))
 
 
@@ -162,7 +166,7 @@ def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
     )
 
 
-def _wrap(stage: Stage | StagePlan) -> StagePlan:
+def _wrap(stage: object) -> StagePlan:
     if isinstance(stage, StagePlan):
         return stage
     if isinstance(stage, Stage):

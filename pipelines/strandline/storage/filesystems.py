@@ -14,7 +14,7 @@ _ESCAPE = re.compile(r"\\([0-7]{3})")  # of blanks and backslashes in a mount po
 
 def read_mounts() -> str:
     """The kernel's table of mounts, as text."""
-    return Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+    return Path("/proc/self/mountinfo").read_bytes().decode("utf-8", "surrogateescape")
 
 
 def find_filesystem(path: str, mounts: str) -> str:
@@ -25,7 +25,7 @@ def find_filesystem(path: str, mounts: str) -> str:
         mounts: text in the form of /proc/self/mountinfo.
     """
     best, kind = "", "unknown"
-    for line in mounts.splitlines():
+    for line in mounts.split("\n"):  # a mount point may hold any other line end
         head, _, tail = line.partition(" - ")
         fields = head.split(" ")
         if len(fields) < 5 or not tail:  # noqa: PLR2004 - the mount point is the fifth field

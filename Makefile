@@ -1,0 +1,99 @@
+# Python 3.11 or newer and make are all that is needed; everything else goes into .venv.
+# Say PYTHON=python3.12 where `python3` is an older one.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+LOG := $(VENV)/install.log
+EXAMPLE := pipelines/examples/python-functions.yaml
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test check crds bench kills changelog constraints upgrade clean
+
+help: ## List the targets
+	@sed -nE 's/^([a-z]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
+
+run: $(STAMP) ## Run the main example: the Python sources on this machine, curated
+	@echo "strandline run $(EXAMPLE) $(ARGS)"
+	@$(BIN)/strandline run $(EXAMPLE) $(ARGS)
+
+test: check ## Everything that must pass: check, then all tests
+	@echo "pytest"
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(STAMP) ## Lint, format, types, import contracts, generated files, spelling
+	@echo "ruff check" && $(BIN)/ruff check --quiet
+	@echo "ruff format --check" && $(BIN)/ruff format --check --quiet \
+		|| { echo "these files are not formatted; run: $(BIN)/ruff format"; \
+			$(BIN)/ruff format --check; exit 1; }
+	@echo "mypy" && $(BIN)/mypy --no-error-summary
+	@for file in $$(find tests -name conftest.py | sort); do \
+		MYPYPATH=$$(dirname $$file) $(BIN)/mypy --no-error-summary $$file || exit 1; done
+	@echo "lint-imports" && { $(BIN)/lint-imports --no-logo > $(VENV)/imports.log 2>&1 \
+		|| { cat $(VENV)/imports.log; exit 1; }; }
+	@echo "crds/generate.py --check" && $(BIN)/python crds/generate.py --check
+	@echo "codespell" && $(BIN)/codespell
+
+crds: $(STAMP) ## Write the generated files anew
+	@$(BIN)/python crds/generate.py
+
+bench: $(STAMP) ## Measure, and print the table of docs/benchmarks.md
+	@$(BIN)/python bench/run.py $(ARGS)
+
+kills: $(STAMP) ## Kill every kind of process twenty times in the main job, and tell what was lost
+	@$(BIN)/python tests/runtime/run_kills.py $(ARGS)
+
+changelog: $(STAMP) ## Show what the fragments in changelog.d would add to CHANGELOG.md
+	@$(BIN)/towncrier build --draft --version next 2> /dev/null
+
+constraints: $(STAMP) ## Write constraints.txt from what .venv holds
+	@$(call freeze)
+	@touch $(STAMP)
+
+upgrade: ## Move .venv to the newest versions that pyproject.toml allows, and pin them
+	@$(call install,--upgrade --upgrade-strategy eager)
+	@$(call freeze)
+	@touch $(STAMP)
+
+clean: ## Remove .venv and caches; what runs have written stays
+	@rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find bench crds pipelines tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(call install,--constraint constraints.txt)
+	@touch $@
+
+define need_python
+	command -v "$(PYTHON)" > /dev/null || { \
+		echo "strandline: there is no $(PYTHON); install Python 3.11 or newer, or say make PYTHON=..." >&2; \
+		exit 1; }; \
+	"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "strandline: $$("$(PYTHON)" --version 2>&1) is too old, 3.11 is the oldest that works;" \
+			"say make PYTHON=... if there is a newer one" >&2; exit 1; }; \
+	"$(PYTHON)" -c 'import ensurepip, venv' 2> /dev/null || { \
+		echo "strandline: $(PYTHON) comes without venv; install it (on Debian: apt install python3-venv)" >&2; \
+		exit 1; }
+endef
+
+# What pip says goes to a log; addresses of package indexes are left out of what is shown of it.
+define install
+	test -x $(BIN)/python || { $(need_python); }; \
+	echo "installing into $(VENV); this takes a minute or two the first time"; \
+	test -x $(BIN)/python || "$(PYTHON)" -m venv --clear $(VENV) || exit 1; \
+	{ $(BIN)/python -m pip install --quiet 'pip>=25.1' \
+		&& $(BIN)/python -m pip install --quiet $(1) --editable '.[runtime]' --group dev; \
+	} > $(LOG) 2>&1 || { \
+		tail -n 20 $(LOG) | sed -E "s#[a-z+]+://[^[:space:]']*#<address>#g; s#host='[^']*'#host=...#g" >&2; \
+		echo "strandline: the installation failed; all that pip said is in $(LOG)" >&2; exit 1; }
+endef
+
+define freeze
+	{ echo "# The versions that are tested together. Made by: make constraints"; \
+		$(BIN)/python -m pip freeze --exclude-editable --exclude pip 2> /dev/null \
+			| grep -E '^[A-Za-z0-9._-]+==[^ ]+$$' | LC_ALL=C sort -f; } > constraints.new; \
+	mv constraints.new constraints.txt; \
+	echo "constraints.txt: $$(grep -c == constraints.txt) versions"
+endef

@@ -1,0 +1,96 @@
+"""Stages that do nothing, or nothing but use a known time of a core.
+
+A module of its own, because workers import it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import BinaryIO
+
+import pyarrow as pa
+from pydantic import Field
+
+from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan
+from strandline.plan.stage import SinkStage, Source, SourceStage, Stage
+from strandline.plan.task import FailedTask, NoneTask, Task
+
+BATCH = 16
+PAYLOAD = b"x" * 100
+
+
+class Numbers(SourceStage):
+    """Lists numbered sources with a small payload."""
+
+    class Params(SourceStage.Params):
+        """How many."""
+
+        count: int = Field(ge=0)
+        is_empty: bool = False
+
+    params: Params
+
+    def list_sources(self) -> Iterator[Source]:
+        data = pa.table({}) if self.params.is_empty else PAYLOAD
+        for number in range(self.params.count):
+            yield Source(f"number-{number:013d}", "1", data)
+
+
+class Pass(Stage):
+    """Passes its tasks on."""
+
+    def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
+        return list(tasks)
+
+
+class Drop(Stage):
+    """Filters its tasks, so that nothing is left to be written."""
+
+    def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
+        return [NoneTask() for _ in tasks]
+
+
+class Busy(Stage):
+    """Keeps a core busy for a millisecond a task."""
+
+    def process(self, task: Task) -> Task:
+        end = time.thread_time() + 0.001
+        while time.thread_time() < end:
+            pass
+        return task
+
+
+class Nowhere(SinkStage):
+    """Takes tasks without rows, of which the runtime writes no file."""
+
+    suffix = ".none"
+
+    def write(self, task: Task, file: BinaryIO) -> None:
+        raise NotImplementedError
+
+
+def plan_busy(count: int, workers: int, output: str) -> PipelinePlan:
+    """One-millisecond tasks on so many workers; no files are written."""
+    stages = [
+        StagePlan("busy", "busy", Busy(), min_workers=workers, batch_size=BATCH),
+        StagePlan("sink", "nowhere", Nowhere(), batch_size=BATCH),
+    ]
+    return _plan(Numbers(count=count, is_empty=True), stages, output)
+
+
+def plan_empty(count: int, output: str) -> PipelinePlan:
+    """Three stages that do nothing, one worker each, and a sink to which nothing comes."""
+    stages = [
+        StagePlan("first", "pass", Pass(), cpu=0.1, max_workers=1, batch_size=BATCH),
+        StagePlan("second", "pass", Pass(), cpu=0.1, max_workers=1, batch_size=BATCH),
+        StagePlan("third", "drop", Drop(), cpu=0.1, max_workers=1, batch_size=BATCH),
+        StagePlan("sink", "nowhere", Nowhere(), cpu=0.1, max_workers=1),
+    ]
+    return _plan(Numbers(count=count), stages, output)
+
+
+def _plan(source: Numbers, stages: list[StagePlan], output: str) -> PipelinePlan:
+    plan = check_plan("bench", "bench", StagePlan("numbers", "numbers", source), stages)
+    return replace(plan, output=output)

@@ -1,0 +1,69 @@
+"""What the Ray engine adds to each task, next to the least there can be and to Ray Data."""
+
+from __future__ import annotations
+
+import importlib.util
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bare_chain import run_bare_chain
+from bench_scale import Scale
+from bench_stages import plan_empty
+from local_ray import started_ray
+from steady_rate import SteadyRate
+from strandline.engine.ports import Progress
+from strandline.run.attempt import Options, run_attempt
+from strandline_api.exit_codes import ExitCode
+from table import Row, bound, spell
+
+_THIRD = 2
+_MICROSECONDS = 1_000_000
+
+
+def measure_engine(scale: Scale) -> list[Row]:
+    """Microseconds a task in each, turn by turn in one Ray."""
+    count = scale.pick(16_000, 4_800)
+    # Ray Data is many times slower: fewer tasks, so that the whole stays bounded.
+    runs: dict[str, Callable[[], float]] = {
+        "bare": lambda: run_bare_chain(count),
+        "ours": lambda: _run_ours(count, scale.folder),
+    }
+    has_ray_data = importlib.util.find_spec("pandas") is not None  # Ray Data needs it
+    if has_ray_data:
+        from ray_data_chain import run_ray_data  # noqa: PLC0415 - needs what may not be there
+
+        runs["data"] = lambda: run_ray_data(count // 4)
+    with started_ray(scale.folder):
+        seen: dict[str, list[float]] = {name: [] for name in runs}
+        for turn in range(scale.pick(5, 2)):
+            for name in sorted(runs, reverse=bool(turn % 2)):
+                seen[name].append(runs[name]() * _MICROSECONDS)
+    return _list_rows(seen)
+
+
+def _list_rows(seen: dict[str, list[float]]) -> list[Row]:
+    median = {name: statistics.median(values) for name, values in seen.items()}
+    paired = zip(seen["ours"], seen["bare"], strict=True)
+    ratio = statistics.median(ours / bare for ours, bare in paired)
+    of = "three empty stages, batches of 16"
+    data = spell(median["data"], "µs") if "data" in median else "not measured: pandas is missing"
+    return [
+        Row(f"a task through {of}: bare actors", spell(median["bare"], "µs")),
+        Row(f"a task through {of}: ours", spell(median["ours"], "µs")),
+        Row(f"a task through {of}: Ray Data", data),
+        bound("ours, as a multiple of bare actors", ratio, 1.2, "×"),
+    ]
+
+
+def _run_ours(count: int, folder: Path) -> float:
+    rate = SteadyRate(count, time.perf_counter)
+
+    def report(progress: Progress) -> None:
+        rate.note(progress.flow.queues[_THIRD].counts.tasks_in)
+
+    outcome = run_attempt(plan_empty(count, str(folder / "output")), Options(None), report=report)
+    if outcome.code is not ExitCode.COMPLETE:
+        raise RuntimeError(outcome.message)
+    return rate.seconds_per_task

@@ -1,0 +1,58 @@
+"""A ledger of many finished sources, written through the store as an attempt writes it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from strandline.ledger.entries import Change, Finish, Record
+from strandline.ledger.keeper import GROUP_SOURCES
+from strandline.ledger.store import Store
+from strandline.plan.receipt import Output
+from strandline.plan.token import derive_root, digest_key, digest_version
+
+TEN_MILLION = 10_000_000
+
+
+class Filled(NamedTuple):
+    """A filled ledger: its folder and how many sources are finished in it."""
+
+    path: Path
+    sources: int
+
+
+def key_of(number: int) -> str:
+    """The key of a source: 20 characters."""
+    return f"shard-{number:014d}"
+
+
+def version_of(number: int) -> str:
+    """The version of a source, as a file's size and time of change give it."""
+    return f"{number}+1700000000000000000"
+
+
+def fill(folder: Path, sources: int, seconds: float) -> Filled:
+    """Write finished sources, one output each, in groups as large as the keeper's largest.
+
+    Stops early when `seconds` are over, so the answer says how many there are.
+    """
+    store = Store(folder)
+    store.take_lease({"attempt": 1, "uid": "bench"})
+    end = time.monotonic() + seconds
+    done = 0
+    while done < sources and time.monotonic() < end:
+        count = min(GROUP_SOURCES, sources - done)
+        store.write(Change(finish=[_finish(number) for number in range(done, done + count)]))
+        done += count
+    store.close()
+    return Filled(folder, done)
+
+
+def _finish(number: int) -> Finish:
+    key = key_of(number)
+    source, version = digest_key(key), digest_version(version_of(number))
+    size, rows = 100_000 + number % 900_000, 1_000 + number % 9_000
+    # Any 16 bytes do for a digest of content; they only have to be as incompressible as one.
+    output = Output(derive_root(source, version), ".parquet", size, source, rows)
+    return Finish(source, version, Record(key, (output,)))

@@ -1,0 +1,63 @@
+"""What the ledger costs a whole run of one-millisecond tasks, in either engine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import time
+from pathlib import Path
+
+from bench_scale import Scale
+from bench_stages import plan_busy
+from local_ray import started_ray
+from steady_rate import SteadyRate
+from strandline.engine.ports import Progress
+from strandline.run.attempt import Options, run_attempt
+from strandline_api.exit_codes import ExitCode
+from table import Row, bound, spell
+
+
+def measure_cost(scale: Scale) -> list[Row]:
+    """The same pipeline with and without a checkpoint path, turn by turn."""
+    rows = _compare(scale, "inline", 1, scale.pick(3_000, 1_000))
+    with started_ray(scale.folder):
+        cores = len(os.sched_getaffinity(0))
+        return rows + _compare(scale, "ray", cores, scale.pick(3_000, 1_500) * cores)
+
+
+def _compare(scale: Scale, engine: str, workers: int, count: int) -> list[Row]:
+    ratios, starts = [], []
+    for turn in range(scale.pick(5, 2)):
+        volume = scale.folder / f"volume-{engine}-{turn}"
+        # Who goes first takes turns too: the machine may grow slower or faster meanwhile.
+        order = (None, volume) if turn % 2 else (volume, None)
+        (first, whole_first), (second, whole_second) = (
+            _run_once(scale.folder, engine, workers, count, one) for one in order
+        )
+        plain, tracked = (first, second) if turn % 2 else (second, first)
+        ratios.append(tracked / plain)
+        wholes = (whole_first, whole_second) if turn % 2 else (whole_second, whole_first)
+        starts.append(wholes[1] - wholes[0] - count * (tracked - plain))
+        shutil.rmtree(volume, ignore_errors=True)
+    percent = (statistics.median(ratios) - 1) * 100
+    what = f"ledger's cost, {workers} busy at 1 ms tasks, {engine}"
+    once = Row(f"{what}: once a run", spell(statistics.median(starts) * 1000, "ms"))
+    return [bound(f"{what}: of the run", percent, 2, "%"), once]
+
+
+def _run_once(
+    folder: Path, engine: str, workers: int, count: int, volume: Path | None
+) -> tuple[float, float]:
+    """Seconds a task once all is running, and of the whole run."""
+    rate = SteadyRate(count, time.perf_counter)
+    plan = plan_busy(count, workers, str(folder / "output"))
+
+    def report(progress: Progress) -> None:
+        rate.note(progress.flow.queues[-1].counts.tasks_in)
+
+    begun = time.perf_counter()
+    outcome = run_attempt(plan, Options(volume, engine), report=report)
+    if outcome.code is not ExitCode.COMPLETE:
+        raise RuntimeError(outcome.message)
+    return rate.seconds_per_task, time.perf_counter() - begun

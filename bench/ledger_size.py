@@ -1,0 +1,42 @@
+"""How large the ledger is on disk, by counting the pages of its databases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lmdb
+
+from bench_scale import Scale
+from filled_ledger import TEN_MILLION
+from table import Row, bound, spell
+
+_MEGABYTE = 1_000_000
+_DATABASES = ("meta", "finished", "records", "failures", "inflight", "quarantine")
+
+
+def measure_size(scale: Scale) -> list[Row]:
+    """Pages in use and the file, for ten million sources with one output each."""
+    ledger = scale.fill_ledger()
+    sizes, file_size = read_sizes(ledger.path)
+    factor = TEN_MILLION / ledger.sources / _MEGABYTE
+    scaled = "" if ledger.sources == TEN_MILLION else f", scaled up from {ledger.sources:,}"
+    of = f"of 10,000,000 sources{scaled}"
+    return [
+        bound(f"index `finished` {of}", sizes["finished"] * factor, 450, "MB"),
+        bound(f"whole ledger {of}, one output each", sum(sizes.values()) * factor, 1400, "MB"),
+        Row(f"its file, with pages that are free again {of}", spell(file_size * factor, "MB")),
+    ]
+
+
+def read_sizes(path: Path) -> tuple[dict[str, int], int]:
+    """Bytes of the pages of each database, and of the file."""
+    environment = lmdb.open(str(path), readonly=True, max_dbs=len(_DATABASES))
+    sizes = {}
+    with environment.begin() as transaction:
+        for name in _DATABASES:
+            database = environment.open_db(name.encode(), txn=transaction, create=False)
+            stat = transaction.stat(database)
+            pages = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
+            sizes[name] = pages * stat["psize"]
+    environment.close()
+    return sizes, (path / "data.mdb").stat().st_size

@@ -1,0 +1,13 @@
+"""What a process holds in memory of its own, without the files it has mapped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def read_own_memory() -> int:
+    """Bytes of this process that no file backs (the kernel's RssAnon)."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon"):
+            return int(line.split()[1]) << 10
+    return 0

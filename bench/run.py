@@ -1,0 +1,89 @@
+"""Runs the benchmarks and prints one table: `python bench/run.py [--quick] [NAME ...]`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import time
+from pathlib import Path
+
+from bench_scale import Scale, read_installed_memory
+from table import Row, format_markdown
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENT = ROOT / "docs" / "benchmarks.md"
+BEGIN, END = "<!-- table: begin -->\n", "<!-- table: end -->\n"
+# By name: the module, which is loaded when it is run, and its function.
+BENCHES = {
+    "tally": ("tally_rate", "measure_tally"),
+    "open": ("ledger_open", "measure_open"),
+    "size": ("ledger_size", "measure_size"),
+    "skip": ("skip_rate", "measure_skip"),
+    "cost": ("ledger_cost", "measure_cost"),
+    "engine": ("engine_overhead", "measure_engine"),
+}
+
+
+def main() -> None:
+    """Measure, print the table, and write it into the document where asked to."""
+    options = _parse_arguments()
+    scale = Scale(is_quick=options.quick, sources=options.sources)
+    rows: list[Row] = []
+    begun = time.monotonic()
+    try:
+        for name in options.names or BENCHES:
+            module, function = BENCHES[name]
+            _tell(f"{name} ...")
+            rows += getattr(importlib.import_module(module), function)(scale)
+    finally:
+        scale.remove()
+    table = format_markdown(rows)
+    text = f"{_describe_machine(is_quick=options.quick)}\n\n{table}"
+    sys.stdout.write(f"{text}\n")
+    _tell(f"took {time.monotonic() - begun:.0f} s")
+    if options.write:
+        write_table(DOCUMENT, text)
+
+
+def write_table(document: Path, text: str) -> None:
+    """Replace what stands between the document's two markers.
+
+    Raises:
+        ValueError: it has no markers.
+    """
+    head, begin, rest = document.read_text().partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not (begin and end):
+        msg = f"{document.name} has no place for the table: {BEGIN.strip()} and {END.strip()}"
+        raise ValueError(msg)
+    document.write_text(f"{head}{begin}{text}{end}{tail}")
+
+
+def _parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHES)}")
+    parser.add_argument("--quick", action="store_true", help="small numbers, under a minute")
+    parser.add_argument("--sources", type=int, metavar="N", help="of the filled ledger")
+    parser.add_argument("--write", action="store_true", help="put the table into the document")
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in BENCHES]
+    if unknown:
+        parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(BENCHES)}")
+    return options
+
+
+def _describe_machine(*, is_quick: bool) -> str:
+    cores = len(os.sched_getaffinity(0))
+    memory = round(read_installed_memory() / (1 << 30))
+    size = "; a quick run with small numbers, not for comparison" if is_quick else ""
+    return f"{cores} cores, {memory} GB of memory{size}."
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""When each task left the last stage, and from that the cost of a task once all is running."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+_WARM_SHARE = 0.2  # of the tasks: until then workers start and queues fill
+
+
+class SteadyRate:
+    """Seconds per task between the warm-up's end and the last task seen.
+
+    Args:
+        total: tasks that there will be.
+        now: seconds from any fixed point.
+    """
+
+    def __init__(self, total: int, now: Callable[[], float]) -> None:
+        self._total = total
+        self._now = now
+        self._first: tuple[int, float] | None = None
+        self._last = (0, 0.0)
+
+    def note(self, done: int) -> None:
+        """So many tasks have left the last stage."""
+        if done == self._last[0]:
+            return
+        self._last = (done, self._now())
+        if self._first is None and done >= self._total * _WARM_SHARE:
+            self._first = self._last
+
+    @property
+    def seconds_per_task(self) -> float:
+        """The rate.
+
+        Raises:
+            RuntimeError: too little was noted.
+        """
+        if self._first is None or self._last[0] < self._total * 0.9:
+            msg = f"only {self._last[0]} of {self._total} tasks were seen"
+            raise RuntimeError(msg)
+        return (self._last[1] - self._first[1]) / (self._last[0] - self._first[0])

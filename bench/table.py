@@ -1,0 +1,68 @@
+"""Rows of the benchmark table and how they are printed.
+
+It knows nothing of what is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One measured thing.
+
+    Attributes:
+        what: what was measured, with its conditions.
+        measured: the number with its unit.
+        target: what it is to reach; empty for a row that is only for comparison.
+        is_reached: None where there is no target or it could not be measured.
+    """
+
+    what: str
+    measured: str
+    target: str = ""
+    is_reached: bool | None = None
+
+    @property
+    def verdict(self) -> str:
+        """`yes`, `no`, or a dash."""
+        return "–" if self.is_reached is None else "yes" if self.is_reached else "no"
+
+
+def bound(what: str, measured: float, target: float, unit: str) -> Row:
+    """A row whose number must not be above its target."""
+    return Row(what, spell(measured, unit), f"≤ {spell(target, unit)}", measured <= target)
+
+
+def reach(what: str, measured: float, target: float, unit: str) -> Row:
+    """A row whose number must not be below its target."""
+    return Row(what, spell(measured, unit), f"≥ {spell(target, unit)}", measured >= target)
+
+
+def spell(number: float, unit: str) -> str:
+    """A number with its unit, in three digits or so."""
+    size = abs(number)
+    if size < 0.005:
+        text = "0"
+    elif size >= 100 or number == int(number):
+        text = f"{number:,.0f}"
+    else:
+        text = f"{number:.1f}" if size >= 10 else f"{number:.2f}"
+    return f"{text} {unit}".rstrip()
+
+
+def format_markdown(rows: Sequence[Row]) -> str:
+    """The rows as a Markdown table, padded so that it reads as plain text too."""
+    cells = [(row.what, row.measured, row.target or "–", row.verdict) for row in rows]
+    cells.insert(0, ("what", "measured", "target", "reached"))
+    widths = [max(len(line[column]) for line in cells) for column in range(4)]
+    lines = [
+        "| "
+        + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        + " |"
+        for line in cells
+    ]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,136 @@
+"""The workers of every stage, and the calls that are with them.
+
+It starts, loads and replaces actors. What a lost worker means for the run is the driver's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+
+from strandline.engine.flow import Slot
+from strandline.engine.pools import CALLS_PER_WORKER, PoolSize, RayOptions, bound_queue
+from strandline.engine.ray_worker import start_worker
+from strandline.plan.pipeline import StagePlan
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """One actor and its calls, oldest first, by the reference of their receipt."""
+
+    stage: int
+    actor: Any
+    calls: dict[Any, Call] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Call:
+    """A batch that is with a worker, and the reference of the data it will give."""
+
+    stage: int
+    worker: Worker
+    batch: list[Slot]
+    data: Any
+
+
+@dataclass(slots=True)
+class Pool:
+    """One stage's workers.
+
+    Attributes:
+        bound: slots that may wait for the stage.
+        deaths: workers lost in a row, without a success between.
+    """
+
+    plan: StagePlan
+    size: PoolSize
+    bound: int
+    workers: list[Worker] = field(default_factory=list)
+    deaths: int = 0
+
+
+class RayPools:
+    """All pools of a run."""
+
+    def __init__(
+        self, stages: Sequence[StagePlan], sizes: Sequence[PoolSize], options: RayOptions
+    ) -> None:
+        self._options = options
+        self.calls: dict[Any, Call] = {}
+        self.preparing: dict[Any, Worker] = {}
+        self._pools = [
+            Pool(stage, size, bound_queue(stage, size.workers))
+            for stage, size in zip(stages, sizes, strict=True)
+        ]
+
+    def __getitem__(self, stage: int) -> Pool:
+        return self._pools[stage]
+
+    def __len__(self) -> int:
+        return len(self._pools)
+
+    def start(self) -> None:
+        """Start every worker; none is waited for."""
+        for stage, pool in enumerate(self._pools):
+            for _ in range(pool.size.workers):
+                self.start_worker(stage)
+
+    def start_worker(self, stage: int) -> None:
+        """Add a worker to a pool."""
+        pool = self._pools[stage]
+        actor, ready = start_worker(pool.plan, pool.size.cpu, self._options)
+        worker = Worker(stage, actor)
+        pool.workers.append(worker)
+        self.preparing[ready] = worker
+
+    def find_free(self, stage: int) -> Worker | None:
+        """The worker with least to do, None where all have enough."""
+        worker = min(self._pools[stage].workers, key=lambda one: len(one.calls))
+        return worker if len(worker.calls) < CALLS_PER_WORKER else None
+
+    def submit(self, worker: Worker, batch: list[Slot]) -> None:
+        """Hand a batch to a worker; blocks that slots share are handed over once."""
+        blocks: list[Any] = []
+        places: dict[int, int] = {}
+        picks = []
+        for slot in batch:
+            place = places.get(id(slot.block))
+            if place is None:
+                place = places[id(slot.block)] = len(blocks)
+                blocks.append(slot.block)
+            picks.append((place, slot.index))
+        data, receipt = worker.actor.run.remote(picks, *blocks)
+        self.calls[receipt] = worker.calls[receipt] = Call(worker.stage, worker, batch, data)
+
+    def drop_call(self, receipt: Any) -> None:  # noqa: ANN401 - an object reference
+        """Forget a call that has ended."""
+        call = self.calls.pop(receipt)
+        del call.worker.calls[receipt]
+
+    def remove(self, worker: Worker) -> list[Call]:
+        """Take a lost worker out; returns its calls, oldest first."""
+        self._pools[worker.stage].workers.remove(worker)
+        ray.kill(worker.actor)
+        self.preparing = {
+            ready: one for ready, one in self.preparing.items() if one is not worker
+        }
+        calls = list(worker.calls.values())
+        for receipt in list(worker.calls):
+            self.drop_call(receipt)
+        return calls
+
+    def has(self, worker: Worker) -> bool:
+        """False where the worker was taken out."""
+        return worker in self._pools[worker.stage].workers
+
+    def stop(self) -> None:
+        """End every worker."""
+        for worker in self._list_workers():
+            ray.kill(worker.actor)
+
+    def _list_workers(self) -> Iterator[Worker]:
+        for pool in self._pools:
+            yield from pool.workers

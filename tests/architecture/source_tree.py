@@ -1,0 +1,55 @@
+"""The files of the repository, as the tests of its shape see them."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("crds/strandline_api", "operator/strandline_operator", "pipelines/strandline")
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Scope = ast.Module | ast.ClassDef
+
+
+class Module(NamedTuple):
+    """A module of ours: its path from the root, its text, its syntax tree."""
+
+    path: str
+    text: str
+    tree: ast.Module
+
+
+@cache
+def list_files() -> tuple[Path, ...]:
+    """All files that are or would be tracked, from the root."""
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    output = subprocess.run(listing, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    paths = (Path(name) for name in output.split("\0") if name)
+    return tuple(path for path in paths if (ROOT / path).is_file())
+
+
+@cache
+def list_modules(*folders: str) -> tuple[Module, ...]:
+    """The Python modules below some folders."""
+    texts = {
+        path.as_posix(): (ROOT / path).read_text(encoding="utf-8")
+        for path in list_files()
+        if path.suffix == ".py" and any(path.is_relative_to(folder) for folder in folders)
+    }
+    return tuple(Module(path, text, ast.parse(text)) for path, text in texts.items())
+
+
+def walk_public(scope: Scope, name: str = "") -> Iterator[tuple[str, ast.ClassDef | Function]]:
+    """Public classes, functions and methods with their dotted names; nested functions are not."""
+    for node in scope.body:
+        if not isinstance(node, ast.ClassDef | Function) or node.name.startswith("_"):
+            continue
+        dotted = f"{name}.{node.name}".removeprefix(".")
+        yield dotted, node
+        if isinstance(node, ast.ClassDef):
+            yield from walk_public(node, dotted)

@@ -1,0 +1,109 @@
+"""Every import contract is kept, and a planted fault shows that it would be noticed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import grimp
+import pytest
+from source_tree import PACKAGES, ROOT
+
+CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+CONTRACTS: list[dict[str, Any]] = CONFIG["contracts"]
+LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+
+LAYERS = "The rooms of the runtime are layers"
+API = "The API knows pydantic and nothing of ours"
+LMDB = "Only the store knows lmdb"
+RAY = "Only the engine's ray modules know Ray"
+KUBERNETES = "The runtime does not know Kubernetes"
+TERMINAL = "Only the command line knows click and rich"
+YAML = "YAML is read in one room and written by the command line"
+CIRCLE = "No room imports in a circle"
+
+# Contract, module that gets a line (or is made), the line.
+FAULTS = [
+    (LAYERS, "strandline/plan/token.py", "import strandline.storage.layout"),
+    (LAYERS, "strandline/storage/layout.py", "import strandline.ledger.entries"),
+    (LAYERS, "strandline/ledger/entries.py", "import strandline.stages.files"),
+    (LAYERS, "strandline/engine/pools.py", "import strandline.stages.files"),
+    (LAYERS, "strandline/stages/files.py", "import strandline.engine.pools"),
+    (LAYERS, "strandline/engine/pools.py", "import strandline.run.outcome"),
+    (LAYERS, "strandline/run/outcome.py", "import strandline.cli.wording"),
+    (LAYERS, "strandline/newroom.py", "X = 1"),
+    (API, "strandline_api/kinds.py", "import strandline.plan.token"),
+    (API, "strandline_api/kinds.py", "import yaml"),
+    (LMDB, "strandline/ledger/index.py", "import lmdb"),
+    (RAY, "strandline/engine/flow.py", "import ray"),
+    (RAY, "strandline/run/attempt.py", "from ray.exceptions import RayError"),
+    (KUBERNETES, "strandline/cli/wording.py", "import kubernetes.client"),
+    (KUBERNETES, "strandline/engine/ray_worker.py", "import kopf"),
+    (TERMINAL, "strandline/run/outcome.py", "import click"),
+    (TERMINAL, "strandline/ledger/entries.py", "from rich.table import Table"),
+    (YAML, "strandline/plan/pipeline.py", "import yaml"),
+    (CIRCLE, "strandline/cli/wording.py", "import strandline.cli.summary"),
+]
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The packages and their contracts in a folder of their own, to be damaged."""
+    folder = tmp_path_factory.mktemp("copy")
+    for package in PACKAGES:
+        if (ROOT / package).is_dir():
+            ignore = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / package, folder / Path(package).name, ignore=ignore)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+@contextmanager
+def planted(path: Path, line: str) -> Iterator[None]:
+    before = path.read_text() if path.exists() else None
+    path.write_text(f"{before or ''}\n{line}\n")
+    yield
+    if before is None:
+        path.unlink()
+    else:
+        path.write_text(before)
+
+
+def lint(folder: Path) -> tuple[int, set[str]]:
+    """Exit code of import-linter in a folder, and the names of the broken contracts."""
+    command = [sys.executable, "-c", LINT, "--no-cache", "--no-logo"]
+    done = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
+    assert done.stderr == ""
+    return done.returncode, set(re.findall(r"(?m)^(.+) BROKEN\b", done.stdout))
+
+
+def test_the_contracts_are_kept(copy: Path) -> None:
+    assert lint(copy) == (0, set())
+
+
+@pytest.mark.parametrize(("contract", "module", "line"), FAULTS)
+def test_a_planted_fault_breaks_its_contract(
+    copy: Path, contract: str, module: str, line: str
+) -> None:
+    with planted(copy / module, line):
+        code, broken = lint(copy)
+
+    assert code == 1
+    assert contract in broken
+
+
+def test_every_contract_has_a_planted_fault() -> None:
+    assert {contract["name"] for contract in CONTRACTS} == {contract for contract, _, _ in FAULTS}
+
+
+def test_the_api_imports_pydantic_and_the_standard_library_alone() -> None:
+    graph = grimp.build_graph("strandline_api", include_external_packages=True)
+    outside = {module.split(".")[0] for module in graph.modules} - set(sys.stdlib_module_names)
+    assert outside - {"strandline_api"} <= {"pydantic", "pydantic_core"}

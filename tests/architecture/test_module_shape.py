@@ -1,0 +1,119 @@
+"""Modules stay small, say why they exist, and have a name that says what lives in them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+from source_tree import PACKAGES, Function, Module, list_modules, walk_public
+
+MAX_MODULE_LINES = 300
+MAX_FUNCTION_LINES = 60
+EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "managers", "misc", "base"}
+EVERYWHERE = ("bench", "crds", "operator", "pipelines", "tests")
+
+
+def make_module(text: str, path: str = "pipelines/strandline/sample.py") -> Module:
+    return Module(path, text, ast.parse(text))
+
+
+def find_long(module: Module) -> Iterator[str]:
+    lines = module.text.count("\n")
+    if lines > MAX_MODULE_LINES:
+        yield f"{module.path} has {lines} lines"
+    for node in ast.walk(module.tree):
+        if isinstance(node, Function) and node.end_lineno is not None:
+            lines = node.end_lineno - node.lineno + 1
+            if lines > MAX_FUNCTION_LINES:
+                yield f"{module.path}: {node.name} has {lines} lines"
+
+
+def find_empty_names(module: Module) -> Iterator[str]:
+    parts = module.path.removesuffix(".py").split("/")
+    if EMPTY_NAMES.intersection(parts):
+        yield module.path
+
+
+def find_documented_methods(modules: tuple[Module, ...]) -> frozenset[str]:
+    """Names of methods that some class documents, so that others may take the words over."""
+    return frozenset(
+        dotted.rpartition(".")[2]
+        for module in modules
+        for dotted, node in walk_public(module.tree)
+        if isinstance(node, Function) and "." in dotted and ast.get_docstring(node)
+    )
+
+
+def find_undocumented(module: Module, known: frozenset[str]) -> Iterator[str]:
+    if not ast.get_docstring(module.tree):
+        yield module.path
+    for dotted, node in walk_public(module.tree):
+        is_method = "." in dotted and isinstance(node, Function)
+        if not ast.get_docstring(node) and not (is_method and node.name in known):
+            yield f"{module.path}: {dotted}"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x = 1\n" * 300, []),
+        ("x = 1\n" * 301, ["sample.py has 301 lines"]),
+        ("def long():\n" + "    x = 1\n" * 59, []),
+        ("class A:\n    async def long(self):\n" + "        x = 1\n" * 60, ["long has 61 lines"]),
+    ],
+)
+def test_the_budget_sees_what_is_too_long(text: str, expected: list[str]) -> None:
+    assert [said.rpartition("/")[2].split(": ")[-1] for said in find_long(make_module(text))] == (
+        expected
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x = 1\n", [""]),
+        ('"""Why."""\ndef run(): ...\n', [": run"]),
+        ('"""Why."""\ndef _run(): ...\n', []),
+        ('"""Why."""\nclass A:\n    def run(self): ...\n', [": A", ": A.run"]),
+        ('"""Why."""\nclass A:\n    """Who."""\n    def take(self): ...\n', []),
+        ('"""Why."""\ndef take(): ...\n', [": take"]),
+    ],
+)
+def test_missing_words_are_seen(text: str, expected: list[str]) -> None:
+    module = make_module(text)
+    found = find_undocumented(module, frozenset({"take"}))
+    assert [said.removeprefix(module.path) for said in found] == expected
+
+
+def test_an_empty_name_is_seen() -> None:
+    assert list(find_empty_names(make_module("", "pipelines/strandline/cli/utils.py")))
+    assert not list(find_empty_names(make_module("", "pipelines/strandline/cli/summary.py")))
+
+
+def test_modules_and_functions_keep_to_the_budget() -> None:
+    modules = list_modules(*EVERYWHERE)
+    assert len(modules) > 100
+    assert [said for module in modules for said in find_long(module)] == []
+
+
+def test_names_say_what_lives_there() -> None:
+    modules = list_modules(*EVERYWHERE)
+    assert [said for module in modules for said in find_empty_names(module)] == []
+
+
+def test_modules_and_everything_public_are_documented() -> None:
+    modules = list_modules(*PACKAGES)
+    known = find_documented_methods(modules)
+    assert [said for module in modules for said in find_undocumented(module, known)] == []
+
+
+def test_every_test_and_bench_says_what_it_is_for() -> None:
+    modules = list_modules("bench", "tests")
+    assert [module.path for module in modules if not ast.get_docstring(module.tree)] == []
+
+
+def test_file_names_of_tests_and_bench_are_unique() -> None:
+    names = [module.path.rpartition("/")[2] for module in list_modules("bench", "tests")]
+    doubled = {name for name in names if names.count(name) > 1}
+    assert doubled <= {"conftest.py"}

@@ -1,0 +1,59 @@
+"""Nothing that is tracked names a machine it was made on, or a place packages were taken from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from source_tree import ROOT, list_files
+
+# Folders of people and machines; what a container or the system has for everybody is no secret.
+MACHINE = re.compile(r"(?<![\w.{}>/-])/(?:home|root|work|Users)/\w+")
+INDEX = re.compile(r"--(?:extra-)?index-url|--find-links|--trusted-host|\bindex-url\s*=")
+ADDRESS = re.compile(r"https?://([A-Za-z0-9.-]+)")
+KNOWN_HOSTS = {"www.apache.org", "example.com", "docs.astral.sh", "kubernetes.io", "localhost"}
+# Sample texts to be curated and tables of sample paths, all made up.
+EXEMPT = ("pipelines/examples/documents", "tests/architecture/", "tests/stages/", "tests/storage/")
+PINS = re.compile(r"(#.*|[A-Za-z0-9._-]+==[A-Za-z0-9.!+_-]+)")
+
+
+def is_foreign(host: str) -> bool:
+    return not any(host == known or host.endswith(f".{known}") for known in KNOWN_HOSTS)
+
+
+def find_traces(text: str) -> Iterator[str]:
+    for pattern in (MACHINE, INDEX):
+        yield from (found.group() for found in pattern.finditer(text))
+    yield from (found.group() for found in ADDRESS.finditer(text) if is_foreign(found.group(1)))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("cd /home/somebody/project", ["/home/somebody"]),
+        ("path: /work/main", ["/work/main"]),
+        ("pip install --index-url x", ["--index-url"]),
+        ("see https://packages.invalid/simple", ["https://packages.invalid"]),
+        ("see http://www.apache.org/licenses/", []),
+        ("memory:///work/out and a/work/b", []),
+    ],
+)
+def test_traces_are_seen(text: str, expected: list[str]) -> None:
+    assert list(find_traces(text)) == expected
+
+
+def test_no_tracked_file_has_a_trace() -> None:
+    found = []
+    for path in list_files():
+        if path.as_posix().startswith(EXEMPT):
+            continue
+        text = (ROOT / path).read_bytes().decode(errors="replace")
+        found += [f"{path}: {trace}" for trace in find_traces(text)]
+    assert found == []
+
+
+def test_constraints_are_versions_and_nothing_else() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    assert [line for line in lines if not PINS.fullmatch(line)] == []
+    assert len(lines) > 20

@@ -1,0 +1,91 @@
+"""That the benchmarks run and print their table; how fast anything is, is not looked at."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BENCH = ROOT / "bench"
+
+
+def run_bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(BENCH / "run.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+def load_bench(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCH))
+    spec = importlib.util.spec_from_file_location(f"bench_{name}_under_test", BENCH / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_quick_run_prints_a_row_for_each_thing_measured() -> None:
+    done = run_bench("--quick", "--sources", "20000", "tally", "open", "size", "skip")
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.startswith("| ")]
+    named = "\n".join(row.split("|")[1] for row in rows)
+    assert len(rows) == 12
+    assert "a quick run" in done.stdout
+    assert "open a ledger of 20,000 finished sources" in named
+    assert "scaled up from 20,000" in named
+    assert all(row.split("|")[4].strip() in {"yes", "no", "–", "reached"} for row in rows)
+
+
+def test_unknown_name_is_refused_with_the_names_there_are() -> None:
+    done = run_bench("tallly")
+    assert done.returncode == 2
+    assert "there is no benchmark 'tallly'; there are tally, open, size" in done.stderr
+    assert done.stdout == ""
+
+
+def test_bounds_say_whether_they_are_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = load_bench("table", monkeypatch)
+    rows = [table.bound("a", 2.0, 2, "%"), table.bound("b", 2.01, 2, "%")]
+    rows += [table.reach("c", 1_000_000, 1_000_000, "events/s"), table.reach("d", 9, 10, "x")]
+    rows += [table.Row("e", "1 ms")]
+    assert [row.verdict for row in rows] == ["yes", "no", "yes", "no", "–"]
+    assert rows[2].measured == "1,000,000 events/s"
+    assert rows[1].measured == "2.01 %"
+
+
+def test_steady_rate_leaves_the_start_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([100.0, 101.0, 103.0])
+    rate = load_bench("steady_rate", monkeypatch).SteadyRate(10, lambda: next(times))
+    for done in (0, 1, 1, 5, 10):
+        rate.note(done)
+    assert rate.seconds_per_task == pytest.approx(2 / 5)
+
+
+def test_steady_rate_refuses_a_run_that_was_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    rate = load_bench("steady_rate", monkeypatch).SteadyRate(10, lambda: 1.0)
+    rate.note(3)
+    with pytest.raises(RuntimeError, match="only 3 of 10 tasks were seen"):
+        _ = rate.seconds_per_task
+
+
+def test_table_is_put_between_the_markers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = load_bench("run", monkeypatch)
+    document = tmp_path / "benchmarks.md"
+    document.write_text(f"before\n{run.BEGIN}old\n{run.END}after\n")
+    run.write_table(document, "new\n")
+    assert document.read_text() == f"before\n{run.BEGIN}new\n{run.END}after\n"
+    document.write_text("no place\n")
+    with pytest.raises(ValueError, match=r"benchmarks\.md has no place for the table"):
+        run.write_table(document, "new\n")
+
+
+def test_document_has_a_place_for_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = load_bench("run", monkeypatch)
+    text = run.DOCUMENT.read_text()
+    assert text.count(run.BEGIN) == text.count(run.END) == 1

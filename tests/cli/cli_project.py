@@ -1,0 +1,82 @@
+"""A folder with a small pipeline in it, to be spoilt by tests of the command line."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from click.testing import Result
+
+Call = Callable[..., Result]
+
+PIPELINE: dict[str, Any] = {
+    "apiVersion": "strandline.dev/v1alpha1",
+    "kind": "CurationPipeline",
+    "metadata": {"name": "notes"},
+    "spec": {
+        "source": {"use": "files", "with": {"paths": ["in/*.txt"]}},
+        "stages": [{"use": "read-files"}, {"use": "parse-documents"}],
+        "sink": {"use": "jsonl"},
+    },
+}
+_numbers = itertools.count()
+
+
+class Project:
+    """A folder with `pipeline.yaml` and the files `in/0.txt`, `in/1.txt` and so on."""
+
+    def __init__(self, path: Path, files: int = 3) -> None:
+        self.path = path
+        self.document = copy.deepcopy(PIPELINE)
+        (path / "in").mkdir()
+        for number in range(files):
+            (path / f"in/{number}.txt").write_text(f"Note number {number}.\n")
+        self.save()
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        spec: dict[str, Any] = self.document["spec"]
+        return spec
+
+    @property
+    def folder(self) -> Path:
+        return self.path / "strandline-data/default/notes"
+
+    def save(self) -> None:
+        (self.path / "pipeline.yaml").write_text(yaml.safe_dump(self.document))
+
+    def write(self, content: str | bytes, name: str = "pipeline.yaml") -> None:
+        raw = content.encode() if isinstance(content, str) else content
+        (self.path / name).write_bytes(raw)
+
+    def add_stage(self, body: str) -> str:
+        """Put a stage of one's own, class `Own`, before the sink; returns its `use`."""
+        module = f"own_stage_{next(_numbers)}"
+        lines = "from strandline import FailedTask, NoneTask, Stage, Task\n\n\nclass Own(Stage):\n"
+        indented = "".join(f"    {line}\n" for line in body.splitlines())
+        (self.path / f"{module}.py").write_text(lines + indented)
+        self.spec["stages"].append({"use": f"{module}:Own"})
+        self.save()
+        return f"{module}:Own"
+
+    def list_outputs(self) -> dict[str, bytes]:
+        root = self.folder / "output"
+        return {
+            str(path.relative_to(root)): path.read_bytes()
+            for path in root.rglob("*")
+            if path.is_file()
+        }
+
+
+def read_errors(result: Result) -> str:
+    """What was said on stderr, which must be sentences and nothing else."""
+    assert "Traceback" not in result.output
+    lines = result.stderr.splitlines()
+    assert result.stderr.startswith("strandline: error: "), result.stderr
+    text = "\n".join(line.removeprefix("strandline: error: ") for line in lines)
+    return re.sub(r"own_stage_\d+", "own_stage", text)

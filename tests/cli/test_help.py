@@ -1,0 +1,94 @@
+"""Every command's help ends in examples, and the examples work."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from cli_project import Call, Project
+from strandline.cli.commands import program
+
+
+def walk(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            yield from walk(inner, (*path, name))
+    else:
+        yield path, command.epilog or ""
+
+
+COMMANDS = dict(walk(program, ()))
+EXAMPLES = [
+    line.strip()
+    for epilog in COMMANDS.values()
+    for line in epilog.splitlines()
+    if line.startswith("  ")
+]
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_help_shows_an_example_of_the_command_itself(path: tuple[str, ...], call: Call) -> None:
+    result = call(*path, "--help")
+    assert result.exit_code == 0
+    assert f"\n    strandline {' '.join(path)}" in result.stdout
+    assert call(*path, "-h").stdout == result.stdout
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_works(example: str, project: Project, run: Call, call: Call) -> None:
+    for volume in ("strandline-data", "data"):
+        assert run("--volume", volume).exit_code == 0
+    name, *words = shlex.split(example.replace("/data", str(project.path / "data")))
+    if words[0] == "run":
+        words += ["--engine", "inline"]
+    result = call(*words)
+    assert (name, result.exit_code, result.stderr.count("error")) == ("strandline", 0, 0)
+
+
+def test_each_command_has_one_line_in_the_overview(call: Call) -> None:
+    for words in ((), ("ledger",)):
+        result = call(*words, "--help")
+        listed = result.stdout.partition("Commands:\n")[2].splitlines()
+        assert listed
+        assert not [line for line in listed if line.endswith("...")]
+
+
+def test_without_a_command_the_help_is_shown_and_the_code_is_that_of_a_wrong_command_line(
+    call: Call,
+) -> None:
+    result = call()
+    assert result.exit_code == 64
+    assert "Usage: strandline [OPTIONS] COMMAND" in result.stderr
+
+
+def test_the_command_finds_a_stage_of_ones_own_in_the_working_directory(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from strandline import Stage\n\n\nclass Mine(Stage):\n    '''Mine.'''\n\n"
+        "    def process(self, task):\n        return task\n"
+    )
+    script = Path(sys.executable).with_name("strandline")
+    for command in ([str(script)], [sys.executable, "-m", "strandline"]):
+        result = subprocess.run(
+            [*command, "stages", "mine:Mine"],
+            cwd=tmp_path,
+            env=dict(os.environ),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert result.stdout.startswith("mine:Mine (1→0|1|N, version 1)\n\nMine.\n")
+
+
+def test_a_reader_that_goes_away_early_is_no_error(tmp_path: Path) -> None:
+    line = f"{shlex.quote(sys.executable)} -m strandline stages --json; echo code $? >&2"
+    result = subprocess.run(  # noqa: S602 - a pipe is the point
+        f"( {line} ) | true", shell=True, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert result.stderr in {"code 141\n", "code 0\n"}

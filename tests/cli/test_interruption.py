@@ -1,0 +1,46 @@
+"""The first signal asks, the second one ends."""
+
+from __future__ import annotations
+
+import signal
+
+from strandline.cli.interruption import SENTENCE, Interruption
+
+
+def make() -> tuple[Interruption, list[str], list[int]]:
+    said: list[str] = []
+    left: list[int] = []
+    return Interruption(said.append, left.append), said, left
+
+
+def test_the_first_signal_asks_and_the_second_ends_at_once() -> None:
+    interruption, said, left = make()
+    assert not interruption.is_asked()
+    interruption.receive(signal.SIGINT, None)
+    assert interruption.is_asked()
+    assert (said, left) == ([SENTENCE], [])
+    interruption.receive(signal.SIGTERM, None)
+    assert (said, left) == ([SENTENCE], [143])
+    interruption.receive(signal.SIGINT, None)
+    assert left == [143, 130]
+
+
+def test_handlers_are_there_only_as_long_as_needed() -> None:
+    interruption, _, _ = make()
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with interruption.listening():
+        signal.raise_signal(signal.SIGTERM)
+        assert interruption.is_asked()
+    after = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    assert after == before
+
+
+def test_a_handler_that_a_library_put_in_place_is_replaced_again() -> None:
+    interruption, _, _ = make()
+    foreign: list[int] = []
+    with interruption.listening():
+        signal.signal(signal.SIGTERM, lambda number, _: foreign.append(number))
+        interruption.arm()
+        signal.raise_signal(signal.SIGTERM)
+    assert interruption.is_asked()
+    assert foreign == []

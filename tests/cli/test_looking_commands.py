@@ -1,0 +1,334 @@
+"""The commands that change nothing: validate, plan, describe, stages, ledger, verify, version."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from cli_project import Call, Project, read_errors
+from strandline.cli.verify_command import describe_verdict
+from strandline.ledger.entries import Change, FailureRecord, Mark
+from strandline.ledger.store import Store
+from strandline.ledger.verification import Verdict
+from strandline.plan.token import digest_key
+
+
+def test_validate_says_what_the_pipeline_is(project: Project, call: Call) -> None:
+    result = call("validate", "pipeline.yaml")
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "pipeline.yaml: valid; files, 2 stages, jsonl\n",
+    )
+    assert json.loads(call("validate", "pipeline.yaml", "--json").stdout) == {
+        "valid": True,
+        "problems": [],
+    }
+    assert list(project.path.glob("strandline-data")) == []
+
+
+def test_validate_lists_problems_for_scripts(project: Project, call: Call) -> None:
+    result = call("validate", "pipeline.yaml", "--json", "--set", "sinc.use=jsonl")
+    assert result.exit_code == 64
+    problem = {
+        "path": "spec.sinc",
+        "message": "unknown field 'sinc'",
+        "suggestion": "did you mean 'sink'?",
+    }
+    assert json.loads(result.stdout) == {"valid": False, "problems": [problem]}
+    assert result.stderr == ""
+    assert project.folder.exists() is False
+
+
+PLAN = """\
+pipeline     default/notes, run first
+fingerprint  {fingerprint}
+output       {folder}/output
+ledger       {ledger}
+
+stage            use         shape    fans out  batch  workers  cpu  gpu  memory  other
+files                        →N                                 1
+read-files                   1→0|1|N            1      1-all    1
+parse-documents              1→0|1|N            1      2-4      0.5       2.1 GB  nvdec: 1
+own              {use}  1→0|1|N  yes       1      1-all    1    0.5
+jsonl                        1→                 8      1-all    1
+"""
+
+
+def prepare_plan(project: Project) -> str:
+    project.spec["stages"][1] |= {
+        "workers": {"min": 2, "max": 4},
+        "resources": {"cpu": 0.5, "memory": "2Gi", "custom": {"nvdec": 1}},
+    }
+    project.spec["sink"]["batchSize"] = 8
+    use = project.add_stage("def process(self, task: Task) -> list[Task]:\n    return [task]")
+    project.spec["stages"][-1]["resources"] = {"gpu": 0.5}
+    project.save()
+    return use
+
+
+def test_plan_shows_shapes_resources_and_fan_outs(project: Project, call: Call) -> None:
+    use = prepare_plan(project)
+    text = call("plan", "pipeline.yaml").stdout
+    fingerprint = text.splitlines()[1].split()[1]
+    wanted = PLAN.format(
+        fingerprint=fingerprint, folder=project.folder, ledger="none yet", use=use.ljust(10)
+    )
+    shrink = str.maketrans("", "", " ")
+    assert text.translate(shrink) == wanted.translate(shrink)
+    assert not project.folder.exists()
+
+
+def test_columns_that_say_nothing_are_left_out(project: Project, call: Call) -> None:
+    assert project.spec["stages"]
+    lines = call("plan", "pipeline.yaml").stdout.splitlines()
+    assert lines[5] == "stage            shape    batch  workers  cpu"
+    assert lines[7] == "read-files       1→0|1|N  1      1-all    1"
+
+
+def test_plan_counts_what_would_be_skipped(project: Project, run: Call, call: Call) -> None:
+    assert (
+        "sources      3 listed, 0 to be skipped" in call("plan", "pipeline.yaml", "--list").stdout
+    )
+    run()
+    (project.path / "in/new.txt").write_text("new")
+    (project.path / "in/0.txt").write_text("changed, and of another size")
+    text = call("plan", "pipeline.yaml", "--list").stdout
+    assert "ledger       attempt 1, 3 sources finished, 0 failed, 0 in flight" in text
+    assert "sources      4 listed, 2 to be skipped" in text
+
+
+@pytest.mark.parametrize(
+    ("on_change", "sentence"),
+    [
+        ("Fail", "the pipeline has changed, so a run is refused (onChange: Fail):"),
+        ("Restart", "the pipeline has changed, so a run redoes all (onChange: Restart):"),
+        (
+            "Continue",
+            "the pipeline has changed; a run keeps what is finished (onChange: Continue):",
+        ),
+    ],
+)
+def test_plan_says_what_a_change_will_lead_to(
+    on_change: str, sentence: str, project: Project, run: Call, call: Call
+) -> None:
+    run()
+    project.spec["stages"][0]["with"] = {"onError": "drop"}
+    project.spec["onChange"] = on_change
+    project.save()
+    text = call("plan", "pipeline.yaml").stdout
+    assert f'{sentence}\n  read-files.with.onError: "fail" -> "drop"\n' in text
+
+
+def test_plan_for_scripts(project: Project, run: Call, call: Call) -> None:
+    use = prepare_plan(project)
+    run()
+    plan = json.loads(call("plan", "pipeline.yaml", "--list", "--json").stdout)
+    assert plan["output"] == str(project.folder / "output")
+    assert plan["ledger"] == {"attempt": 1, "finished": 3, "failed": 0, "inflight": 0}
+    assert plan["sources"] == {"total": 3, "skipped": 3}
+    assert (plan["changes"], plan["onChange"]) == ([], "Fail")
+    assert plan["stages"][3] == {
+        "name": "own",
+        "use": use,
+        "shape": "task",
+        "fansOut": True,
+        "batchSize": 1,
+        "group": None,
+        "workers": {"min": 1, "max": None},
+        "resources": {"cpu": 1.0, "gpu": 0.5, "memory": None, "custom": {}},
+    }
+
+
+def test_describe_fills_in_defaults_and_means_the_same(project: Project, call: Call) -> None:
+    text = call("describe", "pipeline.yaml", "--set", "retry.maxDelay=2h").stdout
+    document = yaml.safe_load(text)
+    assert document["spec"]["source"]["with"]["followSymlinks"] is False
+    assert document["spec"]["stages"][0]["name"] == "read-files"
+    assert document["spec"]["retry"]["maxDelay"] == "2h"
+    assert document["spec"]["retry"]["maxRetries"] == 3
+    before = json.loads(call("plan", "pipeline.yaml", "--json").stdout)
+    project.write(text)
+    assert json.loads(call("plan", "pipeline.yaml", "--json").stdout) == before
+    assert call("describe", "pipeline.yaml").stdout == text
+    assert json.loads(call("describe", "pipeline.yaml", "--json").stdout) == document
+
+
+def test_stages_lists_the_catalogue(call: Call) -> None:
+    lines = call("stages").stdout.splitlines()
+    assert lines[0].split() == ["stage", "shape", "what", "it", "does"]
+    names = [line.split()[0] for line in lines[1:]]
+    assert names == sorted(names)
+    assert {"files", "read-files", "jsonl", "parquet"} <= set(names)
+    spelled = json.loads(call("stages", "--json").stdout)
+    assert [each["use"] for each in spelled] == names
+
+
+def test_a_stage_is_shown_with_its_parameters(project: Project, call: Call) -> None:
+    use = project.add_stage(
+        '"""Does little.\n\nAnd slowly."""\n'
+        "version = '7'\n"
+        "class Params(Stage.Params):\n"
+        "    min_words: int = 5\n"
+        "    note: str | None = None\n"
+        "    columns: tuple[str, ...]\n"
+        "def process(self, task: Task) -> Task | list[Task] | None:\n"
+        "    return task"
+    )
+    assert call("stages", use).stdout == (
+        f"{use} (1→0|1|N, fans out, version 7)\n"
+        "\n"
+        "Does little.\n"
+        "\n"
+        "And slowly.\n"
+        "\n"
+        "parameters:\n"
+        "  minWords (whole number; 5)\n"
+        "  note (text or null; null)\n"
+        "  columns (list of text; required)\n"
+    )
+    assert json.loads(call("stages", use, "--json").stdout)["parameters"][0] == {
+        "name": "minWords",
+        "type": "whole number",
+        "required": False,
+        "default": 5,
+        "description": "",
+    }
+
+
+def test_every_stage_that_comes_along_says_what_its_parameters_are(call: Call) -> None:
+    for entry in json.loads(call("stages", "--json").stdout):
+        assert entry["description"], entry["use"]
+        for parameter in entry["parameters"]:
+            assert parameter["description"], (entry["use"], parameter["name"])
+            assert "anything" not in parameter["type"], (entry["use"], parameter["name"])
+
+
+@pytest.fixture
+def mixed(project: Project, run: Call) -> Project:
+    """One source is finished, one has failed, one is in flight."""
+    assert run().exit_code == 0
+    store = Store(project.folder / "ledger")
+    failed, inflight = digest_key("in/1.txt"), digest_key("in/2.txt")
+    marks = [
+        (failed, Mark("in/1.txt", b"12345678", 1, 1, False)),
+        (inflight, Mark("in/2.txt", b"12345678", 1, 2, False)),
+    ]
+    store.write(Change(mark=marks))
+    store.write(Change(fail=[(failed, FailureRecord("in/1.txt", 1, "own", "no", 3))]))
+    store.close()
+    return project
+
+
+def test_ledger_stats(mixed: Project, call: Call) -> None:
+    facts = json.loads(call("ledger", "stats", "pipeline.yaml", "--json").stdout)
+    assert facts.pop("bytes") > 0
+    assert facts == {
+        "ledger": str(mixed.folder / "ledger"),
+        "pipeline": "default/notes",
+        "run": "first",
+        "attempt": 1,
+        "ended": True,
+        "listed": 3,
+        "finished": 1,
+        "failed": 1,
+        "inflight": 1,
+    }
+    lines = call("ledger", "stats", "pipeline.yaml").stdout.splitlines()
+    assert lines[2:7] == [
+        "last attempt       1",
+        "last full listing  3 sources",
+        "finished           1",
+        "failed             1",
+        "inflight           1",
+    ]
+
+
+def test_ledger_sources(mixed: Project, call: Call) -> None:
+    assert mixed.list_outputs()
+    assert sorted(call("ledger", "sources", "pipeline.yaml").stdout.splitlines()) == [
+        "failed       1     0  in/1.txt: own: no",
+        "finished     1     1  in/0.txt",
+        "inflight     1     0  in/2.txt",
+    ]
+    failed = call("ledger", "sources", "pipeline.yaml", "--state", "failed", "--json").stdout
+    assert json.loads(failed) == {
+        "key": "in/1.txt",
+        "state": "failed",
+        "version": "",
+        "attempt": 1,
+        "outputs": [],
+        "stage": "own",
+        "message": "no",
+        "times": 3,
+    }
+    limited = call("ledger", "sources", "pipeline.yaml", "--limit", "2").stdout
+    assert len(limited.splitlines()) == 2
+
+
+def test_ledger_export_gives_the_same_rows_in_both_formats(mixed: Project, call: Call) -> None:
+    lines = call("ledger", "export", "pipeline.yaml").stdout.splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert sorted(row["state"] for row in rows) == ["failed", "finished", "inflight"]
+    result = call("ledger", "export", "pipeline.yaml", "--to", "all.parquet")
+    assert result.stderr == "3 sources written to all.parquet\n"
+    assert pq.read_table(mixed.path / "all.parquet").to_pylist() == rows
+    call("ledger", "export", "pipeline.yaml", "--to", "some.x", "--state", "finished")
+    assert json.loads((mixed.path / "some.x").read_text()) == rows[0]
+    output = rows[0]["outputs"][0]
+    assert len((mixed.folder / "output" / output["name"]).read_bytes()) == output["bytes"]
+
+
+def test_ledger_export_to_where_nothing_can_be_written(mixed: Project, call: Call) -> None:
+    result = call("ledger", "export", "pipeline.yaml", "--to", "gone/x.jsonl")
+    assert "gone/x.jsonl: can't be written: No such file or directory" in read_errors(result)
+    assert result.exit_code == 64
+    assert not (mixed.path / "gone").exists()
+
+
+def test_verify_proves_a_good_output(project: Project, run: Call, call: Call) -> None:
+    run()
+    size = sum(map(len, project.list_outputs().values()))
+    result = call("verify", "pipeline.yaml")
+    assert result.exit_code == 0
+    assert result.stdout == f"verified: 3 finished sources: 3 files, {size} bytes\n"
+    assert json.loads(call("verify", "pipeline.yaml", "--json").stdout) == {
+        "verified": True,
+        "sources": 3,
+        "outputs": 3,
+        "bytes": size,
+        "unfinished": 0,
+        "problems": [],
+    }
+
+
+def test_verify_finds_changed_bytes_unless_told_to_read_none(
+    project: Project, run: Call, call: Call
+) -> None:
+    run()
+    name, content = min(project.list_outputs().items())
+    (project.folder / "output" / name).write_bytes(content[::-1])
+    result = call("verify", "pipeline.yaml")
+    assert result.exit_code == 65
+    assert result.stdout.startswith("not verified, 1 problem (3 finished sources: 3 files, ")
+    assert f"  other bytes than were written: {name}, of source in/" in result.stdout
+    assert call("verify", "pipeline.yaml", "--no-bytes").exit_code == 0
+
+
+def test_a_verdict_names_twenty_problems_and_counts_the_rest() -> None:
+    lines = describe_verdict(Verdict(1, 2, 3, 4, [f"problem {number}" for number in range(23)]))
+    assert lines[0] == (
+        "not verified, 23 problems "
+        "(1 finished source: 2 files, 3 bytes; 4 unfinished sources not judged)"
+    )
+    assert lines[1:21] == [f"  problem {number}" for number in range(20)]
+    assert lines[21:] == ["  and 3 more"]
+
+
+def test_version(call: Call) -> None:
+    assert call("version").stdout == "strandline 0.1.0\n"
+    parts = json.loads(call("version", "--json").stdout)
+    assert parts["strandline"] == "0.1.0"
+    assert set(parts) == {"strandline", "python", "ray", "lmdb", "pyarrow", "pydantic"}

@@ -1,0 +1,145 @@
+"""Pictures of a running attempt, drawn from snapshots."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from strandline.cli.progress_view import describe_line, describe_sources, draw
+from strandline.cli.snapshot import Pace, Snapshot, StageView, spell_json
+from strandline.cli.wording import align, spell_bytes, spell_rate, spell_seconds, spell_text
+
+STAGES = (
+    StageView("read-files", 1200, 1190, 8, 2),
+    StageView("a-stage-with-quite-a-long-name", 1190, 1190, 0, 0),
+    StageView("parquet", 1190, 1189, 0, 1),
+)
+BUSY = Snapshot(125.2, 5000, True, 1000, 1189, 1, 9.5, STAGES, 2)
+EARLY = Snapshot(2.0, 256, False, 0, 0, 0, 0.0, (StageView("parquet", 0, 0, 0, 0),), 0)
+
+
+def test_a_busy_attempt_as_a_table() -> None:
+    out = io.StringIO()
+    Console(file=out, width=80).print(draw("notes", BUSY))
+    assert [line.rstrip() for line in out.getvalue().splitlines()] == [
+        "notes  2 min 5 s",
+        "1,189 of 5,000 sources finished, 1 failed, 1,000 skipped, 2 incidents; 9.5/s,",
+        "about 4 min 56 s left",
+        "stage                              in    out  waiting  running",
+        "read-files                      1,200  1,190        8        2",
+        "a-stage-with-quite-a-long-name  1,190  1,190        0        0",
+        "parquet                         1,190  1,189        0        1",
+    ]
+
+
+def test_an_attempt_as_a_line() -> None:
+    assert describe_line(BUSY) == (
+        "2 min 5 s: 1,189 of 5,000 sources finished, 1 failed, 1,000 skipped, 2 incidents; "
+        "9.5/s, about 4 min 56 s left | waiting+running: read-files 8+2, parquet 0+1"
+    )
+    assert describe_line(EARLY) == "2.0 s: 0 of 256+ sources finished"
+
+
+def test_before_the_listing_nothing_is_claimed() -> None:
+    assert describe_sources(EARLY._replace(listed=0)) == "starting"
+
+
+def test_no_time_is_promised_before_the_listing_has_ended() -> None:
+    assert BUSY.seconds_left == pytest.approx(2810 / 9.5)
+    assert BUSY._replace(is_listed=False).seconds_left is None
+    assert BUSY._replace(rate=0.0).seconds_left is None
+    assert "left" not in describe_sources(BUSY._replace(is_listed=False))
+
+
+def test_a_snapshot_for_scripts() -> None:
+    assert spell_json(BUSY._replace(stages=STAGES[:1])) == {
+        "event": "progress",
+        "seconds": 125.2,
+        "sources": {
+            "listed": 5000,
+            "total": 5000,
+            "finished": 1189,
+            "failed": 1,
+            "skipped": 1000,
+        },
+        "rate": 9.5,
+        "secondsLeft": 295.8,
+        "stages": [
+            {"name": "read-files", "tasksIn": 1200, "tasksOut": 1190, "waiting": 8, "running": 2}
+        ],
+        "incidents": 2,
+    }
+    early = spell_json(EARLY)
+    assert (early["sources"]["total"], early["secondsLeft"]) == (None, None)
+
+
+def test_the_pace_is_that_of_the_last_half_minute() -> None:
+    pace = Pace()
+    pace.begin(10.0)
+    assert pace.measure(20.0, 10) == pytest.approx(1.0)
+    assert pace.measure(40.0, 10) == pytest.approx(10 / 30)
+    assert pace.measure(100.0, 70) == pytest.approx(1.0)
+    assert pace.measure(131.0, 101) == pytest.approx(1.0)
+    assert pace.measure(162.0, 101) == pytest.approx(0.0)
+
+
+@given(steps=st.lists(st.tuples(st.floats(0.01, 100), st.integers(0, 1000)), min_size=1))
+def test_law_a_pace_is_never_negative_nor_faster_than_the_fastest_step(
+    steps: list[tuple[float, int]],
+) -> None:
+    pace, seconds, done = Pace(), 0.0, 0
+    for step, more in steps:
+        seconds, done = seconds + step, done + more
+        rate = pace.measure(seconds, done)
+        assert 0 <= rate <= max(number / length for length, number in steps) * 1.001
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0.0 s"),
+        (9.94, "9.9 s"),
+        (9.96, "10 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 0 s"),
+        (3599.6, "1 h 0 min"),
+        (90061, "25 h 1 min"),
+    ],
+)
+def test_lengths_of_time(seconds: float, text: str) -> None:
+    assert spell_seconds(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (999, "999 bytes"),
+        (1000, "1.0 kB"),
+        (999_949, "999.9 kB"),
+        (999_950, "1.0 MB"),
+        (4_200_000_000, "4.2 GB"),
+        (5_000_000_000_000_000, "5,000.0 TB"),
+    ],
+)
+def test_sizes(size: int, text: str) -> None:
+    assert spell_bytes(size) == text
+
+
+def test_rates() -> None:
+    assert [spell_rate(rate) for rate in (0.123, 3.14, 1234.5)] == ["0.12/s", "3.1/s", "1,234/s"]
+
+
+def test_text_from_outside_can_not_move_the_cursor() -> None:
+    assert spell_text("é a\n\x1b[2J\udc80") == r"é a\n\x1b[2J\udc80"
+
+
+def test_columns_are_in_line() -> None:
+    rows = [("stage", "in"), ("a", "1"), ("bcdefgh", "1,000")]
+    assert list(align(rows)) == ["stage       in", "a            1", "bcdefgh  1,000"]
+    assert list(align(rows, left=2)) == ["stage    in", "a        1", "bcdefgh  1,000"]

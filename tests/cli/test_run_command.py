@@ -1,0 +1,155 @@
+"""`strandline run`: what it says, what it leaves, and that it goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import Result
+
+from cli_project import Call, Project
+
+
+def read_json(result: Result) -> list[dict[str, object]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_a_run_says_what_went_through_and_where_it_is(project: Project, run: Call) -> None:
+    result = run()
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("complete: all 3 sources are finished (attempt 1, 0.")
+    counts = {line.split()[0]: line.split()[1:-1] for line in lines[3:7]}
+    assert counts == {
+        "files": ["0", "3", "0", "0", "0", "0"],
+        "read-files": ["3", "3", "0", "0", "3", "3"],
+        "parse-documents": ["3", "3", "0", "0", "3", "3"],
+        "jsonl": ["3", "3", "0", "0", "3", "3"],
+    }
+    size = sum(map(len, project.list_outputs().values()))
+    assert lines[-1] == f"output: {project.folder / 'output'} (3 files, {size} bytes)"
+    assert result.stderr == ""
+
+
+def test_a_complete_run_has_nothing_left_to_do(project: Project, run: Call) -> None:
+    run()
+    kept = project.list_outputs()
+    result = run()
+    assert result.exit_code == 0
+    assert result.stdout.startswith("nothing left to do: all 3 sources are finished (attempt 2")
+    assert project.list_outputs() == kept
+
+
+def test_only_what_is_new_is_worked_on(project: Project, run: Call) -> None:
+    run()
+    (project.path / "in/new.txt").write_text("A new note.\n")
+    result = run()
+    assert "3 skipped" in result.stdout.splitlines()[0]
+    assert len(project.list_outputs()) == 4
+
+
+def test_counters_and_failures_are_shown_by_stage(project: Project, run: Call) -> None:
+    project.add_stage(
+        "def process(self, task):\n"
+        "    self.count('seen: notes')\n"
+        "    if '1' in task.key:\n"
+        "        return FailedTask('odd\\nnote')\n"
+        "    return None if '2' in task.key else task"
+    )
+    result = run()
+    assert result.exit_code == 3
+    rows = [line.split()[:5] for line in result.stdout.splitlines()]
+    assert ["own", "3", "1", "1", "1"] in rows
+    assert "own  seen: notes  3\n" in result.stdout
+    tail = "1 source failed:\n  in/1.txt: own: odd\\nnote\noutput: "
+    assert tail in result.stdout
+
+
+def test_only_ten_failures_are_shown(project: Project, run: Call) -> None:
+    for number in range(9):
+        (project.path / f"in/more{number}.txt").write_text("x")
+    project.add_stage("def process(self, task):\n    return FailedTask('no')")
+    lines = run().stdout.splitlines()
+    assert sum(line.endswith(": own: no") for line in lines) == 10
+    assert "  and 2 more; see `strandline ledger sources --state failed`" in lines
+
+
+def test_json_ends_in_the_outcome_with_stages_and_failures(project: Project, run: Call) -> None:
+    project.add_stage(
+        "def process(self, task):\n    return FailedTask('no') if '1' in task.key else task"
+    )
+    result = run("--json")
+    *progress, outcome = read_json(result)
+    assert all(each["event"] == "progress" for each in progress)
+    assert outcome["event"] == "outcome"
+    assert (outcome["outcome"], outcome["exitCode"]) == ("SOURCES_FAILED", result.exit_code)
+    assert outcome["sources"] == {
+        "total": 3,
+        "finished": 2,
+        "failed": 1,
+        "quarantined": 0,
+        "skipped": 0,
+        "unfinished": 0,
+    }
+    stages = outcome["stages"]
+    assert isinstance(stages, list)
+    assert [stage["name"] for stage in stages] == [
+        "files",
+        "read-files",
+        "parse-documents",
+        "own",
+        "jsonl",
+    ]
+    assert stages[3]["failed"] == 1
+    assert outcome["failures"] == [{"key": "in/1.txt", "stage": "own", "message": "no"}]
+    assert result.stderr == ""
+
+
+def test_settings_reach_the_run(project: Project, run: Call) -> None:
+    result = run("--set", "source.with.limit=2", "--set", "metadata.name=few")
+    assert result.exit_code == 0
+    assert "all 2 sources" in result.stdout
+    assert (project.path / "strandline-data/default/few/output").is_dir()
+
+
+def test_the_sink_may_name_the_place(project: Project, run: Call) -> None:
+    result = run("--set", "sink.with.path=elsewhere", "--volume", "vault", "--no-supervise")
+    assert result.stdout.splitlines()[-1].startswith("output: elsewhere (3 files, ")
+    assert len(list((project.path / "elsewhere").rglob("*.jsonl"))) == 3
+    assert (project.path / "vault/default/notes/ledger/data.mdb").exists()
+
+
+def test_a_request_to_stop_ends_the_run_in_order(
+    project: Project, run: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.add_stage(
+        "def process(self, task):\n"
+        "    import os, signal\n"
+        "    if '1' in task.key:\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return task"
+    )
+    monkeypatch.setattr("os._exit", pytest.fail)
+    result = run()
+    assert result.exit_code == 75
+    assert result.stderr.startswith("stopping: letting work in flight finish; press again")
+    assert result.stdout.startswith("interrupted; what is finished is kept, run it again to go on")
+    project.spec["stages"].pop()
+    project.save()
+    assert run("--set", "onChange=Continue").exit_code == 0
+    assert len(project.list_outputs()) == 3
+
+
+def test_being_ended_while_ray_starts_is_an_interruption(
+    project: Project, run: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leave(*_: object) -> None:
+        raise SystemExit(15)
+
+    monkeypatch.setattr("strandline.cli.run_command.run_attempt", leave)
+    result = run()
+    assert result.exit_code == 75
+    sentence = "the run was ended while it started; run it again to go on"
+    assert result.stderr == f"strandline: error: {sentence}\n"
+    assert json.loads(run("--json").stdout)["message"] == sentence
+    assert not project.folder.exists()

@@ -1,0 +1,141 @@
+"""Task trees as stages could have made them, the events they send, and orders of arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from hypothesis import strategies as st
+from strandline.plan.receipt import Event, Failure, Output
+from strandline.plan.token import derive_child, derive_root, digest_key, digest_version
+
+Draw = st.DrawFn
+MAX_DEPTH = 3
+
+
+class Tree(NamedTuple):
+    """All that a source's work says, each event once and in the order a single worker would say it."""
+
+    source: bytes
+    events: tuple[Event, ...]
+
+    @property
+    def outputs(self) -> list[Output]:
+        return sorted(output for event in self.events for output in event.outputs)
+
+
+@dataclass
+class Model:
+    """The obviously right answer: a source is finished when all events of its tree were seen."""
+
+    trees: Sequence[Tree]
+    seen: set[Event] = field(default_factory=set)
+    failed: set[bytes] = field(default_factory=set)
+
+    def see(self, events: Iterable[Event]) -> set[bytes]:
+        """Note events; the sources that become finished by them."""
+        before = self.finished
+        self.seen.update(event for event in events if event.source not in self.failed)
+        return self.finished - before
+
+    @property
+    def finished(self) -> set[bytes]:
+        return {tree.source for tree in self.trees if self.seen.issuperset(tree.events)}
+
+    @property
+    def open(self) -> set[bytes]:
+        return {event.source for event in self.seen} - self.finished - self.failed
+
+    @property
+    def unannounced(self) -> set[bytes]:
+        """Open sources with a token that an event settled and none has announced."""
+        live = [event for event in self.seen if event.source in self.open]
+        announced = {token for event in live for token in event.children}
+        return {event.source for event in live if not announced.issuperset(event.settled)}
+
+
+class Growth:
+    """Draws one source's tree, from the root down."""
+
+    def __init__(self, draw: Draw, number: int) -> None:
+        self.draw = draw
+        self.source = digest_key(f"source-{number}")
+        root = derive_root(self.source, digest_version("1"))
+        self.events = [Event(self.source, (), (root,))]
+        self.settle(root, 0)
+
+    def settle(self, token: bytes, depth: int) -> None:
+        ways = ["write", "filter"] if depth == MAX_DEPTH else ["write", "filter", "fan", "group"]
+        way = self.draw(st.sampled_from(ways))
+        if way == "write":
+            output = Output(token, ".parquet", self.draw(st.integers(1, 9)), b"d" * 16, 1)
+            self.say((token,), (), (output,))
+        elif way == "filter":
+            self.say((token,), ())
+        elif way == "fan":
+            for child in self.fan_out((token,), depth, 4):
+                self.settle(child, depth + 1)
+        else:
+            self.group(self.fan_out((token,), depth, 5), depth)
+
+    def fan_out(self, parents: tuple[bytes, ...], depth: int, most: int) -> list[bytes]:
+        """Slots of a fan-out; the filtered ones are counted, but nothing is announced for them."""
+        kept = self.draw(st.lists(st.booleans(), max_size=most))
+        children = [
+            derive_child(parents, f"stage-{depth}", slot)
+            for slot, is_kept in enumerate(kept)
+            if is_kept
+        ]
+        self.say(parents, tuple(children))
+        return children
+
+    def group(self, siblings: list[bytes], depth: int) -> None:
+        size = self.draw(st.integers(2, 3))
+        for start in range(0, len(siblings), size):
+            members = siblings[start : start + size]
+            lost = self.draw(st.integers(0, len(members) - 1))  # filtered before they were joined
+            for token in members[:lost]:
+                self.say((token,), ())
+            for child in self.fan_out(tuple(members[lost:]), depth + 1, 2):
+                self.settle(child, MAX_DEPTH)
+
+    def say(
+        self,
+        settled: tuple[bytes, ...],
+        children: tuple[bytes, ...],
+        outputs: tuple[Output, ...] = (),
+    ) -> None:
+        self.events.append(Event(self.source, settled, children, outputs))
+
+
+@st.composite
+def trees(draw: Draw, number: int = 0) -> Tree:
+    """One source's tree."""
+    growth = Growth(draw, number)
+    return Tree(growth.source, tuple(growth.events))
+
+
+@st.composite
+def forests(draw: Draw) -> list[Tree]:
+    """The trees of some sources."""
+    return [draw(trees(number)) for number in range(draw(st.integers(1, 3)))]
+
+
+@st.composite
+def arrivals(draw: Draw, events: Sequence[Event]) -> list[list[Event]]:
+    """All events in some order, some of them more than once, cut into messages."""
+    again = draw(st.lists(st.sampled_from(events), max_size=8)) if events else []
+    order = draw(st.permutations([*events, *again]))
+    cuts = sorted(draw(st.sets(st.integers(0, len(order)), max_size=8)) | {0, len(order)})
+    return [order[start:end] for start, end in zip(cuts, cuts[1:], strict=False)]
+
+
+def events_of(forest: Iterable[Tree]) -> list[Event]:
+    """Every event of every tree."""
+    return [event for tree in forest for event in tree.events]
+
+
+def failure_of(tree: Tree) -> Failure:
+    """What is said when a task of the tree can't be worked on."""
+    return Failure(tree.source, "key", tree.events[0].children[0], "stage-0", "no such file")

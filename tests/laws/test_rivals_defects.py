@@ -1,0 +1,228 @@
+"""Defects that a counter of deltas is known for, each as a case that must not happen here.
+
+The first cases run against such a counter too, to prove that they bite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from strandline.ledger.errors import LedgerError
+from strandline.ledger.keeper import Keeper, Listed
+from strandline.ledger.lease import Claim, Claimant, open_attempt
+from strandline.ledger.store import Store
+from strandline.ledger.tally import Tally
+from strandline.plan.fingerprint import Fingerprint
+from strandline.plan.receipt import Event, Failure
+from strandline.plan.token import derive_child, derive_root, digest_key, digest_version
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.locks import Process
+from strandline.storage.outputs import LocalOutputs
+
+SOURCE = digest_key("clip.mp4")
+VERSION = digest_version("1")
+ROOT = derive_root(SOURCE, VERSION)
+CHILDREN = tuple(derive_child([ROOT], "split", slot) for slot in range(3))
+ANNOUNCED = Event(SOURCE, (), (ROOT,))
+FANNED_OUT = Event(SOURCE, (ROOT,), CHILDREN)
+WRITTEN = [Event(SOURCE, (child,), ()) for child in CHILDREN]
+OVERTAKEN = [ANNOUNCED, WRITTEN[0], FANNED_OUT, *WRITTEN[1:]]  # the sink is ahead of the fan-out
+
+
+class DeltaCounter:
+    """A counter of deltas: one number a source, complete when it comes to zero."""
+
+    def __init__(self, id_bytes: int = 16) -> None:
+        self._id_bytes = id_bytes
+        self._pending: dict[bytes, int] = {}
+        self._applied: set[Event] = set()
+        self._complete: set[bytes] = set()
+
+    def count(self, events: Iterable[Event]) -> list[tuple[bytes, None]]:
+        finished = []
+        for event in events:
+            if event in self._applied:
+                continue
+            self._applied.add(event)
+            name = event.source[: self._id_bytes]
+            delta = len(event.children) - len(event.settled)
+            if name in self._complete and delta > 0:
+                self._complete.remove(name)  # taken back; the delta itself is lost
+                continue
+            self._pending[name] = self._pending.get(name, 0) + delta
+            if self._pending[name] == 0:
+                self._complete.add(name)
+                finished.append((name, None))
+        return finished
+
+    def is_complete(self, source: bytes) -> bool:
+        return source[: self._id_bytes] in self._complete
+
+
+def finishes(counter: DeltaCounter | Tally, events: Iterable[Event]) -> list[int]:
+    """The places in the order of arrival at which a source became finished."""
+    return [place for place, event in enumerate(events) for _ in counter.count([event])]
+
+
+def new_tally() -> Tally:
+    return Tally(lambda _: False)
+
+
+def weigh(value: Any) -> int:
+    """How many things an object holds, all the way down."""
+    if isinstance(value, (Keeper, Tally, DeltaCounter)):
+        return sum(map(weigh, vars(value).values()))
+    if isinstance(value, dict):
+        return sum(1 + weigh(inner) for inner in value.values())
+    if isinstance(value, (list, set, tuple)):
+        return sum(1 + weigh(inner) for inner in value)
+    return 0
+
+
+@contextmanager
+def opened(path: Path, map_size: int = 1 << 26) -> Iterator[Store]:
+    store = Store(path / "ledger", map_size=map_size)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def keeper_of(store: Store, path: Path, attempt: int = 1) -> Keeper:
+    return Keeper(store, LocalOutputs(path / "output"), attempt, lambda: 0.0)
+
+
+def listed(key: str, ordinal: int = 0, version: str = "1") -> Listed:
+    return Listed(digest_key(key), digest_version(version), key, ordinal)
+
+
+def settle(source: Listed) -> Event:
+    return Event(source.source, (derive_root(source.source, source.version),), ())
+
+
+def claim(pipeline: str = "default/clips", **parts: Any) -> Claim:
+    return Claim(pipeline, "", Fingerprint(repr(sorted(parts.items())), parts))
+
+
+def claimant(uid: str) -> Claimant:
+    return Claimant(uid, "boot", Process(1, 1), 0.0)
+
+
+def test_premature_completion() -> None:
+    assert 1 == finishes(DeltaCounter(), OVERTAKEN)[0]  # with two of three children undone
+    assert [len(OVERTAKEN) - 1] == finishes(new_tally(), OVERTAKEN)
+
+
+def test_stuck_source() -> None:
+    rival, ours = DeltaCounter(), new_tally()
+    finishes(rival, OVERTAKEN)
+    finishes(ours, OVERTAKEN)
+    assert not rival.is_complete(SOURCE)  # all is done, the count stands at -2 for ever
+    assert [] == list(ours.list_open())
+
+
+def test_map_full(tmp_path: Path) -> None:
+    sources = [listed(f"a rather long key of source {number:05}", number) for number in range(2000)]
+    with opened(tmp_path, map_size=1 << 16) as store:
+        keeper = keeper_of(store, tmp_path)
+        keeper.admit(sources)
+        keeper.apply(1, [settle(source) for source in sources])
+        assert 0 == keeper.drain(1, anything_died=False).unfinished
+        assert {"finished": 2000, "failed": 0, "inflight": 0} == store.count()
+
+
+def test_id_collision() -> None:
+    twin = SOURCE[:15] + bytes([SOURCE[15] ^ 1])
+    both = [ANNOUNCED, ANNOUNCED._replace(source=twin)]
+    drained = [FANNED_OUT, *WRITTEN]
+    rival, ours = DeltaCounter(id_bytes=6), new_tally()
+    rival.count(both[:1])
+    rival.count(drained)
+    assert rival.is_complete(twin)  # nobody has worked on it
+    ours.count(both)
+    assert [SOURCE] == [source for source, _ in ours.count(drained)]
+    assert [twin] == list(ours.list_open())
+
+
+def test_id_collision_in_the_ledger(tmp_path: Path) -> None:
+    twin = SOURCE[:15] + bytes([SOURCE[15] ^ 1])
+    with opened(tmp_path) as store:
+        keeper = keeper_of(store, tmp_path)
+        sources = [Listed(SOURCE, VERSION, "a", 0), Listed(twin, VERSION, "b", 1)]
+        keeper.admit(sources)
+        keeper.apply(1, [settle(sources[0])])
+        keeper.commit()
+        assert {SOURCE} == set(store.find_finished([SOURCE, twin]))
+        assert {twin} == set(store.find_marks([SOURCE, twin]))
+
+
+def test_keys_are_whole() -> None:
+    keys = ["a_b_c", "x_b_c", "b_c", "c", "a_b", "a"]  # none is cut at its last separator
+    assert len(keys) == len({digest_key(key) for key in keys})
+    assert {16} == {len(digest_key(key)) for key in keys}
+
+
+def test_unpruned_memory(tmp_path: Path) -> None:
+    rival = DeltaCounter()
+    weights = []
+    with opened(tmp_path) as store:
+        keeper = keeper_of(store, tmp_path)
+        for number in range(1, 6):
+            sources = [listed(f"{number}-{place}", place) for place in range(50)]
+            keeper.admit(sources)
+            keeper.apply(number, [settle(source) for source in sources[1:]], [fail(sources[0])])
+            keeper.commit()
+            rival.count(Event(source.source, (), (b"",)) for source in sources)
+            rival.count(map(settle, sources))
+            weights.append((weigh(keeper), weigh(rival)))
+    assert {weights[0][0]} == {ours for ours, _ in weights}
+    assert weights[0][1] < weights[-1][1]
+
+
+def fail(source: Listed) -> Failure:
+    return Failure(source.source, source.key, b"", "decode", "no such codec")
+
+
+def test_two_pipelines_sharing_one_place(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        open_attempt(store, claim("default/clips"), claimant("one"))
+        with pytest.raises(LedgerError, match="belongs to default/clips, not to default/texts"):
+            open_attempt(store, claim("default/texts"), claimant("two"))
+    names = [("default", "clips"), ("default", "texts"), ("team", "clips")]
+    folders = {PipelineFolder.of(tmp_path, *name).ledger for name in names}
+    assert len(names) == len(folders)
+
+
+def test_changed_config(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        open_attempt(store, claim(minWords=5), claimant("one"))
+        with pytest.raises(LedgerError, match="minWords: 5 -> 8"):
+            open_attempt(store, claim(minWords=8), claimant("two"))
+
+
+def test_content_identity(tmp_path: Path) -> None:
+    """A file that changed under its old name is done again, and only that one."""
+    with opened(tmp_path) as store:
+        first = keeper_of(store, tmp_path)
+        sources = [listed("a.txt", 0), listed("b.txt", 1)]
+        first.admit(sources)
+        first.apply(1, [settle(source) for source in sources])
+        first.commit()
+        second = keeper_of(store, tmp_path, attempt=2)
+        assert [False, True] == second.admit([sources[0], listed("b.txt", 1, version="2")])
+        assert {sources[0].source} == {source for source, _ in store.list_finished()}
+
+
+def test_poison_is_counted_over_attempts(tmp_path: Path) -> None:
+    poison = listed("poison.bin")
+    with opened(tmp_path) as store:
+        for attempt in (1, 2, 3):
+            keeper = keeper_of(store, tmp_path, attempt)
+            assert [True] == keeper.admit([poison])
+            keeper.apply(1, [], [fail(poison)])
+            keeper.commit()
+        assert [3] == [failure.times for _, failure in store.list_failures()]

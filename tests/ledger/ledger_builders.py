@@ -1,0 +1,149 @@
+"""Sources, events and places that the tests of the ledger start from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from strandline.ledger.entries import Change, Finish, Record
+from strandline.ledger.keeper import Keeper, Listed
+from strandline.ledger.lease import Claim, Claimant, OnChange
+from strandline.ledger.store import INITIAL_MAP, Store
+from strandline.plan.fingerprint import Fingerprint
+from strandline.plan.receipt import Event, Failure, Output
+from strandline.plan.token import derive_root, digest_key, digest_version
+from strandline.storage.errors import VolumeError
+from strandline.storage.locks import Process
+from strandline.storage.outputs import Written
+
+
+@contextmanager
+def opened(path: Path, *, readonly: bool = False, map_size: int = INITIAL_MAP) -> Iterator[Store]:
+    """The ledger at a folder, closed at the end."""
+    store = Store(path, readonly=readonly, map_size=map_size)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def listed(key: str, version: str = "1", ordinal: int = 0) -> Listed:
+    """A source as a listing names it."""
+    return Listed(digest_key(key), digest_version(version), key, ordinal)
+
+
+def root_of(source: Listed) -> bytes:
+    """The token of the source's root."""
+    return derive_root(source.source, source.version)
+
+
+def output_of(source: Listed, suffix: str = ".txt") -> Output:
+    """What a sink says of the source's only task."""
+    return Output(root_of(source), suffix, 3, b"d" * 16, 1)
+
+
+def written(source: Listed, *outputs: Output) -> Event:
+    """The only event after the announcement of a source that is one task."""
+    return Event(source.source, (root_of(source),), (), outputs)
+
+
+def failed(source: Listed, message: str = "no such codec") -> Failure:
+    """What a stage says of a source that can't be worked on."""
+    return Failure(source.source, source.key, root_of(source), "decode", message)
+
+
+def finish_of(source: Listed, *outputs: Output) -> Finish:
+    """The source as the ledger is told of it at its end."""
+    return Finish(source.source, source.version, Record(source.key, outputs))
+
+
+def claim(
+    pipeline: str = "default/clips", on_change: OnChange = OnChange.FAIL, **parts: Any
+) -> Claim:
+    """What a ledger must fit, with a fingerprint of these parts."""
+    return Claim(pipeline, "run-1", Fingerprint(repr(sorted(parts.items())), parts), on_change)
+
+
+def claimant(uid: str = "a", boot: str = "boot-1", pid: int = 100, time: float = 0.0) -> Claimant:
+    """Who wants the ledger."""
+    return Claimant(uid, boot, Process(pid, pid * 10), time)
+
+
+@dataclass
+class Clock:
+    """A clock that goes on when told."""
+
+    time: float = 0.0
+    step: float = 0.0
+
+    def __call__(self) -> float:
+        self.time += self.step
+        return self.time
+
+
+@dataclass
+class RecordingOutputs:
+    """Outputs that only note in a log what is asked of them."""
+
+    log: list[Any] = field(default_factory=list)
+    is_broken: bool = False
+
+    def remove_others(self, source: bytes, keep: Collection[str]) -> int:
+        if self.is_broken:
+            msg = "out: the volume is mounted read-only"
+            raise VolumeError(msg)
+        self.log.append(("remove_others", source, sorted(keep)))
+        return 0
+
+    def write(self, source: bytes, name: str, spell: Callable[[BinaryIO], None]) -> Written:
+        raise NotImplementedError
+
+    def list_names(self) -> Iterator[tuple[str, int]]:
+        raise NotImplementedError
+
+    def digest(self, name: str) -> bytes:
+        raise NotImplementedError
+
+    def sweep(self) -> int:
+        raise NotImplementedError
+
+
+class RecordingStore(Store):
+    """A ledger that notes in a log which changes it has made durable."""
+
+    def __init__(self, path: Path, log: list[Any]) -> None:
+        self.log: list[Any] = []
+        super().__init__(path)
+        self.log = log
+
+    def write(self, change: Change) -> None:
+        super().write(change)
+        for kind in ("mark", "finish", "fail"):
+            names = [item[0] for item in getattr(change, kind)]
+            if names:
+                self.log.append((kind, *names))
+        if change.forget:
+            self.log.append(("forget", *change.forget))
+
+
+@dataclass
+class Desk:
+    """A keeper with its ledger, a clock that stands still and outputs that take notes."""
+
+    store: RecordingStore
+    outputs: RecordingOutputs
+    clock: Clock
+    keeper: Keeper
+    log: list[Any]
+
+    def next_attempt(self, attempt: int, *, deletes_vanished: bool = False) -> Keeper:
+        """A keeper for a later attempt on the same ledger."""
+        self.log.clear()
+        self.store.take_lease({"attempt": attempt, "uid": "a"})
+        self.keeper = Keeper(
+            self.store, self.outputs, attempt, self.clock, deletes_vanished=deletes_vanished
+        )
+        return self.keeper

@@ -1,0 +1,193 @@
+"""A crash at any step, followed by a run, ends where a run without a crash ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ledger_builders import Clock, claim, claimant, failed, listed, opened, root_of
+from strandline.ledger.keeper import GROUP_SECONDS, Keeper, Listed
+from strandline.ledger.lease import open_attempt
+from strandline.ledger.store import Store
+from strandline.ledger.verification import verify
+from strandline.plan.receipt import Event, Output
+from strandline.plan.token import derive_child
+from strandline.storage.faults import STEPS
+from strandline.storage.outputs import LocalOutputs
+
+# What the listings of the first attempt and of all later ones name: of the first, some change,
+# some vanish, and one has failed; later some are new.
+EARLIER = [listed(key) for key in ("same", "changed", "gone", "failing", "shrinking")]
+LATER = [
+    listed("same"),
+    listed("changed", version="2"),
+    listed("failing", version="2"),
+    listed("shrinking", version="2"),
+    listed("fanned-out"),
+    listed("empty"),
+]
+
+
+class Crash(BaseException):
+    """The process is gone; nothing that handles errors may save it."""
+
+
+@dataclass
+class Steps:
+    """Counts the steps that are reached, and crashes at one of them."""
+
+    crash_at: int | None = None
+    reached: list[str] = field(default_factory=list)
+
+    def __call__(self, step: str) -> None:
+        self.reached.append(step)
+        if self.crash_at == len(self.reached):
+            raise Crash(step)
+
+
+def crash_at(monkeypatch: pytest.MonkeyPatch, number: int | None) -> Steps:
+    steps = Steps(number)
+    monkeypatch.setattr("strandline.storage.faults.reach", steps)
+    return steps
+
+
+def work(keeper: Keeper, outputs: LocalOutputs, source: Listed, number: int) -> int:
+    """All of a source's work, its events told in two messages; the number of the last one."""
+    if source.key == "failing" and source.version == listed("", "1").version:
+        keeper.apply(number + 1, [], [failed(source)])
+        return number + 1
+    slots = {"fanned-out": 3, "shrinking": 3 if source in EARLIER else 1, "empty": 0}.get(
+        source.key, 1
+    )
+    tokens = [derive_child([root_of(source)], "split", slot) for slot in range(slots)]
+    writes = [
+        Event(source.source, (token,), (), (put(outputs, source, token),)) for token in tokens
+    ]
+    keeper.apply(number + 1, writes)
+    keeper.apply(number + 2, [Event(source.source, (root_of(source),), tuple(tokens))])
+    return number + 2
+
+
+def put(outputs: LocalOutputs, source: Listed, token: bytes) -> Output:
+    content = f"{source.key} {token.hex()}".encode()
+
+    def spell(file: BinaryIO) -> None:
+        file.write(content)
+
+    return Output(token, ".txt", *outputs.write(source.source, f"{token.hex()}.txt", spell), rows=1)
+
+
+def attempt(path: Path, sources: list[Listed], uid: str) -> None:
+    """An attempt as a driver makes it; what is finished or not is up to where it crashes."""
+    outputs = LocalOutputs(path / "output", uid)
+    with opened(path / "ledger", map_size=1 << 16) as store:
+        number = open_attempt(store, claim(), claimant(uid))
+        outputs.sweep()
+        # Each look at the clock takes a while: groups of about two sources are committed.
+        clock = Clock(step=GROUP_SECONDS / 4)
+        keeper = Keeper(store, outputs, number, clock, deletes_vanished=True)
+        message = 0
+        for start in range(0, len(sources), 4):
+            batch = sources[start : start + 4]
+            for source, is_released in zip(batch, keeper.admit(batch), strict=True):
+                if is_released:
+                    message = work(keeper, outputs, source, message)
+        keeper.end_listing(len(sources))
+        keeper.drain(message, anything_died=False)
+
+
+def end_state(path: Path) -> dict[str, object]:
+    outputs = LocalOutputs(path / "output")
+    with opened(path / "ledger", readonly=True) as store:
+        return {
+            "records": sorted(
+                (source, entry.version, record) for source, entry, record in store.list_records()
+            ),
+            "open": store.count(),
+            "files": sorted((name, outputs.digest(name)) for name, _ in outputs.list_names()),
+        }
+
+
+def check(path: Path) -> None:
+    """What must hold at every moment, whatever has crashed."""
+    outputs = LocalOutputs(path / "output")
+    with opened(path / "ledger") as store:
+        finished, failures, marks = states(store)
+        assert finished.isdisjoint(marks)
+        assert finished.isdisjoint(failures)
+        assert finished == {source for source, _, _ in store.list_records()}
+        assert [] == verify(store, outputs).problems  # finished: all outputs are there, no others
+
+
+def states(store: Store) -> tuple[set[bytes], set[bytes], set[bytes]]:
+    lists: list[Callable[[], object]] = [store.list_finished, store.list_failures, store.list_marks]
+    finished, failures, marks = ({item[0] for item in each()} for each in lists)  # type: ignore[attr-defined]
+    return finished, failures, marks
+
+
+def run(path: Path, monkeypatch: pytest.MonkeyPatch, *crashes: int | None) -> list[list[str]]:
+    """A whole first attempt, then one for each crash, then one to the end; the steps of each."""
+    crash_at(monkeypatch, None)
+    attempt(path, EARLIER, "first")
+    reached = []
+    for number, crash in enumerate(crashes):
+        steps = crash_at(monkeypatch, crash)
+        try:
+            attempt(path, LATER, f"crash-{number}")
+        except Crash:
+            assert crash == len(steps.reached)
+        reached.append(steps.reached)
+        crash_at(monkeypatch, None)
+        check(path)
+    attempt(path, LATER, "last")
+    check(path)
+    return reached
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], list[str]]:
+    """How it ends without a crash, and the steps of the attempt that may crash."""
+    path = tmp_path_factory.mktemp("undisturbed")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        (reached,) = run(path, monkeypatch, None)
+    return end_state(path), reached
+
+
+def test_the_attempt_reaches_every_step(undisturbed: tuple[dict[str, object], list[str]]) -> None:
+    end, reached = undisturbed
+    assert set(STEPS) == set(reached)
+    assert {"finished": len(LATER), "failed": 0, "inflight": 0} == end["open"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_crash_at_any_step_changes_nothing_in_the_end(
+    step: str,
+    undisturbed: tuple[dict[str, object], list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    end, reached = undisturbed
+    for number in [place for place, name in enumerate(reached, 1) if name == step]:
+        path = tmp_path / str(number)
+        path.mkdir()
+        ((*_, last),) = run(path, monkeypatch, number)
+        assert step == last
+        assert end == end_state(path)
+
+
+@settings(max_examples=15, deadline=None)
+@given(crashes=st.lists(st.integers(1, 80), min_size=2, max_size=4))
+def test_crash_after_crash_changes_nothing_in_the_end(
+    crashes: list[int],
+    undisturbed: tuple[dict[str, object], list[str]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    path = tmp_path_factory.mktemp("crashes")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        run(path, monkeypatch, *crashes)
+    assert undisturbed[0] == end_state(path)

@@ -1,0 +1,58 @@
+"""What is kept of a source comes back from its bytes as it was."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from strandline.ledger.entries import (
+    Change,
+    FailureRecord,
+    Mark,
+    Record,
+    pack,
+    pack_record,
+    unpack_failure,
+    unpack_mark,
+    unpack_record,
+)
+from strandline.plan.receipt import Output
+from strandline.plan.token import derive_root
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+NUMBER = st.integers(0, 2**63)
+VERSIONS = st.binary(min_size=8, max_size=8)
+TOKENS = st.binary(min_size=16, max_size=16)
+OUTPUTS = st.builds(Output, TOKENS, st.sampled_from([".parquet", ""]), NUMBER, TOKENS, NUMBER)
+
+
+@given(TOKENS, VERSIONS, TEXT, st.lists(OUTPUTS))
+def test_records(source: bytes, version: bytes, key: str, outputs: list[Output]) -> None:
+    root = Output(derive_root(source, version), ".jsonl", 5, b"d" * 16, 2)
+    record = Record(key, (root, *outputs))
+    assert record == unpack_record(source, version, pack_record(source, version, record))
+
+
+def test_the_token_of_a_root_costs_nothing() -> None:
+    source, version = b"s" * 16, b"v" * 8
+    root = Output(derive_root(source, version), ".jsonl", 5, b"d" * 16, 2)
+    packed = pack_record(source, version, Record("key", (root,)))
+    assert root.token not in packed
+    assert 16 == len(
+        pack_record(source, version, Record("key", (root._replace(token=b"t" * 16),)))
+    ) - len(packed)
+
+
+@given(st.builds(Mark, TEXT, VERSIONS, NUMBER, NUMBER, st.booleans()))
+def test_marks(mark: Mark) -> None:
+    assert mark == unpack_mark(pack(mark))
+
+
+@given(st.builds(FailureRecord, TEXT, NUMBER, TEXT, TEXT, NUMBER))
+def test_failures(failure: FailureRecord) -> None:
+    assert failure == unpack_failure(pack(failure))
+
+
+def test_a_change_is_true_where_it_changes_something() -> None:
+    assert not Change()
+    assert Change(forget=[b"s" * 16])
+    assert Change(meta={"listed": 0})

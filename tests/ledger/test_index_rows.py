@@ -1,0 +1,61 @@
+"""Rows of the finished index, against a dictionary."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from strandline.ledger.index import (
+    MAX_ATTEMPT,
+    WIDTH,
+    Entry,
+    find_entry,
+    key_row,
+    list_entries,
+    put_entry,
+    remove_entry,
+)
+
+# Few different bytes: so tails repeat inside each other and across the borders of entries.
+BYTES = st.sampled_from([b"\x00", b"\x01", b"\xff"])
+HEAD = b"\xab\xcd"
+DIGESTS = st.tuples(
+    st.sampled_from([b"\x50", b"\x5f"]), st.lists(BYTES, min_size=13, max_size=13)
+).map(lambda parts: HEAD + parts[0] + b"".join(parts[1]))
+ENTRIES = st.builds(
+    Entry, st.lists(BYTES, min_size=8, max_size=8).map(b"".join), st.integers(0, MAX_ATTEMPT)
+)
+STEPS = st.lists(st.tuples(DIGESTS, st.none() | ENTRIES), max_size=40)
+
+
+@given(STEPS, st.lists(DIGESTS))
+def test_a_row_holds_what_a_dictionary_would(
+    steps: list[tuple[bytes, Entry | None]], asked: list[bytes]
+) -> None:
+    row, model = b"", dict[bytes, Entry]()
+    for digest, entry in steps:
+        if entry is None:
+            row = remove_entry(row, digest)
+            model.pop(digest, None)
+        else:
+            row = put_entry(row, digest, entry)
+            model[digest] = entry
+        assert len(row) == WIDTH * len(model)
+    assert model == dict(list_entries(HEAD + b"\x50", row))
+    for digest in [*asked, *(digest for digest, _ in steps)]:
+        assert model.get(digest) == find_entry(row, digest)
+
+
+@given(st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16))
+def test_digests_share_a_row_when_their_first_20_bits_agree(one: bytes, other: bytes) -> None:
+    agree = one.hex()[:5] == other.hex()[:5]
+    assert agree == (key_row(one) == key_row(other))
+
+
+def test_a_match_across_two_entries_is_none() -> None:
+    """A digest whose tail is the end of one entry and the start of the next is not in the row."""
+    first, second = HEAD + bytes(14), HEAD + bytes([0, *[1] * 13])
+    row = put_entry(put_entry(b"", first, Entry(b"v" * 8, 7)), second, Entry(b"w" * 8, 7))
+    astride = HEAD + row[WIDTH - 3 : WIDTH + 11]
+    assert 0 < row.find(astride[2:])
+    assert find_entry(row, astride) is None
+    assert row == remove_entry(row, astride)

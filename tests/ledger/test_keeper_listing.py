@@ -1,0 +1,171 @@
+"""What a keeper makes of a listing: skip, release, refuse, and clean away what vanished."""
+
+from __future__ import annotations
+
+import pytest
+from ledger_builders import Desk, failed, listed, output_of, written
+from strandline.ledger.errors import DuplicateKeyError
+from strandline.ledger.keeper import Keeper
+from strandline.ledger.seen import Seen
+
+A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))
+
+
+def first_attempt(desk: Desk) -> None:
+    """`a` is finished, `b` failed, `c` and `d` were lost."""
+    desk.keeper.admit([A, B, C, D])
+    desk.keeper.apply(1, [written(A, output_of(A))], [failed(B)])
+    desk.keeper.commit()
+
+
+def test_finished_sources_are_skipped_and_the_others_released(desk: Desk) -> None:
+    first_attempt(desk)
+    keeper = desk.next_attempt(2)
+    new = listed("e")
+    assert [False, True, True, True, True] == keeper.admit([A, B, C, D, new])
+    marks = dict(desk.store.list_marks())
+    assert {B.source, C.source, D.source, new.source} == marks.keys()
+    assert {new.source} == {source for source, mark in marks.items() if not mark.is_stale}
+    assert 1 == keeper.drain(0, anything_died=False).skipped
+
+
+def test_a_batch_that_is_finished_writes_nothing(desk: Desk) -> None:
+    first_attempt(desk)
+    keeper = desk.next_attempt(2)
+    assert [False] == keeper.admit([A])
+    assert [] == desk.log
+
+
+def test_a_changed_version_is_released_and_no_longer_finished(desk: Desk) -> None:
+    first_attempt(desk)
+    keeper = desk.next_attempt(2)
+    assert [True] == keeper.admit([listed("a", version="2")])
+    assert [] == list(desk.store.list_finished())
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_one_key_twice_in_a_batch(desk: Desk, version: str) -> None:
+    with pytest.raises(DuplicateKeyError, match="'b' is listed twice: as item 7 and as item 1"):
+        desk.keeper.admit([A, B, listed("b", version, ordinal=7)])
+    assert {} == desk.store.find_marks([A.source, B.source])
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        ("open", "as item 0"),
+        ("waiting", "as item 0"),
+        ("finished", "once before, when it was finished"),
+        ("failed", "once before, when it failed"),
+    ],
+)
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_one_key_in_two_batches(desk: Desk, end: str, told: str, version: str) -> None:
+    desk.keeper.admit([A])
+    if end == "failed":
+        desk.keeper.apply(1, [], [failed(A)])
+    elif end != "open":
+        desk.keeper.apply(1, [written(A)])
+    if end in {"finished", "failed"}:
+        desk.keeper.commit()
+    with pytest.raises(DuplicateKeyError, match=f"'a' is listed twice: as item 9 and {told};"):
+        desk.keeper.admit([listed("a", version, ordinal=9)])
+
+
+def test_the_end_of_a_listing_is_noted(desk: Desk) -> None:
+    desk.keeper.admit([A, B])
+    assert desk.store.read_meta("listed") is None
+    desk.keeper.end_listing(2)
+    assert 2 == desk.store.read_meta("listed")
+    assert {A.source, B.source} == {source for source, _ in desk.store.list_marks()}
+
+
+def test_what_was_unfinished_and_vanished_goes_with_its_outputs(desk: Desk) -> None:
+    first_attempt(desk)
+    keeper = desk.next_attempt(2)
+    keeper.admit([D])
+    keeper.end_listing(1)
+    assert {"finished": 1, "failed": 0, "inflight": 1} == desk.store.count()
+    assert 2 == keeper.drain(0, anything_died=False).removed
+    removed = [step for step in desk.log if step[0] == "remove_others"]
+    assert {(B.source, ()), (C.source, ())} == {
+        (source, tuple(keep)) for _, source, keep in removed
+    }
+
+
+def test_a_source_that_failed_and_was_lost_since_is_removed_once(desk: Desk) -> None:
+    first_attempt(desk)
+    desk.next_attempt(2).admit([B])
+    keeper = desk.next_attempt(3)
+    keeper.admit([C, D])
+    keeper.end_listing(2)
+    assert 1 == keeper.drain(0, anything_died=False).removed
+    assert 1 == len([step for step in desk.log if step[0] == "remove_others"])
+
+
+def test_a_finished_source_that_vanished_is_kept(desk: Desk) -> None:
+    first_attempt(desk)
+    keeper = desk.next_attempt(2)
+    keeper.end_listing(0)
+    assert {A.source} == {source for source, _ in desk.store.list_finished()}
+    assert 3 == keeper.drain(0, anything_died=False).removed
+
+
+def test_a_finished_source_that_vanished_is_deleted_on_request(desk: Desk) -> None:
+    first_attempt(desk)
+    keeper = desk.next_attempt(2, deletes_vanished=True)
+    keeper.admit([B, C, D])
+    keeper.end_listing(3)
+    assert [] == list(desk.store.list_finished())
+    steps = [("mark", A.source), ("remove_others", A.source, []), ("forget", A.source)]
+    assert steps == desk.log[-3:]  # a record never speaks of files that are gone
+    assert 1 == keeper.drain(0, anything_died=False).removed
+
+
+def test_what_is_listed_stays_where_vanished_sources_are_deleted(desk: Desk) -> None:
+    first_attempt(desk)
+    keeper = desk.next_attempt(2, deletes_vanished=True)
+    keeper.admit([A, B, C])
+    keeper.admit([D])
+    keeper.apply(1, [written(C)], [failed(D)])
+    keeper.commit()
+    keeper.end_listing(4)
+    assert {"finished": 2, "failed": 2, "inflight": 1} == desk.store.count()
+    assert 0 == keeper.drain(1, anything_died=False).removed
+
+
+def test_many_vanished_sources_go_in_groups(desk: Desk) -> None:
+    many = [listed(f"source {number}") for number in range(2500)]
+    desk.keeper.admit(many)
+    keeper = desk.next_attempt(2)
+    keeper.end_listing(0)
+    forgotten = [len(step) - 1 for step in desk.log if step[0] == "forget"]
+    assert [1000, 1000, 500] == forgotten
+    assert 2500 == keeper.drain(0, anything_died=False).removed
+
+
+def test_what_is_left_of_a_removal_is_removed_next_time(desk: Desk) -> None:
+    first_attempt(desk)
+    keeper = desk.next_attempt(2, deletes_vanished=True)
+    desk.outputs.is_broken = True
+    with pytest.raises(Exception, match="read-only"):
+        keeper.end_listing(0)
+    assert [] == list(desk.store.list_finished())
+    desk.outputs.is_broken = False
+    keeper = desk.next_attempt(3)
+    keeper.end_listing(0)
+    assert {"finished": 0, "failed": 0, "inflight": 0} == desk.store.count()
+    assert 4 == keeper.drain(0, anything_died=False).removed
+
+
+def test_a_keeper_that_deletes_nothing_remembers_no_listing(desk: Desk) -> None:
+    keeper = Keeper(desk.store, desk.outputs, 1, desk.clock)
+    assert keeper._seen is None
+
+
+def test_seen_sources_are_told_from_missing_ones() -> None:
+    seen = Seen()
+    seen.add([A.source, B.source])
+    seen.add([B.source, C.source])
+    assert [D.source] == seen.find_missing([A.source, D.source, C.source])
+    assert [] == seen.find_missing([])

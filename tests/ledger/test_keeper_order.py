@@ -1,0 +1,293 @@
+"""In which order a keeper makes things durable, and when it commits."""
+
+from __future__ import annotations
+
+import pytest
+from ledger_builders import Desk, failed, listed, output_of, root_of, written
+from strandline.ledger.errors import NegativePendingCountError, NonDeterministicTaskError
+from strandline.ledger.keeper import GROUP_SECONDS, Standing
+from strandline.plan.receipt import Event
+from strandline.plan.token import derive_child
+from strandline.storage.errors import VolumeError
+
+A, B, C = (listed(key, ordinal=place) for place, key in enumerate("abc"))
+
+
+def test_marks_are_durable_before_sources_are_released(desk: Desk) -> None:
+    assert [True, True] == desk.keeper.admit([A, B])
+    assert [("mark", A.source, B.source)] == desk.log
+    marks = dict(desk.store.list_marks())
+    assert {A.source: ("a", 1, 0, False), B.source: ("b", 1, 1, False)} == {
+        source: (mark.key, mark.attempt, mark.ordinal, mark.is_stale)
+        for source, mark in marks.items()
+    }
+
+
+def test_nothing_is_released_when_marks_cannot_be_written(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRANDLINE_FAULT", "commit.written:enospc")
+    monkeypatch.setattr("strandline.storage.faults._reached", {"commit.written": 0})
+    with pytest.raises(VolumeError):
+        desk.keeper.admit([A])
+    assert {} == desk.store.find_marks([A.source])
+
+
+def test_a_source_is_committed_with_its_outputs_and_without_its_mark(desk: Desk) -> None:
+    desk.keeper.admit([A, B])
+    desk.keeper.apply(1, [written(A, output_of(A))])
+    assert 0 == desk.keeper.finished
+    desk.keeper.commit()
+    assert 1 == desk.keeper.finished
+    ((source, entry, record),) = desk.store.list_records()
+    assert (A.source, A.version, "a", (output_of(A),)) == (source, entry.version, *record)
+    assert {B.source} == {source for source, _ in desk.store.list_marks()}
+
+
+def test_outputs_are_kept_in_an_order_that_arrival_does_not_change(desk: Desk) -> None:
+    tokens = sorted(derive_child([root_of(A)], "split", slot) for slot in range(3))
+    writes = [
+        Event(A.source, (token,), (), (output_of(A)._replace(token=token),)) for token in tokens
+    ]
+    desk.keeper.admit([A])
+    desk.keeper.apply(1, [*writes[::-1], Event(A.source, (root_of(A),), tuple(tokens))])
+    desk.keeper.commit()
+    ((_, _, record),) = desk.store.list_records()
+    assert tokens == [output.token for output in record.outputs]
+
+
+def test_a_source_that_is_new_has_no_leftovers_to_remove(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    desk.keeper.apply(1, [written(A, output_of(A))])
+    desk.keeper.commit()
+    assert [("mark", A.source), ("finish", A.source)] == desk.log
+
+
+@pytest.mark.parametrize("end", ["lost", "failed", "finished"])
+def test_leftovers_go_before_a_source_is_finished_again(desk: Desk, end: str) -> None:
+    """Whatever became of it earlier; only what the new try has written is kept."""
+    desk.keeper.admit([A])
+    if end == "failed":
+        desk.keeper.apply(1, [], [failed(A)])
+    elif end == "finished":
+        desk.keeper.apply(1, [written(A)])
+    desk.keeper.commit()
+    newer = listed("a", version="2")
+    keeper = desk.next_attempt(2)
+    assert [True] == keeper.admit([newer])
+    assert desk.store.find_marks([A.source])[A.source].is_stale
+    keeper.apply(1, [written(newer, output_of(newer))])
+    keeper.commit()
+    kept = [root_of(newer).hex() + ".txt"]
+    expected = [("mark", A.source), ("remove_others", A.source, kept), ("finish", A.source)]
+    assert expected == desk.log
+
+
+def test_all_leftovers_go_before_anything_of_a_group_is_finished(desk: Desk) -> None:
+    desk.keeper.admit([A, B])
+    keeper = desk.next_attempt(2)
+    keeper.admit([A, B, C])
+    keeper.apply(1, [written(B), written(C), written(A)])
+    keeper.commit()
+    steps = [step[0] for step in desk.log]
+    assert ["mark", "remove_others", "remove_others", "finish"] == steps
+    assert {A.source, B.source} == {step[1] for step in desk.log[1:3]}
+
+
+def test_nothing_is_finished_while_leftovers_cannot_be_removed(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    keeper = desk.next_attempt(2)
+    keeper.admit([A, B])
+    keeper.apply(1, [written(A), written(B)])
+    desk.outputs.is_broken = True
+    with pytest.raises(VolumeError):
+        keeper.commit()
+    assert (0, {"finished": 0, "failed": 0, "inflight": 2}) == (keeper.finished, desk.store.count())
+    desk.outputs.is_broken = False
+    keeper.commit()
+    assert (2, {"finished": 2, "failed": 0, "inflight": 0}) == (keeper.finished, desk.store.count())
+
+
+def test_sources_stay_waiting_when_a_commit_fails(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.keeper.admit([A])
+    desk.keeper.apply(1, [written(A)])
+    monkeypatch.setenv("STRANDLINE_FAULT", "commit.written:enospc")
+    monkeypatch.setattr("strandline.storage.faults._reached", {"commit.written": 0})
+    with pytest.raises(VolumeError):
+        desk.keeper.commit()
+    assert [] == list(desk.store.list_finished())
+    desk.keeper.commit()
+    assert {A.source} == {source for source, _ in desk.store.list_finished()}
+
+
+def test_a_group_waits_for_its_time(desk: Desk) -> None:
+    desk.keeper.admit([A, B, C])
+    desk.keeper.apply(1, [written(A)])
+    desk.clock.time += GROUP_SECONDS / 2
+    desk.keeper.apply(2, [written(B)])
+    desk.keeper.commit_due()
+    assert 0 == desk.keeper.finished
+    desk.clock.time += GROUP_SECONDS / 2  # since the first of the group, not since the last
+    desk.keeper.commit_due()
+    assert 2 == desk.keeper.finished
+    assert ("finish", A.source, B.source) == desk.log[-1]
+    desk.keeper.apply(3, [written(C)])  # begins a group of its own
+    assert 2 == desk.keeper.finished
+    desk.clock.time += GROUP_SECONDS
+    desk.keeper.commit_due()
+    assert 3 == desk.keeper.finished
+
+
+def test_a_late_message_commits_the_group_by_itself(desk: Desk) -> None:
+    desk.keeper.admit([A, B])
+    desk.keeper.apply(1, [written(A)])
+    desk.clock.time += GROUP_SECONDS
+    desk.keeper.apply(2, [], [failed(B)])
+    assert {"finished": 1, "failed": 1, "inflight": 0} == desk.store.count()
+
+
+def test_a_full_group_does_not_wait(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strandline.ledger.keeper.GROUP_SOURCES", 3)
+    desk.keeper.admit([A, B, C])
+    desk.keeper.apply(1, [written(A), written(B)])
+    assert 0 == desk.keeper.finished
+    desk.keeper.apply(2, [], [failed(C)])
+    assert {"finished": 2, "failed": 1, "inflight": 0} == desk.store.count()
+
+
+def test_nothing_waiting_writes_nothing(desk: Desk) -> None:
+    desk.keeper.admit([])
+    desk.clock.time += GROUP_SECONDS * 10
+    desk.keeper.commit_due()
+    desk.keeper.commit()
+    assert [] == desk.log
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_late_news_of_a_finished_source_is_ignored(desk: Desk, is_committed: bool) -> None:
+    desk.keeper.admit([A])
+    desk.keeper.apply(1, [written(A, output_of(A))])
+    if is_committed:
+        desk.keeper.commit()
+    desk.keeper.apply(2, [written(A), Event(A.source, (), (root_of(A),))], [failed(A)])
+    standing = desk.keeper.drain(2, anything_died=False)
+    assert Standing(finished=1, skipped=0, failed=0, unfinished=0, removed=0) == standing
+    assert {"finished": 1, "failed": 0, "inflight": 0} == desk.store.count()
+
+
+def test_late_news_in_the_very_message_that_finishes_is_ignored(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    desk.keeper.apply(1, [written(A, output_of(A)), written(A)], [failed(A)])
+    standing = desk.keeper.drain(1, anything_died=False)
+    assert Standing(finished=1, skipped=0, failed=0, unfinished=0, removed=0) == standing
+    assert {"finished": 1, "failed": 0, "inflight": 0} == desk.store.count()
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_failed_source_stays_failed(desk: Desk, is_committed: bool) -> None:
+    desk.keeper.admit([A])
+    desk.keeper.apply(1, [], [failed(A), failed(A, "and again")])
+    if is_committed:
+        desk.keeper.commit()
+    desk.keeper.apply(2, [written(A, output_of(A))], [failed(A, "and again")])
+    standing = desk.keeper.drain(2, anything_died=False)
+    assert Standing(finished=0, skipped=0, failed=1, unfinished=0, removed=0) == standing
+    ((source, failure),) = desk.store.list_failures()
+    assert (A.source, "a", 1, "decode", "no such codec", 1) == (source, *failure)
+    assert {"finished": 0, "failed": 1, "inflight": 0} == desk.store.count()
+
+
+def test_failures_are_counted_over_attempts_until_the_source_finishes(desk: Desk) -> None:
+    keeper = desk.keeper
+    for attempt in (1, 2, 3):
+        keeper.admit([A])
+        keeper.apply(1, [], [failed(A)])
+        keeper.commit()
+        ((_, failure),) = desk.store.list_failures()
+        assert (attempt, attempt) == (failure.times, failure.attempt)
+        keeper = desk.next_attempt(attempt + 1)
+    keeper.admit([A])
+    assert [3] == [failure.times for _, failure in desk.store.list_failures()]
+    keeper.apply(1, [written(A)])
+    keeper.commit()
+    assert {"finished": 1, "failed": 0, "inflight": 0} == desk.store.count()
+
+
+def test_an_attempt_that_dies_does_not_forget_how_often_a_source_failed(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    desk.keeper.apply(1, [], [failed(A)])
+    desk.keeper.commit()
+    desk.next_attempt(2).admit([A])
+    keeper = desk.next_attempt(3)
+    keeper.admit([A])
+    keeper.apply(1, [], [failed(A)])
+    keeper.commit()
+    assert [2] == [failure.times for _, failure in desk.store.list_failures()]
+
+
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_messages_are_counted_in_order(desk: Desk, number: int) -> None:
+    desk.keeper.admit([A])
+    desk.keeper.apply(1, [])
+    with pytest.raises(ValueError, match=f"message {number} came after message 1"):
+        desk.keeper.apply(number, [written(A)])
+    standing = desk.keeper.drain(1, anything_died=False)
+    assert (0, 1) == (standing.finished, standing.unfinished)
+
+
+def test_a_drain_waits_for_the_last_message(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    desk.keeper.apply(1, [written(A)])
+    with pytest.raises(ValueError, match="the last message is 2, but 1 have arrived"):
+        desk.keeper.drain(2, anything_died=True)
+    assert 1 == desk.keeper.drain(1, anything_died=True).finished
+
+
+def test_a_drain_commits_and_says_how_all_stand(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    desk.keeper.apply(1, [written(A)])
+    desk.keeper.commit()
+    keeper = desk.next_attempt(2)
+    keeper.admit([A, B])
+    keeper.admit([C, listed("d"), listed("e")])
+    keeper.apply(1, [written(B), written(listed("d"))], [failed(C)])
+    standing = keeper.drain(1, anything_died=False)
+    assert Standing(finished=2, skipped=1, failed=1, unfinished=1, removed=0) == standing
+    assert {"finished": 3, "failed": 1, "inflight": 1} == desk.store.count()
+
+
+def test_a_settled_token_that_nobody_announced_needs_a_death_to_excuse_it(desk: Desk) -> None:
+    desk.keeper.admit([A, B])
+    orphan = derive_child([root_of(A)], "split", 0)
+    desk.keeper.apply(1, [Event(A.source, (orphan,), ()), written(B)])
+    with pytest.raises(NegativePendingCountError, match="source 'a'"):
+        desk.keeper.drain(1, anything_died=False)
+    standing = desk.keeper.drain(1, anything_died=True)
+    assert (1, 1) == (standing.finished, standing.unfinished)
+
+
+def test_a_source_that_never_was_released_is_not_counted(desk: Desk) -> None:
+    desk.keeper.apply(1, [Event(A.source, (), (root_of(A),)), written(A)], [failed(B)])
+    standing = desk.keeper.drain(1, anything_died=False)
+    assert Standing(0, 0, 0, 0, 0) == standing
+    assert {"finished": 0, "failed": 0, "inflight": 0} == desk.store.count()
+
+
+def test_two_answers_to_one_task_are_passed_on(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    children = tuple(derive_child([root_of(A)], "split", slot) for slot in range(2))
+    desk.keeper.apply(1, [Event(A.source, (root_of(A),), children)])
+    with pytest.raises(NonDeterministicTaskError):
+        desk.keeper.apply(2, [Event(A.source, (root_of(A),), children[:1])])
+
+
+def test_a_change_of_children_between_attempts_is_no_matter(desk: Desk) -> None:
+    children = tuple(derive_child([root_of(A)], "split", slot) for slot in range(2))
+    desk.keeper.admit([A])
+    desk.keeper.apply(1, [Event(A.source, (root_of(A),), children)])
+    keeper = desk.next_attempt(2)
+    keeper.admit([A])
+    keeper.apply(1, [written(A)])
+    assert 1 == keeper.drain(1, anything_died=False).finished

@@ -1,0 +1,209 @@
+"""Taking a ledger over: whose it is, whether it fits, and who else may still be writing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+import pytest
+from ledger_builders import claim, claimant, finish_of, listed, output_of
+from strandline.ledger.entries import Change, Mark
+from strandline.ledger.errors import LeaseLostError, LedgerError
+from strandline.ledger.lease import (
+    HEARTBEAT_SECONDS,
+    Claimant,
+    OnChange,
+    end_attempt,
+    find_changes,
+    open_attempt,
+    refuse_live_driver,
+    restart,
+)
+from strandline.ledger.store import Store
+from strandline.storage.locks import Process
+
+DONE = [listed(f"source {number}") for number in range(5)]
+
+
+def find_nobody(_: int) -> None:
+    return None
+
+
+def find_anybody(pid: int) -> Process:
+    return Process(pid, pid * 10)
+
+
+def find_successor(pid: int) -> Process:
+    """The pid has been given to another process since."""
+    return Process(pid, pid * 10 + 1)
+
+
+def finish_all(store: Store) -> None:
+    store.write(Change(finish=[finish_of(source, output_of(source)) for source in DONE]))
+
+
+def keys_of(store: Store) -> tuple[set[str], set[str]]:
+    finished = {record.key for _, _, record in store.list_records()}
+    return finished, {mark.key for _, mark in store.list_marks()}
+
+
+def test_attempts_are_numbered_for_the_life_of_the_ledger(store: Store) -> None:
+    numbers = [open_attempt(store, claim(), claimant(uid)) for uid in "abc"]
+    assert [1, 2, 3] == numbers
+
+
+def test_an_attempt_leaves_who_it_is(store: Store) -> None:
+    open_attempt(store, claim(minWords=5), claimant("a", "boot-9", 42, time=12.5))
+    lease = {"attempt": 1, "uid": "a", "boot": "boot-9", "pid": 42, "started": 420, "time": 12.5}
+    assert lease | {"ended": False} == store.read_meta("lease")
+    assert "default/clips" == store.read_meta("pipeline")
+    assert "run-1" == store.read_meta("run")
+    assert {"minWords": 5} == store.read_meta("fingerprint")["parts"]
+
+
+def test_the_ledger_of_another_pipeline_is_refused_untouched(store: Store) -> None:
+    open_attempt(store, claim("default/clips"), claimant("a"))
+    before = store.read_meta("lease")
+    for on_change in OnChange:
+        with pytest.raises(LedgerError, match="belongs to default/clips, not to team/clips; use"):
+            open_attempt(store, claim("team/clips", on_change), claimant("b"))
+    assert before == store.read_meta("lease")
+
+
+def test_a_pipeline_that_did_not_change_goes_on(store: Store) -> None:
+    open_attempt(store, claim(minWords=5), claimant("a"))
+    finish_all(store)
+    for on_change in OnChange:
+        open_attempt(store, claim(on_change=on_change, minWords=5), claimant("b"))
+        assert len(DONE) == store.count()["finished"]
+
+
+def test_a_changed_pipeline_is_refused_untouched_and_told_what_changed(store: Store) -> None:
+    known = {"quality.with.minWords": 5, "quality.version": 1, "split.use": "split"}
+    open_attempt(store, claim(**known), claimant("a"))
+    finish_all(store)
+    before = {name: store.read_meta(name) for name in ("lease", "fingerprint", "run")}
+    wanted = {"quality.with.minWords": 8, "quality.version": 1, "write.use": "jsonl"}
+    with pytest.raises(LedgerError) as caught:
+        open_attempt(store, claim(**wanted), claimant("b"))
+    assert str(caught.value) == (
+        "the pipeline is not the one that wrote this ledger:\n"
+        "  quality.with.minWords: 5 -> 8\n"
+        '  split.use: "split" -> (none)\n'
+        '  write.use: (none) -> "jsonl"\n'
+        "set onChange to Restart to redo everything, or to Continue to keep what is finished"
+    )
+    assert before == {name: store.read_meta(name) for name in before}
+    assert len(DONE) == store.count()["finished"]
+
+
+def test_continue_keeps_what_is_finished(store: Store) -> None:
+    open_attempt(store, claim(minWords=5), claimant("a"))
+    finish_all(store)
+    wanted = claim(on_change=OnChange.CONTINUE, minWords=8)
+    assert 2 == open_attempt(store, wanted, claimant("b"))
+    assert len(DONE) == store.count()["finished"]
+    assert [] == find_changes(store, wanted)
+    assert ["minWords: 8 -> 5"] == find_changes(store, claim(minWords=5))
+
+
+def test_restart_makes_everything_unfinished_and_its_outputs_leftovers(store: Store) -> None:
+    open_attempt(store, claim(minWords=5), claimant("a"))
+    finish_all(store)
+    wanted = claim(on_change=OnChange.RESTART, minWords=8)
+    assert 2 == open_attempt(store, wanted, claimant("b"))
+    assert (set(), {source.key for source in DONE}) == keys_of(store)
+    assert all(mark.is_stale and mark.attempt == 0 for _, mark in store.list_marks())
+    assert [] == find_changes(store, wanted)
+
+
+def test_a_restart_that_dies_half_way_is_begun_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new fingerprint is written last: so nobody takes the rest for the new pipeline's."""
+    open_attempt(store, claim(minWords=5), claimant("a"))
+    finish_all(store)
+    wanted = claim(on_change=OnChange.RESTART, minWords=8)
+
+    def half(store: Store) -> None:
+        source = DONE[0]
+        store.write(Change(mark=[(source.source, Mark(source.key, source.version, 0, 0, True))]))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("strandline.ledger.lease.restart", half)
+        open_attempt(store, wanted, claimant("b"))
+    with pytest.raises(LedgerError, match="minWords: 5 -> 8"):
+        open_attempt(store, claim(minWords=8), claimant("c"))
+    open_attempt(store, wanted, claimant("d"))
+    assert (set(), {source.key for source in DONE}) == keys_of(store)
+
+
+def test_a_restart_goes_through_all_groups(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    finish_all(store)
+    monkeypatch.setattr("strandline.ledger.lease.islice", lambda items, _: islice(items, 2))
+    restart(store)
+    assert (set(), {source.key for source in DONE}) == keys_of(store)
+
+
+def test_the_attempt_before_can_write_no_more(store: Store) -> None:
+    open_attempt(store, claim(), claimant("a"))
+    first = store._lease
+    open_attempt(store, claim(), claimant("b"))
+    assert first is not None
+    store.keep_lease(*first)
+    with pytest.raises(LeaseLostError, match="attempt 2 has taken the ledger over"):
+        finish_all(store)
+    with pytest.raises(LeaseLostError):
+        end_attempt(store, 1, claimant("a"))
+
+
+def test_nobody_has_a_new_ledger(store: Store) -> None:
+    refuse_live_driver(store, claimant(), find_anybody)
+
+
+@pytest.mark.parametrize(
+    ("find", "is_refused"), [(find_anybody, True), (find_nobody, False), (find_successor, False)]
+)
+def test_a_driver_on_this_host_is_asked_for_by_pid_and_start(
+    store: Store, find: Callable[[int], Process | None], is_refused: bool
+) -> None:
+    open_attempt(store, claim(), claimant("a", pid=100))
+    later = claimant("b", pid=200, time=1e9)
+    if is_refused:
+        told = "attempt 1 is still running as process 100; stop it first"
+        with pytest.raises(LedgerError, match=told):
+            refuse_live_driver(store, later, find)
+    else:
+        refuse_live_driver(store, later, find)
+
+
+def test_a_process_does_not_refuse_itself(store: Store) -> None:
+    open_attempt(store, claim(), claimant("a", pid=100))
+    refuse_live_driver(store, claimant("b", pid=100), find_anybody)
+
+
+@pytest.mark.parametrize(
+    ("age", "is_refused"),
+    [(0.0, True), (HEARTBEAT_SECONDS - 1, True), (HEARTBEAT_SECONDS, False), (1e9, False)],
+)
+def test_a_driver_on_another_host_is_judged_by_its_heartbeat(
+    store: Store, age: float, is_refused: bool
+) -> None:
+    open_attempt(store, claim(), claimant("a", "boot-1", time=5000.0))
+    later = Claimant("b", "boot-2", Process(200, 1), 5000.0 + age)
+    if is_refused:
+        with pytest.raises(LedgerError, match="attempt 1 is still running on another host"):
+            refuse_live_driver(store, later, find_nobody)
+    else:
+        refuse_live_driver(store, later, find_anybody)
+
+
+@pytest.mark.parametrize("boot", ["boot-1", "boot-2"])
+def test_an_attempt_that_handed_the_lease_back_is_never_asked_for(store: Store, boot: str) -> None:
+    open_attempt(store, claim(), claimant("a"))
+    end_attempt(store, 1, claimant("a"))
+    refuse_live_driver(store, claimant("b", boot, pid=200), find_anybody)
+    assert 2 == open_attempt(store, claim(), claimant("b", boot, pid=200))
+    with pytest.raises(LedgerError, match="attempt 2"):
+        refuse_live_driver(store, claimant("c", boot, pid=300), find_anybody)

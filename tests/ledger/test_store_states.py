@@ -1,0 +1,223 @@
+"""The states of a source in the ledger: what each change takes away and what it leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ledger_builders import failed, finish_of, listed, opened, output_of
+from strandline.ledger.entries import Change, FailureRecord, Mark
+from strandline.ledger.errors import LeaseLostError, LedgerError
+from strandline.ledger.keeper import Listed
+from strandline.ledger.store import FORMAT, Store
+from strandline.storage.errors import VolumeError
+
+A, B, C = (listed(key, ordinal=place) for place, key in enumerate("abc"))
+LEASE = {"attempt": 3, "uid": "mine"}
+
+
+def mark(source: Listed, attempt: int = 1) -> tuple[bytes, Mark]:
+    return source.source, Mark(source.key, source.version, attempt, source.ordinal, False)
+
+
+def failure(source: Listed, times: int = 1) -> tuple[bytes, FailureRecord]:
+    what = failed(source)
+    return source.source, FailureRecord(source.key, 1, what.stage, what.message, times)
+
+
+CHANGES = {
+    "mark": lambda source: Change(mark=[mark(source)]),
+    "finish": lambda source: Change(finish=[finish_of(source, output_of(source))]),
+    "fail": lambda source: Change(fail=[failure(source)]),
+    "forget": lambda source: Change(forget=[source.source]),
+}
+
+
+def states_of(store: Store, source: Listed) -> set[str]:
+    """The states a source is in, from every way to ask."""
+    digest = source.source
+    states = set()
+    if digest in store.find_finished([digest]):
+        states.add("finished")
+    if digest in store.find_marks([digest]):
+        states.add("inflight")
+    if digest in store.find_failures([digest]):
+        states.add("failed")
+    listings = {
+        "finished": store.list_finished(),
+        "records": store.list_records(),
+        "inflight": store.list_marks(),
+        "failed": store.list_failures(),
+    }
+    found = {name for name, items in listings.items() if digest in {item[0] for item in items}}
+    assert found - {"records"} == states
+    assert ("records" in found) == ("finished" in states)
+    return states
+
+
+@pytest.mark.parametrize(
+    ("steps", "states"),
+    [
+        ([], set()),
+        (["mark"], {"inflight"}),
+        (["mark", "mark"], {"inflight"}),
+        (["mark", "finish"], {"finished"}),
+        (["mark", "fail"], {"failed"}),
+        (["mark", "forget"], set()),
+        (["mark", "finish", "mark"], {"inflight"}),
+        (["mark", "finish", "mark", "finish"], {"finished"}),
+        (["mark", "finish", "mark", "fail"], {"failed"}),
+        (["mark", "finish", "forget"], set()),
+        # A failure is kept while its source is tried again: it holds the count of attempts.
+        (["mark", "fail", "mark"], {"failed", "inflight"}),
+        (["mark", "fail", "mark", "finish"], {"finished"}),
+        (["mark", "fail", "mark", "fail"], {"failed"}),
+        (["mark", "fail", "mark", "forget"], set()),
+        (["mark", "fail", "forget"], set()),
+    ],
+)
+def test_states_follow_changes(store: Store, steps: list[str], states: set[str]) -> None:
+    store.write(Change(mark=[mark(B)], finish=[finish_of(C)]))
+    for step in steps:
+        store.write(CHANGES[step](A))
+    assert states == states_of(store, A)
+    assert {"inflight"} == states_of(store, B)
+    assert {"finished"} == states_of(store, C)
+
+
+def test_what_is_kept_comes_back(store: Store) -> None:
+    store.write(
+        Change(mark=[mark(A)], fail=[failure(B, times=4)], finish=[finish_of(C, output_of(C))])
+    )
+    assert dict([mark(A)]) == dict(store.list_marks()) == store.find_marks([A.source, B.source])
+    assert dict([failure(B, 4)]) == dict(store.list_failures()) == store.find_failures([B.source])
+    ((source, entry, record),) = store.list_records()
+    assert (C.source, C.version, "c") == (source, entry.version, record.key)
+    assert (output_of(C),) == record.outputs
+    assert {"finished": 1, "failed": 1, "inflight": 1} == store.count()
+
+
+def test_a_new_version_replaces_the_old_one(store: Store) -> None:
+    newer = listed("a", version="2")
+    store.write(CHANGES["finish"](A))
+    store.write(CHANGES["mark"](newer))
+    store.write(CHANGES["finish"](newer))
+    ((_, entry, record),) = store.list_records()
+    assert newer.version == entry.version
+    assert (output_of(newer),) == record.outputs
+    assert 1 == len(list(store.list_finished()))
+
+
+def test_the_index_names_the_attempt_that_finished(store: Store) -> None:
+    store.take_lease(LEASE)
+    store.write(Change(finish=[finish_of(A)]))
+    assert 3 == store.find_finished([A.source])[A.source].attempt
+
+
+def test_asking_for_nothing_finds_nothing(store: Store) -> None:
+    assert {} == store.find_finished([]) == store.find_marks([]) == store.find_failures([])
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(sorted(CHANGES)), st.integers(0, 40)), min_size=1, max_size=60
+    )
+)
+def test_many_sources_keep_to_their_own_states(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
+) -> None:
+    """Sources share rows of the index: what happens to one must leave its neighbours alone."""
+    finished: set[bytes] = set()
+    with opened(tmp_path_factory.mktemp("ledger")) as store:
+        for name, number in steps:
+            source = listed("a")._replace(source=b"\xab\xcd\x50" + bytes([number] * 13))
+            store.write(CHANGES[name](source))
+            if name == "finish":
+                finished.add(source.source)
+            elif name != "fail":
+                finished.discard(source.source)
+        assert finished == {source for source, _ in store.list_finished()}
+
+
+def test_a_change_is_kept_whole_or_not_at_all(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.write(Change(mark=[mark(A)]))
+    monkeypatch.setenv("STRANDLINE_FAULT", "commit.written:enospc")
+    monkeypatch.setattr("strandline.storage.faults._reached", {"commit.written": 0})
+    with pytest.raises(VolumeError, match="No space left"):
+        store.write(Change(finish=[finish_of(A)], mark=[mark(B)], meta={"listed": 5}))
+    assert {"inflight"} == states_of(store, A)
+    assert set() == states_of(store, B)
+    assert store.read_meta("listed") is None
+
+
+def test_meta_is_json(store: Store) -> None:
+    assert store.read_meta("listed") is None
+    store.write(Change(meta={"listed": {"a": [1, None, "é"]}}))
+    assert {"a": [1, None, "é"]} == store.read_meta("listed")
+
+
+def test_every_write_asks_whether_the_lease_still_stands(store: Store) -> None:
+    store.take_lease(LEASE)
+    store.write(Change(mark=[mark(A)]))
+    store.write(Change(meta={"lease": {"attempt": 4, "uid": "another"}}))
+    for change in (
+        Change(finish=[finish_of(A)]),
+        Change(meta={"lease": LEASE}),
+        Change(mark=[mark(B)]),
+    ):
+        with pytest.raises(LeaseLostError, match="attempt 4 has taken the ledger over"):
+            store.write(change)
+    assert {"inflight"} == states_of(store, A)
+    assert set() == states_of(store, B)
+    assert "another" == store.read_meta("lease")["uid"]
+
+
+@pytest.mark.parametrize("other", [{"attempt": 3, "uid": "x"}, {"attempt": 4, "uid": "mine"}, {}])
+def test_a_lease_is_attempt_and_uid(store: Store, other: dict[str, object]) -> None:
+    store.take_lease(LEASE)
+    store.write(Change(meta={"lease": other}))
+    with pytest.raises(LeaseLostError):
+        store.write(Change(mark=[mark(A)]))
+
+
+def test_a_lease_can_be_kept_by_another_process(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.take_lease(LEASE)
+    with opened(tmp_path) as store:
+        store.keep_lease(3, "mine")
+        store.write(Change(mark=[mark(A)]))
+        store.keep_lease(2, "mine")
+        with pytest.raises(LeaseLostError):
+            store.write(Change(mark=[mark(B)]))
+
+
+def test_a_ledger_of_another_format_is_refused(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        assert FORMAT == store.read_meta("format")
+        store.write(Change(meta={"format": FORMAT + 1}))
+    for readonly in (False, True):
+        with pytest.raises(LedgerError, match=f"format {FORMAT + 1}, this version reads"):
+            Store(tmp_path, readonly=readonly)
+
+
+def test_a_readonly_ledger_reads_and_never_writes(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.write(Change(finish=[finish_of(A)]))
+    with opened(tmp_path, readonly=True) as store:
+        assert {"finished"} == states_of(store, A)
+        with pytest.raises(VolumeError, match="the ledger can't be written"):
+            store.write(Change(forget=[A.source]))
+        assert {"finished"} == states_of(store, A)
+
+
+def test_a_finished_source_without_a_record_is_an_error(store: Store) -> None:
+    store.write(Change(finish=[finish_of(A)]))
+    with store._env.begin(write=True) as txn:
+        txn.delete(A.source, db=store._records)
+    with pytest.raises(LedgerError, match="finished without a record"):
+        list(store.list_records())

@@ -1,0 +1,140 @@
+"""Verification: every way in which ledger and outputs can disagree is seen and named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ledger_builders import failed, finish_of, listed, opened
+from strandline.ledger.entries import Change, FailureRecord, Mark
+from strandline.ledger.keeper import Listed
+from strandline.ledger.store import Store
+from strandline.ledger.verification import Verdict, name_output, verify
+from strandline.plan.receipt import Output
+from strandline.plan.token import derive_root
+from strandline.storage.outputs import TEMPORARY, LocalOutputs, name_source_folder
+
+A, B = listed("a"), listed("b")
+CONTENT = b"rows\n"
+
+
+@pytest.fixture
+def outputs(tmp_path: Path) -> LocalOutputs:
+    return LocalOutputs(tmp_path / "output")
+
+
+def write(outputs: LocalOutputs, source: Listed, content: bytes = CONTENT) -> Output:
+    token = derive_root(source.source, source.version)
+    written = outputs.write(source.source, f"{token.hex()}.txt", lambda file: _spell(file, content))
+    return Output(token, ".txt", *written, rows=1)
+
+
+def _spell(file: object, content: bytes) -> None:
+    file.write(content)  # type: ignore[attr-defined]
+
+
+def finish(store: Store, outputs: LocalOutputs, *sources: Listed) -> list[Path]:
+    """Finish sources that have an output each; the files."""
+    written = [(source, write(outputs, source)) for source in sources]
+    store.write(Change(finish=[finish_of(source, output) for source, output in written]))
+    return [outputs.root / name_output(source.source, output) for source, output in written]
+
+
+def test_all_is_well(store: Store, outputs: LocalOutputs) -> None:
+    finish(store, outputs, A, B)
+    store.write(Change(finish=[finish_of(listed("nothing was left of it"))]))
+    assert Verdict(3, 2, 2 * len(CONTENT), 0, []) == verify(store, outputs)
+
+
+def test_a_new_ledger_is_well(store: Store, outputs: LocalOutputs) -> None:
+    assert Verdict(0, 0, 0, 0, []) == verify(store, outputs)
+
+
+def test_a_missing_file(store: Store, outputs: LocalOutputs) -> None:
+    path, _ = finish(store, outputs, A, B)
+    path.unlink()
+    name = str(path.relative_to(outputs.root))
+    assert [f"missing, or recorded twice: {name}, of source a"] == verify(store, outputs).problems
+
+
+def test_a_file_recorded_twice(store: Store, outputs: LocalOutputs) -> None:
+    output = write(outputs, A)
+    store.write(Change(finish=[finish_of(A, output, output)]))
+    (problem,) = verify(store, outputs).problems
+    assert problem.startswith("missing, or recorded twice: ")
+
+
+def test_a_file_of_another_size(store: Store, outputs: LocalOutputs) -> None:
+    (path,) = finish(store, outputs, A)
+    path.write_bytes(CONTENT + b"more")
+    (problem,) = verify(store, outputs, reads_bytes=False).problems
+    assert problem.startswith("9 bytes instead of 5: ")
+    assert problem.endswith(", of source a")
+
+
+def test_a_file_of_other_bytes(store: Store, outputs: LocalOutputs) -> None:
+    (path,) = finish(store, outputs, A)
+    path.write_bytes(CONTENT[::-1])
+    (problem,) = verify(store, outputs).problems
+    assert problem.startswith("other bytes than were written: ")
+    assert [] == verify(store, outputs, reads_bytes=False).problems
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_a_file_that_nobody_recorded(
+    store: Store, outputs: LocalOutputs, is_finished: bool
+) -> None:
+    if is_finished:
+        finish(store, outputs, A)
+    stranger = outputs.root / name_source_folder(A.source) / "extra.txt"
+    stranger.parent.mkdir(parents=True, exist_ok=True)
+    stranger.touch()
+    name = str(stranger.relative_to(outputs.root))
+    assert [f"nobody's: {name}"] == verify(store, outputs).problems
+
+
+def test_a_file_beside_the_folders(store: Store, outputs: LocalOutputs) -> None:
+    finish(store, outputs, A)
+    (outputs.root / "notes.txt").touch()
+    assert ["nobody's: notes.txt"] == verify(store, outputs).problems
+
+
+@pytest.mark.parametrize("state", ["inflight", "failed"])
+def test_leftovers_of_an_unfinished_source_are_not_judged(
+    store: Store, outputs: LocalOutputs, state: str
+) -> None:
+    finish(store, outputs, A)
+    write(outputs, B)
+    if state == "inflight":
+        store.write(Change(mark=[(B.source, Mark("b", B.version, 1, 0, False))]))
+    else:
+        what = failed(B)
+        entry = FailureRecord("b", 1, what.stage, what.message, 1)
+        store.write(Change(fail=[(B.source, entry)]))
+    assert Verdict(1, 1, len(CONTENT), 1, []) == verify(store, outputs)
+
+
+def test_temporary_files_are_left_over_once_all_is_finished(
+    store: Store, outputs: LocalOutputs
+) -> None:
+    finish(store, outputs, A)
+    (outputs.root / TEMPORARY / "0001-abc").touch()
+    assert [f"left over: {TEMPORARY}/0001-abc"] == verify(store, outputs).problems
+    store.write(Change(mark=[(B.source, Mark("b", B.version, 1, 0, False))]))
+    assert [] == verify(store, outputs).problems
+    assert 1 == outputs.sweep()
+
+
+def test_every_problem_is_named(store: Store, outputs: LocalOutputs) -> None:
+    first, second = finish(store, outputs, A, B)
+    first.unlink()
+    second.write_bytes(b"")
+    (outputs.root / "notes.txt").touch()
+    assert 3 == len(verify(store, outputs).problems)
+
+
+def test_a_readonly_ledger_can_be_verified(tmp_path: Path, outputs: LocalOutputs) -> None:
+    with opened(tmp_path / "ledger") as store:
+        finish(store, outputs, A)
+    with opened(tmp_path / "ledger", readonly=True) as store:
+        assert [] == verify(store, outputs).problems

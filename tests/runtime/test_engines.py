@@ -1,0 +1,216 @@
+"""What an engine owes its user, held against both: the same output, the same words, the same end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import engine_stages as bad
+import pytest
+from killing import PATIENCE
+
+from strandline.engine.execution import ShapeError
+from strandline.engine.inline import StageSetupError
+from strandline.ledger.errors import DuplicateKeyError
+from strandline.ledger.store import Store
+from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan
+from strandline.plan.stage import Stage
+from strandline.run.attempt import Options, run_attempt
+from strandline.run.manifest import read_manifest
+from strandline.run.outcome import Outcome
+from strandline.storage.errors import VolumeError
+from strandline.storage.layout import PipelineFolder
+from strandline_api.exit_codes import ExitCode
+
+EXAMPLES = Path(__file__).parents[2] / "pipelines" / "examples"
+ENGINES = ["inline", "ray"]
+
+pytestmark = pytest.mark.usefixtures("local_ray")
+both = pytest.mark.parametrize("engine", ENGINES)
+
+
+def make_plan(*stages: Stage, count: int = 10, name: str = "numbers", **sink: Any) -> PipelinePlan:  # noqa: ANN401
+    """A pipeline over numbers with these stages in the middle."""
+    source = StagePlan("numbers", "numbers", bad.Numbers(count=count))
+    middle = [
+        StagePlan(f"stage-{index}", "stage", stage, cpu=0.1, batch_size=sink.get("batch_size", 1))
+        for index, stage in enumerate(stages)
+    ]
+    last = StagePlan("text", "text", bad.TextSink(), cpu=0.1, runtime_env=sink.get("env", {}))
+    return check_plan("default", name, source, [*middle, last])
+
+
+def run(plan: PipelinePlan, volume: Path | None, engine: str, **more: Any) -> Outcome:  # noqa: ANN401
+    return run_attempt(plan, Options(volume, engine=engine), **more)
+
+
+def read_outputs(root: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize(
+    ("example", "settings"),
+    [("python-functions.yaml", ("source.with.limit=300",)), ("text-documents.yaml", ())],
+)
+def test_both_engines_write_the_same(
+    example: str, settings: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(EXAMPLES.parents[1])
+    plan = read_manifest(EXAMPLES / example, settings).plan
+
+    outcomes = {engine: run(plan, tmp_path / engine, engine) for engine in ENGINES}
+
+    outputs = [read_outputs(Path(outcome.output)) for outcome in outcomes.values()]
+    assert outputs[0] == outputs[1]
+    assert len(outputs[0]) >= 5
+    rows = [
+        {name: (counts.rows_in, counts.rows_out) for name, counts in outcome.counts.items()}
+        for outcome in outcomes.values()
+    ]
+    assert rows[0] == rows[1]
+
+
+@both
+def test_a_complete_run_has_nothing_left_to_do(engine: str, tmp_path: Path) -> None:
+    plan = make_plan(bad.Spread())
+
+    first, second = run(plan, tmp_path, engine), run(plan, tmp_path, engine)
+
+    assert (first.code, first.standing.finished) == (ExitCode.COMPLETE, 10)
+    assert (second.code, second.standing.skipped) == (ExitCode.COMPLETE, 10)
+    assert second.message == "nothing left to do: all 10 sources are finished"
+    assert second.attempt == first.attempt + 1
+    assert second.counts["stage-0"].tasks_in == 0
+
+
+@both
+def test_a_task_that_raises_fails_its_source_alone_and_is_tried_again(
+    engine: str, tmp_path: Path
+) -> None:
+    plan = make_plan(bad.Picky(what="raise"))
+
+    first, second = run(plan, tmp_path, engine), run(plan, tmp_path, engine)
+
+    assert (first.code, first.standing.finished, first.standing.failed) == (3, 9, 1)
+    assert (second.standing.skipped, second.standing.failed) == (9, 1)
+    store = Store(PipelineFolder.of(tmp_path, "default", "numbers").ledger, readonly=True)
+    ((_, failure),) = store.list_failures()
+    store.close()
+    assert (failure.key, failure.stage, failure.times) == ("number-3", "stage-0", 2)
+    assert failure.message.startswith("ValueError: three is no good")
+
+
+@both
+def test_stopping_keeps_what_is_finished(engine: str, tmp_path: Path) -> None:
+    plan = make_plan(bad.Identity(), count=2000)
+    seen = []
+
+    def must_stop() -> bool:
+        return len(seen) > 3
+
+    outcome = run(plan, tmp_path, engine, must_stop=must_stop, report=seen.append)
+
+    assert outcome.code == ExitCode.INTERRUPTED
+    assert outcome.standing.finished < 2000
+    rest = run(plan, tmp_path, engine)
+    assert rest.code == ExitCode.COMPLETE
+    assert rest.standing.skipped == outcome.standing.finished
+    assert rest.standing.finished + rest.standing.skipped == 2000
+
+
+@both
+def test_without_a_checkpoint_nothing_is_tracked(engine: str, tmp_path: Path) -> None:
+    plan = make_plan(bad.Spread())
+
+    outcome = run_attempt(
+        PipelinePlan(
+            plan.namespace, plan.name, plan.source, plan.stages, plan.fingerprint, "r",
+            str(tmp_path / "out"),
+        ),
+        Options(None, engine=engine),
+    )
+
+    assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, 10)
+    assert len(read_outputs(tmp_path / "out")) == 25
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@both
+def test_a_stage_that_cannot_be_set_up_ends_the_run_by_name(engine: str, tmp_path: Path) -> None:
+    with pytest.raises(StageSetupError, match="'stage-0' can't be set up: FileNotFoundError: no m"):
+        run(make_plan(bad.Unprepared()), tmp_path, engine)
+
+
+@both
+def test_a_batch_of_the_wrong_length_ends_the_run_by_name(engine: str, tmp_path: Path) -> None:
+    with pytest.raises(ShapeError, match="'stage-0' answered a batch of 4 tasks with 3"):
+        run(make_plan(bad.ShortBatch(), batch_size=4), tmp_path, engine)
+
+
+@both
+def test_a_key_that_is_listed_twice_ends_the_run(engine: str, tmp_path: Path) -> None:
+    source = StagePlan("numbers", "numbers", bad.Numbers(count=3, repeat=2))
+    plan = check_plan("default", "twice", source, make_plan().stages)
+
+    with pytest.raises(DuplicateKeyError, match=r"'number-0' is listed twice: as item 4 and as it"):
+        run(plan, tmp_path, engine)
+
+
+def test_a_full_disk_in_a_sink_worker_ends_the_run_and_loses_nothing(tmp_path: Path) -> None:
+    fault = {"env_vars": {"STRANDLINE_FAULT": "output.written:enospc:3"}}
+
+    with pytest.raises(VolumeError, match="no space is left on the volume"):
+        run(make_plan(env=fault), tmp_path, "ray")
+
+    assert run(make_plan(), tmp_path, "ray").code == ExitCode.COMPLETE
+
+
+def test_a_task_that_kills_its_workers_fails_its_source_alone(tmp_path: Path) -> None:
+    outcome = run(make_plan(bad.Picky(what="die"), batch_size=4), tmp_path, "ray")
+
+    assert (outcome.code, outcome.standing.finished, outcome.standing.failed) == (3, 9, 1)
+    assert len(outcome.incidents) == 3
+    assert outcome.incidents[0].startswith("a worker of 'stage-0' was lost, ")
+
+
+def test_a_stage_that_kills_every_worker_ends_the_run(tmp_path: Path) -> None:
+    from strandline.engine.ray_driver import PoolBrokenError
+
+    with pytest.raises(PoolBrokenError, match="stage 'stage-0' lost 4 workers in a row"):
+        run(make_plan(bad.Deadly()), tmp_path, "ray")
+
+
+def test_two_pipelines_share_a_ray_cluster_and_nothing_else(
+    local_ray: str, tmp_path: Path
+) -> None:
+    program = (
+        "import sys, pathlib\n"
+        "from test_engines import bad, make_plan, Options, run_attempt\n"
+        "plan = make_plan(bad.Spread(), name=sys.argv[1])\n"
+        "options = Options(pathlib.Path(sys.argv[2]), address=sys.argv[3])\n"
+        "outcome = run_attempt(plan, options)\n"
+        "sys.exit(0 if outcome.standing.finished == 10 else 1)\n"
+    )
+    here = str(Path(__file__).parent)
+    drivers = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, name, str(tmp_path), local_ray],
+            cwd=here,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in ("one", "two")
+    ]
+
+    errors = [driver.communicate(timeout=PATIENCE)[1] for driver in drivers]
+
+    assert [driver.returncode for driver in drivers] == [0, 0], errors
+    for name in ("one", "two"):
+        folder = PipelineFolder.of(tmp_path, "default", name)
+        assert len(read_outputs(folder.output)) == 25

@@ -1,0 +1,218 @@
+"""One new attempt at a time, and only the writers of a dead one are ended for it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from strandline.storage.errors import VolumeError
+from strandline.storage.locks import (
+    Process,
+    find_holders,
+    find_process,
+    hold_exclusive,
+    hold_shared,
+    read_boot_id,
+)
+
+WRITER = """
+import sys
+from pathlib import Path
+from strandline.storage.locks import hold_shared
+hold_shared(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+Start = Callable[[Path], "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    return tmp_path / "writers.lock"
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts a writer that holds a lock file shared until its input ends."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start_writer(path: Path) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", WRITER, str(path)]
+        writer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        started.append(writer)
+        assert writer.stdout is not None
+        assert "held" == writer.stdout.readline().strip()
+        return writer
+
+    yield start_writer
+    for writer in started:
+        writer.kill()
+        writer.communicate()
+
+
+def do_nothing(_: float) -> None:
+    """A clock's time that nobody waits for."""
+
+
+def handle_of(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+
+
+def test_many_writers_hold_the_lock_at_once(lock: Path) -> None:
+    handles = [hold_shared(lock) for _ in range(3)]
+    for handle in handles:
+        os.close(handle)
+
+
+def test_a_new_attempt_gets_a_free_lock_at_once(lock: Path) -> None:
+    slept: list[float] = []
+    with hold_exclusive(lock, 30.0, slept.append) as ended:
+        assert [] == ended
+    assert [] == slept
+
+
+def test_a_writer_of_a_dead_attempt_is_turned_away(lock: Path) -> None:
+    with hold_exclusive(lock, 1.0, do_nothing):
+        with pytest.raises(VolumeError, match="another attempt has taken over; this writer stops"):
+            hold_shared(lock)
+    os.close(hold_shared(lock))
+
+
+def test_the_second_new_attempt_waits_for_the_first(lock: Path) -> None:
+    first = handle_of(lock)
+    fcntl.flock(first, fcntl.LOCK_EX)
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            os.close(first)
+
+    with hold_exclusive(lock, 30.0, sleep) as ended:
+        assert [] == ended
+    assert 3 == len(slept)
+
+
+def test_a_wait_ends_after_its_time(lock: Path) -> None:
+    handle = hold_shared(lock)  # this very process: never ended, so it must end in an error
+    slept: list[float] = []
+    told = "writers.lock: a writer that can't be seen from here still holds the lock"
+    with pytest.raises(VolumeError, match=told), hold_exclusive(lock, 2.0, slept.append):
+        pass
+    assert 2.0 < sum(slept) < 10.0
+    os.close(handle)
+    with hold_exclusive(lock, 2.0, do_nothing) as ended:  # nothing was left held by the failure
+        assert [] == ended
+
+
+def test_a_writer_that_ends_in_time_is_not_ended(lock: Path, start: Start) -> None:
+    writer = start(lock)
+
+    def sleep(_: float) -> None:
+        writer.communicate("")
+
+    with hold_exclusive(lock, 1.0, sleep) as ended:
+        assert [] == ended
+    assert 0 == writer.returncode
+
+
+def test_a_writer_that_outlives_the_wait_is_ended(lock: Path, start: Start) -> None:
+    writers = [start(lock), start(lock)]
+    expected = [find_process(writer.pid) for writer in writers]
+
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) > 2:  # the wait is over: they have been told to end
+            for writer in writers:
+                writer.wait(timeout=60)
+
+    with hold_exclusive(lock, 0.2, sleep) as ended:
+        assert sorted(filter(None, expected)) == sorted(ended)
+    assert {-signal.SIGKILL} == {writer.wait() for writer in writers}
+
+
+def test_a_pid_that_was_used_again_is_not_ended(
+    lock: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between looking and ending, the holder ended and a stranger got its pid."""
+    writer = start(lock)
+    real = find_process(writer.pid)
+    assert real is not None
+    answers = iter([real, real._replace(started=real.started + 1)])
+    monkeypatch.setattr("strandline.storage.locks.find_process", lambda _: next(answers))
+    with pytest.raises(VolumeError, match="still holds the lock"):
+        with hold_exclusive(lock, 0.1, do_nothing):
+            pass
+    assert writer.poll() is None
+
+
+def test_holders_are_those_of_this_very_file(tmp_path: Path, lock: Path, start: Start) -> None:
+    other = start(tmp_path / "other.lock")
+    mine = start(lock)
+    handle = handle_of(lock)
+    assert [mine.pid] == [holder.pid for holder in find_holders(handle)]
+    os.close(handle)
+    assert other.poll() is None
+
+
+def test_a_file_of_the_same_number_elsewhere_is_another_file(
+    lock: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inode numbers repeat across file systems; its holder is a stranger."""
+    start(lock)
+    handle = handle_of(lock)
+    real = os.fstat(handle)
+    elsewhere = os.stat_result([*real[:2], real.st_dev + 1, *real[3:]])
+    monkeypatch.setattr(os, "fstat", lambda _: elsewhere)
+    assert [] == find_holders(handle)
+    monkeypatch.undo()
+    os.close(handle)
+
+
+def test_a_process_is_its_pid_and_its_start(start: Start, lock: Path) -> None:
+    writer = start(lock)
+    process = find_process(writer.pid)
+    mine = find_process(os.getpid())
+    assert process is not None and mine is not None
+    assert writer.pid == process.pid
+    assert mine.started <= process.started
+    assert process == find_process(writer.pid)
+
+
+def test_a_zombie_is_no_process(start: Start, lock: Path) -> None:
+    writer = start(lock)
+    writer.kill()
+    os.waitid(os.P_PID, writer.pid, os.WEXITED | os.WNOWAIT)  # dead, and not yet collected
+    assert find_process(writer.pid) is None
+    writer.wait()
+    assert find_process(writer.pid) is None
+
+
+@pytest.mark.parametrize("name", ["a b", "tricky) R 1 2 3", "(("])
+def test_the_name_of_a_program_does_not_hide_its_start(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    fields = " ".join(str(number) for number in range(4, 53))
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: f"77 ({name}) S {fields}\n")
+    assert Process(77, 22) == find_process(77)
+
+
+def test_the_boot_has_an_id() -> None:
+    assert 36 == len(read_boot_id()) == len(read_boot_id().strip())
+
+
+def test_a_lock_where_none_can_be(tmp_path: Path) -> None:
+    for hold in (
+        lambda path: hold_shared(path),
+        lambda path: hold_exclusive(path, 1.0).__enter__(),
+    ):
+        with pytest.raises(VolumeError, match="No such file"):
+            hold(tmp_path / "missing" / "writers.lock")
