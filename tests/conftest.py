@@ -1,15 +1,11 @@
-"""What all floors of tests share: golden files, one local Ray, and repeatable random examples."""
+"""What all floors of tests share: golden files, and random examples that can be repeated."""
 
 from __future__ import annotations
 
-import logging
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import ray
 from hypothesis import HealthCheck, settings
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -45,20 +41,3 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert expected == actual, f"{relative_path} differs; if it should: pytest --update-golden"
 
     return compare
-
-
-@pytest.fixture(scope="session")
-def local_ray() -> Iterator[None]:
-    """A small Ray in which every test of the session may start its actors."""
-    folder = tempfile.mkdtemp(prefix="ray-")  # a short path: Ray puts sockets into it
-    ray.init(
-        num_cpus=2,
-        object_store_memory=200_000_000,
-        include_dashboard=False,
-        logging_level=logging.ERROR,
-        log_to_driver=False,
-        _temp_dir=folder,
-    )
-    yield
-    ray.shutdown()
-    shutil.rmtree(folder, ignore_errors=True)

@@ -9,6 +9,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+
 from source_tree import ROOT, list_files
 
 PRODUCT = ("crds", "operator", "pipelines")

@@ -6,11 +6,23 @@ import ast
 from collections.abc import Iterator
 
 import pytest
+
 from source_tree import PACKAGES, Function, Module, list_modules, walk_public
 
 MAX_MODULE_LINES = 300
+MAX_TEST_LINES = 500  # tables of cases are long and read one by one
 MAX_FUNCTION_LINES = 60
-EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "managers", "misc", "base"}
+EMPTY_NAMES = {
+    "utils",
+    "util",
+    "helpers",
+    "helper",
+    "common",
+    "manager",
+    "managers",
+    "misc",
+    "base",
+}
 EVERYWHERE = ("bench", "crds", "operator", "pipelines", "tests")
 
 
@@ -20,7 +32,7 @@ def make_module(text: str, path: str = "pipelines/strandline/sample.py") -> Modu
 
 def find_long(module: Module) -> Iterator[str]:
     lines = module.text.count("\n")
-    if lines > MAX_MODULE_LINES:
+    if lines > (MAX_TEST_LINES if module.path.startswith("tests/") else MAX_MODULE_LINES):
         yield f"{module.path} has {lines} lines"
     for node in ast.walk(module.tree):
         if isinstance(node, Function) and node.end_lineno is not None:
@@ -45,12 +57,24 @@ def find_documented_methods(modules: tuple[Module, ...]) -> frozenset[str]:
     )
 
 
+def find_adapters(module: Module) -> frozenset[str]:
+    """Classes built on a library's (`click.Group`), whose methods that library documents."""
+    return frozenset(
+        dotted
+        for dotted, node in walk_public(module.tree)
+        if isinstance(node, ast.ClassDef)
+        and any(isinstance(base, ast.Attribute) for base in node.bases)
+    )
+
+
 def find_undocumented(module: Module, known: frozenset[str]) -> Iterator[str]:
     if not ast.get_docstring(module.tree):
         yield module.path
+    adapters = find_adapters(module)
     for dotted, node in walk_public(module.tree):
-        is_method = "." in dotted and isinstance(node, Function)
-        if not ast.get_docstring(node) and not (is_method and node.name in known):
+        owner = dotted.rpartition(".")[0]
+        is_known = isinstance(node, Function) and owner and node.name in known
+        if not (ast.get_docstring(node) or is_known or owner in adapters):
             yield f"{module.path}: {dotted}"
 
 
@@ -78,6 +102,7 @@ def test_the_budget_sees_what_is_too_long(text: str, expected: list[str]) -> Non
         ('"""Why."""\nclass A:\n    def run(self): ...\n', [": A", ": A.run"]),
         ('"""Why."""\nclass A:\n    """Who."""\n    def take(self): ...\n', []),
         ('"""Why."""\ndef take(): ...\n', [": take"]),
+        ('"""Why."""\nclass A(io.RawIOBase):\n    """Who."""\n    def run(self): ...\n', []),
     ],
 )
 def test_missing_words_are_seen(text: str, expected: list[str]) -> None:
@@ -94,7 +119,8 @@ def test_an_empty_name_is_seen() -> None:
 def test_modules_and_functions_keep_to_the_budget() -> None:
     modules = list_modules(*EVERYWHERE)
     assert len(modules) > 100
-    assert [said for module in modules for said in find_long(module)] == []
+    found = [said for module in modules for said in find_long(module)]
+    assert found == [], "\n".join(found)
 
 
 def test_names_say_what_lives_there() -> None:
@@ -105,7 +131,8 @@ def test_names_say_what_lives_there() -> None:
 def test_modules_and_everything_public_are_documented() -> None:
     modules = list_modules(*PACKAGES)
     known = find_documented_methods(modules)
-    assert [said for module in modules for said in find_undocumented(module, known)] == []
+    found = [said for module in modules for said in find_undocumented(module, known)]
+    assert found == [], "\n".join(found)
 
 
 def test_every_test_and_bench_says_what_it_is_for() -> None:

@@ -110,7 +110,7 @@ def test_a_setting_changes_one_place(setting: str, changed: dict[str, Any]) -> N
         ("a..b=5", "--set 'a..b=5' must be path=value"),
         ("list[x]=5", "--set 'list[x]=5' must be path=value"),
         ("a=[", "--set 'a=[': the value is not valid YAML"),
-        ("list.7=5", "spec.list: --set finds no '7' here; the list has 2 entries"),
+        ("list.2=5", "spec.list: --set finds no '2' here; the list has 2 entries"),
         ("list.x=5", "spec.list: --set finds no 'x' here"),
         ("a.b=5", "spec.a: --set finds no 'b' here; 1 stands there"),
     ],

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import json
+import signal
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import Result
 
 from cli_project import Call, Project
+from strandline.cli.details import read_details
+from strandline.engine.ports import Progress
+from strandline.ledger.entries import Change, FailureRecord
+from strandline.ledger.store import Store
+from strandline.plan.pipeline import PipelinePlan
+from strandline.run.attempt import Options
+from strandline.run.outcome import Outcome
+from strandline.storage.layout import PipelineFolder
+from strandline_api.exit_codes import ExitCode
 
 
 def read_json(result: Result) -> list[dict[str, object]]:
@@ -153,3 +166,41 @@ def test_being_ended_while_ray_starts_is_an_interruption(
     assert result.stderr == f"strandline: error: {sentence}\n"
     assert json.loads(run("--json").stdout)["message"] == sentence
     assert not project.folder.exists()
+
+
+@pytest.mark.usefixtures("project")
+def test_a_request_to_stop_is_heard_though_ray_put_its_handler_in_place(
+    run: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def attempt(
+        _plan: PipelinePlan,
+        _options: Options,
+        must_stop: Callable[[], bool],
+        report: Callable[[Progress], None],
+    ) -> Outcome:
+        signal.signal(signal.SIGTERM, lambda *_: pytest.fail("the library's handler"))
+        flow: Any = SimpleNamespace(failed=set(), queues=[])
+        report(Progress(flow, 0, 0, 0, False, []))
+        signal.raise_signal(signal.SIGTERM)
+        return Outcome(ExitCode.INTERRUPTED if must_stop() else ExitCode.COMPLETE, "over")
+
+    monkeypatch.setattr("strandline.cli.run_command.run_attempt", attempt)
+    assert run().exit_code == 75
+
+
+def test_a_summary_tells_of_this_attempts_failures_only(project: Project, run: Call) -> None:
+    assert run().exit_code == 0
+    store = Store(project.folder / "ledger")
+    failures = [(bytes([number] * 16), number) for number in (1, 2)]
+    records = [(key, FailureRecord(f"key{n}", n, "own", "no", 1)) for key, n in failures]
+    store.write(Change(fail=records))
+    store.close()
+    details = read_details(PipelineFolder(project.folder), 2)
+    assert [failure.key for failure in details.failures] == ["key2"]
+    assert details.written is not None
+    assert details.written.files == 3
+
+
+def test_a_summary_without_a_ledger_says_less(project: Project) -> None:
+    details = read_details(PipelineFolder(project.folder), 1)
+    assert (details.failures, details.written) == ((), None)

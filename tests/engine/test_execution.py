@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from strandline.engine.execution import MESSAGE_CHARACTERS, ShapeError, StageCall
+from strandline.ledger.tally import Tally
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Event, Receipt
 from strandline.plan.stage import SinkStage, Stage
@@ -104,6 +105,14 @@ def test_a_failed_slot_of_a_fan_out_fails_the_source() -> None:
     assert [(failure.source, failure.message) for failure in receipt.failures] == [
         (SOURCE, "no codec")
     ]
+
+
+def test_a_fan_out_whose_slots_all_failed_keeps_its_source_open() -> None:
+    _, receipt = call(Answering(lambda _: [FailedTask("no codec")]), [make_task()])
+
+    tally = Tally(lambda _: False)
+    tally.count([Event(SOURCE, (), (TOKEN,))])
+    assert tally.count(receipt.events) == []
 
 
 def test_an_exception_fails_its_own_source_and_no_other() -> None:

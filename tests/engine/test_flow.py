@@ -21,7 +21,7 @@ def make_flow(*batch_sizes: int, group: int | None = None) -> Flow:
         )
         for index, size in enumerate(batch_sizes)
     )
-    source = StagePlan("source", "source", SourceStage())
+    source = StagePlan("source", "source", Stage())
     return Flow(PipelinePlan("ns", "name", source, stages, Fingerprint("", {})))
 
 

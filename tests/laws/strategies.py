@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ MAX_DEPTH = 3
 
 
 class Tree(NamedTuple):
-    """All that a source's work says, each event once and in the order a single worker would say it."""
+    """All that a source's work says: each event once, in the order of a single worker."""
 
     source: bytes
     events: tuple[Event, ...]
@@ -128,7 +129,7 @@ def arrivals(draw: Draw, events: Sequence[Event]) -> list[list[Event]]:
     again = draw(st.lists(st.sampled_from(events), max_size=8)) if events else []
     order = draw(st.permutations([*events, *again]))
     cuts = sorted(draw(st.sets(st.integers(0, len(order)), max_size=8)) | {0, len(order)})
-    return [order[start:end] for start, end in zip(cuts, cuts[1:], strict=False)]
+    return [order[start:end] for start, end in pairwise(cuts)]
 
 
 def events_of(forest: Iterable[Tree]) -> list[Event]:

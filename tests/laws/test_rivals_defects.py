@@ -17,7 +17,7 @@ from strandline.ledger.lease import Claim, Claimant, open_attempt
 from strandline.ledger.store import Store
 from strandline.ledger.tally import Tally
 from strandline.plan.fingerprint import Fingerprint
-from strandline.plan.receipt import Event, Failure
+from strandline.plan.receipt import Event, Failure, Output
 from strandline.plan.token import derive_child, derive_root, digest_key, digest_version
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import Process
@@ -174,13 +174,25 @@ def test_unpruned_memory(tmp_path: Path) -> None:
         for number in range(1, 6):
             sources = [listed(f"{number}-{place}", place) for place in range(50)]
             keeper.admit(sources)
-            keeper.apply(number, [settle(source) for source in sources[1:]], [fail(sources[0])])
+            keeper.apply(2 * number - 1, half_done(sources[0]))
+            settled = [settle(source) for source in sources[1:]]
+            keeper.apply(2 * number, settled, [fail(sources[0])])
             keeper.commit()
             rival.count(Event(source.source, (), (b"",)) for source in sources)
             rival.count(map(settle, sources))
             weights.append((weigh(keeper), weigh(rival)))
     assert {weights[0][0]} == {ours for ours, _ in weights}
     assert weights[0][1] < weights[-1][1]
+
+
+def half_done(source: Listed) -> list[Event]:
+    """One of two children is written, the other is not."""
+    root = derive_root(source.source, source.version)
+    output = Output(root, ".txt", 3, b"d" * 16, 1)
+    return [
+        Event(source.source, (root,), CHILDREN[:2]),
+        Event(source.source, CHILDREN[:1], (), (output,)),
+    ]
 
 
 def fail(source: Listed) -> Failure:

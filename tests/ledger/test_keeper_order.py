@@ -108,6 +108,15 @@ def test_nothing_is_finished_while_leftovers_cannot_be_removed(desk: Desk) -> No
     assert (2, {"finished": 2, "failed": 0, "inflight": 0}) == (keeper.finished, desk.store.count())
 
 
+def test_a_group_is_one_transaction(desk: Desk) -> None:
+    desk.keeper.admit([A, B, C])
+    desk.keeper.apply(1, [written(A), written(B)], [failed(C)])
+    before = desk.store._env.info()["last_txnid"]
+    desk.keeper.commit()
+    assert {"finished": 2, "failed": 1, "inflight": 0} == desk.store.count()
+    assert before + 1 == desk.store._env.info()["last_txnid"]
+
+
 def test_sources_stay_waiting_when_a_commit_fails(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,7 +218,7 @@ def test_failures_are_counted_over_attempts_until_the_source_finishes(desk: Desk
         assert (attempt, attempt) == (failure.times, failure.attempt)
         keeper = desk.next_attempt(attempt + 1)
     keeper.admit([A])
-    assert [3] == [failure.times for _, failure in desk.store.list_failures()]
+    assert [3] == [mark.failed_before for _, mark in desk.store.list_marks()]
     keeper.apply(1, [written(A)])
     keeper.commit()
     assert {"finished": 1, "failed": 0, "inflight": 0} == desk.store.count()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
+from typing import Any
 
 import pytest
 from ledger_builders import claim, claimant, finish_of, listed, output_of
@@ -79,11 +80,15 @@ def test_a_pipeline_that_did_not_change_goes_on(store: Store) -> None:
 
 
 def test_a_changed_pipeline_is_refused_untouched_and_told_what_changed(store: Store) -> None:
-    known = {"quality.with.minWords": 5, "quality.version": 1, "split.use": "split"}
+    known: dict[str, Any] = {"quality.with.minWords": 5, "quality.version": 1, "split.use": "split"}
     open_attempt(store, claim(**known), claimant("a"))
     finish_all(store)
     before = {name: store.read_meta(name) for name in ("lease", "fingerprint", "run")}
-    wanted = {"quality.with.minWords": 8, "quality.version": 1, "write.use": "jsonl"}
+    wanted: dict[str, Any] = {
+        "quality.with.minWords": 8,
+        "quality.version": 1,
+        "write.use": "jsonl",
+    }
     with pytest.raises(LedgerError) as caught:
         open_attempt(store, claim(**wanted), claimant("b"))
     assert str(caught.value) == (

@@ -9,7 +9,7 @@ from typing import BinaryIO
 from pydantic import Field
 
 from strandline.plan.stage import SinkStage, Source, SourceStage, Stage
-from strandline.plan.task import Slot, Task
+from strandline.plan.task import FailedTask, Slot, Task
 
 
 class Numbers(SourceStage):
@@ -56,7 +56,7 @@ class Picky(Stage):
 
     params: Params
 
-    def process(self, task: Task) -> Task:
+    def process(self, task: Task) -> Task | list[Slot]:
         """The same task, or trouble.
 
         Raises:
@@ -65,6 +65,8 @@ class Picky(Stage):
         if task.data == 3 and self.params.what == "raise":
             msg = "three is no good"
             raise ValueError(msg)
+        if task.data == 3 and self.params.what == "fail":
+            return [FailedTask("three is no good")]
         if task.data == 3 and self.params.what == "die":
             os._exit(1)
         return task

@@ -13,6 +13,7 @@ from killing import PATIENCE
 
 from strandline.engine.execution import ShapeError
 from strandline.engine.inline import StageSetupError
+from strandline.engine.ports import Progress
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.ledger.store import Store
 from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan
@@ -89,11 +90,12 @@ def test_a_complete_run_has_nothing_left_to_do(engine: str, tmp_path: Path) -> N
     assert second.counts["stage-0"].tasks_in == 0
 
 
+@pytest.mark.parametrize("what", ["raise", "fail"])
 @both
-def test_a_task_that_raises_fails_its_source_alone_and_is_tried_again(
-    engine: str, tmp_path: Path
+def test_a_task_that_fails_takes_its_source_alone_and_is_tried_again(
+    engine: str, what: str, tmp_path: Path
 ) -> None:
-    plan = make_plan(bad.Picky(what="raise"))
+    plan = make_plan(bad.Picky(what=what))
 
     first, second = run(plan, tmp_path, engine), run(plan, tmp_path, engine)
 
@@ -103,13 +105,13 @@ def test_a_task_that_raises_fails_its_source_alone_and_is_tried_again(
     ((_, failure),) = store.list_failures()
     store.close()
     assert (failure.key, failure.stage, failure.times) == ("number-3", "stage-0", 2)
-    assert failure.message.startswith("ValueError: three is no good")
+    assert "three is no good" in failure.message
 
 
 @both
 def test_stopping_keeps_what_is_finished(engine: str, tmp_path: Path) -> None:
     plan = make_plan(bad.Identity(), count=2000)
-    seen = []
+    seen: list[Progress] = []
 
     def must_stop() -> bool:
         return len(seen) > 3

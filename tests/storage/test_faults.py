@@ -74,7 +74,7 @@ def test_an_error_is_raised_at_the_nth_time(
     monkeypatch.setenv("STRANDLINE_FAULT", f"commit.written:{action}:3")
     for step in ("commit.written", "commit.synced", "commit.written"):
         faults.reach(step)
-    with pytest.raises(OSError, match="fault injected at commit.written") as caught:
+    with pytest.raises(OSError, match=r"fault injected at commit\.written") as caught:
         faults.reach("commit.written")
     assert number == caught.value.errno
     faults.reach("commit.written")

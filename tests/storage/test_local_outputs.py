@@ -1,4 +1,4 @@
-"""Outputs in a folder: whole under their final name, durable before anyone is told, or not there."""
+"""Outputs in a folder: whole and durable under their final name, or not there at all."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_removed_names_are_made_durable(
 ) -> None:
     for name in ("kept", "other"):
         outputs.write(SOURCE, name, spell(CONTENT))
-    synced = []
+    synced: list[Path] = []
     monkeypatch.setattr("strandline.storage.outputs.sync_folder", synced.append)
     assert 1 == outputs.remove_others(SOURCE, {"kept"})
     assert [outputs.root / FOLDER] == synced

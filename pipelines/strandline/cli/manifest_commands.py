@@ -137,5 +137,5 @@ def _count_listing(plan: PipelinePlan, store: Store | None) -> ListingFacts:
         found = store.find_finished([listed.source for listed in batch]) if store else {}
         for listed in batch:
             entry = found.get(listed.source)
-            skipped += entry is not None and True
+            skipped += entry is not None and entry.version == listed.version
     return ListingFacts(listing.listed, skipped)

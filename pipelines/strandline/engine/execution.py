@@ -9,6 +9,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import StagePlan
@@ -86,7 +87,7 @@ class StageCall:
     def _answer_batch(self, tasks: Sequence[Task], writing: _Writing) -> None:
         lineages = [_lineage_of(task) for task in tasks]
         try:
-            answers = self._stage.process_batch(list(tasks))
+            answers = self._check_list(self._stage.process_batch(list(tasks)))
         except _PASSED_ON:
             raise
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
@@ -97,8 +98,6 @@ class StageCall:
                 task.lineage = lineage
                 self._answer_batch([task], writing)
             return
-        if not isinstance(answers, list):
-            self._refuse(f"answered a batch with {type(answers).__name__}; it must be a list")
         if len(tasks) == 1 and (len(answers) != 1 or isinstance(answers[0], list)):
             one = answers[0] if len(answers) == 1 else answers
             writing.fan_out(lineages, one if isinstance(one, list) else answers)
@@ -126,7 +125,7 @@ class StageCall:
 
     def _answer_sink(self, tasks: Sequence[Task], writing: _Writing) -> None:
         sink = self._stage
-        assert isinstance(sink, SinkStage)  # noqa: S101 - by its shape
+        assert isinstance(sink, SinkStage)  # by its shape
         for task in tasks:
             lineage = _lineage_of(task)
             try:
@@ -137,13 +136,18 @@ class StageCall:
                 writing.fail(lineage, explain_error(error))
 
     def _write(self, sink: SinkStage, task: Task, lineage: Lineage) -> tuple[Output, ...]:
-        assert self._outputs is not None  # noqa: S101 - every sink is given its place
+        assert self._outputs is not None  # every sink is given its place
         if not task.num_rows:
             return ()
         name = lineage.token.hex() + sink.suffix
         written = self._outputs.write(lineage.source, name, lambda file: sink.write(task, file))
         rows = task.num_rows
         return (Output(lineage.token, sink.suffix, written.size, written.digest, rows),)
+
+    def _check_list(self, answers: object) -> list[object]:
+        if not isinstance(answers, list):
+            self._refuse(f"answered a batch with {type(answers).__name__}; it must be a list")
+        return cast("list[object]", answers)
 
     def _check(self, answer: object) -> Slot:
         if answer is None or isinstance(answer, (Task, NoneTask, FailedTask)):
@@ -187,9 +191,11 @@ class _Writing:
         of = len(slots)
         children = []
         for index, slot in enumerate(slots):
-            if isinstance(slot, Task):
+            if isinstance(slot, (Task, FailedTask)):
+                # A failed slot is announced too, so its source stays open whatever else is heard.
                 token = derive_child(tokens, self.stage, index)
                 children.append(token)
+            if isinstance(slot, Task):
                 origin = Origin(tokens[0], index, of) if len(parents) == 1 else None
                 self.emit(slot, Lineage(first.source, token, first.key, origin))
             elif isinstance(slot, FailedTask):
@@ -225,9 +231,7 @@ class _Writing:
         self.events.append(Event(lineage.source, (lineage.token,), (), outputs))
 
     def close(self) -> Receipt:
-        return Receipt(
-            tuple(self.events), tuple(self.failures), tuple(self.emitted), self.counts
-        )
+        return Receipt(tuple(self.events), tuple(self.failures), tuple(self.emitted), self.counts)
 
 
 def explain_error(error: BaseException) -> str:
@@ -239,5 +243,5 @@ def explain_error(error: BaseException) -> str:
 
 
 def _lineage_of(task: Task) -> Lineage:
-    assert task.lineage is not None  # noqa: S101 - the driver only hands out tasks that have one
+    assert task.lineage is not None  # the driver only hands out tasks that have one
     return task.lineage

@@ -26,7 +26,7 @@ class Slot(NamedTuple):
     Attributes:
         source, key, token, origin: its lineage.
         block: what holds its data (with others').
-        index: its place in the block.
+        place: of its task in the block.
         deaths: workers that died while they had it.
     """
 
@@ -35,7 +35,7 @@ class Slot(NamedTuple):
     token: bytes
     origin: Origin | None
     block: Any
-    index: int
+    place: int
     deaths: int = 0
 
 
@@ -71,9 +71,7 @@ class Flow:
 
     def __init__(self, plan: PipelinePlan) -> None:
         self.queues = [
-            StageQueue(
-                stage.name, stage.batch_size, Grouping(stage.group) if stage.group else None
-            )
+            StageQueue(stage.name, stage.batch_size, Grouping(stage.group) if stage.group else None)
             for stage in plan.stages
         ]
         self.failed: set[bytes] = set()
@@ -116,15 +114,13 @@ class Flow:
         self.fail(receipt.failures)
         keys = {slot.source: slot.key for slot in batch}
         if stage + 1 < len(self.queues):
-            for index, source, token, origin in receipt.emitted:
-                self._push(stage + 1, Slot(source, keys[source], token, origin, block, index))
+            for place, source, token, origin in receipt.emitted:
+                self._push(stage + 1, Slot(source, keys[source], token, origin, block, place))
         if any(later.grouping is not None for later in self.queues[stage + 1 :]):
             self._settle_origins(stage, batch, receipt)
         self._check_broken(queue, receipt.failures)
 
-    def requeue(
-        self, stage: int, batch: list[Slot], *, died: bool, most_deaths: int
-    ) -> list[Slot]:
+    def requeue(self, stage: int, batch: list[Slot], *, died: bool, most_deaths: int) -> list[Slot]:
         """Queue a lost call's work again, first in line.
 
         Args:

@@ -29,7 +29,7 @@ class Grouping(Generic[Item]):
         return len(self._missing)
 
     def arrive(self, origin: Origin | None, item: Item) -> list[Item] | None:
-        """An item has come; the group it completes, in slot order. One without origin is its own."""
+        """An item has come: the group it completes, in slot order. Without origin it is its own."""
         if origin is None:
             return [item]
         group = self._group_of(origin)
@@ -38,7 +38,7 @@ class Grouping(Generic[Item]):
         return self._fill(group, origin)
 
     def vanish(self, origin: Origin) -> list[Item] | None:
-        """A slot will never arrive (filtered, failed, or fanned out anew); the group it completes."""
+        """A slot will never arrive (filtered, failed, fanned out anew): the group it completes."""
         group = self._group_of(origin)
         self._missing_of(group, origin.of)
         return self._fill(group, origin)

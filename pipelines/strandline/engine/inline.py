@@ -76,7 +76,7 @@ def _run_one(flow: Flow, calls: list[StageCall], ledger: Ledger) -> bool:
         batch = flow.next_batch(stage)
         if not batch:
             continue
-        tasks: list[Task] = [slot.block[slot.index] for slot in batch]
+        tasks: list[Task] = [slot.block[slot.place] for slot in batch]
         data, receipt = calls[stage].run(tasks)
         flow.complete(stage, batch, receipt, data)
         ledger.forward(receipt.events, receipt.failures)

@@ -1,4 +1,4 @@
-"""How many workers each stage gets, and what each asks of the cluster. Pure; fixed for an attempt."""
+"""How many workers each stage gets, and what each reserves. Pure; fixed for an attempt."""
 
 from __future__ import annotations
 

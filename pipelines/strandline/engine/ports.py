@@ -121,13 +121,13 @@ class NoLedger:
         self._released += len(batch)
         return [True] * len(batch)
 
-    def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
+    def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:  # noqa: ARG002
         self._failed.update(failure.source for failure in failures)
 
     def end_listing(self, total: int) -> None:
         pass
 
-    def drain(self, *, anything_died: bool) -> Standing:
+    def drain(self, *, anything_died: bool) -> Standing:  # noqa: ARG002
         failed = len(self._failed)
         return Standing(self._released - failed, 0, failed, 0, 0)
 
@@ -165,8 +165,8 @@ def make_root(listed: Listed, source: Source) -> Task:
     return Task(source.data, source.meta, Lineage(listed.source, token, listed.key))
 
 
-def slot_of(task: Task, block: object, index: int) -> Slot:
+def slot_of(task: Task, block: object, place: int) -> Slot:
     """The slot of a root task."""
-    assert task.lineage is not None  # noqa: S101 - roots are made with one
+    assert task.lineage is not None  # roots are made with one
     source, token, key, origin = task.lineage
-    return Slot(source, key, token, origin, block, index)
+    return Slot(source, key, token, origin, block, place)

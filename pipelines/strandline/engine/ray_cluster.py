@@ -29,6 +29,12 @@ def unwrap(error: RayTaskError) -> Exception:
     return error.cause if isinstance(error.cause, Exception) else error
 
 
+def first_line(error: Exception) -> str:
+    """The first line of what Ray says of a loss; the rest is about its logs."""
+    text = str(error).strip() or type(error).__name__
+    return text.partition("\n")[0]
+
+
 class ClusterLostError(StrandlineError):
     """The local Ray died under the run; what was committed is kept."""
 

@@ -24,7 +24,13 @@ from ray.exceptions import (
 from strandline.engine.flow import Flow, Slot
 from strandline.engine.pools import RayOptions, size_pools
 from strandline.engine.ports import Admitted, Control, Ending, Listing, Progress, make_root, slot_of
-from strandline.engine.ray_cluster import ClusterLostError, Connection, connected, unwrap
+from strandline.engine.ray_cluster import (
+    ClusterLostError,
+    Connection,
+    connected,
+    first_line,
+    unwrap,
+)
 from strandline.engine.ray_ledger import LedgerPlace, RayLedger
 from strandline.engine.ray_pool import RayPools, Worker
 from strandline.ledger.keeper import Standing
@@ -195,10 +201,10 @@ class _Driver:
             self._handle(reference)
 
     def _handle(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
-        if reference in self._pools.calls:
-            self._take_receipt(reference)
-        elif reference in self._pools.preparing:
+        if reference in self._pools.preparing:
             self._take_ready(reference)
+        elif reference in self._pools.calls:
+            self._take_receipt(reference)
         elif self._admitting and reference == self._admitting[0]:
             batch, self._admitting = self._admitting[1], None
             released = self._get(reference)
@@ -240,7 +246,7 @@ class _Driver:
         except ObjectLostError as error:
             self._pools.drop_call(reference)
             self._flow.queues[call.stage].running -= len(call.batch)
-            self._fail(call.stage, call.batch, f"its data was lost: {_first_line(error)}")
+            self._fail(call.stage, call.batch, f"its data was lost: {first_line(error)}")
             return
         except RayTaskError as error:
             raise unwrap(error) from None
@@ -262,8 +268,10 @@ class _Driver:
         """Replace a lost worker and queue its work again."""
         if not self._pools.has(worker):
             return
-        stage, why = worker.stage, _first_line(error)
+        stage, why = worker.stage, first_line(error)
         pool = self._pools[stage]
+        for reference in self._pools.find_answered(worker):  # it did these before it died
+            self._take_receipt(reference)
         calls = self._pools.remove(worker)
         self._anything_died = True
         pool.deaths += 1
@@ -283,9 +291,7 @@ class _Driver:
         if self._flow.is_stopped:
             self._flow.queues[stage].running -= len(batch)
             return
-        poisoned = self._flow.requeue(
-            stage, batch, died=was_running, most_deaths=DEATHS_PER_TASK
-        )
+        poisoned = self._flow.requeue(stage, batch, died=was_running, most_deaths=DEATHS_PER_TASK)
         self._fail(stage, poisoned, f"lost {DEATHS_PER_TASK} workers; the last: {why}")
 
     def _fail(self, stage: int, slots: list[Slot], message: str) -> None:
@@ -293,8 +299,3 @@ class _Driver:
         failures = [Failure(slot.source, slot.key, slot.token, name, message) for slot in slots]
         self._flow.fail(failures)
         self._ledger.forward((), failures)
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.partition("\n")[0]

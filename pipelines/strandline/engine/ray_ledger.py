@@ -17,7 +17,7 @@ import ray
 from ray.exceptions import PendingCallsLimitExceeded, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from strandline.engine.ray_cluster import unwrap
+from strandline.engine.ray_cluster import first_line, unwrap
 from strandline.ledger.keeper import GROUP_SECONDS, Keeper, Listed, Standing
 from strandline.ledger.store import Store
 from strandline.plan.errors import StrandlineError
@@ -106,7 +106,7 @@ class LedgerActor:
                     self._keeper.commit_due()
             except Exception as error:  # noqa: BLE001 - told below
                 self._fail(error)
-        assert self._error is not None  # noqa: S101 - set before the event
+        assert self._error is not None  # set before the event
         raise self._error
 
     def _fail(self, error: Exception) -> None:
@@ -215,5 +215,4 @@ class RayLedger:
 
 
 def _lost(error: Exception) -> LedgerLostError:
-    first = str(error).strip().partition("\n")[0]
-    return LedgerLostError(f"the ledger's process died ({first}); run again to go on")
+    return LedgerLostError(f"the ledger's process died ({first_line(error)}); run again to go on")

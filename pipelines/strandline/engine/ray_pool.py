@@ -6,10 +6,12 @@ It starts, loads and replaces actors. What a lost worker means for the run is th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import ray
+from ray.exceptions import GetTimeoutError, RayError
 
 from strandline.engine.flow import Slot
 from strandline.engine.pools import CALLS_PER_WORKER, PoolSize, RayOptions, bound_queue
@@ -94,14 +96,14 @@ class RayPools:
     def submit(self, worker: Worker, batch: list[Slot]) -> None:
         """Hand a batch to a worker; blocks that slots share are handed over once."""
         blocks: list[Any] = []
-        places: dict[int, int] = {}
+        numbers: dict[int, int] = {}
         picks = []
         for slot in batch:
-            place = places.get(id(slot.block))
-            if place is None:
-                place = places[id(slot.block)] = len(blocks)
+            number = numbers.get(id(slot.block))
+            if number is None:
+                number = numbers[id(slot.block)] = len(blocks)
                 blocks.append(slot.block)
-            picks.append((place, slot.index))
+            picks.append((number, slot.place))
         data, receipt = worker.actor.run.remote(picks, *blocks)
         self.calls[receipt] = worker.calls[receipt] = Call(worker.stage, worker, batch, data)
 
@@ -110,13 +112,20 @@ class RayPools:
         call = self.calls.pop(receipt)
         del call.worker.calls[receipt]
 
+    def find_answered(self, worker: Worker) -> list[Any]:
+        """The receipts that a lost worker gave before it died."""
+        answered = []
+        for receipt in worker.calls:
+            with suppress(GetTimeoutError, RayError):
+                ray.get(receipt, timeout=0)
+                answered.append(receipt)
+        return answered
+
     def remove(self, worker: Worker) -> list[Call]:
         """Take a lost worker out; returns its calls, oldest first."""
         self._pools[worker.stage].workers.remove(worker)
         ray.kill(worker.actor)
-        self.preparing = {
-            ready: one for ready, one in self.preparing.items() if one is not worker
-        }
+        self.preparing = {ready: one for ready, one in self.preparing.items() if one is not worker}
         calls = list(worker.calls.values())
         for receipt in list(worker.calls):
             self.drop_call(receipt)

@@ -45,9 +45,9 @@ class StageWorker:
 
     @ray.method(num_returns=2)  # type: ignore[untyped-decorator]
     def run(self, picks: Picks, *blocks: list[Task]) -> tuple[list[Task], Receipt]:
-        """Work on `blocks[block][index]` for each pick; new tasks and receipt, side by side."""
-        assert self._call is not None  # noqa: S101 - prepare is the first call
-        return self._call.run([blocks[block][index] for block, index in picks])
+        """Work on `blocks[block][place]` for each pick; new tasks and receipt, side by side."""
+        assert self._call is not None  # prepare is the first call
+        return self._call.run([blocks[block][place] for block, place in picks])
 
 
 def start_worker(plan: StagePlan, cpu: float, options: RayOptions) -> tuple[Any, Any]:

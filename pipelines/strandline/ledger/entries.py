@@ -27,6 +27,7 @@ class Mark(NamedTuple):
         attempt: the attempt that released it.
         ordinal: its place in that attempt's listing, for messages.
         is_stale: an earlier attempt or version may have left outputs behind.
+        failed_before: attempts in which it failed.
     """
 
     key: str
@@ -34,6 +35,7 @@ class Mark(NamedTuple):
     attempt: int
     ordinal: int
     is_stale: bool
+    failed_before: int = 0
 
 
 class FailureRecord(NamedTuple):
@@ -60,7 +62,7 @@ class Change:
 
     Attributes:
         finish: sources that become finished; their marks and failures go.
-        mark: sources that come into flight; an older version's entry goes.
+        mark: sources that come into flight; what was known of them before goes.
         fail: sources that become failed; their marks go.
         forget: sources of which nothing is kept.
         meta: names and JSON-able values to set.

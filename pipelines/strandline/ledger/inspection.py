@@ -6,9 +6,14 @@ A file that is shorter than it says would kill the process that maps it, so this
 from __future__ import annotations
 
 import struct
+from pathlib import Path
+
+from strandline.ledger.errors import LedgerError
+from strandline.storage.errors import VolumeError
 
 _MAGIC = 0xBEEFC0DE
 _DATA_VERSION = 1
+_PAGE = 4096
 _PAGE_HEADER = 16
 _META = struct.Struct("<IIQQ")  # magic, version, address, map size
 _DB = struct.Struct("<IHHQQQQQ")
@@ -29,6 +34,31 @@ def explain_damage(first: bytes, second: bytes, size: int) -> str | None:
     page_size, last_page, _ = max(metas, key=lambda meta: meta[2])
     missing = (last_page + 1) * page_size - size
     return f"it is cut short: {missing} bytes are missing" if missing > 0 else None
+
+
+def check_image(data: Path) -> None:
+    """See that a data file can be mapped; one that is missing or empty can.
+
+    Raises:
+        LedgerError: it is damaged.
+        VolumeError: it can't be read.
+    """
+    try:
+        size = data.stat().st_size
+        with data.open("rb") as file:
+            first = file.read(META_BYTES)
+            file.seek(_PAGE)
+            second = file.read(META_BYTES)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        msg = f"{data}: {error.strerror}"
+        raise VolumeError(msg) from error
+    damage = explain_damage(first, second, size) if size else None
+    if damage:
+        advice = "restore the file from a copy, or move it away to start over"
+        msg = f"{data}: the ledger can't be read: {damage}; {advice}"
+        raise LedgerError(msg)
 
 
 def _read_meta(page: bytes) -> tuple[int, int, int] | None:

@@ -28,7 +28,7 @@ _NEVER = (None, None)
 
 
 class Listed(NamedTuple):
-    """A listed source as the ledger sees it: digest, 8-byte version digest, key, place in the list."""
+    """A listed source as the ledger sees it: digests of key (16) and version (8), key, place."""
 
     source: bytes
     version: bytes
@@ -125,9 +125,7 @@ class Keeper:
         self._skipped += len(batch) - len(fresh)
         return verdicts
 
-    def apply(
-        self, number: int, events: Sequence[Event], failures: Sequence[Failure] = ()
-    ) -> None:
+    def apply(self, number: int, events: Sequence[Event], failures: Sequence[Failure] = ()) -> None:
         """Count what the `number`th message says; commit when a group is due.
 
         Raises:
@@ -149,9 +147,7 @@ class Keeper:
     def commit_due(self) -> None:
         """Commit the waiting group where it is full or old enough."""
         size = len(self._waiting) + len(self._failed)
-        if size >= GROUP_SOURCES or (
-            size and self._now() - self._waiting_since >= GROUP_SECONDS
-        ):
+        if size >= GROUP_SOURCES or (size and self._now() - self._waiting_since >= GROUP_SECONDS):
             self.commit()
 
     def commit(self) -> None:
@@ -192,7 +188,7 @@ class Keeper:
         vanished = iter(list(self._find_vanished()))
         while group := list(islice(vanished, 1000)):
             # Marked first: were we killed between, a record would speak of files that are gone.
-            marks = [(source, Mark(key, b"", 0, 0, True)) for source, key in group]
+            marks = [(source, Mark(key, b"", 0, 0, is_stale=True)) for source, key in group]
             self._store.write(Change(mark=marks))
             for source, _ in group:
                 self._outputs.remove_others(source, ())
@@ -237,9 +233,9 @@ class Keeper:
             if failure is not None and failure.attempt == self._attempt:
                 raise _duplicate(listed, "once before, when it failed")
             is_stale = bool(old or failure) or source in superseded
-            marks.append((source, Mark(key, version, self._attempt, ordinal, is_stale)))
-            times = failure.times if failure else 0
-            self._live[source] = _Live(key, ordinal, version, is_stale, times)
+            before = failure.times if failure else old.failed_before if old else 0
+            marks.append((source, Mark(key, version, self._attempt, ordinal, is_stale, before)))
+            self._live[source] = _Live(key, ordinal, version, is_stale, before)
         if marks:
             self._store.write(Change(mark=marks))
             faults.reach("listing.marked")

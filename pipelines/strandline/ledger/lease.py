@@ -69,7 +69,8 @@ def refuse_live_driver(
     held = Process(lease["pid"], lease["started"])
     if lease["boot"] == claimant.boot:
         if held != claimant.process and find_process(held.pid) == held:
-            msg = f"attempt {lease['attempt']} is still running as process {held.pid}; stop it first"
+            attempt = lease["attempt"]
+            msg = f"attempt {attempt} is still running as process {held.pid}; stop it first"
             raise LedgerError(msg)
     elif claimant.time - lease["time"] < HEARTBEAT_SECONDS:
         msg = f"attempt {lease['attempt']} is still running on another host; stop it first"
@@ -105,7 +106,7 @@ def end_attempt(store: Store, attempt: int, claimant: Claimant) -> None:
 
 
 def find_changes(store: Store, claim: Claim) -> list[str]:
-    """What differs from the pipeline that wrote the ledger, a line each; empty where nothing does."""
+    """What differs from the pipeline that wrote the ledger, a line each."""
     known = store.read_meta("fingerprint")
     if known is None or known["digest"] == claim.fingerprint.digest:
         return []
@@ -119,7 +120,8 @@ def restart(store: Store) -> None:
         if not group:
             return
         marks = [
-            (source, Mark(record.key, entry.version, 0, 0, True)) for source, entry, record in group
+            (source, Mark(record.key, entry.version, 0, 0, is_stale=True))
+            for source, entry, record in group
         ]
         store.write(Change(mark=marks))
 

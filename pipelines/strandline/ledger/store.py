@@ -9,11 +9,11 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import lmdb
 
@@ -37,13 +37,12 @@ from strandline.ledger.index import (
     put_entry,
     remove_entry,
 )
-from strandline.ledger.inspection import META_BYTES, explain_damage
+from strandline.ledger.inspection import check_image
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError
 
 FORMAT = 1
 INITIAL_MAP = 1 << 26
-_PAGE = 4096
 _VOLUME_ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EPERM)
 _DATABASES = ("meta", "finished", "records", "failures", "inflight", "quarantine")
 
@@ -67,7 +66,7 @@ class Store:
         if readonly and not (data.exists() and data.stat().st_size):
             msg = f"{path}: there is no ledger here; has the pipeline been run with this volume?"
             raise LedgerError(msg)
-        _check_image(data)
+        check_image(data)
         with self._translating():
             self._env = lmdb.open(
                 str(path),
@@ -89,7 +88,7 @@ class Store:
     def read_meta(self, name: str) -> Any:  # noqa: ANN401 - JSON
         """A JSON value kept under `name`; None where there is none."""
         with self._reading() as txn:
-            packed = txn.get(name.encode(), db=self._meta)
+            packed = _get(txn, self._meta, name.encode())
         return None if packed is None else json.loads(packed)
 
     def take_lease(self, lease: dict[str, Any]) -> None:
@@ -110,7 +109,8 @@ class Store:
         """The entries of those of `digests` (16 bytes each) that are finished."""
         found = {}
         with self._reading(self._finished) as txn:
-            for digest, row in zip(digests, map(txn.get, map(key_row, digests)), strict=True):
+            get = cast("Callable[[bytes], bytes | None]", txn.get)
+            for digest, row in zip(digests, map(get, map(key_row, digests)), strict=True):
                 if row is not None and (entry := find_entry(row, digest)) is not None:
                     found[digest] = entry
         return found
@@ -118,42 +118,42 @@ class Store:
     def find_marks(self, digests: Iterable[bytes]) -> dict[bytes, Mark]:
         """The marks of those of `digests` that are in flight."""
         with self._reading() as txn:
-            found = txn.cursor(self._inflight).getmulti(list(digests))
-            return {digest: unpack_mark(packed) for digest, packed in found}
+            found = _get_all(txn, self._inflight, digests)
+            return {digest: unpack_mark(packed) for digest, packed in found.items()}
 
     def find_failures(self, digests: Iterable[bytes]) -> dict[bytes, FailureRecord]:
         """The failures of those of `digests` that failed."""
         with self._reading() as txn:
-            found = txn.cursor(self._failures).getmulti(list(digests))
-            return {digest: unpack_failure(packed) for digest, packed in found}
+            found = _get_all(txn, self._failures, digests)
+            return {digest: unpack_failure(packed) for digest, packed in found.items()}
 
     def list_finished(self) -> Iterator[tuple[bytes, Entry]]:
         """Every finished source, in no useful order."""
         with self._reading() as txn:
-            for key, row in txn.cursor(self._finished):
+            for key, row in _walk(txn, self._finished):
                 yield from list_entries(key, row)
 
     def list_records(self) -> Iterator[tuple[bytes, Entry, Record]]:
         """Every finished source with its record."""
         with self._reading() as txn:
-            for key, row in txn.cursor(self._finished):
+            for key, row in _walk(txn, self._finished):
                 for digest, entry in list_entries(key, row):
-                    packed = txn.get(digest, db=self._records)
+                    packed = _get(txn, self._records, digest)
                     if packed is None:
-                        msg = f"{self._path}: the source {digest.hex()} is finished without a record"
+                        msg = f"{self._path}: source {digest.hex()} is finished without a record"
                         raise LedgerError(msg)
                     yield digest, entry, unpack_record(digest, entry.version, packed)
 
     def list_marks(self) -> Iterator[tuple[bytes, Mark]]:
         """Every source in flight."""
         with self._reading() as txn:
-            for digest, packed in txn.cursor(self._inflight):
+            for digest, packed in _walk(txn, self._inflight):
                 yield digest, unpack_mark(packed)
 
     def list_failures(self) -> Iterator[tuple[bytes, FailureRecord]]:
         """Every failed source."""
         with self._reading() as txn:
-            for digest, packed in txn.cursor(self._failures):
+            for digest, packed in _walk(txn, self._failures):
                 yield digest, unpack_failure(packed)
 
     def count(self) -> dict[str, int]:
@@ -196,6 +196,7 @@ class Store:
         for source, mark in change.mark:
             txn.put(source, pack(mark), db=self._inflight)
             txn.delete(source, db=self._records)
+            txn.delete(source, db=self._failures)
         for source, failure in change.fail:
             txn.put(source, pack(failure), db=self._failures)
             txn.delete(source, db=self._inflight)
@@ -213,7 +214,7 @@ class Store:
         entries += [(source, None) for source in change.forget]
         entries.sort(key=lambda item: item[0])
         for key, group in groupby(entries, key=lambda item: key_row(item[0])):
-            old = row = txn.get(key, b"", db=self._finished)
+            old = row = _get(txn, self._finished, key) or b""
             for source, entry in group:
                 row = put_entry(row, source, entry) if entry else remove_entry(row, source)
             if row:
@@ -224,7 +225,7 @@ class Store:
     def _check_lease(self, txn: lmdb.Transaction) -> None:
         if self._lease is None:
             return
-        lease = json.loads(txn.get(b"lease", b"{}", db=self._meta))
+        lease = json.loads(_get(txn, self._meta, b"lease") or b"{}")
         if (lease.get("attempt"), lease.get("uid")) != self._lease:
             msg = f"{self._path}: attempt {lease.get('attempt')} has taken the ledger over"
             raise LeaseLostError(msg)
@@ -264,22 +265,19 @@ class Store:
             raise VolumeError(msg) from error
 
 
-def _check_image(data: Path) -> None:
-    try:
-        size = data.stat().st_size
-        with data.open("rb") as file:
-            first = file.read(META_BYTES)
-            file.seek(_PAGE)
-            second = file.read(META_BYTES)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        msg = f"{data}: {error.strerror}"
-        raise VolumeError(msg) from error
-    damage = explain_damage(first, second, size) if size else None
-    if damage:
-        msg = f"{data}: the ledger can't be read: {damage}; restore the file from a copy, or move it away to start over"
-        raise LedgerError(msg)
+# lmdb's types allow for buffers, which no transaction here asks for.
+
+
+def _get(txn: lmdb.Transaction, db: Any, key: bytes) -> bytes | None:  # noqa: ANN401
+    return cast("bytes | None", txn.get(key, db=db))
+
+
+def _get_all(txn: lmdb.Transaction, db: Any, keys: Iterable[bytes]) -> dict[bytes, bytes]:  # noqa: ANN401
+    return cast("dict[bytes, bytes]", dict(txn.cursor(db).getmulti(list(keys))))
+
+
+def _walk(txn: lmdb.Transaction, db: Any) -> Iterator[tuple[bytes, bytes]]:  # noqa: ANN401
+    return cast("Iterator[tuple[bytes, bytes]]", iter(txn.cursor(db)))
 
 
 def _translate(path: Path, error: lmdb.Error) -> Exception:

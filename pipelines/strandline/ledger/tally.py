@@ -55,7 +55,8 @@ class Tally:
         """
         finished: dict[bytes, list[Output]] = {}
         trees = self._trees
-        for source, settled, children, outputs in events:
+        for event in events:
+            source, settled, children, outputs = event
             tree = trees.get(source)
             # By far the most frequent, so without a call: a task was written or filtered.
             if (
@@ -65,37 +66,38 @@ class Tally:
                 and tree.get(settled[0]) == _ANNOUNCED
             ):
                 tree[settled[0]] = _CHILDLESS
+                tree[_OPEN] -= 1
                 if outputs:
                     self._keep(source, outputs)
-                left = tree[_OPEN] - 1
-                if left:
-                    tree[_OPEN] = left
-                else:
-                    del trees[source]
-                    finished[source] = self._outputs.pop(source, [])
-                continue
-            if tree is None:
-                if source in finished or self._is_over(source):
-                    continue
-                if not settled and len(children) == 1:
-                    trees[source] = children[0]
-                    continue
-                tree = trees[source] = {_OPEN: 0}
-            elif tree is _FAILED:
-                continue
-            if isinstance(tree, bytes):
-                if settled == (tree,) and not children:
-                    del trees[source]
-                    finished[source] = list(outputs)
-                    continue
-                tree = trees[source] = {_OPEN: 1, tree: _ANNOUNCED}
-            assert isinstance(tree, dict)
-            if _count_event(source, tree, settled, children) and outputs:
-                self._keep(source, outputs)
-            if not tree[_OPEN]:
+                is_finished = not tree[_OPEN]
+            else:
+                is_finished = source not in finished and self._count_one(event, tree)
+            if is_finished:
                 del trees[source]
                 finished[source] = self._outputs.pop(source, [])
         return list(finished.items())
+
+    def _count_one(self, event: Event, tree: _Tree | None) -> bool:
+        """Count any event; True where it finishes its source."""
+        source, settled, children, outputs = event
+        if tree is None:
+            if self._is_over(source):
+                return False
+            if not settled and len(children) == 1:
+                self._trees[source] = children[0]
+                return False
+            tree = self._trees[source] = {_OPEN: 0}
+        elif isinstance(tree, bytes):
+            if settled == (tree,) and not children:
+                if outputs:
+                    self._keep(source, outputs)
+                return True
+            tree = self._trees[source] = {_OPEN: 1, tree: _ANNOUNCED}
+        if isinstance(tree, _Failed):
+            return False
+        if _count_event(source, tree, settled, children) and outputs:
+            self._keep(source, outputs)
+        return not tree[_OPEN]
 
     def _keep(self, source: bytes, outputs: tuple[Output, ...]) -> None:
         self._outputs.setdefault(source, []).extend(outputs)

@@ -52,9 +52,7 @@ def verify(store: Store, outputs: OutputStore, *, reads_bytes: bool = True) -> V
                 problems.append(f"left over: {name}")
         elif name.rpartition("/")[0] not in unfinished:
             problems.append(f"nobody's: {name}")
-    return Verdict(
-        totals["sources"], totals["outputs"], totals["size"], len(unfinished), problems
-    )
+    return Verdict(totals["sources"], totals["outputs"], totals["size"], len(unfinished), problems)
 
 
 def name_output(source: bytes, output: Output) -> str:

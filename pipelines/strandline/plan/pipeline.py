@@ -1,4 +1,4 @@
-"""From a spec to a checked plan: classes found, parameters parsed, shapes that can't resume refused.
+"""From a spec to a checked plan: classes found, parameters parsed, impossible shapes refused.
 
 Every mistake that can be seen before a run starts is found here, all of them at once.
 """
@@ -14,8 +14,9 @@ from pydantic import ValidationError
 from strandline.plan.fingerprint import Fingerprint, compute_fingerprint
 from strandline.plan.registry import UnknownStageError, find_stage
 from strandline.plan.stage import Shape, SinkStage, SourceStage, Stage
-from strandline_api.documents import Problem, SpecError, problems_of
+from strandline_api.documents import SpecError
 from strandline_api.pipeline import CurationPipeline
+from strandline_api.problems import Problem, problems_of
 from strandline_api.spec_work import SinkWork, SourceWork, StageWork
 
 
@@ -79,7 +80,7 @@ class PipelinePlan:
     def sink(self) -> SinkStage:
         """The sink, last of `stages`."""
         stage = self.stages[-1].stage
-        assert isinstance(stage, SinkStage)  # noqa: S101 - checked when the plan was built
+        assert isinstance(stage, SinkStage)  # checked when the plan was built
         return stage
 
 
@@ -114,9 +115,7 @@ def check_plan(
     named = [("spec.source", source)]
     named += [(f"spec.stages[{index}]", plan) for index, plan in enumerate(stages[:-1])]
     named += [("spec.sink", stages[-1])] if stages else []
-    problems = [
-        Problem(at, message) for at, plan in named for message in _find_faults(at, plan)
-    ]
+    problems = [Problem(at, message) for at, plan in named for message in _find_faults(at, plan)]
     names = [plan.name for _, plan in named]
     problems += [
         Problem(at, f"the name {plan.name!r} is used twice", "give one of them a `name`")

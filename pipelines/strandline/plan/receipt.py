@@ -55,7 +55,7 @@ class Failure(NamedTuple):
 class Emitted(NamedTuple):
     """A task for the next stage: its place in the call's data, and its lineage."""
 
-    index: int
+    place: int
     source: bytes
     token: bytes
     origin: Origin | None

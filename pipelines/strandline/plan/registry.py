@@ -61,10 +61,13 @@ def _import_stage(use: str) -> type[Stage]:
     module_name, _, class_name = use.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        msg = f"{use!r}: the module {module_name!r} can't be imported ({error})"
+    except Exception as error:  # a user's module may raise anything while it is imported
+        what = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+        msg = f"{use!r}: the module {module_name!r} can't be imported ({what})"
         raise UnknownStageError(msg) from error
-    found = getattr(module, class_name, None)
+    found: object = module
+    for part in class_name.split("."):
+        found = getattr(found, part, None)
     if not (isinstance(found, type) and issubclass(found, Stage)):
         msg = f"{use!r}: {module_name!r} has no stage class {class_name!r}"
         raise UnknownStageError(msg)

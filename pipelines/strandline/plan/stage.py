@@ -128,7 +128,8 @@ class SourceStage(Stage):
             "listing has come to its end: `Keep` or `Delete`.",
         )
 
-    not_fingerprinted: ClassVar[frozenset[str]] = frozenset({"on_removed"})
+    # Which sources there are is no part of what becomes of each of them.
+    not_fingerprinted: ClassVar[frozenset[str]] = frozenset({"on_removed", "limit"})
     params: BaseModel
 
     @abstractmethod

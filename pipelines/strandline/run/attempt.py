@@ -36,7 +36,13 @@ from strandline.run.outcome import Outcome, judge
 from strandline.storage.errors import VolumeError
 from strandline.storage.filesystems import explain_unsafe, read_mounts
 from strandline.storage.layout import PipelineFolder, make_folder
-from strandline.storage.locks import Process, find_process, hold_exclusive, hold_shared, read_boot_id
+from strandline.storage.locks import (
+    Process,
+    find_process,
+    hold_exclusive,
+    hold_shared,
+    read_boot_id,
+)
 from strandline.storage.remote import open_outputs
 from strandline_api.documents import SpecError
 from strandline_api.problems import Problem
@@ -128,7 +134,7 @@ def open_source(plan: PipelinePlan) -> tuple[SourceStage, Listing]:
         StageSetupError: it can't be set up.
     """
     stage = set_up_stage(plan.source).stage
-    assert isinstance(stage, SourceStage)  # noqa: S101 - checked when the plan was built
+    assert isinstance(stage, SourceStage)  # checked when the plan was built
     return stage, Listing(_list_sources(plan.source.name, stage))
 
 
@@ -223,18 +229,14 @@ def _run_tracked(
     return run_ray(plan, listing, ledger, ray_options, control)
 
 
-def _run_inline(
-    plan: PipelinePlan, listing: Listing, control: Control, held: _Held
-) -> Ending:
+def _run_inline(plan: PipelinePlan, listing: Listing, control: Control, held: _Held) -> Ending:
     writer = hold_shared(held.folder.writers_lock)
     outputs = open_outputs(held.place, f"{held.attempt:04d}")
     try:
         with _opened(held.folder) as store:
             store.keep_lease(held.attempt, held.uid)
             deletes = deletes_vanished(plan)
-            keeper = Keeper(
-                store, outputs, held.attempt, time.monotonic, deletes_vanished=deletes
-            )
+            keeper = Keeper(store, outputs, held.attempt, time.monotonic, deletes_vanished=deletes)
             return run_inline(plan, listing, KeeperLedger(keeper), outputs, control)
     finally:
         os.close(writer)
@@ -247,5 +249,5 @@ def deletes_vanished(plan: PipelinePlan) -> bool:
 
 def _find_self() -> Process:
     process = find_process(os.getpid())
-    assert process is not None  # noqa: S101 - this process is alive
+    assert process is not None  # this process is alive
     return process

@@ -12,6 +12,7 @@ from strandline.plan.receipt import Counts
 from strandline_api.documents import SpecError
 from strandline_api.exit_codes import ExitCode
 
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What an attempt came to.

@@ -78,9 +78,7 @@ def name_source_folder(source: bytes) -> str:
 class OutputStore(Protocol):
     """A place for outputs. Names are relative: `<fan-out>/<source>/<token><suffix>`."""
 
-    def write(
-        self, source: bytes, name: str, spell: Callable[[BinaryIO], None]
-    ) -> Written:
+    def write(self, source: bytes, name: str, spell: Callable[[BinaryIO], None]) -> Written:
         """Write one output durably under `name` in the source's folder.
 
         Raises:
@@ -193,6 +191,7 @@ class LocalOutputs:
 
 
 def digest_file(file: BinaryIO) -> bytes:
+    """The blake2b-128 of what is left to read of a file."""
     state = blake2b(digest_size=DIGEST_BYTES)
     while chunk := file.read(1 << 20):
         state.update(chunk)

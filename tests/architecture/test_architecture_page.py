@@ -1,0 +1,27 @@
+"""The page that describes the house names its rooms, and nothing that is not there."""
+
+from __future__ import annotations
+
+import re
+
+from source_tree import ROOT
+
+PAGE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+RUNTIME = ROOT / "pipelines" / "strandline"
+
+
+def test_every_room_has_its_paragraph() -> None:
+    rooms = {f"pipelines/strandline/{path.parent.name}" for path in RUNTIME.glob("*/__init__.py")}
+    assert set(re.findall(r"(?m)^### `(.+)`$", PAGE)) == {*rooms, "crds/strandline_api"}
+
+
+def test_what_the_page_names_is_there() -> None:
+    names = re.findall(r"`([\w/]+\.py)`", PAGE)
+    assert len(names) >= 10
+    assert [name for name in names if not (RUNTIME / name).is_file()] == []
+
+
+def test_the_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", PAGE)
+    assert links
+    assert [link for link in links if not (ROOT / link).is_file()] == []
