@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from hypothesis import strategies as st
+
 from strandline.plan.receipt import Event, Failure, Output
 from strandline.plan.token import derive_child, derive_root, digest_key, digest_version
 

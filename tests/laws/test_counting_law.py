@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from strandline.ledger.errors import NonDeterministicTaskError
 from strandline.ledger.tally import Tally
 from strandline.plan.receipt import Event, Output

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.keeper import Keeper, Listed
 from strandline.ledger.lease import Claim, Claimant, open_attempt

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from ledger_builders import Clock, Desk, RecordingOutputs, RecordingStore, opened
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.store import Store

@@ -10,6 +10,7 @@ from typing import BinaryIO
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from ledger_builders import Clock, claim, claimant, failed, listed, opened, root_of
 from strandline.ledger.keeper import GROUP_SECONDS, Keeper, Listed
 from strandline.ledger.lease import open_attempt

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from ledger_builders import Desk, failed, listed, output_of, written
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.ledger.keeper import Keeper

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ledger_builders import Desk, failed, listed, output_of, root_of, written
 from strandline.ledger.errors import NegativePendingCountError, NonDeterministicTaskError
 from strandline.ledger.keeper import GROUP_SECONDS, Standing

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 import pytest
+
 from ledger_builders import claim, claimant, finish_of, listed, output_of
 from strandline.ledger.entries import Change, Mark
 from strandline.ledger.errors import LeaseLostError, LedgerError

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import lmdb
 import pytest
+
 from ledger_builders import finish_of, listed, opened
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LeaseLostError, LedgerError
@@ -114,9 +115,8 @@ def test_garbage_in_one_of_the_first_pages(image: Path, page: int) -> None:
 def test_garbage_further_inside_is_an_error_and_no_crash(image: Path) -> None:
     size = image.stat().st_size
     overwrite(image, 2 * PAGE, b"\xab" * (size - 2 * PAGE))
-    with pytest.raises(LedgerError, match="can't be read"):
-        with opened(image.parent) as store:
-            list(store.list_records())
+    with pytest.raises(LedgerError, match="can't be read"), opened(image.parent) as store:
+        list(store.list_records())
 
 
 def overwrite(image: Path, at: int, data: bytes) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from ledger_builders import failed, finish_of, listed, opened, output_of
 from strandline.ledger.entries import Change, FailureRecord, Mark
 from strandline.ledger.errors import LeaseLostError, LedgerError

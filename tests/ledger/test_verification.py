@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from ledger_builders import failed, finish_of, listed, opened
 from strandline.ledger.entries import Change, FailureRecord, Mark
 from strandline.ledger.keeper import Listed

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from strandline.storage.filesystems import explain_unsafe, find_filesystem, read_mounts
 
 MOUNTS = r"""

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.layout import PipelineFolder, make_folder
@@ -43,8 +44,7 @@ def digest_of(content: bytes) -> bytes:
 
 def spell(*pieces: bytes) -> Callable[[BinaryIO], None]:
     def write(file: BinaryIO) -> None:
-        for piece in pieces:
-            file.write(piece)
+        file.writelines(pieces)
 
     return write
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from strandline.storage.errors import VolumeError
 from strandline.storage.locks import (
     Process,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
+
 from strandline.storage.errors import VolumeError
 from strandline.storage.outputs import LocalOutputs, Written
 from strandline.storage.remote import RemoteOutputs, open_outputs

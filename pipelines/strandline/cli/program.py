@@ -14,38 +14,14 @@ from typing import Any, NoReturn
 import click
 
 from strandline.cli.interruption import StoppedAtOnceError
-from strandline.engine.execution import ShapeError
-from strandline.engine.flow import StageBrokenError
-from strandline.engine.inline import StageSetupError
-from strandline.ledger.errors import (
-    DuplicateKeyError,
-    LedgerError,
-    NegativePendingCountError,
-    NonDeterministicTaskError,
-)
-from strandline.run.attempt import ListingError
+from strandline.ledger.errors import LedgerError
+from strandline.plan.errors import StrandlineError
 from strandline.run.outcome import code_of
-from strandline.storage.errors import VolumeError
 from strandline_api.documents import SpecError
 from strandline_api.exit_codes import ExitCode
 
 KEYS_PRESSED = 130  # what a shell shows of a program that Ctrl-C has ended
 PIPE_CLOSED = 141  # and of one that wrote to a reader that is gone
-_EXPECTED = (
-    ConnectionError,
-    DuplicateKeyError,
-    LedgerError,
-    ListingError,
-    NegativePendingCountError,
-    NonDeterministicTaskError,
-    ShapeError,
-    SpecError,
-    StageBrokenError,
-    StageSetupError,
-    VolumeError,
-)
-# These are raised by a room that imports Ray, which most commands do without.
-_EXPECTED_NAMES = frozenset({"LedgerLostError", "PoolBrokenError"})
 
 
 class Program(click.Group):
@@ -95,7 +71,7 @@ def explain(error: Exception) -> list[str]:
     """An exception in the words of the person at the terminal, one problem a line."""
     if isinstance(error, SpecError):
         return [" ".join(str(problem).split("\n")) for problem in error.problems]
-    if isinstance(error, _EXPECTED) or type(error).__name__ in _EXPECTED_NAMES:
+    if isinstance(error, (StrandlineError, ConnectionError)):
         return [str(error)] if isinstance(error, LedgerError) else [" ".join(str(error).split())]
     text = " ".join(str(error).split())
     what = f"{type(error).__name__}: {text}" if text else type(error).__name__

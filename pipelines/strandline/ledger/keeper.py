@@ -9,7 +9,7 @@ knows no engine: whoever hosts it calls it from one thread at a time and passes 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from strandline.ledger.entries import Change, FailureRecord, Finish, Mark, Record
@@ -252,14 +252,9 @@ class Keeper:
         return FailureRecord(failure.key, self._attempt, failure.stage, failure.message, times)
 
     def _find_vanished(self) -> Iterator[tuple[bytes, str]]:
-        # By source: one that failed and was then released again has both a failure and a mark.
-        unfinished = {
-            source: entry.key
-            for entries in (self._store.list_marks(), self._store.list_failures())
-            for source, entry in entries
-            if entry.attempt != self._attempt
-        }
-        yield from (item for item in unfinished.items() if item[0] not in self._live)
+        for source, entry in chain(self._store.list_marks(), self._store.list_failures()):
+            if entry.attempt != self._attempt and source not in self._live:
+                yield source, entry.key
         if self._seen is None:
             return
         finished = ((source, record.key) for source, _, record in self._store.list_records())
