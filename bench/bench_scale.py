@@ -43,7 +43,7 @@ class Scale:
         if self._filled is None:
             place = _choose_place(self._sources * _BYTES_PER_SOURCE)
             self._ledger_folder = Path(tempfile.mkdtemp(prefix="strandline-bench-", dir=place))
-            self._filled = fill(self._ledger_folder, self._sources, self.pick(240, 20))
+            self._filled = fill(self._ledger_folder, self._sources, self.pick(210, 20))
         return self._filled
 
     def remove(self) -> None:

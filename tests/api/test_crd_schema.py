@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
-from pipeline_documents import SMALLEST, pipelines, with_change
 from pydantic import BaseModel, Field
-from structural_fit import fits
 
+from pipeline_documents import SMALLEST, pipelines, with_change
 from strandline_api import CurationPipeline, parse_pipeline
 from strandline_api.definition import pipeline_definition
 from strandline_api.schema import ALLOWED_KEYS, UnstructuralError, nodes, structural_schema
+from structural_fit import fits
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATOR = ROOT / "crds" / "generate.py"

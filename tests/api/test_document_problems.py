@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pipeline_documents import SMALLEST, with_change, without
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pipeline_documents import SMALLEST, with_change, without
 from strandline_api import Problem, SpecError, did_you_mean, parse_pipeline, problems_of
 
 JARGON = ("Input should", "validation error", "pydantic", "Extra inputs", "Value error", "_type")

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from pipeline_documents import SMALLEST, pipelines, with_change
 from pydantic import ValidationError
 
+from pipeline_documents import SMALLEST, pipelines, with_change
 from strandline_api import (
     RETRYABLE_CAUSES,
     CurationPipeline,

@@ -23,7 +23,7 @@ SOURCE = b"s" * 16
 TOKEN = b"t" * 16
 
 
-def make_task(data: Any = 0, token: bytes = TOKEN, origin: Origin | None = None) -> Task:  # noqa: ANN401
+def make_task(data: Any = 0, token: bytes = TOKEN, origin: Origin | None = None) -> Task:
     return Task(data, None, Lineage(SOURCE, token, "key", origin))
 
 
@@ -31,7 +31,7 @@ def make_tasks(count: int) -> list[Task]:
     return [make_task(index, bytes([index]) * 16) for index in range(count)]
 
 
-def call(stage: Stage, tasks: list[Task], **plan: Any) -> tuple[list[Task], Receipt]:  # noqa: ANN401
+def call(stage: Stage, tasks: list[Task], **plan: Any) -> tuple[list[Task], Receipt]:
     ticks = itertools.count()
     made = StageCall(StagePlan("stage", "stage", stage, **plan), None, lambda: float(next(ticks)))
     return made.run(tasks)
@@ -40,7 +40,7 @@ def call(stage: Stage, tasks: list[Task], **plan: Any) -> tuple[list[Task], Rece
 class Answering(Stage):
     """Gives the answer it was made with, or raises it."""
 
-    def __init__(self, answer: Any) -> None:  # noqa: ANN401
+    def __init__(self, answer: Any) -> None:
         super().__init__()
         self.answer = answer
 
@@ -53,7 +53,7 @@ class Answering(Stage):
 class Batched(Stage):
     """Answers a batch with what a function makes of it."""
 
-    def __init__(self, answer: Any) -> None:  # noqa: ANN401
+    def __init__(self, answer: Any) -> None:
         super().__init__()
         self.answer = answer
 
@@ -177,7 +177,7 @@ def test_a_batch_of_one_may_fan_out() -> None:
         (lambda _: ["text", NoneTask()], "answered with str"),
     ],
 )
-def test_a_shape_without_lineage_is_refused_by_name(answer: Any, sentence: str) -> None:  # noqa: ANN401
+def test_a_shape_without_lineage_is_refused_by_name(answer: Any, sentence: str) -> None:
     with pytest.raises(ShapeError, match=f"stage 'stage' {sentence}"):
         call(Batched(answer), make_tasks(2), batch_size=2)
 

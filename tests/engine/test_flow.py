@@ -8,7 +8,7 @@ from strandline.engine.flow import BROKEN_AFTER, Flow, Slot, StageBrokenError
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import Counts, Emitted, Failure, Receipt
-from strandline.plan.stage import SinkStage, SourceStage, Stage
+from strandline.plan.stage import Stage
 from strandline.plan.task import Origin
 
 

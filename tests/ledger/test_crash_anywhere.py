@@ -121,6 +121,7 @@ def check(path: Path) -> None:
         finished, failures, marks = states(store)
         assert finished.isdisjoint(marks)
         assert finished.isdisjoint(failures)
+        assert failures.isdisjoint(marks)
         assert finished == {source for source, _, _ in store.list_records()}
         assert [] == verify(store, outputs).problems  # finished: all outputs are there, no others
 

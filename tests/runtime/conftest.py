@@ -1,4 +1,4 @@
-"""A small pipeline that does all that can be counted: fan-outs, filters, groups, and two outputs."""
+"""A small pipeline that does all that can be counted: fan-outs, filters and groups."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import ray
 import yaml
+
 from killing import SMALL_SOURCES, Job
 
 

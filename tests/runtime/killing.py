@@ -47,7 +47,7 @@ SMALL_SOURCES = 24
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Whom to kill, and when: at the nth time a step is reached, or after so many opened sources."""
+    """Whom to kill, and when: the nth time at a step, or after so many opened sources."""
 
     target: str
     step: str | None
@@ -88,7 +88,7 @@ class Result:
 
 def choose_kill(target: str, seed: int, sources: int) -> Kill:
     """The kill that a seed means; even seeds take a named step where the target has any."""
-    rng = random.Random(f"{target} {seed}")  # noqa: S311 - to repeat a test, not to hide anything
+    rng = random.Random(f"{target} {seed}")
     step = rng.choice(STEPS[target]) if STEPS[target] and seed % 2 == 0 else None
     once = step in {"lease.written", "listing.marked"}
     nth = 1 if once else rng.randint(1, max(1, sources // 8))

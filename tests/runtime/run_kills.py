@@ -1,6 +1,6 @@
 """`make kills`: kill each kind of process twenty times in the main job, and keep the table.
 
-    python tests/runtime/run_kills.py [--seeds N] [--limit FILES] [--write]
+python tests/runtime/run_kills.py [--seeds N] [--limit FILES] [--write]
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import yaml
+
 from killing import TARGETS, Job, Result, choose_kill
 
 ROOT = Path(__file__).parents[2]
@@ -57,12 +58,12 @@ def _write_manifest(folder: Path, limit: int | None) -> tuple[Path, int]:
 
 
 def _run(job: Job, target: str, seed: int, sources: int, whole: dict[str, str]) -> Result:
-    result = job.kill_and_finish(
-        choose_kill(target, seed, sources), f"{target}-{seed}", whole
-    )
+    result = job.kill_and_finish(choose_kill(target, seed, sources), f"{target}-{seed}", whole)
     mark = "ok" if result.is_good else "BAD"
-    print(f"{mark} {target} {seed}: {result.kill}, {result.kept} kept, {result.runs} runs more",
-          flush=True)
+    print(
+        f"{mark} {target} {seed}: {result.kill}, {result.kept} kept, {result.runs} runs more",
+        flush=True,
+    )
     return result
 
 

@@ -1,4 +1,4 @@
-"""What an engine owes its user, held against both: the same output, the same words, the same end."""
+"""What an engine owes its user, held against both: the same output, words and end."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import engine_stages as bad
 import pytest
-from killing import PATIENCE
 
+import engine_stages as bad
+from killing import PATIENCE
 from strandline.engine.execution import ShapeError
 from strandline.engine.inline import StageSetupError
 from strandline.engine.ports import Progress
+from strandline.engine.ray_driver import PoolBrokenError
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.ledger.store import Store
 from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("local_ray")
 both = pytest.mark.parametrize("engine", ENGINES)
 
 
-def make_plan(*stages: Stage, count: int = 10, name: str = "numbers", **sink: Any) -> PipelinePlan:  # noqa: ANN401
+def make_plan(*stages: Stage, count: int = 10, name: str = "numbers", **sink: Any) -> PipelinePlan:
     """A pipeline over numbers with these stages in the middle."""
     source = StagePlan("numbers", "numbers", bad.Numbers(count=count))
     middle = [
@@ -43,15 +44,13 @@ def make_plan(*stages: Stage, count: int = 10, name: str = "numbers", **sink: An
     return check_plan("default", name, source, [*middle, last])
 
 
-def run(plan: PipelinePlan, volume: Path | None, engine: str, **more: Any) -> Outcome:  # noqa: ANN401
+def run(plan: PipelinePlan, volume: Path | None, engine: str, **more: Any) -> Outcome:
     return run_attempt(plan, Options(volume, engine=engine), **more)
 
 
 def read_outputs(root: Path) -> dict[str, bytes]:
     return {
-        str(path.relative_to(root)): path.read_bytes()
-        for path in root.rglob("*")
-        if path.is_file()
+        str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()
     }
 
 
@@ -132,7 +131,12 @@ def test_without_a_checkpoint_nothing_is_tracked(engine: str, tmp_path: Path) ->
 
     outcome = run_attempt(
         PipelinePlan(
-            plan.namespace, plan.name, plan.source, plan.stages, plan.fingerprint, "r",
+            plan.namespace,
+            plan.name,
+            plan.source,
+            plan.stages,
+            plan.fingerprint,
+            "r",
             str(tmp_path / "out"),
         ),
         Options(None, engine=engine),
@@ -182,15 +186,11 @@ def test_a_task_that_kills_its_workers_fails_its_source_alone(tmp_path: Path) ->
 
 
 def test_a_stage_that_kills_every_worker_ends_the_run(tmp_path: Path) -> None:
-    from strandline.engine.ray_driver import PoolBrokenError
-
     with pytest.raises(PoolBrokenError, match="stage 'stage-0' lost 4 workers in a row"):
         run(make_plan(bad.Deadly()), tmp_path, "ray")
 
 
-def test_two_pipelines_share_a_ray_cluster_and_nothing_else(
-    local_ray: str, tmp_path: Path
-) -> None:
+def test_two_pipelines_share_a_ray_cluster_and_nothing_else(local_ray: str, tmp_path: Path) -> None:
     program = (
         "import sys, pathlib\n"
         "from test_engines import bad, make_plan, Options, run_attempt\n"

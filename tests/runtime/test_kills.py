@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from killing import SMALL_SOURCES, TARGETS, Job, choose_kill
 
 SEEDS = 3

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+
 import strandline.stages  # noqa: F401 - registers the stages
 from strandline.plan.registry import find_stage
 from strandline.plan.stage import SinkStage, SourceStage, Stage

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from stage_runs import StageRun, Tree
 from strandline.stages.buckets import digest_members, find_bucket, pack_buckets
 from strandline.stages.listing import FileEntry

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-import strandline.stages
 import yaml
+
+import strandline.stages
 from stage_runs import StageRun
 from strandline.plan.pipeline import plan_spec
 from strandline.plan.registry import list_registered

@@ -6,6 +6,7 @@ from typing import Any
 
 import fsspec
 import pytest
+
 from stage_runs import StageRun, Tree
 from strandline.stages.buckets import build_file_table
 

@@ -5,6 +5,7 @@ import sysconfig
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from strandline.stages.globs import (
     Exclusion,
     check_pattern,

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from stage_runs import StageRun
 from strandline.stages.decode_python import decode_source
 from strandline.stages.function_syntax import UnparsableSourceError, list_functions

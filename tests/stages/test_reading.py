@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from stage_runs import Rows, StageRun, Tree
 from strandline.stages.columns import MissingColumnError
 from strandline.stages.opening import UnreadableFileError

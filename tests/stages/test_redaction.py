@@ -6,6 +6,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from stage_runs import StageRun
 from strandline.stages.addresses import (
     ACCOUNT,
@@ -25,7 +26,7 @@ from strandline.stages.secret_kinds import build_secret_kinds, measure_entropy
 SECRETS = (*build_secret_kinds(32, 4.3), EMAIL, IPV4, IPV6)
 PERSONAL = (EMAIL, ACCOUNT, CARD, IPV4, IPV6, PHONE)
 
-RANDOM = base64.b64encode(random.Random(7).randbytes(30)).decode()  # noqa: S311 - a fixed sample
+RANDOM = base64.b64encode(random.Random(7).randbytes(30)).decode()
 TOKEN = "gh" + "p_" + "a1B2" * 9
 PIECES = st.sampled_from(
     ["a@b.example.com", "8.8.8.8", "2a00:1450:4001::8a", "4111 1111 1111 1111", "://u:pw1@h", TOKEN,

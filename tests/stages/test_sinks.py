@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from stage_runs import Rows, StageRun
 from strandline.plan.task import Task
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from stage_runs import StageRun
 from strandline.stages.html_text import extract_html_text
 from strandline.stages.normalise_text import normalise

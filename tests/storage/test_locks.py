@@ -79,9 +79,9 @@ def test_a_new_attempt_gets_a_free_lock_at_once(lock: Path) -> None:
 
 
 def test_a_writer_of_a_dead_attempt_is_turned_away(lock: Path) -> None:
-    with hold_exclusive(lock, 1.0, do_nothing):
-        with pytest.raises(VolumeError, match="another attempt has taken over; this writer stops"):
-            hold_shared(lock)
+    told = "another attempt has taken over; this writer stops"
+    with hold_exclusive(lock, 1.0, do_nothing), pytest.raises(VolumeError, match=told):
+        hold_shared(lock)
     os.close(hold_shared(lock))
 
 
@@ -149,9 +149,9 @@ def test_a_pid_that_was_used_again_is_not_ended(
     assert real is not None
     answers = iter([real, real._replace(started=real.started + 1)])
     monkeypatch.setattr("strandline.storage.locks.find_process", lambda _: next(answers))
-    with pytest.raises(VolumeError, match="still holds the lock"):
-        with hold_exclusive(lock, 0.1, do_nothing):
-            pass
+    told = "still holds the lock"
+    with pytest.raises(VolumeError, match=told), hold_exclusive(lock, 0.1, do_nothing):
+        pass
     assert writer.poll() is None
 
 
@@ -182,7 +182,8 @@ def test_a_process_is_its_pid_and_its_start(start: Start, lock: Path) -> None:
     writer = start(lock)
     process = find_process(writer.pid)
     mine = find_process(os.getpid())
-    assert process is not None and mine is not None
+    assert process is not None
+    assert mine is not None
     assert writer.pid == process.pid
     assert mine.started <= process.started
     assert process == find_process(writer.pid)
@@ -211,9 +212,8 @@ def test_the_boot_has_an_id() -> None:
 
 
 def test_a_lock_where_none_can_be(tmp_path: Path) -> None:
-    for hold in (
-        lambda path: hold_shared(path),
-        lambda path: hold_exclusive(path, 1.0).__enter__(),
-    ):
-        with pytest.raises(VolumeError, match="No such file"):
-            hold(tmp_path / "missing" / "writers.lock")
+    missing = tmp_path / "missing" / "writers.lock"
+    with pytest.raises(VolumeError, match="No such file"):
+        hold_shared(missing)
+    with pytest.raises(VolumeError, match="No such file"), hold_exclusive(missing, 1.0):
+        pass

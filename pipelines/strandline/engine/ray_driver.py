@@ -147,8 +147,6 @@ class _Driver:
             )
         )
 
-    # Listing
-
     def _admit(self) -> None:
         is_full = len(self._flow.queues[0]) >= self._pools[0].bound
         if self._admitting or self._listing.is_ended or self._flow.is_stopped or is_full:
@@ -167,8 +165,6 @@ class _Driver:
             else:
                 self._skipped += 1
 
-    # Dispatch
-
     def _dispatch(self) -> None:
         for stage in reversed(range(len(self._pools))):
             while self._has_room_below(stage):
@@ -182,8 +178,6 @@ class _Driver:
         if stage + 1 == len(self._pools):
             return True
         return len(self._flow.queues[stage + 1]) < self._pools[stage + 1].bound
-
-    # Collect
 
     def _collect(self) -> None:
         self._look_around()

@@ -252,7 +252,9 @@ class Keeper:
         return FailureRecord(failure.key, self._attempt, failure.stage, failure.message, times)
 
     def _find_vanished(self) -> Iterator[tuple[bytes, str]]:
-        for source, entry in chain(self._store.list_marks(), self._store.list_failures()):
+        unfinished: Iterator[tuple[bytes, Mark | FailureRecord]]
+        unfinished = chain(self._store.list_marks(), self._store.list_failures())
+        for source, entry in unfinished:
             if entry.attempt != self._attempt and source not in self._live:
                 yield source, entry.key
         if self._seen is None:
