@@ -71,6 +71,7 @@ def states_of(store: Store, source: Listed) -> set[str]:
         (["mark", "finish", "mark", "finish"], {"finished"}),
         (["mark", "finish", "mark", "fail"], {"failed"}),
         (["mark", "finish", "forget"], set()),
+        (["mark", "fail", "finish"], {"finished"}),
         (["mark", "fail", "mark"], {"inflight"}),
         (["mark", "fail", "mark", "finish"], {"finished"}),
         (["mark", "fail", "mark", "fail"], {"failed"}),

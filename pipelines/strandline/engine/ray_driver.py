@@ -33,10 +33,11 @@ from strandline.engine.ray_cluster import (
 )
 from strandline.engine.ray_ledger import LedgerPlace, RayLedger
 from strandline.engine.ray_pool import RayPools, Worker
+from strandline.engine.wire import pack_tasks, unpack_receipt
 from strandline.ledger.keeper import Standing
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
-from strandline.plan.receipt import Failure, Receipt
+from strandline.plan.receipt import Failure
 
 DEATHS_PER_TASK = 3
 DEATHS_PER_POOL = 4
@@ -161,7 +162,7 @@ class _Driver:
         for is_released, (listed, source) in zip(released, batch, strict=True):
             if is_released:
                 task = make_root(listed, source)
-                self._flow.enter([slot_of(task, [task], 0)])
+                self._flow.enter([slot_of(task, pack_tasks([task]), 0)])
             else:
                 self._skipped += 1
 
@@ -233,7 +234,7 @@ class _Driver:
     def _take_receipt(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
         call = self._pools.calls[reference]
         try:
-            receipt: Receipt = ray.get(reference)
+            receipt = unpack_receipt(ray.get(reference))
         except _LOST as error:
             self._lose(call.worker, error)
             return

@@ -18,6 +18,7 @@ from ray.exceptions import PendingCallsLimitExceeded, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from strandline.engine.ray_cluster import first_line, unwrap
+from strandline.engine.wire import Plain, pack_events, unpack_events
 from strandline.ledger.keeper import GROUP_SECONDS, Keeper, Listed, Standing
 from strandline.ledger.store import Store
 from strandline.plan.errors import StrandlineError
@@ -72,13 +73,14 @@ class LedgerActor:
         with self._lock:
             return self._keeper.admit(batch)
 
-    def apply(self, number: int, events: Sequence[Event], failures: Sequence[Failure]) -> None:
+    def apply(self, number: int, events: list[Plain], failures: list[Plain]) -> None:
         """See `Keeper.apply`; an error is told by `watch`, and nothing is applied after it."""
         if self._error is not None:
             return
         try:
             with self._lock:
-                self._keeper.apply(number, events, failures)
+                failed = [Failure(*failure) for failure in failures]
+                self._keeper.apply(number, unpack_events(events), failed)
         except Exception as error:  # noqa: BLE001 - nobody waits for this call: the watch tells
             self._fail(error)
 
@@ -158,7 +160,8 @@ class RayLedger:
             self._failures.clear()
             return
         while self._events or self._failures:
-            events, failures = self._events[:MESSAGE_EVENTS], self._failures
+            events = pack_events(self._events[:MESSAGE_EVENTS])
+            failures = [tuple(failure) for failure in self._failures]
             try:
                 self._actor.apply.remote(self._sent + 1, events, failures)
             except PendingCallsLimitExceeded:

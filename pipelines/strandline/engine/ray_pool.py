@@ -95,10 +95,15 @@ class RayPools:
 
     def submit(self, worker: Worker, batch: list[Slot]) -> None:
         """Hand a batch to a worker; blocks that slots share are handed over once."""
-        blocks: list[Any] = []
+        own: list[Any] = []
+        blocks: list[Any] = [own]
         numbers: dict[int, int] = {}
         picks = []
         for slot in batch:
+            if isinstance(slot.block, list):  # a root task, which the driver holds itself
+                picks.append((0, len(own)))
+                own.append(slot.block[slot.place])
+                continue
             number = numbers.get(id(slot.block))
             if number is None:
                 number = numbers[id(slot.block)] = len(blocks)

@@ -13,10 +13,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from strandline.engine.execution import StageCall
 from strandline.engine.inline import set_up_stage
 from strandline.engine.pools import RayOptions
+from strandline.engine.wire import Plain, pack_receipt, pack_tasks, unpack_task
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.receipt import Receipt
 from strandline.plan.stage import Shape
-from strandline.plan.task import Task
 from strandline.storage.locks import hold_shared
 from strandline.storage.outputs import OutputStore
 from strandline.storage.remote import open_outputs
@@ -44,10 +43,13 @@ class StageWorker:
         return os.getpid()
 
     @ray.method(num_returns=2)  # type: ignore[untyped-decorator]
-    def run(self, picks: Picks, *blocks: list[Task]) -> tuple[list[Task], Receipt]:
+    def run(self, picks: Picks, *blocks: list[Plain]) -> tuple[list[Plain], Plain]:
         """Work on `blocks[block][place]` for each pick; new tasks and receipt, side by side."""
         assert self._call is not None  # prepare is the first call
-        return self._call.run([blocks[block][place] for block, place in picks])
+        data, receipt = self._call.run(
+            [unpack_task(blocks[block][place]) for block, place in picks]
+        )
+        return pack_tasks(data), pack_receipt(receipt)
 
 
 def start_worker(plan: StagePlan, cpu: float, options: RayOptions) -> tuple[Any, Any]:

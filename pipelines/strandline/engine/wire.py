@@ -1,0 +1,75 @@
+"""How tasks and receipts cross between processes: as plain tuples.
+
+Ray's pickler calls back into Python for every object of a class of ours, which at batches of small
+tasks costs more than the work of moving them. Pure; what a field means is the classes' to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple
+from typing import Any
+
+from strandline.plan.receipt import Counts, Emitted, Event, Failure, Output, Receipt
+from strandline.plan.task import Lineage, Origin, Task
+
+Plain = tuple[Any, ...]
+
+
+def pack_tasks(tasks: Iterable[Task]) -> list[Plain]:
+    """Tasks as (data, meta, source, token, key, origin)."""
+    return [
+        (task.data, task.meta, source, token, key, origin and tuple(origin))
+        for task in tasks
+        if task.lineage
+        for source, token, key, origin in (task.lineage,)
+    ]
+
+
+def unpack_task(packed: Plain) -> Task:
+    """One task of what `pack_tasks` made."""
+    data, meta, source, token, key, origin = packed
+    return Task(data, meta, Lineage(source, token, key, origin and Origin(*origin)))
+
+
+def pack_receipt(receipt: Receipt) -> Plain:
+    """A receipt as (events, failures, emitted, counts)."""
+    return (
+        pack_events(receipt.events),
+        [tuple(failure) for failure in receipt.failures],
+        [
+            (place, source, token, origin and tuple(origin))
+            for place, source, token, origin in receipt.emitted
+        ],
+        astuple(receipt.counts),
+    )
+
+
+def unpack_receipt(packed: Plain) -> Receipt:
+    """The inverse of `pack_receipt`."""
+    events, failures, emitted, counts = packed
+    return Receipt(
+        tuple(unpack_events(events)),
+        tuple(Failure(*failure) for failure in failures),
+        tuple(
+            Emitted(place, source, token, origin and Origin(*origin))
+            for place, source, token, origin in emitted
+        ),
+        Counts(*counts),
+    )
+
+
+def pack_events(events: Sequence[Event]) -> list[Plain]:
+    """Events as (source, settled, children, outputs)."""
+    return [
+        (source, settled, children, tuple(map(tuple, outputs)))
+        for source, settled, children, outputs in events
+    ]
+
+
+def unpack_events(packed: Iterable[Plain]) -> list[Event]:
+    """The inverse of `pack_events`."""
+    return [
+        Event(source, settled, children, tuple(Output(*output) for output in outputs))
+        for source, settled, children, outputs in packed
+    ]

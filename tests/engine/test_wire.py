@@ -1,0 +1,62 @@
+"""What crosses between processes is what was sent."""
+
+from __future__ import annotations
+
+import pickle
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.engine import wire
+from strandline.plan.receipt import Counts, Emitted, Event, Failure, Output, Receipt
+from strandline.plan.task import Lineage, Origin, Task
+
+token = st.binary(min_size=16, max_size=16)
+origin = st.none() | st.builds(Origin, token, st.integers(0, 9), st.integers(10, 20))
+output = st.builds(Output, token, st.just(".parquet"), st.integers(0), token, st.integers(0, 10**9))
+event = st.builds(
+    Event,
+    token,
+    st.lists(token, max_size=3).map(tuple),
+    st.lists(token, max_size=3).map(tuple),
+    st.lists(output, max_size=2).map(tuple),
+)
+failure = st.builds(Failure, token, st.text(), token, st.text(), st.text())
+emitted = st.builds(Emitted, st.integers(0, 99), token, token, origin)
+counts = st.builds(
+    Counts, *[st.integers(0, 9)] * 6, st.floats(0, 9), st.dictionaries(st.text(), st.integers(1))
+)
+receipt = st.builds(
+    Receipt,
+    *[st.lists(part, max_size=3).map(tuple) for part in (event, failure, emitted)],
+    counts,
+)
+
+
+@given(receipt=receipt)
+def test_a_receipt_arrives_as_it_was_sent(receipt: Receipt) -> None:
+    packed = pickle.loads(pickle.dumps(wire.pack_receipt(receipt)))  # noqa: S301 - our own bytes
+
+    assert wire.unpack_receipt(packed) == receipt
+
+
+@given(lineage=st.builds(Lineage, token, token, st.text(), origin), data=st.text())
+def test_a_task_arrives_as_it_was_sent(lineage: Lineage, data: str) -> None:
+    (packed,) = wire.pack_tasks([Task(data, {"n": 1}, lineage)])
+
+    task = wire.unpack_task(packed)
+
+    assert (task.data, task.meta, task.lineage) == (data, {"n": 1}, lineage)
+
+
+def test_nothing_but_plain_values_is_sent() -> None:
+    packed = wire.pack_receipt(
+        Receipt(
+            (Event(b"s", (b"t",), (), (Output(b"t", ".x", 1, b"d", 1),)),),
+            (Failure(b"s", "k", b"t", "stage", "no"),),
+            (Emitted(0, b"s", b"t", Origin(b"p", 0, 1)),),
+            Counts(counters={"dropped": 1}),
+        )
+    )
+
+    assert b"strandline" not in pickle.dumps(packed)
