@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -151,6 +152,20 @@ def test_without_a_checkpoint_nothing_is_tracked(engine: str, tmp_path: Path) ->
 def test_a_stage_that_cannot_be_set_up_ends_the_run_by_name(engine: str, tmp_path: Path) -> None:
     with pytest.raises(StageSetupError, match="'stage-0' can't be set up: FileNotFoundError: no m"):
         run(make_plan(bad.Unprepared()), tmp_path, engine)
+
+
+def test_a_stage_that_workers_cannot_import_ends_the_run_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "far_away.py").write_text(
+        "from strandline import Stage\n\n\n"
+        "class Far(Stage):\n    def process(self, task):\n        return task\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    far = importlib.import_module("far_away").Far()
+
+    with pytest.raises(StageSetupError, match="'stage-0' can't be set up in a worker: Module"):
+        run(make_plan(far), tmp_path, "ray")
 
 
 @both

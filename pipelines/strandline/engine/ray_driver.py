@@ -6,7 +6,6 @@ ledger's to say; what is due next is the flow's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import ray
@@ -23,7 +22,8 @@ from ray.exceptions import (
 
 from strandline.engine.flow import Flow, Slot
 from strandline.engine.pools import RayOptions, size_pools
-from strandline.engine.ports import Admitted, Control, Ending, Listing, Progress, make_root, slot_of
+from strandline.engine.ports import Control, Ending, Listing, Progress
+from strandline.engine.ray_admission import Admission
 from strandline.engine.ray_cluster import (
     ClusterLostError,
     Connection,
@@ -33,7 +33,7 @@ from strandline.engine.ray_cluster import (
 )
 from strandline.engine.ray_ledger import LedgerPlace, RayLedger
 from strandline.engine.ray_pool import RayPools, Worker
-from strandline.engine.wire import pack_tasks, unpack_receipt
+from strandline.engine.wire import Plain, unpack_receipt
 from strandline.ledger.keeper import Standing
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
@@ -96,10 +96,10 @@ class _Driver:
         self._control = control
         self._flow = Flow(plan)
         self._ledger = RayLedger(place)
-        self._admitting: tuple[Any, Admitted] | None = None
+        self._admission = Admission(listing, self._ledger, self._flow)
         self._counting: Any = None
         self._look_due = 0.0
-        self._finished = self._skipped = self._failed = 0
+        self._finished = 0
         self._anything_died = False
         sizes = size_pools(plan.stages, connection.cpus)
         self._pools = RayPools(plan.stages, sizes, options)
@@ -110,7 +110,7 @@ class _Driver:
             self._report()
             if self._control.must_stop() and not self._flow.is_stopped:
                 self._flow.stop()
-            self._admit()
+            self._admission.ask(is_full=len(self._flow.queues[0]) >= self._pools[0].bound)
             self._dispatch()
             self._collect()
             self._ledger.flush()
@@ -121,7 +121,7 @@ class _Driver:
         self._ledger.stop()
 
     def _is_done(self) -> bool:
-        if self._pools.calls or self._admitting:
+        if self._pools.calls or self._admission.asked is not None:
             return False
         return self._flow.is_stopped or (self._listing.is_ended and self._flow.is_idle())
 
@@ -141,30 +141,12 @@ class _Driver:
             Progress(
                 self._flow,
                 self._listing.listed,
-                self._skipped,
+                self._admission.skipped,
                 self._finished,
                 self._listing.is_ended,
                 self._control.incidents,
             )
         )
-
-    def _admit(self) -> None:
-        is_full = len(self._flow.queues[0]) >= self._pools[0].bound
-        if self._admitting or self._listing.is_ended or self._flow.is_stopped or is_full:
-            return
-        batch = self._listing.draw()
-        if not self._ledger.is_tracked:
-            self._release(batch, [True] * len(batch))
-        elif batch:
-            self._admitting = self._ledger.admit([listed for listed, _ in batch]), batch
-
-    def _release(self, batch: Admitted, released: Iterable[bool]) -> None:
-        for is_released, (listed, source) in zip(released, batch, strict=True):
-            if is_released:
-                task = make_root(listed, source)
-                self._flow.enter([slot_of(task, pack_tasks([task]), 0)])
-            else:
-                self._skipped += 1
 
     def _dispatch(self) -> None:
         for stage in reversed(range(len(self._pools))):
@@ -184,27 +166,25 @@ class _Driver:
         self._look_around()
         waiting = [*self._pools.calls, *self._pools.preparing]
         waiting += [self._ledger.watch] if self._ledger.is_tracked else []
-        waiting += [self._admitting[0]] if self._admitting else []
+        waiting += [self._admission.asked] if self._admission.asked is not None else []
         waiting += [self._counting] if self._counting is not None else []
         if not waiting:
             return
-        if not ray.wait(waiting, timeout=POLL_SECONDS)[0]:
-            return
         ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
+        if not ready:
+            ready, _ = ray.wait(waiting, timeout=POLL_SECONDS)
         # A worker that can't be set up fails its calls too; its own word comes first.
-        for reference in sorted(ready, key=lambda one: one not in self._pools.preparing):
-            self._handle(reference)
+        receipts = [one for one in ready if one in self._pools.calls]
+        for reference in ready:
+            if reference not in self._pools.calls:
+                self._handle(reference)
+        self._take_receipts([one for one in receipts if one in self._pools.calls])
 
     def _handle(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
         if reference in self._pools.preparing:
             self._take_ready(reference)
-        elif reference in self._pools.calls:
-            self._take_receipt(reference)
-        elif self._admitting and reference == self._admitting[0]:
-            batch, self._admitting = self._admitting[1], None
-            released = self._get(reference)
-            if not self._flow.is_stopped:
-                self._release(batch, released)
+        elif reference == self._admission.asked:
+            self._admission.take(self._get(reference))
         elif reference == self._counting:
             self._finished, self._counting = self._get(reference), None
         elif reference == self._ledger.watch:
@@ -231,10 +211,28 @@ class _Driver:
         except RayError:
             raise self._ledger.explain() from None
 
+    def _take_receipts(self, references: list[Any]) -> None:
+        try:
+            answers = ray.get(references)
+        except RayError:  # one of them failed; which one is seen one by one
+            for reference in references:
+                if reference in self._pools.calls:
+                    self._take_receipt(reference)
+            return
+        for reference, packed in zip(references, answers, strict=True):
+            self._complete(reference, packed)
+
+    def _complete(self, reference: Any, packed: Plain) -> None:  # noqa: ANN401 - a reference
+        call, receipt = self._pools.calls[reference], unpack_receipt(packed)
+        self._pools.drop_call(reference)
+        self._pools[call.stage].deaths = 0
+        self._ledger.forward(receipt.events, receipt.failures)
+        self._flow.complete(call.stage, call.batch, receipt, call.data)
+
     def _take_receipt(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
         call = self._pools.calls[reference]
         try:
-            receipt = unpack_receipt(ray.get(reference))
+            self._complete(reference, ray.get(reference))
         except _LOST as error:
             self._lose(call.worker, error)
             return
@@ -245,10 +243,6 @@ class _Driver:
             return
         except RayTaskError as error:
             raise unwrap(error) from None
-        self._pools.drop_call(reference)
-        self._pools[call.stage].deaths = 0
-        self._ledger.forward(receipt.events, receipt.failures)
-        self._flow.complete(call.stage, call.batch, receipt, call.data)
 
     def _take_ready(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
         worker = self._pools.preparing.pop(reference)

@@ -161,7 +161,7 @@ class RayLedger:
             return
         while self._events or self._failures:
             events = pack_events(self._events[:MESSAGE_EVENTS])
-            failures = [tuple(failure) for failure in self._failures]
+            failures = [list(failure) for failure in self._failures]
             try:
                 self._actor.apply.remote(self._sent + 1, events, failures)
             except PendingCallsLimitExceeded:

@@ -101,14 +101,14 @@ class RayPools:
         picks = []
         for slot in batch:
             if isinstance(slot.block, list):  # a root task, which the driver holds itself
-                picks.append((0, len(own)))
+                picks.append([0, len(own)])
                 own.append(slot.block[slot.place])
                 continue
             number = numbers.get(id(slot.block))
             if number is None:
                 number = numbers[id(slot.block)] = len(blocks)
                 blocks.append(slot.block)
-            picks.append((number, slot.place))
+            picks.append([number, slot.place])
         data, receipt = worker.actor.run.remote(picks, *blocks)
         self.calls[receipt] = worker.calls[receipt] = Call(worker.stage, worker, batch, data)
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import ray
+from ray import cloudpickle
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from strandline.engine.execution import StageCall
-from strandline.engine.inline import set_up_stage
+from strandline.engine.execution import StageCall, explain_error
+from strandline.engine.inline import StageSetupError, set_up_stage
 from strandline.engine.pools import RayOptions
 from strandline.engine.wire import Plain, pack_receipt, pack_tasks, unpack_task
 from strandline.plan.pipeline import StagePlan
@@ -20,13 +21,19 @@ from strandline.storage.locks import hold_shared
 from strandline.storage.outputs import OutputStore
 from strandline.storage.remote import open_outputs
 
-Picks = list[tuple[int, int]]
+Picks = list[list[int]]
 
 
 class StageWorker:
-    """Runs one stage's calls, one at a time; the next one's input is fetched meanwhile by Ray."""
+    """Runs one stage's calls, one at a time; the next one's input is fetched meanwhile by Ray.
 
-    def __init__(self, plan: StagePlan, options: RayOptions) -> None:
+    Args:
+        name: of the stage.
+        plan: the pickled `StagePlan`; a class that can't be imported here is told by `prepare`.
+    """
+
+    def __init__(self, name: str, plan: bytes, options: RayOptions) -> None:
+        self._name = name
         self._plan = plan
         self._options = options
         self._call: StageCall | None = None
@@ -35,11 +42,16 @@ class StageWorker:
         """Set the stage up; returns this process's id.
 
         Raises:
-            StageSetupError: the stage's own `setup` raised.
+            StageSetupError: the stage can't be imported here, or its own `setup` raised.
             VolumeError: a newer attempt has taken the output over.
         """
-        outputs = _open_outputs(self._options) if self._plan.shape is Shape.SINK else None
-        self._call = StageCall(set_up_stage(self._plan), outputs, time.perf_counter)
+        try:
+            plan: StagePlan = cloudpickle.loads(self._plan)
+        except Exception as error:  # noqa: BLE001 - a module may raise anything
+            msg = f"stage {self._name!r} can't be set up in a worker: {explain_error(error)}"
+            raise StageSetupError(msg) from None
+        outputs = _open_outputs(self._options) if plan.shape is Shape.SINK else None
+        self._call = StageCall(set_up_stage(plan), outputs, time.perf_counter)
         return os.getpid()
 
     @ray.method(num_returns=2)  # type: ignore[untyped-decorator]
@@ -66,7 +78,7 @@ def start_worker(plan: StagePlan, cpu: float, options: RayOptions) -> tuple[Any,
             max_restarts=0,
             max_task_retries=0,
         )
-        .remote(plan, options)
+        .remote(plan.name, cloudpickle.dumps(plan), options)
     )
     return actor, actor.prepare.remote()
 

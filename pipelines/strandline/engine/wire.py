@@ -1,25 +1,26 @@
-"""How tasks and receipts cross between processes: as plain tuples.
+"""How tasks and receipts cross between processes: as plain lists.
 
-Ray's pickler calls back into Python for every object of a class of ours, which at batches of small
-tasks costs more than the work of moving them. Pure; what a field means is the classes' to say.
+Ray's serializer calls back into Python for every object of a class of ours, and for every tuple;
+at batches of small tasks that costs more than the work of moving them. Pure; what a field means is
+the classes' to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import astuple
 from typing import Any
 
 from strandline.plan.receipt import Counts, Emitted, Event, Failure, Output, Receipt
 from strandline.plan.task import Lineage, Origin, Task
 
-Plain = tuple[Any, ...]
+Plain = list[Any]
 
 
 def pack_tasks(tasks: Iterable[Task]) -> list[Plain]:
-    """Tasks as (data, meta, source, token, key, origin)."""
+    """Tasks as [data, meta, source, token, key, origin]."""
     return [
-        (task.data, task.meta, source, token, key, origin and tuple(origin))
+        [task.data, task.meta, source, token, key, origin and list(origin)]
         for task in tasks
         if task.lineage
         for source, token, key, origin in (task.lineage,)
@@ -33,16 +34,16 @@ def unpack_task(packed: Plain) -> Task:
 
 
 def pack_receipt(receipt: Receipt) -> Plain:
-    """A receipt as (events, failures, emitted, counts)."""
-    return (
+    """A receipt as [events, failures, emitted, counts]."""
+    return [
         pack_events(receipt.events),
-        [tuple(failure) for failure in receipt.failures],
+        [list(failure) for failure in receipt.failures],
         [
-            (place, source, token, origin and tuple(origin))
+            [place, source, token, origin and list(origin)]
             for place, source, token, origin in receipt.emitted
         ],
-        astuple(receipt.counts),
-    )
+        list(astuple(receipt.counts)),
+    ]
 
 
 def unpack_receipt(packed: Plain) -> Receipt:
@@ -59,10 +60,10 @@ def unpack_receipt(packed: Plain) -> Receipt:
     )
 
 
-def pack_events(events: Sequence[Event]) -> list[Plain]:
-    """Events as (source, settled, children, outputs)."""
+def pack_events(events: Iterable[Event]) -> list[Plain]:
+    """Events as [source, settled, children, outputs]."""
     return [
-        (source, settled, children, tuple(map(tuple, outputs)))
+        [source, list(settled), list(children), [list(output) for output in outputs]]
         for source, settled, children, outputs in events
     ]
 
@@ -70,6 +71,6 @@ def pack_events(events: Sequence[Event]) -> list[Plain]:
 def unpack_events(packed: Iterable[Plain]) -> list[Event]:
     """The inverse of `pack_events`."""
     return [
-        Event(source, settled, children, tuple(Output(*output) for output in outputs))
+        Event(source, tuple(settled), tuple(children), tuple(Output(*one) for one in outputs))
         for source, settled, children, outputs in packed
     ]

@@ -1,0 +1,55 @@
+"""From the listing into the flow: which sources the ledger releases, asked batch by batch.
+
+One batch is asked for at a time, and the answer is not waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from strandline.engine.flow import Flow
+from strandline.engine.ports import Admitted, Listing, make_root, slot_of
+from strandline.engine.ray_ledger import RayLedger
+from strandline.engine.wire import pack_tasks
+
+
+class Admission:
+    """Draws from a listing as long as the first stage has room.
+
+    Attributes:
+        asked: the reference of an answer that is still to come.
+        skipped: sources that were finished before.
+    """
+
+    def __init__(self, listing: Listing, ledger: RayLedger, flow: Flow) -> None:
+        self._listing = listing
+        self._ledger = ledger
+        self._flow = flow
+        self._batch: Admitted = []
+        self.asked: Any = None
+        self.skipped = 0
+
+    def ask(self, *, is_full: bool) -> None:
+        """Ask for the next batch, unless there is no room or no need."""
+        if self.asked is not None or is_full or self._listing.is_ended or self._flow.is_stopped:
+            return
+        self._batch = self._listing.draw()
+        if not self._ledger.is_tracked:
+            self._release([True] * len(self._batch))
+        elif self._batch:
+            self.asked = self._ledger.admit([listed for listed, _ in self._batch])
+
+    def take(self, released: Iterable[bool]) -> None:
+        """Take the answer: queue what is released."""
+        self.asked = None
+        if not self._flow.is_stopped:
+            self._release(released)
+
+    def _release(self, released: Iterable[bool]) -> None:
+        for is_released, (listed, source) in zip(released, self._batch, strict=True):
+            if is_released:
+                task = make_root(listed, source)
+                self._flow.enter([slot_of(task, pack_tasks([task]), 0)])
+            else:
+                self.skipped += 1
