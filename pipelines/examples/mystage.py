@@ -3,8 +3,7 @@
 import pyarrow.compute as pc
 from pydantic import Field
 
-from strandline.plan.stage import Stage
-from strandline.plan.task import Task
+from strandline import Stage, Task
 
 
 class KeepShort(Stage):
