@@ -11,7 +11,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check crds bench kills changelog constraints upgrade clean
+.PHONY: help run test check crds bench picture kills changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -42,6 +42,9 @@ crds: $(STAMP) ## Write the generated files anew
 
 bench: $(STAMP) ## Measure, and print the table of docs/benchmarks.md
 	@$(BIN)/python bench/run.py $(ARGS)
+
+picture: $(STAMP) ## Draw the README's picture from a run of the main example
+	@$(BIN)/python docs/pictures/draw.py
 
 kills: $(STAMP) ## Kill every kind of process twenty times in the main job, and tell what was lost
 	@$(BIN)/python tests/runtime/run_kills.py $(ARGS)

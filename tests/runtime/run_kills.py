@@ -32,9 +32,7 @@ def main() -> int:
         whole = job.run_whole()
         print(f"undisturbed: {sources} sources, {len(whole)} outputs", flush=True)
         results = [
-            _run(job, target, seed, sources, whole)
-            for target in TARGETS
-            for seed in range(arguments.seeds)
+            _run(job, target, seed, whole) for target in TARGETS for seed in range(arguments.seeds)
         ]
     table = _tabulate(results, sources, arguments.limit)
     print(table)
@@ -57,8 +55,8 @@ def _write_manifest(folder: Path, limit: int | None) -> tuple[Path, int]:
     return manifest, spec["source"]["with"]["buckets"]
 
 
-def _run(job: Job, target: str, seed: int, sources: int, whole: dict[str, str]) -> Result:
-    result = job.kill_and_finish(choose_kill(target, seed, sources), f"{target}-{seed}", whole)
+def _run(job: Job, target: str, seed: int, whole: dict[str, str]) -> Result:
+    result = job.kill_and_finish(choose_kill(target, seed, len(whole)), f"{target}-{seed}", whole)
     mark = "ok" if result.is_good else "BAD"
     print(
         f"{mark} {target} {seed}: {result.kill}, {result.kept} kept, {result.runs} runs more",

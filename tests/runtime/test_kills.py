@@ -14,7 +14,7 @@ SEEDS = 3
 def test_a_kill_loses_and_doubles_nothing(
     small_job: Job, small_whole: dict[str, str], target: str, seed: int
 ) -> None:
-    kill = choose_kill(target, seed, SMALL_SOURCES)
+    kill = choose_kill(target, seed, len(small_whole))
 
     result = small_job.kill_and_finish(kill, f"{target}-{seed}", small_whole)
 

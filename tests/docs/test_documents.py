@@ -1,0 +1,121 @@
+"""Every block of code in README and docs is run, as a reader would run it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from strandline_api.exit_codes import ExitCode
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = ["README.md", "docs/stages.md", "docs/running.md"]
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    language: str
+    code: str
+
+    @property
+    def file(self) -> str | None:
+        """The file that the block's first line names."""
+        first = self.code.partition("\n")[0]
+        name = first.removeprefix("# ")
+        return name if first.startswith("# ") and re.fullmatch(r"\w+\.\w+", name) else None
+
+
+def read_blocks(document: str) -> list[Block]:
+    return [Block(*found) for found in FENCE.findall((ROOT / document).read_text())]
+
+
+def run_in(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def write_files(document: str, folder: Path) -> None:
+    for block in read_blocks(document):
+        if block.file:
+            (folder / block.file).write_text(block.code)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_blocks_run_in_the_order_they_stand(document: str, tmp_path: Path) -> None:
+    write_files("README.md", tmp_path)
+    blocks = [block for block in read_blocks(document) if block.language != "text"]
+    assert blocks
+    for block in blocks:
+        if block.file:
+            (tmp_path / block.file).write_text(block.code)
+        commands = []
+        if block.language == "python":
+            commands = [[sys.executable, "-c", block.code]]
+        elif block.language == "bash":
+            lines = [line.partition("#")[0].split() for line in block.code.splitlines()]
+            commands = [line for line in lines if line]
+        for command in commands:
+            if command[0] == "make":  # a target that there is; its work is tested elsewhere
+                done = run_in(ROOT, "make", "--dry-run", *command[1:])
+            else:
+                done = run_in(tmp_path, *command)
+            assert done.returncode == 0, (command, done.stdout, done.stderr)
+
+
+def test_the_stages_of_the_guide_do_what_it_says(tmp_path: Path) -> None:
+    write_files("docs/stages.md", tmp_path)
+    program = """
+import io
+import pyarrow as pa
+from shapes import Score, SplitByHundred
+from sinks import JsonArray
+from sources import Days
+from strandline import FailedTask, NoneTask, Task
+
+texts = pa.table({"text": ["a"] * 250})
+parts = SplitByHundred().process(Task(texts))
+assert [part.num_rows for part in parts] == [100, 100, 50]
+assert len(SplitByHundred(rows=50).process(Task(texts))) == 5
+
+score = Score()
+score.setup()
+answers = score.process_batch([Task(texts), Task(texts.slice(0, 1)), Task(pa.table({"n": [1]}))])
+assert [type(answer) for answer in answers] == [Task, NoneTask, FailedTask]
+assert score.counters == {"dropped: too few rows": 1}
+
+assert [source.key for source in Days().list_sources()][0] == "2026-01-01"
+file = io.BytesIO()
+JsonArray().write(Task(texts.slice(0, 1)), file)
+assert file.getvalue() == b'[{"text": "a"}]'
+"""
+
+    done = run_in(tmp_path, sys.executable, "-c", program)
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    for document in documents:
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
+            assert (document.parent / link).exists(), (document.name, link)
+
+
+def test_every_exit_code_is_explained() -> None:
+    text = (ROOT / "README.md").read_text()
+    explained = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
+
+    assert explained == {int(code) for code in ExitCode} - {ExitCode.QUARANTINE_EXCEEDED}
