@@ -95,13 +95,31 @@ def plan_spec(pipeline: CurationPipeline) -> PipelinePlan:
     for at, item in pipeline.spec.items.items():
         stage = _create_stage(f"spec.{at}", item, problems)
         if stage is not None:
-            found.append(_plan_item(item, stage))
+            found.append(plan_stage(item, stage, item.use))
     if problems:
         raise SpecError(tuple(problems))
     plans, spec = tuple(found), pipeline.spec
     metadata = pipeline.metadata
     plan = check_plan(metadata.namespace, metadata.name, plans[0], plans[1:], spec.run_id)
     return replace(plan, output=plan.output or spec.storage.output.url)
+
+
+def plan_stage(item: SourceWork, stage: Stage, use: str) -> StagePlan:
+    """The plan of a stage from the item that describes its work; `use` is where it came from."""
+    return StagePlan(
+        name=item.name,
+        use=use,
+        stage=stage,
+        cpu=item.resources.cpu,
+        gpu=item.resources.gpu,
+        memory=item.resources.memory_bytes,
+        custom=dict(item.resources.custom),
+        min_workers=item.workers.min,
+        max_workers=item.workers.max,
+        batch_size=item.batch_size if isinstance(item, SinkWork) else 1,
+        group=item.group if isinstance(item, StageWork) else None,
+        runtime_env=dict(item.runtime_env),
+    )
 
 
 def check_plan(
@@ -143,23 +161,6 @@ def _create_stage(at: str, item: SourceWork, problems: list[Problem]) -> Stage |
     except ValidationError as error:
         problems += problems_of(error, stage_class.Params, f"{at}.with")
         return None
-
-
-def _plan_item(item: SourceWork, stage: Stage) -> StagePlan:
-    return StagePlan(
-        name=item.name,
-        use=item.use,
-        stage=stage,
-        cpu=item.resources.cpu,
-        gpu=item.resources.gpu,
-        memory=item.resources.memory_bytes,
-        custom=dict(item.resources.custom),
-        min_workers=item.workers.min,
-        max_workers=item.workers.max,
-        batch_size=item.batch_size if isinstance(item, SinkWork) else 1,
-        group=item.group if isinstance(item, StageWork) else None,
-        runtime_env=dict(item.runtime_env),
-    )
 
 
 def _find_faults(at: str, plan: StagePlan) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from strandline.ledger.lease import OnChange
-from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan
+from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan, plan_stage
 from strandline.plan.registry import list_registered
 from strandline.plan.stage import Stage
 from strandline.run.attempt import Options, run_attempt
@@ -150,20 +150,7 @@ def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
         item = StageWork.model_validate(given)
     except ValidationError as error:
         raise SpecError(problems_of(error, StageWork, type(stage).__name__)) from None
-    return StagePlan(
-        name=item.name,
-        use=use,
-        stage=stage,
-        cpu=item.resources.cpu,
-        gpu=item.resources.gpu,
-        memory=item.resources.memory_bytes,
-        custom=dict(item.resources.custom),
-        min_workers=item.workers.min,
-        max_workers=item.workers.max,
-        batch_size=item.batch_size,
-        group=item.group,
-        runtime_env=dict(item.runtime_env),
-    )
+    return plan_stage(item, stage, use)
 
 
 def _wrap(stage: object) -> StagePlan:

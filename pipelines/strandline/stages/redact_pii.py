@@ -5,15 +5,15 @@ Redacting twice changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 
 from pydantic import Field
 
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
-from strandline.plan.task import Task
-from strandline.stages.addresses import ACCOUNT, CARD, EMAIL, IPV4, IPV6, PHONE, Kind, redact
-from strandline.stages.columns import map_strings
+from strandline.stages.addresses import ACCOUNT, CARD, EMAIL, IPV4, IPV6, PHONE, Kind
+from strandline.stages.redaction import RedactingStage
 
 
 class Personal(StrEnum):
@@ -36,7 +36,7 @@ _KINDS: dict[Personal, tuple[Kind, ...]] = {
 
 
 @register("redact-pii")
-class RedactPii(Stage):
+class RedactPii(RedactingStage):
     """Replaces e-mail addresses, phone, card and account numbers and public IPs by their kind."""
 
     class Params(Stage.Params):
@@ -54,20 +54,12 @@ class RedactPii(Stage):
 
     params: Params
 
-    def setup(self) -> None:
-        """Choose the rules; the surest come first whatever the order in `kinds`."""
-        chosen = [kind for kind in Personal if kind in self.params.kinds]
-        self._kinds = tuple(rule for kind in chosen for rule in _KINDS[kind])
+    def list_kinds(self) -> Iterator[Kind]:
+        """The chosen kinds; the surest come first whatever their order in `kinds`."""
+        for kind in Personal:
+            if kind in self.params.kinds:
+                yield from _KINDS[kind]
 
-    def process(self, task: Task) -> Task:
-        """Redact the columns; rows are neither added nor dropped."""
-        table = task.table
-        for name in self.params.columns:
-            table = map_strings(table, name, self._redact)
-        return task.replace(table)
-
-    def _redact(self, text: str) -> str:
-        return redact(text, self._kinds, self._count)
-
-    def _count(self, name: str) -> None:
-        self.count(f"redacted: {name}")
+    def list_columns(self) -> tuple[str, ...]:
+        """The columns that the parameters name."""
+        return self.params.columns

@@ -5,18 +5,19 @@ Redacting twice changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pydantic import Field
 
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
-from strandline.plan.task import Task
-from strandline.stages.addresses import EMAIL, IPV4, IPV6, Kind, redact
-from strandline.stages.columns import map_strings
+from strandline.stages.addresses import EMAIL, IPV4, IPV6, Kind
+from strandline.stages.redaction import RedactingStage
 from strandline.stages.secret_kinds import build_secret_kinds
 
 
 @register("redact-secrets")
-class RedactSecrets(Stage):
+class RedactSecrets(RedactingStage):
     """Replaces keys, tokens, passwords by `<SECRET>`, e-mail by `<EMAIL>`, public IPs by `<IP>`."""
 
     class Params(Stage.Params):
@@ -38,23 +39,13 @@ class RedactSecrets(Stage):
 
     params: Params
 
-    def setup(self) -> None:
-        """Compile the rules."""
+    def list_kinds(self) -> Iterator[Kind]:
+        """The rules for credentials, then those for addresses."""
         params = self.params
-        kinds = list(build_secret_kinds(params.min_length, params.min_entropy))
-        kinds += [EMAIL] if params.emails else []
-        kinds += [IPV4, IPV6] if params.ips else []
-        self._kinds: tuple[Kind, ...] = tuple(kinds)
+        yield from build_secret_kinds(params.min_length, params.min_entropy)
+        yield from (EMAIL,) if params.emails else ()
+        yield from (IPV4, IPV6) if params.ips else ()
 
-    def process(self, task: Task) -> Task:
-        """Redact the columns; rows are neither added nor dropped."""
-        table = task.table
-        for name in self.params.columns:
-            table = map_strings(table, name, self._redact)
-        return task.replace(table)
-
-    def _redact(self, text: str) -> str:
-        return redact(text, self._kinds, self._count)
-
-    def _count(self, name: str) -> None:
-        self.count(f"redacted: {name}")
+    def list_columns(self) -> tuple[str, ...]:
+        """The columns that the parameters name."""
+        return self.params.columns
