@@ -36,7 +36,8 @@ def main() -> None:
     for line in lines:
         console.print(line, markup=False, highlight=False, no_wrap=True)
     # Without the fonts that rich would fetch; the reader's own monospace does.
-    style = re.sub(r"@font-face \{\{.*?\}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    fetched = r"@font-face \{\{.*?\}\}\n|<!-- Generated.*?-->\n?"
+    style = re.sub(fetched, "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     console.save_svg(str(HERE / "run.svg"), title="strandline", code_format=style)
 
 

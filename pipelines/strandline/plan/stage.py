@@ -83,6 +83,8 @@ class Stage:
     @classmethod
     def fans_out(cls) -> bool:
         """True where the return annotation of `process` allows a list of tasks."""
+        if cls.process is Stage.process:
+            return False
         return any(_is_list(option) for option in _options(_return_type(cls.process)))
 
     @classmethod

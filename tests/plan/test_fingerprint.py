@@ -1,0 +1,80 @@
+"""The fingerprint changes with what decides the output, and with nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from strandline.plan.fingerprint import Fingerprint, compute_fingerprint, describe_difference
+from strandline.plan.stage import OnRemoved, Source, SourceStage, Stage
+
+
+class Words(Stage):
+    class Params(Stage.Params):
+        """One that decides."""
+
+        min_words: int = 5
+
+    params: Params
+
+
+class NewWords(Words):
+    version = "2"
+
+
+class Listing(SourceStage):
+    class Params(SourceStage.Params):
+        """One that decides and one that does not."""
+
+        limit: int | None = None
+        folder: str = "a"
+
+    params: Params
+
+    def list_sources(self) -> Iterator[Source]:
+        yield Source("one", "1", None)
+
+
+def fingerprint(
+    stage: Stage, use: str = "words", group: int | None = None, **source: Any
+) -> Fingerprint:
+    return compute_fingerprint(
+        {"source": ("list", Listing(**source), None), "words": (use, stage, group)}
+    )
+
+
+BASE = fingerprint(Words())
+
+
+@pytest.mark.parametrize(
+    ("changed", "line"),
+    [
+        (fingerprint(Words(min_words=8)), "words.with.minWords: 5 -> 8"),
+        (fingerprint(NewWords()), 'words.version: "1" -> "2"'),
+        (fingerprint(Words(), use="other"), 'words.use: "words" -> "other"'),
+        (fingerprint(Words(), group=4), "words.group: (none) -> 4"),
+        (fingerprint(Words(), folder="b"), 'source.with.folder: "a" -> "b"'),
+    ],
+)
+def test_what_decides_the_output_is_in_it_and_is_named(changed: Fingerprint, line: str) -> None:
+    assert changed.digest != BASE.digest
+    assert describe_difference(BASE.parts, changed.parts) == [line]
+
+
+@pytest.mark.parametrize("source", [{"limit": 3}, {"on_removed": OnRemoved.DELETE}])
+def test_which_sources_there_are_is_not_in_it(source: dict[str, Any]) -> None:
+    assert fingerprint(Words(), **source) == BASE
+
+
+def test_the_order_of_stages_is_in_it() -> None:
+    there = compute_fingerprint({"a": ("u", Words(), None), "b": ("u", Words(), None)})
+    back = compute_fingerprint({"b": ("u", Words(), None), "a": ("u", Words(), None)})
+
+    assert there.digest != back.digest
+    assert describe_difference(there.parts, back.parts) == ['order: ["a", "b"] -> ["b", "a"]']
+
+
+def test_the_same_pipeline_has_the_same_one() -> None:
+    assert fingerprint(Words()) == BASE

@@ -1,0 +1,147 @@
+"""What a class says of its shape, and which shapes are refused when a pipeline is built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import pytest
+
+from strandline.plan.pipeline import StagePlan, check_plan
+from strandline.plan.stage import Shape, SinkStage, Source, SourceStage, Stage
+from strandline.plan.task import FailedTask, NoneTask, Slot, Task
+from strandline_api.documents import SpecError
+
+
+class One(Stage):
+    def process(self, task: Task) -> Task | None:
+        return task
+
+
+class Many(Stage):
+    def process(self, task: Task) -> Task | list[Slot] | None:
+        return [task]
+
+
+class Batch(Stage):
+    def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
+        return list(tasks)
+
+
+class BatchedFanOut(Stage):
+    def process_batch(self, tasks: list[Task]) -> list[Task | list[Task]]:  # type: ignore[override]
+        return list(tasks)
+
+
+class Both(One, Batch):
+    pass
+
+
+class Neither(Stage):
+    pass
+
+
+class Shuffle(One):
+    mixes_sources = True
+
+
+class Numbers(SourceStage):
+    def list_sources(self) -> Iterator[Source]:
+        yield Source("one", "1", 1)
+
+
+class Text(SinkStage):
+    def write(self, task: Task, file: BinaryIO) -> None:
+        file.write(str(task.data).encode())
+
+
+def plan(stage: Stage, name: str = "", batch_size: int = 1, group: int | None = None) -> StagePlan:
+    name = name or type(stage).__name__.lower()
+    return StagePlan(name, name, stage, batch_size=batch_size, group=group)
+
+
+def check(*stages: StagePlan) -> None:
+    check_plan("default", "p", stages[0], stages[1:])
+
+
+@pytest.mark.parametrize(
+    ("stage", "group", "shape"),
+    [
+        (One(), None, Shape.TASK),
+        (Many(), None, Shape.TASK),
+        (Batch(), None, Shape.BATCH),
+        (One(), 4, Shape.GROUP),
+        (Numbers(), None, Shape.SOURCE),
+        (Text(), None, Shape.SINK),
+    ],
+)
+def test_a_class_has_a_shape(stage: Stage, group: int | None, shape: Shape) -> None:
+    assert plan(stage, group=group).shape is shape
+
+
+@pytest.mark.parametrize(("stage", "fans_out"), [(One, False), (Many, True), (Batch, False)])
+def test_the_annotation_tells_where_tokens_fan_out(stage: type[Stage], fans_out: bool) -> None:
+    assert stage.fans_out() is fans_out
+
+
+def test_an_annotation_that_cannot_be_read_tells_nothing() -> None:
+    class Unread(Stage):
+        def process(self, task: Task) -> Elsewhere:  # type: ignore[name-defined] # noqa: F821
+            return task
+
+    assert Unread.fans_out() is False
+
+
+@pytest.mark.parametrize(
+    ("stages", "at", "sentence"),
+    [
+        ([plan(One()), plan(Text())], "spec.source", "'one' is not a source"),
+        ([plan(Numbers()), plan(One())], "spec.sink", "'one' is not a sink"),
+        ([plan(Numbers())], "spec.sink", "a pipeline ends in a sink"),
+        (
+            [plan(Numbers()), plan(Numbers(), "again"), plan(Text())],
+            "spec.stages[0]",
+            "'again' is a second source",
+        ),
+        (
+            [plan(Numbers()), plan(Text()), plan(Text(), "last")],
+            "spec.stages[0]",
+            "'text' is a sink; only the last stage",
+        ),
+        (
+            [plan(Numbers()), plan(Shuffle()), plan(Text())],
+            "spec.stages[0]",
+            "'shuffle' mixes rows of several sources",
+        ),
+        (
+            [plan(Numbers()), plan(BatchedFanOut(), batch_size=2), plan(Text())],
+            "spec.stages[0]",
+            "fans out in a batch of 2, so no child has one parent",
+        ),
+        (
+            [plan(Numbers()), plan(Batch(), group=2), plan(Text())],
+            "spec.stages[0]",
+            "'batch' has a group, which is joined into one task",
+        ),
+        ([plan(Numbers()), plan(Both()), plan(Text())], "spec.stages[0]", "defines both"),
+        ([plan(Numbers()), plan(Neither()), plan(Text())], "spec.stages[0]", "defines neither"),
+        (
+            [plan(Numbers()), plan(One()), plan(One()), plan(Text())],
+            "spec.stages[1]",
+            "the name 'one' is used twice",
+        ),
+    ],
+)
+def test_what_could_not_be_resumed_is_refused_by_name(
+    stages: list[StagePlan], at: str, sentence: str
+) -> None:
+    with pytest.raises(SpecError) as refused:
+        check(*stages)
+
+    assert isinstance(refused.value, ValueError)
+    assert [problem.path for problem in refused.value.problems] == [at]
+    assert sentence in str(refused.value)
+
+
+def test_a_batched_fan_out_of_one_is_allowed() -> None:
+    check(plan(Numbers()), plan(BatchedFanOut()), plan(Text()))

@@ -1,0 +1,155 @@
+"""One attempt around its engine: what is swept, held, handed back, and how an ending is judged."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from strandline.engine.ports import Ending
+from strandline.ledger.errors import LedgerError
+from strandline.ledger.keeper import Standing
+from strandline.ledger.store import Store
+from strandline.run.attempt import Options, run_attempt
+from strandline.run.manifest import Manifest, read_manifest
+from strandline.run.outcome import code_of, judge
+from strandline.storage.errors import VolumeError
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.locks import find_process, read_boot_id
+from strandline_api.exit_codes import ExitCode
+
+MANIFEST = """
+apiVersion: strandline.dev/v1alpha1
+kind: CurationPipeline
+metadata: {name: letters}
+spec:
+  source: {use: files, with: {paths: ["FOLDER/*.txt"]ON_REMOVED}}
+  stages: [{use: read-files}]
+  sink: {use: jsonl}
+"""
+
+
+@pytest.fixture
+def letters(tmp_path: Path) -> Path:
+    """A folder of three small files."""
+    folder = tmp_path / "letters"
+    folder.mkdir()
+    for name in "abc":
+        (folder / f"{name}.txt").write_text(name)
+    return folder
+
+
+def write_manifest(letters: Path, on_removed: str = "") -> Manifest:
+    path = letters.parent / "letters.yaml"
+    text = MANIFEST.replace("FOLDER", str(letters)).replace("ON_REMOVED", on_removed)
+    path.write_text(text)
+    return read_manifest(path, ())
+
+
+def count_outputs(root: Path) -> int:
+    return len([path for path in root.rglob("*.jsonl") if path.is_file()])
+
+
+def test_what_a_killed_attempt_left_half_written_is_swept(letters: Path, tmp_path: Path) -> None:
+    plan = write_manifest(letters).plan
+    left = PipelineFolder.of(tmp_path, "default", "letters").output / ".tmp" / "0001-4711-ab"
+    left.parent.mkdir(parents=True)
+    left.write_text("half")
+
+    run_attempt(plan, Options(tmp_path, engine="inline"))
+
+    assert not left.exists()
+
+
+def test_a_changed_file_replaces_its_output_and_no_other(letters: Path, tmp_path: Path) -> None:
+    plan, options = write_manifest(letters).plan, Options(tmp_path, engine="inline")
+    first = run_attempt(plan, options)
+    before = {path: path.stat().st_mtime_ns for path in Path(first.output).rglob("*.jsonl")}
+    (letters / "b.txt").write_text("another b")
+
+    second = run_attempt(plan, options)
+
+    after = {path: path.stat().st_mtime_ns for path in Path(first.output).rglob("*.jsonl")}
+    assert (second.standing.finished, second.standing.skipped) == (1, 2)
+    assert len(after) == 3
+    assert len(before.items() & after.items()) == 2
+
+
+@pytest.mark.parametrize(("on_removed", "left"), [("", 3), (", onRemoved: Delete", 2)])
+def test_a_file_that_is_gone_keeps_its_output_unless_told(
+    letters: Path, tmp_path: Path, on_removed: str, left: int
+) -> None:
+    plan, options = write_manifest(letters, on_removed).plan, Options(tmp_path, engine="inline")
+    run_attempt(plan, options)
+    (letters / "b.txt").unlink()
+
+    outcome = run_attempt(plan, options)
+
+    assert outcome.code is ExitCode.COMPLETE
+    assert count_outputs(Path(outcome.output)) == left
+
+
+def test_a_live_driver_is_not_disturbed(letters: Path, tmp_path: Path) -> None:
+    plan, options = write_manifest(letters).plan, Options(tmp_path, engine="inline")
+    run_attempt(plan, options)
+    store = Store(PipelineFolder.of(tmp_path, "default", "letters").ledger)
+    parent = find_process(os.getppid())
+    assert parent is not None
+    store.take_lease(
+        {
+            "attempt": 7,
+            "uid": "another",
+            "boot": read_boot_id(),
+            "pid": parent.pid,
+            "started": parent.started,
+            "time": 0.0,
+            "ended": False,
+        }
+    )
+    store.close()
+
+    with pytest.raises(LedgerError, match=f"attempt 7 is still running as process {parent.pid}"):
+        run_attempt(plan, options)
+
+
+def test_a_ledger_is_handed_back_even_by_an_attempt_that_fails(
+    letters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, options = write_manifest(letters).plan, Options(tmp_path, engine="inline")
+    monkeypatch.setenv("STRANDLINE_FAULT", "output.written:enospc")
+    with pytest.raises(VolumeError, match="no space is left"):
+        run_attempt(plan, options)
+    monkeypatch.delenv("STRANDLINE_FAULT")
+
+    store = Store(PipelineFolder.of(tmp_path, "default", "letters").ledger, readonly=True)
+    lease = store.read_meta("lease")
+    store.close()
+    assert (lease["attempt"], lease["ended"]) == (1, True)
+    assert run_attempt(plan, options).code is ExitCode.COMPLETE
+
+
+@pytest.mark.parametrize(
+    ("standing", "is_listed", "was_stopped", "code", "words"),
+    [
+        (Standing(3, 0, 0, 0, 0), True, False, 0, "complete: all 3 sources"),
+        (Standing(0, 3, 0, 0, 0), True, False, 0, "nothing left to do"),
+        (Standing(3, 0, 0, 0, 0), True, True, 0, "complete"),
+        (Standing(2, 0, 1, 0, 0), True, False, 3, "1 of 3 sources failed"),
+        (Standing(2, 0, 0, 1, 0), True, False, 1, "1 sources are unfinished"),
+        (Standing(2, 0, 0, 1, 0), True, True, 75, "interrupted"),
+        (Standing(1, 0, 0, 0, 0), False, True, 75, "interrupted"),
+    ],
+)
+def test_an_ending_is_judged(
+    standing: Standing, is_listed: bool, was_stopped: bool, code: int, words: str
+) -> None:
+    ending = Ending(standing, {}, 3, is_listed, [])
+
+    judged, message = judge(ending, was_stopped=was_stopped)
+
+    assert (judged, words in message) == (code, True)
+
+
+def test_an_error_that_nobody_foresaw_is_the_applications() -> None:
+    assert code_of(KeyError("x")) is ExitCode.APPLICATION_ERROR
