@@ -105,7 +105,6 @@ class _Driver:
         self._pools = RayPools(plan.stages, sizes, options)
 
     def run(self) -> Ending:
-        self._pools.start()
         while not self._is_done():
             self._report()
             if self._control.must_stop() and not self._flow.is_stopped:
@@ -149,6 +148,9 @@ class _Driver:
         )
 
     def _dispatch(self) -> None:
+        if self._flow.is_idle():
+            return
+        self._pools.start()  # no worker where nothing is left to do
         for stage in reversed(range(len(self._pools))):
             while self._has_room_below(stage):
                 worker = self._pools.find_free(stage)

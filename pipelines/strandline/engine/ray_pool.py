@@ -61,6 +61,7 @@ class RayPools:
         self, stages: Sequence[StagePlan], sizes: Sequence[PoolSize], options: RayOptions
     ) -> None:
         self._options = options
+        self._is_started = False
         self.calls: dict[Any, Call] = {}
         self.preparing: dict[Any, Worker] = {}
         self._pools = [
@@ -75,7 +76,10 @@ class RayPools:
         return len(self._pools)
 
     def start(self) -> None:
-        """Start every worker; none is waited for."""
+        """Start every worker, once; none is waited for."""
+        if self._is_started:
+            return
+        self._is_started = True
         for stage, pool in enumerate(self._pools):
             for _ in range(pool.size.workers):
                 self.start_worker(stage)
