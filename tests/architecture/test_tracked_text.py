@@ -14,6 +14,7 @@ MACHINE = re.compile(r"(?<![\w.{}>/-])/(?:home|root|work|Users)/\w+")
 INDEX = re.compile(r"--(?:extra-)?index-url|--find-links|--trusted-host|\bindex-url\s*=")
 ADDRESS = re.compile(r"https?://([A-Za-z0-9.-]+)")
 KNOWN_HOSTS = {
+    "www.w3.org",
     "www.apache.org",
     "example.com",
     "docs.astral.sh",
