@@ -1,4 +1,4 @@
-"""Writes the CustomResourceDefinitions next to this file, or checks that they are up to date."""
+"""Writes the CustomResourceDefinitions and the pages about them, or checks they are up to date."""
 
 import argparse
 import sys
@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
-from strandline_api.definition import pipeline_definition
-from strandline_api.kinds import GROUP, PIPELINE
+from reference import render_failures, render_reference
+from strandline_api.definition import attempt_definition, pipeline_definition
 
-FOLDER = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[1]
 HEADER = """\
 # Made by `python crds/generate.py` from the models in crds/strandline_api.
 # Do not edit: change the models and run that command again.
@@ -25,12 +25,15 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def rendered() -> dict[Path, str]:
-    """Write every definition as text, by the file it belongs in."""
-    text = yaml.dump(
-        pipeline_definition(), Dumper=_Dumper, sort_keys=False, width=96, allow_unicode=True
-    )
-    return {FOLDER / f"{GROUP}_{PIPELINE.plural}.yaml": f"{HEADER}---\n{text}"}
+def rendered(root: Path) -> dict[Path, str]:
+    """Write every file as text, by the place it belongs in."""
+    definitions = (pipeline_definition(), attempt_definition())
+    failures = root / "docs" / "failures.md"
+    return {
+        **{_place(root, definition): _spell(definition) for definition in definitions},
+        root / "docs" / "api.md": render_reference(definitions),
+        failures: render_failures(failures.read_text(encoding="utf-8")),
+    }
 
 
 def stale(wanted: dict[Path, str]) -> list[Path]:
@@ -42,21 +45,32 @@ def stale(wanted: dict[Path, str]) -> list[Path]:
     ]
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], root: Path = ROOT) -> int:
     """Write the files, or with `--check` exit 1 where one is out of date."""
     parser = argparse.ArgumentParser(
         description=__doc__, epilog="example: crds/generate.py --check"
     )
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if out of date")
-    wanted = rendered()
+    is_check = parser.parse_args(arguments).check
+    wanted = rendered(root)
     outdated = stale(wanted)
-    if parser.parse_args(arguments).check:
+    if is_check:
         for path in outdated:
             sys.stderr.write(f"{path.name} is out of date; run: python crds/generate.py\n")
         return 1 if outdated else 0
     for path in outdated:
         path.write_text(wanted[path], encoding="utf-8")
     return 0
+
+
+def _place(root: Path, definition: dict[str, Any]) -> Path:
+    spec = definition["spec"]
+    return root / "crds" / f"{spec['group']}_{spec['names']['plural']}.yaml"
+
+
+def _spell(definition: dict[str, Any]) -> str:
+    text = yaml.dump(definition, Dumper=_Dumper, sort_keys=False, width=96, allow_unicode=True)
+    return f"{HEADER}---\n{text}"
 
 
 if __name__ == "__main__":

@@ -47,6 +47,16 @@ class Cause(StrEnum):
             return Treatment.DISRUPTION
         return Treatment.NEVER if self in _FINAL else Treatment.RETRIED
 
+    @property
+    def meaning(self) -> str:
+        """One sentence for people: what has happened."""
+        return _WORDS[self][0]
+
+    @property
+    def advice(self) -> str:
+        """One or two sentences for people: what to do about it."""
+        return _WORDS[self][1]
+
 
 _DISRUPTIONS = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST, Cause.INTERRUPTED})
 _FINAL = frozenset(
@@ -61,6 +71,114 @@ _FINAL = frozenset(
         Cause.DEADLINE_EXCEEDED,
     }
 )
+
+_WORDS = {
+    Cause.PREEMPTED: (
+        "Pods of higher priority took the place of a pod.",
+        "Nothing: the next attempt goes on. If it keeps happening, set `ray.priorityClassName`.",
+    ),
+    Cause.EVICTED: (
+        "A pod was put off its node: a drain, a taint, or a node short of memory or disk.",
+        "Nothing after a drain. Where the node was short of something, raise the pod's requests.",
+    ),
+    Cause.NODE_LOST: (
+        "The node of a pod went away or stopped answering.",
+        "Nothing: the next attempt goes on elsewhere. Look at the node if it is to come back.",
+    ),
+    Cause.INTERRUPTED: (
+        "The driver was asked to stop, saved its work and ended.",
+        "Nothing: the next attempt goes on from there.",
+    ),
+    Cause.OOM_KILLED: (
+        "A process was ended because memory had run out.",
+        (
+            "Usually nothing: the next attempt gets `oom.memoryFactor` times the memory. Where "
+            "`oom.maxMemory` stops that, raise it, or lower `batchSize` of the stage."
+        ),
+    ),
+    Cause.KILLED: (
+        "A process was ended by SIGKILL, and nothing tells who sent it.",
+        "Look at the node's kernel log. Where it speaks of memory, raise the pod's memory.",
+    ),
+    Cause.IMAGE_PULL_FAILURE: (
+        "A node could not pull an image.",
+        "Correct `ray.image`, or name the registry's secret in `ray.imagePullSecrets`.",
+    ),
+    Cause.SCHEDULING_TIMEOUT: (
+        "The driver did not run within `deadlines.preRunning`, mostly for want of room for pods.",
+        "Add nodes, ask for less, or correct node selectors and tolerations in the pod templates.",
+    ),
+    Cause.SUBMISSION_FAILED: (
+        "The Ray cluster was there, but KubeRay could not start the driver or lost sight of it.",
+        "Read the message of the RayJob and KubeRay's log. A retry mostly helps.",
+    ),
+    Cause.STALLED: (
+        "The driver gave no sign of life for `deadlines.stall`.",
+        (
+            "Look for a stage that hangs in the last log lines. Where one call may take so "
+            "long, raise `deadlines.stall`."
+        ),
+    ),
+    Cause.SOURCES_FAILED: (
+        "The run came to its end, but some sources failed.",
+        (
+            "`strandline ledger sources FILE --state failed` says which and why. Mend the stage or "
+            "the source; sources that keep failing are quarantined."
+        ),
+    ),
+    Cause.APPLICATION_ERROR: (
+        "A stage or the program itself raised an error.",
+        (
+            "Read the attempt's message and last log lines. On one machine, `strandline run FILE "
+            "--engine inline --debug` shows the traceback."
+        ),
+    ),
+    Cause.UNKNOWN: (
+        "Nothing that was seen tells why the attempt ended.",
+        "Read the attempt's evidence and events, and the logs of its pods where they are kept.",
+    ),
+    Cause.USER_CANCELLED: (
+        "Somebody ended the run.",
+        "Nothing. A new `runId` starts another run, which skips what is finished.",
+    ),
+    Cause.INVALID_SPEC: (
+        "The pipeline says something that cannot be run.",
+        "Correct what the message names and apply the pipeline again.",
+    ),
+    Cause.QUOTA_EXCEEDED: (
+        "A quota of the namespace does not allow what the attempt needs.",
+        "Raise the quota or ask for less, then retry by hand.",
+    ),
+    Cause.NON_DETERMINISTIC: (
+        "A stage gave different results for the same input.",
+        (
+            "Make the stage depend on its input alone: fixed seeds, no clock. Then start "
+            "a new run with `onChange: Restart`."
+        ),
+    ),
+    Cause.LEDGER_MISMATCH: (
+        "The ledger belongs to another pipeline or version, or it is damaged.",
+        "Undo the change, or choose `onChange: Restart` or `Continue`. Restore a damaged ledger.",
+    ),
+    Cause.VOLUME_UNUSABLE: (
+        "The volume cannot be used: its file system, its space or its permissions.",
+        (
+            "Read the message: make the claim larger, or choose a storage class of local or block "
+            "storage. Then retry by hand."
+        ),
+    ),
+    Cause.QUARANTINE_EXCEEDED: (
+        "More sources are quarantined than `quarantine.tolerate` allows.",
+        (
+            "`strandline ledger quarantine list FILE` says which and why. Mend and release them, "
+            "or tolerate more."
+        ),
+    ),
+    Cause.DEADLINE_EXCEEDED: (
+        "The attempt took longer than `deadlines.attempt`, or the run longer than `deadlines.run`.",
+        "Raise the deadline, or find out what is slow. Then retry by hand.",
+    ),
+}
 
 # The default of `retry.eligibleCauses`, in the order of the list above.
 RETRYABLE_CAUSES = tuple(cause for cause in Cause if cause.treatment is not Treatment.NEVER)

@@ -1,36 +1,116 @@
-"""The CustomResourceDefinition of the pipeline, as a dictionary.
+"""The CustomResourceDefinitions of both kinds, as dictionaries.
 
-Adds to the schema what the API server shows and serves. This room must not know how the
+Adds to the schemas what the API server shows, finds and refuses. This room must not know how a
 dictionary is written to a file.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from strandline_api.kinds import CATEGORY, GROUP, PIPELINE, VERSION, Kind
+from pydantic import BaseModel
+
+from strandline_api.attempt import CurationAttempt
+from strandline_api.defaults import place_defaults
+from strandline_api.kinds import ATTEMPT, CATEGORY, GROUP, PIPELINE, VERSION, Kind
 from strandline_api.pipeline import CurationPipeline
 from strandline_api.schema import Schema, structural_schema
 
-_COLUMNS = (
-    ("Run", "string", ".spec.runId", "Name of the run.", 0),
-    ("Suspended", "boolean", ".spec.suspend", "Whether the pipeline is held back.", 0),
-    ("Source", "string", ".spec.source.use", "What lists the sources.", 1),
-    ("Sink", "string", ".spec.sink.use", "What writes the results.", 1),
-    ("Age", "date", ".metadata.creationTimestamp", "Time since the pipeline was made.", 0),
+
+class Column(NamedTuple):
+    """One column of `kubectl get`."""
+
+    name: str
+    type: str
+    path: str
+    description: str
+
+
+# A time to come is text, since a column of dates shows it as invalid.
+PIPELINE_COLUMNS = (
+    Column("Phase", "string", ".status.phase", "Where it stands."),
+    Column("Attempt", "integer", ".status.attempt", "Number of the latest attempt."),
+    Column("Progress", "string", ".status.progress.text", "Finished sources of all."),
+    Column("Next", "string", ".status.nextAttemptTime", "When the next attempt is due."),
+    Column("State", "string", ".status.state", "What goes on."),
+    Column("Age", "date", ".metadata.creationTimestamp", "Time since it was made."),
 )
-_SELECTABLE = (".spec.runId", ".spec.suspend")
+PIPELINE_WIDE_COLUMNS = (
+    Column("Cause", "string", ".status.retries.cause", "Why the last attempt ended."),
+    Column("Run", "string", ".spec.runId", "Name of the run."),
+    Column("Claim", "string", ".status.volumeClaim", "Claim that holds the ledger."),
+    Column("Failed", "integer", ".status.progress.failed", "Failed sources."),
+    Column("Quarantined", "integer", ".status.progress.quarantined", "Quarantined sources."),
+    Column("Retries", "integer", ".status.retries.retries", "Retries since progress."),
+)
+ATTEMPT_COLUMNS = (
+    Column("Pipeline", "string", ".spec.pipeline", "Name of the pipeline."),
+    Column("Number", "integer", ".spec.number", "Number of the attempt."),
+    Column("Phase", "string", ".status.phase", "Where it stands."),
+    Column("Cause", "string", ".status.cause", "Why it ended badly."),
+    Column("Finished", "string", ".status.progress.text", "Finished sources of all."),
+    Column("Started", "date", ".status.startTime", "Time since its RayJob was made."),
+    Column("Age", "date", ".metadata.creationTimestamp", "Time since it was made."),
+)
+ATTEMPT_WIDE_COLUMNS = (
+    Column("RayJob", "string", ".status.rayJob.name", "RayJob that carries it out."),
+    Column("Exit", "integer", ".status.outcome.exitCode", "Exit code of the driver."),
+    Column("Trigger", "string", ".spec.trigger", "Why it was made."),
+    Column("Previous", "integer", ".spec.previous", "Number of the attempt before."),
+    Column("Message", "string", ".status.message", "The cause in one sentence."),
+)
+PIPELINE_FIELDS = (".spec.runId", ".spec.suspend", ".status.phase")
+ATTEMPT_FIELDS = (
+    ".spec.pipeline",
+    ".spec.run",
+    ".spec.number",
+    ".status.phase",
+    ".status.cause",
+)
+# Attempts are found by their names, so one that has another's would be taken for it.
+# (`endsWith('-' + ...)` says it better, and is too dear for the API server by its own reckoning.)
+_NUMBERED = {
+    "rule": (
+        "self.metadata.name.substring(self.metadata.name.lastIndexOf('-') + 1)"
+        " == string(self.spec.number)"
+    ),
+    "message": "the name of an attempt ends in '-' and its number; the operator makes attempts",
+}
 
 
-def pipeline_definition() -> dict[str, Any]:
+def pipeline_definition() -> Schema:
     """Write the CRD of `CurationPipeline`; a new dictionary in the order people expect."""
+    columns = _columns(PIPELINE_COLUMNS, PIPELINE_WIDE_COLUMNS)
+    return _definition(PIPELINE, _object_schema(CurationPipeline), columns, PIPELINE_FIELDS)
+
+
+def attempt_definition() -> Schema:
+    """Write the CRD of `CurationAttempt`; a new dictionary in the order people expect."""
+    columns = _columns(ATTEMPT_COLUMNS, ATTEMPT_WIDE_COLUMNS)
+    schema = _object_schema(CurationAttempt) | {"x-kubernetes-validations": [dict(_NUMBERED)]}
+    return _definition(ATTEMPT, schema, columns, ATTEMPT_FIELDS)
+
+
+def _definition(
+    kind: Kind, schema: Schema, columns: list[dict[str, Any]], selectable: Sequence[str]
+) -> Schema:
+    version = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": columns,
+        "selectableFields": [{"jsonPath": path} for path in selectable],
+        "schema": {"openAPIV3Schema": schema},
+    }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": PIPELINE.resource},
+        "metadata": {"name": kind.resource},
         "spec": {
             "group": GROUP,
             "scope": "Namespaced",
-            "names": _names(PIPELINE),
-            "versions": [_version(_object_schema())],
+            "names": _names(kind),
+            "versions": [version],
         },
     }
 
@@ -46,38 +126,26 @@ def _names(kind: Kind) -> dict[str, Any]:
     }
 
 
-def _version(schema: Schema) -> dict[str, Any]:
+def _columns(narrow: Sequence[Column], wide: Sequence[Column]) -> list[dict[str, Any]]:
+    """Spell the columns; the API server drops a priority of 0, so it is not written."""
+    return [*map(_column, narrow), *({**_column(column), "priority": 1} for column in wide)]
+
+
+def _column(column: Column) -> dict[str, Any]:
     return {
-        "name": VERSION,
-        "served": True,
-        "storage": True,
-        "subresources": {"status": {}},
-        "additionalPrinterColumns": [_column(*column) for column in _COLUMNS],
-        "selectableFields": [{"jsonPath": path} for path in _SELECTABLE],
-        "schema": {"openAPIV3Schema": schema},
+        "name": column.name,
+        "type": column.type,
+        "jsonPath": column.path,
+        "description": column.description,
     }
 
 
-def _column(name: str, type_: str, path: str, description: str, priority: int) -> dict[str, Any]:
-    return {
-        "name": name,
-        "type": type_,
-        "jsonPath": path,
-        "description": description,
-        "priority": priority,
-    }
-
-
-def _object_schema() -> Schema:
-    schema = structural_schema(CurationPipeline)
+def _object_schema(model: type[BaseModel]) -> Schema:
+    schema = place_defaults(structural_schema(model))
     properties = schema["properties"]
     # The API server checks these three itself and allows no more to be said about them.
-    properties["apiVersion"] = {
-        "type": "string",
-        "description": properties["apiVersion"]["description"],
-    }
-    properties["kind"] = {"type": "string", "description": properties["kind"]["description"]}
+    for name in ("apiVersion", "kind"):
+        properties[name] = {"type": "string", "description": properties[name]["description"]}
     properties["metadata"] = {"type": "object"}
-    properties["status"].pop("default", None)
     schema["required"] = ["spec"]
     return schema

@@ -3,13 +3,13 @@
 This room puts the parts together. It must not know how a document was read, nor what runs it.
 """
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from strandline_api.quantities import PositiveDuration, parse_duration
-from strandline_api.spec_base import ApiModel, FreeObject, Label, ObjectName
+from strandline_api.spec_base import ApiModel, Label, ObjectName
 from strandline_api.spec_cluster import RayCluster, Storage
 from strandline_api.spec_policy import (
     Checkpoint,
@@ -21,6 +21,7 @@ from strandline_api.spec_policy import (
     WorkerLoss,
 )
 from strandline_api.spec_work import SinkWork, SourceWork, StageWork, name_conflicts
+from strandline_api.status import MAX_ATTEMPTS, PipelineStatus, parse_status
 
 
 class ObjectMeta(ApiModel):
@@ -79,7 +80,7 @@ class PipelineSpec(ApiModel):
         description="Name of the run. Give a new one to run a finished pipeline again.",
     )
     attempt_history_limit: int = Field(
-        default=10, ge=1, description="Ended attempts that are kept as objects."
+        default=10, ge=1, le=MAX_ATTEMPTS, description="Ended attempts that are kept as objects."
     )
     ttl_after_finished: PositiveDuration | None = Field(
         default=None,
@@ -121,6 +122,7 @@ class CurationPipeline(ApiModel):
     kind: Literal["CurationPipeline"] = Field(description="Kind of object.")
     metadata: ObjectMeta = Field(description="Name, namespace, labels and annotations.")
     spec: PipelineSpec = Field(description="What to curate, and how.")
-    status: FreeObject = Field(
-        default={}, description="What the operator reports; a run does not read it."
+    status: Annotated[PipelineStatus, BeforeValidator(parse_status)] = Field(
+        default_factory=PipelineStatus,
+        description="What the operator reports; a run on one machine does not read it.",
     )

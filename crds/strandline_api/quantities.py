@@ -36,6 +36,8 @@ _NUMBER = r"[0-9]{1,19}(\.[0-9]{1,9})?"
 _QUANTITY_PATTERN = rf"^{_NUMBER}([eE][0-9]{{1,2}}|[numkMGTPE]|[KMGTPE]i)?$"
 _DURATION_PATTERN = rf"^({_NUMBER}|({_NUMBER}(ms|s|m|h|d)){{1,8}})$"
 _QUANTITY_PARTS = re.compile(rf"({_NUMBER})(?:[eE]([0-9]{{1,2}})|([a-zA-Z]{{0,2}}))")
+# What the patterns let through, for those who have to reckon with the longest.
+_MAX_TEXT = 256
 _DURATION_PART = re.compile(rf"({_NUMBER})(ms|s|m|h|d)")
 
 _MEMORY_LIKE = "must be an amount such as '512Mi' or '2Gi'"
@@ -64,6 +66,15 @@ def parse_memory(value: object) -> int:
     if amount > MAX_BYTES:
         raise ValueError("must be less than '8Ei'")
     return math.ceil(amount)
+
+
+def spell_memory(amount: int) -> str:
+    """Spell bytes as people would: `6Gi`, `1536Mi`, `1000`; `parse_memory` gives them back."""
+    for power, suffix in ((6, "Ei"), (5, "Pi"), (4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
+        whole, rest = divmod(amount, 1024**power)
+        if whole and not rest:
+            return f"{whole}{suffix}"
+    return str(amount)
 
 
 def parse_cpu(value: object) -> float:
@@ -180,6 +191,7 @@ def _int_or_text(pattern: str) -> dict[str, Any]:
         "x-kubernetes-int-or-string": True,
         "anyOf": [{"type": "integer"}, {"type": "string"}],
         "pattern": pattern,
+        "maxLength": _MAX_TEXT,
     }
 
 

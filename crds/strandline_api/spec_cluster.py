@@ -6,7 +6,7 @@ or a Ray cluster is made.
 
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator
 
 from strandline_api.quantities import Quantity, parse_memory
 from strandline_api.spec_base import ApiModel, FreeObject, Label, ObjectName, distinct
@@ -14,10 +14,10 @@ from strandline_api.spec_base import ApiModel, FreeObject, Label, ObjectName, di
 DEFAULT_CLAIM_SIZE = "10Gi"
 
 
-def _cel(rule: str, message: str) -> ConfigDict:
-    return ConfigDict(
-        json_schema_extra={"x-kubernetes-validations": [{"rule": rule, "message": message}]}
-    )
+def _cel(*rules: tuple[str, str]) -> ConfigDict:
+    """Say rules in the API server's language, each with the sentence for whoever breaks it."""
+    spelled: JsonValue = [{"rule": rule, "message": message} for rule, message in rules]
+    return ConfigDict(json_schema_extra={"x-kubernetes-validations": spelled})
 
 
 def _keyed_by_name() -> dict[str, Any]:
@@ -28,8 +28,17 @@ class LedgerStorage(ApiModel):
     """The claim that holds the ledger and the attempts' folders."""
 
     model_config = _cel(
-        "!has(self.claimName) || (!has(self.size) && !has(self.storageClassName))",
-        "give 'claimName' for a claim that exists, or 'size' and 'storageClassName' for a new one",
+        (
+            "!has(self.claimName) || (!has(self.size) && !has(self.storageClassName))",
+            (
+                "give 'claimName' for a claim that exists, or 'size' and 'storageClassName' for "
+                "one to make"
+            ),
+        ),
+        (
+            "self == oldSelf",
+            "the ledger stays where it is; make another pipeline, or make the claim itself larger",
+        ),
     )
 
     claim_name: ObjectName | None = Field(
@@ -66,9 +75,9 @@ class LedgerStorage(ApiModel):
 class OutputStorage(ApiModel):
     """Where all workers write results, unless the sink names a URL of its own."""
 
-    model_config = _cel("!has(self.url) || !has(self.claimName)", "give 'url' or 'claimName'")
+    model_config = _cel(("!has(self.url) || !has(self.claimName)", "give 'url' or 'claimName'"))
 
-    url: Annotated[str, Field(min_length=1)] | None = Field(
+    url: Annotated[str, Field(min_length=1, max_length=2048)] | None = Field(
         default=None, description="A URL or folder, such as 's3://bucket/corpus'."
     )
     claim_name: ObjectName | None = Field(
@@ -118,8 +127,8 @@ class RayNode(ApiModel):
     resources: PodResources = Field(
         default_factory=PodResources, description="What one such pod requests."
     )
-    ray_start_params: dict[str, str] = Field(
-        default={}, description="Options of 'ray start', such as 'num-cpus: \"0\"'."
+    ray_start_params: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
+        default={}, max_length=64, description="Options of 'ray start', such as 'num-cpus: \"0\"'."
     )
     pod_template: FreeObject = Field(
         default={},
@@ -131,8 +140,13 @@ class WorkerGroup(RayNode):
     """Worker pods that are alike."""
 
     model_config = _cel(
-        "!has(self.minReplicas) || !has(self.maxReplicas) || self.maxReplicas >= self.minReplicas",
-        "'maxReplicas' must be at least 'minReplicas'",
+        (
+            (
+                "!has(self.maxReplicas) || "
+                "self.maxReplicas >= (has(self.minReplicas) ? self.minReplicas : 1)"
+            ),
+            "'maxReplicas' must be at least 'minReplicas', which defaults to 1",
+        )
     )
 
     name: Label = Field(description="Name of the group, unique in the pipeline.")
@@ -168,10 +182,10 @@ def _distinct_names(items: tuple[Named, ...]) -> tuple[Named, ...]:
 class RayCluster(ApiModel):
     """The Ray cluster that one attempt runs on."""
 
-    image: Annotated[str, Field(min_length=1)] | None = Field(
+    image: Annotated[str, Field(min_length=1, max_length=1024)] | None = Field(
         default=None, description="Image of all Ray pods. The operator's runtime image when unset."
     )
-    version: Annotated[str, Field(min_length=1)] | None = Field(
+    version: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         default=None, description="Ray version in that image. The runtime image's when unset."
     )
     head: RayNode = Field(

@@ -76,6 +76,7 @@ Tolerance = Annotated[
             "x-kubernetes-int-or-string": True,
             "anyOf": [{"type": "integer"}, {"type": "string"}],
             "pattern": _PERCENT_PATTERN,
+            "maxLength": 16,
         }
     ),
 ]
@@ -125,7 +126,7 @@ class RetryPolicy(ApiModel):
     max_delay: Duration | None = Field(
         default="3600s",
         json_schema_extra={"nullable": True},
-        description="Longest wait, at most 24h; null means 24h. Defaults to 3600s.",
+        description="Longest wait before jitter, at most 24h; null means 24h. Defaults to 3600s.",
     )
     jitter: Literal["none", "deterministic", "random"] = Field(
         default="deterministic",
@@ -143,6 +144,7 @@ class RetryPolicy(ApiModel):
     eligible_causes: Annotated[tuple[EligibleCause, ...], AfterValidator(distinct)] = Field(
         default=RETRYABLE_CAUSES,
         strict=False,
+        max_length=64,
         json_schema_extra={"x-kubernetes-list-type": "set"},
         description="Causes after which a retry may follow. Defaults to all that can be retried.",
     )
@@ -152,7 +154,10 @@ class RetryPolicy(ApiModel):
     )
     reset_on_progress: bool = Field(
         default=True,
-        description="Count retries anew after an attempt that finished sources. Defaults to true.",
+        description=(
+            "Count retries anew after an attempt that finished at least 1% of the sources that "
+            "were left, and at least one. Defaults to true."
+        ),
     )
     max_attempts: int = Field(
         default=1000,
@@ -166,12 +171,12 @@ class RetryPolicy(ApiModel):
 
     @property
     def delay_seconds(self) -> float:
-        """Wait before the first retry."""
+        """Wait before the first retry, without jitter."""
         return parse_duration(self.delay)
 
     @property
     def max_delay_seconds(self) -> float:
-        """Longest wait; never more than 24 hours."""
+        """Longest wait before jitter; never more than 24 hours."""
         if self.max_delay is None:
             return MAX_DELAY_CEILING_SECONDS
         return min(parse_duration(self.max_delay), MAX_DELAY_CEILING_SECONDS)

@@ -43,6 +43,7 @@ class Resources(ApiModel):
     gpu: float = Field(default=0, ge=0, description="GPUs per worker; 0.5 shares one by two.")
     custom: dict[str, _Amount] = Field(
         default={},
+        max_length=64,
         description="Other Ray resources per worker by name, such as 'nvdec: 1'.",
     )
 

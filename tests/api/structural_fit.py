@@ -12,6 +12,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "string": (str,),
 }
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
 def fits(node: Mapping[str, Any], value: Any) -> bool:
@@ -40,11 +41,15 @@ def _fits_list(node: Mapping[str, Any], entries: Sequence[Any]) -> bool:
 
 def _fits_text(node: Mapping[str, Any], text: str) -> bool:
     least, most = node.get("minLength", 0), node.get("maxLength", len(text))
+    if node.get("format") == "date-time" and _TIME.fullmatch(text) is None:
+        return False
     return least <= len(text) <= most and re.search(node.get("pattern", ""), text) is not None
 
 
 def _fits_object(node: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
     properties, other = node.get("properties", {}), node.get("additionalProperties")
+    if len(value) > node.get("maxProperties", len(value)):
+        return False
     if any(name not in value for name in node.get("required", ())):
         return False
     if node.get("x-kubernetes-preserve-unknown-fields"):

@@ -1,40 +1,44 @@
-"""The CRD: structural, described throughout, with defaults that are valid, and up to date."""
+"""The schemas: structural, described throughout, bounded, with defaults that are valid."""
 
-import runpy
-import subprocess
-import sys
+import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, settings
 from pydantic import BaseModel, Field
 
 from pipeline_documents import SMALLEST, pipelines, with_change
-from strandline_api import CurationPipeline, parse_pipeline
-from strandline_api.definition import pipeline_definition
+from strandline_api import CurationAttempt, CurationPipeline, parse_pipeline
+from strandline_api.definition import attempt_definition, pipeline_definition
 from strandline_api.schema import ALLOWED_KEYS, UnstructuralError, nodes, structural_schema
 from structural_fit import fits
 
-ROOT = Path(__file__).resolve().parents[2]
-GENERATOR = ROOT / "crds" / "generate.py"
-CRD = ROOT / "crds" / "strandline.dev_curationpipelines.yaml"
+SCHEMAS = {
+    definition["spec"]["names"]["shortNames"][0]: definition["spec"]["versions"][0]["schema"][
+        "openAPIV3Schema"
+    ]
+    for definition in (pipeline_definition(), attempt_definition())
+}
+SCHEMA = SCHEMAS["cpipe"]
+NODES = {f"{kind}.{path}": node for kind, schema in SCHEMAS.items() for path, node in nodes(schema)}
+INSIDE = {
+    path: node for path, node in NODES.items() if not path.endswith((".", "[]", "{}", ".metadata"))
+}
+# What the API server itself checks, and what others define.
+UNBOUNDED = re.compile(
+    r"(cpipe|catt)\.(apiVersion|kind|metadata|)|.+\.(with|runtimeEnv|podTemplate)"
+)
 
-SCHEMA = pipeline_definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-NODES = dict(nodes(SCHEMA))
-INSIDE = {path: node for path, node in NODES.items() if path and not path.endswith(("[]", "{}"))}
 
-
-@pytest.mark.parametrize("path", [path for path in INSIDE if path != "metadata"])
+@pytest.mark.parametrize("path", INSIDE)
 def test_every_field_is_described_in_a_sentence(path: str) -> None:
     description = INSIDE[path]["description"]
     assert description[0].isupper()
     assert description.endswith(".")
 
 
-@pytest.mark.parametrize("path", list(NODES))
+@pytest.mark.parametrize("path", NODES)
 def test_every_node_is_structural(path: str) -> None:
     node = NODES[path]
     assert node.keys() <= ALLOWED_KEYS
@@ -47,40 +51,84 @@ def test_every_node_is_structural(path: str) -> None:
     if node.get("x-kubernetes-list-type") == "map":
         keys = node["x-kubernetes-list-map-keys"]
         assert set(keys) <= set(node["items"]["required"])
-    if node.get("type") == "object" and "properties" not in node and path != "metadata":
+    if node.get("type") == "object" and "properties" not in node and "metadata" not in path:
         assert "additionalProperties" in node or node["x-kubernetes-preserve-unknown-fields"]
 
 
+@pytest.mark.parametrize("path", [path for path in NODES if not UNBOUNDED.fullmatch(path)])
+def test_every_text_list_and_map_is_bounded(path: str) -> None:
+    node = NODES[path]
+    if node.get("type") == "array":
+        assert node["maxItems"] <= 256
+    if "additionalProperties" in node:
+        assert node["maxProperties"] <= 65
+    if "x-kubernetes-int-or-string" in node or (node["type"] == "string" and "enum" not in node):
+        assert node["maxLength"] <= 2048
+
+
+def test_what_is_unbounded_is_not_of_ours() -> None:
+    free = {path for path in NODES if UNBOUNDED.fullmatch(path)}
+    assert len(free) == 2 * 4 + 2 * 3 + 3
+    for path in free - {path for path in free if path.startswith("catt")}:
+        node = NODES[path]
+        assert path.count(".") == 1 or node["x-kubernetes-preserve-unknown-fields"], path
+
+
 @pytest.mark.parametrize("path", [path for path, node in NODES.items() if "default" in node])
-def test_every_default_is_valid(path: str) -> None:
-    assert fits(NODES[path], NODES[path]["default"])
+def test_every_default_is_valid_and_told(path: str) -> None:
+    default = NODES[path]["default"]
+    assert fits(NODES[path], default)
+    if default not in ({}, []):
+        shown = str(default).lower() if isinstance(default, bool) else default
+        assert NODES[path]["description"].endswith(f"Defaults to {shown}.")
 
 
-@pytest.mark.parametrize("path", [path for path in INSIDE if path.startswith("spec.retry")])
-def test_retry_defaults_are_left_to_the_cluster(path: str) -> None:
+@pytest.mark.parametrize(
+    "path",
+    [path for path in INSIDE if re.match(r"cpipe\.spec\.retry|.*\[\]|.*\.status|catt\.", path)],
+)
+def test_no_default_where_it_would_outrank_the_namespace_or_differ_from_what_was_applied(
+    path: str,
+) -> None:
     assert "default" not in INSIDE[path]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["cpipe.spec.stages[].batchSize", "cpipe.spec.ray.workerGroups[].minReplicas"],
+)
+def test_a_default_inside_of_a_list_is_told(path: str) -> None:
+    assert INSIDE[path]["description"].endswith("Defaults to 1.")
+
+
+def test_defaults_reach_into_objects_that_were_not_given() -> None:
+    hollow = {path for path, node in NODES.items() if node.get("default") == {}}
+    for path in [path for path, node in NODES.items() if "default" in node]:
+        parent = path.rpartition(".")[0]
+        assert parent in hollow | {"cpipe.spec", "cpipe.spec.source", "cpipe.spec.sink"}, path
+    assert "cpipe.spec.ray.head.resources" in hollow
 
 
 def test_a_null_wait_reaches_the_operator() -> None:
     nullable = [path for path, node in NODES.items() if node.get("nullable")]
-    assert nullable == ["spec.retry.maxDelay"]
+    assert nullable == ["cpipe.spec.retry.maxDelay"]
 
 
 def test_a_claim_has_no_default_size_since_that_would_exclude_its_name() -> None:
-    assert "default" not in INSIDE["spec.storage.ledger.size"]
-    rules = NODES["spec.storage.ledger"]["x-kubernetes-validations"]
-    assert [rule["rule"] for rule in rules] == [
-        "!has(self.claimName) || (!has(self.size) && !has(self.storageClassName))"
-    ]
+    assert "default" not in INSIDE["cpipe.spec.storage.ledger.size"]
+
+
+def test_words_of_a_status_are_open_so_that_a_newer_operator_can_write() -> None:
+    closed = [path for path, node in NODES.items() if "status" in path and "enum" in node]
+    assert closed == ["cpipe.status.conditions[].status", "catt.status.conditions[].status"]
 
 
 def test_rules_name_fields_that_exist() -> None:
     for path, node in NODES.items():
         for rule in node.get("x-kubernetes-validations", []):
-            used = {word.strip("()!") for word in rule["rule"].replace("has(", "").split()}
-            names = {word.removeprefix("self.") for word in used if word.startswith("self.")}
-            assert names, path
+            names = set(re.findall(r"\bself\.([a-zA-Z]+)", rule["rule"]))
             assert names <= node["properties"].keys(), path
+            assert names or rule["rule"] == "self == oldSelf", path
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
@@ -122,50 +170,6 @@ def test_what_the_model_refuses_the_schema_refuses(path: str, value: object) -> 
 
 def test_the_smallest_pipeline_fits_the_schema() -> None:
     assert fits(SCHEMA, SMALLEST)
-
-
-def test_the_definition_is_named_and_shown_as_published() -> None:
-    definition = pipeline_definition()
-    spec = definition["spec"]
-    assert definition["metadata"]["name"] == "curationpipelines.strandline.dev"
-    assert (spec["scope"], spec["names"]["shortNames"]) == ("Namespaced", ["cpipe"])
-    assert spec["names"]["categories"] == ["curation"]
-    version = spec["versions"][0]
-    assert (version["name"], version["subresources"]) == ("v1alpha1", {"status": {}})
-    assert SCHEMA["properties"]["metadata"] == {"type": "object"}
-    paths = [column["jsonPath"] for column in version["additionalPrinterColumns"]]
-    paths += [field["jsonPath"] for field in version["selectableFields"]]
-    assert all(path.removeprefix(".") in NODES for path in paths if ".spec" in path)
-
-
-def test_the_file_is_up_to_date() -> None:
-    done = subprocess.run(
-        [sys.executable, str(GENERATOR), "--check"], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert yaml.safe_load(CRD.read_text(encoding="utf-8")) == pipeline_definition()
-
-
-def test_a_stale_file_is_told_and_made_anew(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    generator = runpy.run_path(str(GENERATOR))
-    main = generator["main"]
-    main.__globals__["FOLDER"] = tmp_path
-    file = tmp_path / CRD.name
-    assert main(["--check"]) == 1
-    assert capsys.readouterr().err == f"{CRD.name} is out of date; run: python crds/generate.py\n"
-    assert main([]) == 0
-    assert file.read_text(encoding="utf-8") == CRD.read_text(encoding="utf-8")
-    assert main(["--check"]) == 0
-    file.write_text(file.read_text(encoding="utf-8") + "#\n", encoding="utf-8")
-    assert main(["--check"]) == 1
-
-
-def test_the_file_says_how_it_is_made_and_repeats_itself_in_full() -> None:
-    text = CRD.read_text(encoding="utf-8")
-    assert text.startswith("# Made by `python crds/generate.py`")
-    assert "&id" not in text
 
 
 class TwoTypes(BaseModel):
@@ -230,7 +234,7 @@ def containers(part: object) -> Iterator[int]:
 
 
 def test_no_two_parts_of_a_schema_are_the_same_object() -> None:
-    schema = structural_schema(CurationPipeline)
-    identities = list(containers(schema))
+    schemas = [structural_schema(CurationPipeline), structural_schema(CurationAttempt)]
+    identities = list(containers(schemas))
     assert len(identities) > len(NODES)
     assert len(identities) == len(set(identities))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline_api import parse_cpu, parse_duration, parse_memory
-from strandline_api.quantities import shorten
+from strandline_api import parse_cpu, parse_duration, parse_memory, spell_memory
+from strandline_api.quantities import MAX_BYTES, shorten
 
 
 @pytest.mark.parametrize(
@@ -172,3 +172,21 @@ def test_anything_is_an_amount_or_a_value_error(written: object) -> None:
 def test_a_shown_value_is_short(text: str) -> None:
     assert len(shorten(text)) <= 62
     assert shorten(text)[-1] == repr(text)[-1]
+
+
+@given(st.integers(1, MAX_BYTES))
+def test_bytes_are_spelled_so_that_they_are_read_as_the_same(amount: int) -> None:
+    assert parse_memory(spell_memory(amount)) == amount
+
+
+@given(st.integers(1, 2**13 - 1), st.sampled_from(["Ki", "Mi", "Gi", "Ti", "Pi"]))
+def test_bytes_are_spelled_as_short_as_people_would(amount: int, unit: str) -> None:
+    assert len(spell_memory(parse_memory(f"{amount}{unit}"))) <= len(f"{amount}{unit}")
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(1, "1"), (1023, "1023"), (1536, "1536"), (6 * 2**30, "6Gi"), (1536 * 2**20, "1536Mi")],
+)
+def test_only_whole_units_are_spelled(amount: int, text: str) -> None:
+    assert spell_memory(amount) == text

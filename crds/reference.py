@@ -1,0 +1,152 @@
+"""Writes the reference of the API and the tables of the failure catalogue, from the models.
+
+What `kubectl explain` tells one field at a time stands here on one page. This room must not know
+where the pages are kept.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from strandline_api.causes import Cause, Treatment
+from strandline_api.evidence import PRECEDENCE
+from strandline_api.reasons import ConditionType, EventReason, Reason
+from strandline_api.schema import nodes
+
+Node = dict[str, Any]
+
+_INTRODUCTION = """\
+<!-- Made by `make crds` from the models in crds/strandline_api. Do not edit. -->
+
+# API reference
+
+`strandline.dev/v1alpha1`. `kubectl explain cpipe.spec.storage` tells the same at a terminal.
+
+Fields that are not given have the default. Inside of lists the default is not written into the
+object, elsewhere it is; a field of `retry` that is not given is left to the namespace, then to the
+operator.
+"""
+_DEFAULT = re.compile(r"^(.*) Defaults to (\S+)\.$")
+_TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_WORDS = {
+    "x-kubernetes-int-or-string": "integer or text",
+    "x-kubernetes-preserve-unknown-fields": "free object",
+    "format": "time",
+}
+_TYPES = {"string": "text", "boolean": "`true`, `false`"}
+_PAID_BY = {
+    Treatment.DISRUPTION: "yes, by `disruptions.maxRetries`",
+    Treatment.RETRIED: "yes, by `maxRetries`",
+    Treatment.NEVER: "never",
+}
+
+
+def render_reference(kinds: Iterable[Node]) -> str:
+    """Write the page with every field of some definitions."""
+    return "\n".join([_INTRODUCTION, *(line for kind in kinds for line in _describe_kind(kind))])
+
+
+def render_failures(page: str) -> str:
+    """Write the tables of a page anew; each stands between two comments that name it.
+
+    Raises:
+        KeyError: the page asks for a table that there is not.
+    """
+    tables = {
+        "causes": _table(("cause", "retried", "what it means", "what to do"), _list_causes()),
+        "reasons": _table(("reason", "what it means", "what to do"), _list_reasons()),
+        "conditions": _table(
+            ("condition", "what it says"), ((f"`{one}`", one.meaning) for one in ConditionType)
+        ),
+        "events": _table(
+            ("event", "what has happened"), ((f"`{one}`", one.meaning) for one in EventReason)
+        ),
+    }
+    return _TABLE.sub(lambda found: f"{found[1]}{tables[found[2]]}\n{found[3]}", page)
+
+
+def _list_causes() -> Iterator[tuple[str, ...]]:
+    for cause in sorted(Cause, key=PRECEDENCE.index):
+        yield f"`{cause}`", _PAID_BY[cause.treatment], cause.meaning, cause.advice
+
+
+def _list_reasons() -> Iterator[tuple[str, ...]]:
+    for reason in Reason:
+        yield f"`{reason}`", reason.meaning, reason.advice or "Nothing."
+
+
+def _describe_kind(definition: Node) -> Iterator[str]:
+    names, version = definition["spec"]["names"], definition["spec"]["versions"][0]
+    schema, short = version["schema"]["openAPIV3Schema"], names["shortNames"][0]
+    selectable = ", ".join(f"`{field['jsonPath'][1:]}`" for field in version["selectableFields"])
+    columns = [column["name"] for column in version["additionalPrinterColumns"]]
+    yield f"## {names['kind']}\n\n{schema['description']}\n"
+    yield f"- `kubectl get {short}` shows {', '.join(columns)}; the last ones with `-o wide`."
+    yield f"- `--field-selector` takes {selectable}."
+    yield from _list_rules(schema, deep=False)
+    yield ""
+    for part in ("spec", "status"):
+        yield from _describe_part(f"{short}.{part}", schema["properties"][part])
+
+
+def _describe_part(path: str, node: Node) -> Iterator[str]:
+    """One table for the fields themselves, and one for each that has fields of its own."""
+    yield f"### `{path}`\n\n{node['description']}\n"
+    yield _table(("field", "type", "default", "meaning"), _list_fields(node, deep=False))
+    yield from _list_rules(node, deep=False)
+    yield ""
+    for name, child in node["properties"].items():
+        if "properties" in child or "properties" in child.get("items", {}):
+            yield f"### `{path}.{name}`\n\n{child['description']}\n"
+            yield _table(("field", "type", "default", "meaning"), _list_fields(child, deep=True))
+            yield from _list_rules(child, deep=True)
+            yield ""
+
+
+def _list_fields(node: Node, *, deep: bool) -> Iterator[tuple[str, ...]]:
+    owner = node.get("items", node)
+    required = owner.get("required", ())
+    for name, child in owner["properties"].items():
+        text, default = _split_default(child["description"])
+        yield f"`{name}`", _spell_type(child), "required" if name in required else default, text
+        if deep and ("properties" in child or "properties" in child.get("items", {})):
+            mark = "[]" if "items" in child else ""
+            for inner, *rest in _list_fields(child, deep=True):
+                yield f"`{name}{mark}.{inner.strip('`')}`", *rest
+
+
+def _split_default(description: str) -> tuple[str, str]:
+    found = _DEFAULT.match(description)
+    return (found[1], f"`{found[2]}`") if found else (description, "")
+
+
+def _spell_type(node: Node) -> str:
+    if "items" in node:
+        return f"list of {_spell_type(node['items'])}, at most {node['maxItems']}"
+    if "additionalProperties" in node:
+        return f"map to {_spell_type(node['additionalProperties'])}"
+    if "enum" in node:
+        return ", ".join(f"`{value}`" for value in node["enum"])
+    word = next((word for key, word in _WORDS.items() if key in node), "")
+    return word or f"{_TYPES.get(node['type'], node['type'])}{_spell_bounds(node)}"
+
+
+def _spell_bounds(node: Node) -> str:
+    least, most = node.get("minimum"), node.get("maximum")
+    if most is not None:
+        return f" from {least} to {most}"
+    return "" if least is None else f", at least {least}"
+
+
+def _list_rules(node: Node, *, deep: bool) -> Iterator[str]:
+    found = [one for path, one in nodes(node) if deep or not path]
+    rules = [rule for one in found for rule in one.get("x-kubernetes-validations", ())]
+    if rules:
+        yield "\nThe API server sees to it:\n"
+    for rule in rules:
+        yield f"- {rule['message']}"
+
+
+def _table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [titles, tuple("---" for _ in titles), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)

@@ -1,0 +1,81 @@
+"""Names of objects as pure functions of the pipeline's name and the attempt's number.
+
+Whoever starts again after a crash finds what it had made by computing the same name, so these
+functions never change. Two pipelines never get the same name: a name that had to be changed or
+cut carries a digest of the whole, and a name that merely looks as if it did gets one too. This
+room must not know what the objects are for.
+"""
+
+import hashlib
+import re
+
+MAX_OBJECT_NAME = 253
+# KubeRay appends to it and refuses longer ones.
+MAX_RAYJOB_NAME = 47
+
+SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_DIGEST_LIKE = re.compile(r".*-x[0-9a-f]{16}", re.DOTALL)
+_CLAIM = "ledger"
+# Names of a pipeline's attempts look alike up to this many digits.
+_USUAL_DIGITS = 6
+
+
+def name_attempt(pipeline: str, number: int) -> str:
+    """Name an attempt: `corpus-3`, a name of at most 253 characters that any object may have.
+
+    Raises:
+        ValueError: the number is negative.
+    """
+    return _join(pipeline, _spell_number(number), SUBDOMAIN, MAX_OBJECT_NAME)
+
+
+def name_rayjob(pipeline: str, number: int) -> str:
+    """Name an attempt's RayJob: `corpus-3`, at most 47 characters, a letter first, no dots.
+
+    Raises:
+        ValueError: the number is negative.
+    """
+    return _join(pipeline, _spell_number(number), _LABEL, MAX_RAYJOB_NAME)
+
+
+def name_claim(pipeline: str) -> str:
+    """Name the claim of the volume that holds a pipeline's ledger: `corpus-ledger`."""
+    return _join(pipeline, _CLAIM, SUBDOMAIN, MAX_OBJECT_NAME)
+
+
+def fit_name(pipeline: str, longest: int, shape: re.Pattern[str] = SUBDOMAIN) -> str:
+    """Keep a name that is short and well formed, else make one with a digest of it.
+
+    Args:
+        pipeline: the name, of any kind.
+        longest: characters there is room for, at least 20.
+        shape: what the whole name must look like; a lowercase label must be such a shape.
+    """
+    is_kept = (
+        len(pipeline) <= longest
+        and shape.fullmatch(pipeline) is not None
+        and _DIGEST_LIKE.fullmatch(pipeline) is None
+    )
+    return pipeline if is_kept else _digest(pipeline, longest)
+
+
+def _spell_number(number: int) -> str:
+    if number < 0:
+        raise ValueError(f"an attempt's number must not be negative: {number}")
+    return str(number)
+
+
+def _join(pipeline: str, end: str, shape: re.Pattern[str], longest: int) -> str:
+    room = longest - 1 - max(len(end), _USUAL_DIGITS)
+    return f"{fit_name(pipeline, room, shape)}-{end}"
+
+
+def _digest(pipeline: str, room: int) -> str:
+    """Make a label of at most `room` characters that ends in a digest of the pipeline's name."""
+    encoded = pipeline.encode("utf-8", "surrogatepass")
+    digest = hashlib.blake2b(encoded, digest_size=8).hexdigest()
+    readable = re.sub(r"[^a-z0-9]+", "-", pipeline.lower()).strip("-")
+    if not readable[:1].isalpha():
+        readable = f"p-{readable}"
+    return f"{readable[: room - len(digest) - 2].rstrip('-')}-x{digest}"

@@ -1,0 +1,159 @@
+"""The outcome line: the last thing an attempt prints, and how others find it in a log.
+
+It must fit a container's termination message (4 kB) and survive a log that was cut or that other
+programs wrote into. This room must not know who prints it, nor what is decided from it.
+"""
+
+import json
+import math
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator
+
+from strandline_api.evidence import Evidence, find_signal
+from strandline_api.exit_codes import ExitCode
+from strandline_api.spec_base import ApiModel
+from strandline_api.texts import CUT, repair
+
+MARK = "strandline-outcome:"
+MAX_LINE_BYTES = 3500
+# So much of a message stays while evidence is dropped: people read it first.
+_MESSAGE_BYTES = 1000
+# One line holds fewer pieces than this, however short they are.
+_MAX_EVIDENCE = 80
+# Other versions may write longer lines, but a hostile log must not cost time.
+_MAX_READ = 4 * MAX_LINE_BYTES
+_CHARACTER_BYTES = 12  # at most, as JSON in ASCII: a pair of surrogates
+
+
+def _repair(value: object) -> object:
+    return repair(value) if isinstance(value, str) else value
+
+
+def _read_evidence(value: object) -> Evidence:
+    return value if isinstance(value, Evidence) else Evidence.from_json(value)
+
+
+_Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
+_Text = Annotated[str, BeforeValidator(_repair)]
+_Seen = Annotated[Evidence, PlainValidator(_read_evidence), PlainSerializer(Evidence.to_json)]
+
+
+class _OutcomePart(ApiModel):
+    """A later version may add fields; this one reads past them."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class SourceCounts(_OutcomePart):
+    """How the sources stood when the attempt ended."""
+
+    total: _Count | None = Field(
+        default=None, description="Sources listed; null where the listing did not end."
+    )
+    finished: _Count = Field(default=0, description="Newly finished by this attempt.")
+    failed: _Count = Field(default=0, description="Failed in this attempt.")
+    quarantined: _Count = Field(default=0, description="Parked.")
+    skipped: _Count = Field(default=0, description="Finished by earlier attempts.")
+    unfinished: _Count = Field(default=0, description="Neither finished nor failed.")
+
+
+class DriverOutcome(_OutcomePart):
+    """What one attempt came to."""
+
+    exit_code: int = Field(
+        ge=0, le=255, description="Exit code of the driver; 128 + signal where one ended it."
+    )
+    outcome: str = Field(
+        default_factory=lambda known: name_outcome(known.get("exit_code", 1)),
+        max_length=100,
+        description="Name of the exit code, or KILLED.",
+    )
+    message: _Text = Field(default="", description="One sentence for people.")
+    attempt: _Count = Field(default=0, description="Number of the attempt; 0 without a ledger.")
+    sources: SourceCounts = Field(
+        default_factory=SourceCounts, description="How the sources stood at the end."
+    )
+    remaining: _Count | None = Field(
+        default=None, description="Unfinished sources when it began; null where unknown."
+    )
+    evidence: tuple[_Seen, ...] = Field(
+        default=(), strict=False, description="What was seen of its end, most telling first."
+    )
+    memory_kills: _Count = Field(
+        default=0, description="Processes that the kernel killed for memory in its time."
+    )
+
+    def to_json(self) -> dict[str, Any]:
+        """Spell it with the names of the contract, in camelCase."""
+        return self.model_dump(by_alias=True)
+
+
+def name_outcome(code: int) -> str:
+    """Name an exit code as the outcome line does: the name of an `ExitCode`, or KILLED."""
+    if find_signal(code) is not None:
+        return "KILLED"
+    return next((known.name for known in ExitCode if known == code), "APPLICATION_ERROR")
+
+
+def spell_outcome_line(outcome: DriverOutcome) -> str:
+    """Spell an outcome as one line of ASCII, at most 3,500 bytes, without the end of the line.
+
+    What does not fit is left out: the end of a long message first, then evidence from the last.
+    """
+    wanted = min(_MESSAGE_BYTES, _size(outcome.message))
+    count = min(len(outcome.evidence), _MAX_EVIDENCE)
+    while (room := _room(outcome, count)) < wanted and count:
+        count -= 1
+    return _spell(outcome, count, _cut(outcome.message, room))
+
+
+def find_outcome_line(text: str) -> DriverOutcome | None:
+    """Find the last outcome line that can be read, in a log of any kind.
+
+    What stands around it on its line is ignored (Ray puts `(pid=…)` before lines of workers), as
+    are lines that were cut and fields that this version does not know.
+
+    Returns:
+        None where there is none. It raises nothing, whatever the text.
+    """
+    end = len(text)
+    while (start := text.rfind(MARK, 0, end)) >= 0:
+        begin = start + len(MARK)
+        found = _read(text[begin : begin + _MAX_READ].partition("\n")[0].lstrip())
+        if found is not None:
+            return found
+        end = start
+    return None
+
+
+def _read(line: str) -> DriverOutcome | None:
+    try:
+        written, _ = json.JSONDecoder().raw_decode(line)
+        return DriverOutcome.model_validate(written, by_alias=True, by_name=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _spell(outcome: DriverOutcome, count: int, message: str) -> str:
+    shown = outcome.model_copy(update={"evidence": outcome.evidence[:count], "message": message})
+    return f"{MARK} {json.dumps(shown.to_json(), separators=(',', ':'))}"
+
+
+def _room(outcome: DriverOutcome, count: int) -> int:
+    """Bytes that are left for the message beside so much evidence; may be negative."""
+    return MAX_LINE_BYTES - len(_spell(outcome, count, ""))
+
+
+def _cut(message: str, room: int) -> str:
+    if _size(message) <= room:
+        return message
+    kept = message[:room]
+    while (excess := _size(kept) + len(CUT) - room) > 0:
+        kept = kept[: -math.ceil(excess / _CHARACTER_BYTES)]
+    return kept + CUT
+
+
+def _size(text: str) -> int:
+    """Bytes of a text inside of a JSON string."""
+    return len(json.dumps(text)) - 2

@@ -1,0 +1,256 @@
+"""Why something is so, in words that never change: reasons of conditions and of events.
+
+Alerts and scripts compare these words, so one is never given another meaning. A condition that
+speaks of a bad end has the cause for its reason; the words here are for everything else. This room
+must not know when a condition is set.
+"""
+
+from enum import StrEnum
+
+
+class ConditionType(StrEnum):
+    """What a condition is about."""
+
+    SUCCEEDED = "Succeeded"
+    STALLED = "Stalled"
+    RECONCILING = "Reconciling"
+    SUSPENDED = "Suspended"
+    STORAGE_READY = "StorageReady"
+    SPEC_APPLIED = "SpecApplied"
+    FROZEN = "Frozen"
+
+    @property
+    def meaning(self) -> str:
+        """One or two sentences for people: what it says, and when it is there."""
+        return _CONDITIONS[self]
+
+
+class Reason(StrEnum):
+    """Why a condition is what it is, where that is not a cause."""
+
+    PENDING = "Pending"
+    QUEUED = "Queued"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    DRAINING = "Draining"
+    TEARING_DOWN = "TearingDown"
+    WAITING_TO_RETRY = "WaitingToRetry"
+    RETRIES_HELD_BACK = "RetriesHeldBack"
+    SUSPENDED = "Suspended"
+    DELETING = "Deleting"
+    COMPLETED = "Completed"
+    EVIDENCE_COMPLETE = "EvidenceComplete"
+
+    APPLIED = "Applied"
+    WAITS_FOR_NEXT_ATTEMPT = "WaitsForNextAttempt"
+    WAITS_FOR_NEXT_RUN = "WaitsForNextRun"
+
+    CLAIM_BOUND = "ClaimBound"
+    CLAIM_PENDING = "ClaimPending"
+    CLAIM_MISSING = "ClaimMissing"
+    CLAIM_LOST = "ClaimLost"
+    CLAIM_DELETED = "ClaimDeleted"
+    CLAIM_REFUSED = "ClaimRefused"
+    CLAIM_NOT_WRITABLE = "ClaimNotWritable"
+    CLAIM_IN_USE = "ClaimInUse"
+    CLAIM_FULL = "ClaimFull"
+
+    UNSCHEDULABLE = "Unschedulable"
+    IMAGE_NOT_PULLED = "ImageNotPulled"
+    KUBERAY_MISSING = "KubeRayMissing"
+    KUBERAY_SILENT = "KubeRaySilent"
+    TEARDOWN_OVERDUE = "TeardownOverdue"
+    NAME_TAKEN = "NameTaken"
+    PERMISSION_DENIED = "PermissionDenied"
+    OBJECT_REFUSED = "ObjectRefused"
+    NAMESPACE_TERMINATING = "NamespaceTerminating"
+    API_UNAVAILABLE = "ApiUnavailable"
+
+    @property
+    def meaning(self) -> str:
+        """One sentence for people: what is so."""
+        return _REASONS[self][0]
+
+    @property
+    def advice(self) -> str:
+        """One or two sentences for people: what to do; empty where there is nothing to do."""
+        return _REASONS[self][1]
+
+
+class EventReason(StrEnum):
+    """What an event tells; each is told once, when it happens."""
+
+    ATTEMPT_STARTED = "AttemptStarted"
+    ATTEMPT_SUCCEEDED = "AttemptSucceeded"
+    ATTEMPT_FAILED = "AttemptFailed"
+    RETRY_SCHEDULED = "RetryScheduled"
+    RETRY_EXHAUSTED = "RetryExhausted"
+    RETRY_REQUESTED = "RetryRequested"
+    MEMORY_RAISED = "MemoryRaised"
+    WORKER_LOST = "WorkerLost"
+    RUN_STARTED = "RunStarted"
+    RUN_SUCCEEDED = "RunSucceeded"
+    RUN_FAILED = "RunFailed"
+    RUN_CANCELLED = "RunCancelled"
+    SUSPENDED = "Suspended"
+    RESUMED = "Resumed"
+    BLOCKED = "Blocked"
+
+    @property
+    def meaning(self) -> str:
+        """One sentence for people: what has happened."""
+        return _EVENTS[self]
+
+
+_CONDITIONS = {
+    ConditionType.SUCCEEDED: (
+        "Whether the run, or the attempt, has reached its end well: Unknown while it goes on."
+    ),
+    ConditionType.STALLED: (
+        "True where nothing goes on without help: the run has failed for good, or the spec is "
+        "invalid. Absent otherwise."
+    ),
+    ConditionType.RECONCILING: "True until the first attempt runs. Absent afterwards.",
+    ConditionType.SUSPENDED: "True while `suspend` holds the pipeline back. Absent otherwise.",
+    ConditionType.STORAGE_READY: "Whether the claim that holds the ledger can be used.",
+    ConditionType.SPEC_APPLIED: (
+        "Whether what runs is what the spec says: False while an edit waits for the next attempt "
+        "or run."
+    ),
+    ConditionType.FROZEN: (
+        "Of an attempt: True once its pods are gone, and its cause and evidence are final."
+    ),
+}
+
+_REASONS = {
+    Reason.PENDING: ("The first attempt has not been made yet.", ""),
+    Reason.QUEUED: (
+        "Kueue holds the attempt back until its queue has room.",
+        "Nothing. `kubectl get workloads` shows the queue.",
+    ),
+    Reason.STARTING: ("The attempt's pods are on their way; its driver does not run yet.", ""),
+    Reason.RUNNING: ("The driver runs.", ""),
+    Reason.DRAINING: ("The driver was asked to finish what is in flight and to end.", ""),
+    Reason.TEARING_DOWN: ("The attempt has ended; its pods are still going.", ""),
+    Reason.WAITING_TO_RETRY: (
+        "The next attempt waits for its time, which is in `status.nextAttemptTime`.",
+        "Nothing, or start it at once by the annotation `strandline.dev/retry`.",
+    ),
+    Reason.RETRIES_HELD_BACK: (
+        "So many attempts start on the cluster that this one has to wait for its turn.",
+        "Nothing, or find out what makes so many attempts end at once.",
+    ),
+    Reason.SUSPENDED: (
+        "`suspend` is true.",
+        "Set it to false to go on; what is finished stays finished.",
+    ),
+    Reason.DELETING: ("The pipeline is being deleted and waits for its pods to go.", ""),
+    Reason.COMPLETED: (
+        "Every source is finished, or quarantined within what is tolerated.",
+        "Nothing. A new `runId` runs the pipeline again.",
+    ),
+    Reason.EVIDENCE_COMPLETE: ("The pods are gone, so nothing more can be learned.", ""),
+    Reason.APPLIED: ("What runs is what the spec says.", ""),
+    Reason.WAITS_FOR_NEXT_ATTEMPT: (
+        "The spec was edited; the next attempt will have the edit.",
+        "Nothing, or set `suspend` to true and back to false to start that attempt now.",
+    ),
+    Reason.WAITS_FOR_NEXT_RUN: (
+        "The spec was edited after the run had ended.",
+        "Give a new `runId` to run it.",
+    ),
+    Reason.CLAIM_BOUND: ("The claim has a volume.", ""),
+    Reason.CLAIM_PENDING: (
+        "The claim has no volume yet.",
+        (
+            "Where it stays so, `kubectl describe pvc` says why: no default storage class, or "
+            "one that can't make a volume of this size and access mode."
+        ),
+    ),
+    Reason.CLAIM_MISSING: (
+        "There is no claim of the name in `storage.ledger.claimName`.",
+        "Create it; the run goes on by itself.",
+    ),
+    Reason.CLAIM_LOST: (
+        "The volume of the claim is gone, and the ledger with it.",
+        "Restore the volume from a copy, or start over with a new pipeline.",
+    ),
+    Reason.CLAIM_DELETED: (
+        "The claim is being deleted.",
+        "No attempt starts on it. Restore it, or start over with a new pipeline.",
+    ),
+    Reason.CLAIM_REFUSED: (
+        "The API server refused to make the claim.",
+        "The message says why: mostly a quota, or a storage class that does not exist.",
+    ),
+    Reason.CLAIM_NOT_WRITABLE: (
+        "The claim's access modes do not let the head write to it.",
+        "Name a claim that is ReadWriteOnce or ReadWriteOncePod, on local or block storage.",
+    ),
+    Reason.CLAIM_IN_USE: (
+        "Another pod holds the claim, which only one may have.",
+        "End that pod, or give each pipeline a claim of its own.",
+    ),
+    Reason.CLAIM_FULL: (
+        "No space is left on the volume.",
+        "Make the claim larger (`kubectl patch pvc`), or free some, then retry by hand.",
+    ),
+    Reason.UNSCHEDULABLE: (
+        "A pod of the attempt finds no node.",
+        "Add nodes, ask for less, or correct node selectors and tolerations in the pod templates.",
+    ),
+    Reason.IMAGE_NOT_PULLED: (
+        "A node can't pull an image of the attempt.",
+        "Correct `ray.image`, or name the registry's secret in `ray.imagePullSecrets`.",
+    ),
+    Reason.KUBERAY_MISSING: (
+        "The cluster does not know the kind RayJob.",
+        "Install KubeRay 1.6 or newer; the run goes on by itself.",
+    ),
+    Reason.KUBERAY_SILENT: (
+        "KubeRay does not act on the attempt's RayJob.",
+        "Look whether KubeRay's operator runs, watches this namespace, and what its log says.",
+    ),
+    Reason.TEARDOWN_OVERDUE: (
+        "Pods of an ended attempt do not go, so the next one may not start.",
+        (
+            "Look at their node. Where it is gone for good, delete its Node object, or taint it "
+            "`node.kubernetes.io/out-of-service`."
+        ),
+    ),
+    Reason.NAME_TAKEN: (
+        "An object of a name that the pipeline needs belongs to somebody else.",
+        "Delete or rename that object, or give the pipeline another name.",
+    ),
+    Reason.PERMISSION_DENIED: (
+        "The operator may not do something that it has to.",
+        "Grant its service account what the message names; the chart has the roles.",
+    ),
+    Reason.OBJECT_REFUSED: (
+        "The API server or a policy refused an object that the pipeline needs.",
+        "The message says which and why: mostly a pod template, or a policy of the cluster.",
+    ),
+    Reason.NAMESPACE_TERMINATING: ("The namespace is being deleted; nothing starts in it.", ""),
+    Reason.API_UNAVAILABLE: (
+        "The API server does not answer, or not in time.",
+        "Nothing: it is asked again until it does.",
+    ),
+}
+
+_EVENTS = {
+    EventReason.ATTEMPT_STARTED: "An attempt was made.",
+    EventReason.ATTEMPT_SUCCEEDED: "An attempt reached its end well.",
+    EventReason.ATTEMPT_FAILED: "An attempt ended badly; the message has the cause.",
+    EventReason.RETRY_SCHEDULED: "Another attempt follows at a time that is now fixed.",
+    EventReason.RETRY_EXHAUSTED: "No attempt follows, since the retries are used up.",
+    EventReason.RETRY_REQUESTED: "An attempt was asked for by annotation.",
+    EventReason.MEMORY_RAISED: "The next attempt's pods get more memory.",
+    EventReason.WORKER_LOST: "A worker was lost, and the rest goes on without it.",
+    EventReason.RUN_STARTED: "A run began.",
+    EventReason.RUN_SUCCEEDED: "A run has succeeded.",
+    EventReason.RUN_FAILED: "A run has failed; no attempt follows.",
+    EventReason.RUN_CANCELLED: "A run was ended by annotation.",
+    EventReason.SUSPENDED: "The pipeline is held back from now on.",
+    EventReason.RESUMED: "The pipeline goes on.",
+    EventReason.BLOCKED: "Something outside has to change first; the condition says what.",
+}

@@ -1,0 +1,292 @@
+"""The retry law: whether another attempt follows one that ended badly, and when.
+
+A laptop and a cluster share it, so it is a function of the policy, the history and the time that
+it is given. This room must not know clocks, how a cause was found, or what starts an attempt.
+"""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from strandline_api.causes import Cause, Treatment
+from strandline_api.spec_policy import RetryPolicy
+
+_FIELDS = {
+    Treatment.RETRIED: "maxRetries",
+    Treatment.DISRUPTION: "disruptions.maxRetries",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PastAttempt:
+    """What the law needs to know of an attempt that has ended.
+
+    Attributes:
+        number: its number, for sentences.
+        cause: why it ended badly; None: it completed.
+        ended: when, in seconds since the epoch.
+        finished: sources that it newly finished, by the ledger's count.
+        remaining: unfinished sources when it began; None where unknown.
+        is_manual: started by hand beside the law: it uses up no retry.
+        resets: started by hand with both budgets full again, as for a new run.
+    """
+
+    number: int
+    cause: Cause | None
+    ended: float
+    finished: int = 0
+    remaining: int | None = None
+    is_manual: bool = False
+    resets: bool = False
+
+    @property
+    def made_progress(self) -> bool:
+        """Whether it finished a hundredth of what there was to do, and at least one source."""
+        return self.finished >= max(1, -(-(self.remaining or 0) // 100))
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a run has used up: all that the law needs of attempts that nobody remembers any more.
+
+    Attributes:
+        attempts: attempts so far, of any kind.
+        retries: retries since the last progress, disruptions apart.
+        disruptions: retries after disruptions since the last progress.
+        cause: why the last attempt ended badly; None: it completed, or there was none.
+    """
+
+    attempts: int = 0
+    retries: int = 0
+    disruptions: int = 0
+    cause: Cause | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryAt:
+    """Another attempt follows.
+
+    Attributes:
+        time: when, in seconds since the epoch; a time in the past means at once.
+        cause: why the last attempt ended.
+        number: of this retry within its budget since the last progress, from 1.
+        of: retries that the budget allows.
+        budget: which one pays; never `Treatment.NEVER`.
+        delay: seconds from the end of the last attempt, jitter included.
+        why: one sentence.
+    """
+
+    time: float
+    cause: Cause
+    number: int
+    of: int
+    budget: Treatment
+    delay: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """No attempt follows.
+
+    Attributes:
+        why: one sentence.
+        is_exhausted: a budget was used up, as opposed to a cause or a policy without retries.
+    """
+
+    why: str
+    is_exhausted: bool = False
+
+
+def decide(
+    policy: RetryPolicy,
+    history: Sequence[PastAttempt],
+    now: float,
+    *,
+    uid: str,
+    drawn: float = 0.0,
+    since: Spent | None = None,
+) -> RetryAt | GiveUp:
+    """Decide what follows the last attempt of a history.
+
+    Args:
+        policy: with the defaults of all layers merged in (`merge_policies`).
+        history: attempts of one run in the order of their ends, at least one.
+        now: seconds since the epoch. An end after it, by another machine's clock, counts as now.
+        uid: of the pipeline or the ledger; spreads deterministic jitter.
+        drawn: for random jitter, from [0, 1): draw once, then keep the answer.
+        since: what attempts before `history` have used up, where that is not all of them.
+
+    Raises:
+        ValueError: the history is empty, or `drawn` lies outside of its bounds.
+    """
+    if not history:
+        raise ValueError("no attempt has ended yet")
+    last, spent = history[-1], count_spent(policy, history, since or Spent())
+    if last.cause is None:
+        return GiveUp(f"attempt {last.number} completed")
+    ending = f"attempt {last.number} ended with {last.cause}"
+    if ban := _find_ban(policy, last.cause):
+        return GiveUp(f"{ending}, {ban}")
+    budget = last.cause.treatment
+    if shortage := _find_shortage(policy, budget, spent):
+        return GiveUp(f"{ending}, {shortage}", is_exhausted=True)
+    number, of = _used(spent, budget) + 1, _size_of(policy, budget)
+    delay = add_jitter(policy, back_off(policy, number), uid=uid, number=number, drawn=drawn)
+    kind = "retry after a disruption" if budget is Treatment.DISRUPTION else "retry"
+    return RetryAt(
+        time=min(last.ended, now) + delay,
+        cause=last.cause,
+        number=number,
+        of=of,
+        budget=budget,
+        delay=delay,
+        why=f"{ending}; {kind} {number} of {of} follows {_spell_time(delay)} later",
+    )
+
+
+def count_spent(policy: RetryPolicy, history: Sequence[PastAttempt], since: Spent) -> Spent:
+    """Count what a run has used up, going on from what earlier attempts had.
+
+    An attempt that follows one with a bad end is a retry, paid by the budget of that end. Progress
+    sets both counts to zero before the attempt's own end is looked at.
+    """
+    spent = since
+    for attempt in history:
+        spent = _spend(policy, spent, attempt)
+    return spent
+
+
+def back_off(policy: RetryPolicy, number: int) -> float:
+    """Compute the wait before a retry without jitter: delay × multiplier^(number - 1), capped.
+
+    Args:
+        policy: how to wait.
+        number: of the retry within its budget, from 1.
+
+    Returns:
+        Seconds, at most `maxDelay` and never more than 24 hours; never less for a later retry.
+    """
+    delay, limit = policy.delay_seconds, policy.max_delay_seconds
+    if delay and policy.backoff == "exponential":
+        try:
+            delay *= float(policy.multiplier) ** (number - 1)
+        except OverflowError:
+            return limit
+    return min(delay, limit)
+
+
+def add_jitter(policy: RetryPolicy, base: float, *, uid: str, number: int, drawn: float) -> float:
+    """Lengthen a wait by up to `jitterRatio` of it, so that many retries do not start at once.
+
+    Deterministic jitter is SHA-1 of `uid/number`, read as a big-endian number, modulo the greatest
+    jitter in whole milliseconds; random jitter is `drawn` of the greatest.
+
+    Raises:
+        ValueError: `drawn` lies outside of [0, 1).
+    """
+    if not 0 <= drawn < 1:
+        raise ValueError(f"'drawn' must be at least 0 and less than 1, not {drawn}")
+    match policy.jitter:
+        case "none":
+            return base
+        case "random":
+            return base + base * policy.jitter_ratio * drawn
+        case "deterministic":
+            most = round(base * 1000 * policy.jitter_ratio)
+            digest = hashlib.sha1(f"{uid}/{number}".encode(), usedforsecurity=False).digest()
+            return base + (int.from_bytes(digest, "big") % most / 1000 if most else 0.0)
+    assert_never(policy.jitter)
+
+
+def merge_policies(*layers: RetryPolicy) -> RetryPolicy:
+    """Merge policies field by field: the first layer that gives a field wins.
+
+    Of `disruptions`, too, each field is taken from the first layer that gives it. The result gives
+    what any layer gives; the rest has the defaults of the product.
+    """
+    given = {
+        name: getattr(layer, name) for layer in reversed(layers) for name in layer.model_fields_set
+    }
+    nested = [layer.disruptions for layer in layers if "disruptions" in layer.model_fields_set]
+    if nested:
+        given["disruptions"] = {
+            name: getattr(layer, name)
+            for layer in reversed(nested)
+            for name in layer.model_fields_set
+        }
+    return RetryPolicy.model_validate(given, by_alias=False, by_name=True)
+
+
+def describe_wait(retry: RetryAt, *, left: float) -> str:
+    """Say what is waited for: `attempt 2 of 4, retry in 00:58 after OOMKilled`.
+
+    Args:
+        retry: what was decided.
+        left: seconds until its time; nothing is left where negative.
+    """
+    return f"{_name_turn(retry)}, retry in {_spell_time(left)} after {retry.cause}"
+
+
+def describe_due(retry: RetryAt, clock_text: str) -> str:
+    """Say when it goes on: `attempt 2 of 4, retry at 10:31:05 after OOMKilled`."""
+    return f"{_name_turn(retry)}, retry at {clock_text} after {retry.cause}"
+
+
+def _spend(policy: RetryPolicy, spent: Spent, attempt: PastAttempt) -> Spent:
+    payer = None if attempt.is_manual or spent.cause is None else spent.cause.treatment
+    if attempt.resets or (policy.reset_on_progress and attempt.made_progress):
+        spent = replace(spent, retries=0, disruptions=0)
+        payer = None
+    return Spent(
+        attempts=spent.attempts + 1,
+        retries=spent.retries + (payer is Treatment.RETRIED),
+        disruptions=spent.disruptions + (payer is Treatment.DISRUPTION),
+        cause=attempt.cause,
+    )
+
+
+def _find_ban(policy: RetryPolicy, cause: Cause) -> str:
+    """Say why this cause is not retried however little was used up; empty if it is."""
+    if cause.treatment is Treatment.NEVER:
+        return "which is never retried"
+    if cause not in policy.eligible_causes:
+        return "which is not among eligibleCauses"
+    if not _size_of(policy, cause.treatment):
+        return f"and retries are off: {_FIELDS[cause.treatment]} is 0"
+    return "and retries are off: maxAttempts is 1" if policy.max_attempts == 1 else ""
+
+
+def _find_shortage(policy: RetryPolicy, budget: Treatment, spent: Spent) -> str:
+    """Say what is used up; empty if nothing is."""
+    of = _size_of(policy, budget)
+    if _used(spent, budget) >= of:
+        return f"and the retries that {_FIELDS[budget]} allows are used up: {of}"
+    if spent.attempts >= policy.max_attempts:
+        return f"and the attempts that maxAttempts allows are used up: {policy.max_attempts}"
+    return ""
+
+
+def _size_of(policy: RetryPolicy, budget: Treatment) -> int:
+    is_disruption = budget is Treatment.DISRUPTION
+    return policy.disruptions.max_retries if is_disruption else policy.max_retries
+
+
+def _used(spent: Spent, budget: Treatment) -> int:
+    return spent.disruptions if budget is Treatment.DISRUPTION else spent.retries
+
+
+def _name_turn(retry: RetryAt) -> str:
+    """The attempt to come among those that the budget allows, disruptions by their own count."""
+    if retry.budget is Treatment.DISRUPTION:
+        return f"disruption {retry.number} of {retry.of}"
+    return f"attempt {retry.number + 1} of {retry.of + 1}"
+
+
+def _spell_time(seconds: float) -> str:
+    """`00:58`, from an hour on `1:02:03`; a second that has begun counts."""
+    minutes, rest = divmod(max(0, math.ceil(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"

@@ -1,0 +1,67 @@
+"""Moments: RFC 3339 in UTC where people and Kubernetes read them, seconds inside.
+
+The law of retries adds and compares seconds since the epoch; a status must outlive the process
+that wrote it, so the moment that was written is the moment that is read. This room must not know
+clocks.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EARLIEST = (datetime(1, 1, 2, tzinfo=UTC) - _EPOCH).total_seconds()
+_LATEST = (datetime(9999, 12, 30, tzinfo=UTC) - _EPOCH).total_seconds()
+_RFC_3339 = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?"
+    r"([Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
+
+
+def spell_time(seconds: float) -> str:
+    """Spell a moment to the millisecond: `2026-11-21T10:31:05Z`, `2026-11-21T10:31:05.250Z`.
+
+    Args:
+        seconds: since the epoch, in the years 1 to 9999.
+
+    Raises:
+        ValueError: it lies outside of those years, or is no number.
+    """
+    if not _EARLIEST <= seconds <= _LATEST:
+        raise ValueError(f"must be a moment in the years 1 to 9999, not {seconds} seconds")
+    moment = _EPOCH + timedelta(milliseconds=round(seconds * 1000))
+    is_whole = not moment.microsecond
+    text = moment.replace(tzinfo=None).isoformat(timespec="seconds" if is_whole else "milliseconds")
+    return f"{text}Z"
+
+
+def parse_time(text: str) -> float:
+    """Read a moment as Kubernetes writes it, in seconds since the epoch.
+
+    Raises:
+        ValueError: it is not spelled as RFC 3339 says, or there is no such moment.
+    """
+    if _RFC_3339.fullmatch(text) is None:
+        raise ValueError("must be a time such as '2026-11-21T10:31:05Z'")
+    return (datetime.fromisoformat(text.upper()) - _EPOCH).total_seconds()
+
+
+def _read(value: object) -> object:
+    seconds = parse_time(value) if isinstance(value, str) else value
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return value
+    if not _EARLIEST <= seconds <= _LATEST:
+        raise ValueError("must be a time in the years 1 to 9999")
+    # As it is written, so that what is read back is the same.
+    return round(seconds * 1000) / 1000
+
+
+# A field of this type holds seconds since the epoch, to the millisecond, and is written as text.
+Time = Annotated[
+    float,
+    BeforeValidator(_read),
+    PlainSerializer(spell_time, return_type=str),
+    WithJsonSchema({"type": "string", "format": "date-time", "maxLength": 64}),
+]

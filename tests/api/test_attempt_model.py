@@ -1,0 +1,252 @@
+"""The attempt: who it is must be said, what became of it is kept, and it fits its definition."""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from status_documents import ATTEMPT_STATUS, junk
+from strandline_api import (
+    AttemptOutcome,
+    AttemptSpec,
+    AttemptStatus,
+    Cause,
+    Counts,
+    CurationAttempt,
+    Evidence,
+    EvidenceRecord,
+    ObjectReference,
+    SpecError,
+    Trigger,
+    name_attempt,
+    name_cause,
+    parse_attempt,
+    parse_attempt_status,
+)
+from strandline_api.definition import attempt_definition
+from structural_fit import fits
+
+SCHEMA = attempt_definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+SMALLEST: dict[str, Any] = {
+    "apiVersion": "strandline.dev/v1alpha1",
+    "kind": "CurationAttempt",
+    "metadata": {"name": "corpus-2", "uid": "u2", "resourceVersion": "7"},
+    "spec": {
+        "pipeline": "corpus",
+        "pipelineUid": "u1",
+        "run": "first",
+        "number": 2,
+        "trigger": "Retry",
+    },
+}
+FULL_SPEC: dict[str, Any] = {
+    **SMALLEST["spec"],
+    "previous": 1,
+    "retryCause": "OOMKilled",
+    "fingerprint": "0f" * 16,
+    "memory": {"head": "6Gi", "big": 3 * 2**30},
+}
+FULL_STATUS: dict[str, Any] = {
+    "observedGeneration": 1,
+    "conditions": [
+        {
+            "type": "Frozen",
+            "status": "True",
+            "lastTransitionTime": "2026-11-21T10:31:05Z",
+            "reason": "EvidenceComplete",
+            "message": "",
+        }
+    ],
+    "phase": "Failed",
+    "rayJob": {"name": "corpus-2", "uid": "u3"},
+    "rayCluster": "corpus-2-x7k2p",
+    "startTime": "2026-11-21T10:00:00Z",
+    "runningTime": "2026-11-21T10:01:00Z",
+    "endTime": "2026-11-21T10:31:00Z",
+    "cause": "OOMKilled",
+    "message": "container ray-worker of pod corpus-2-w was killed for memory",
+    "evidence": [
+        {
+            "cause": "OOMKilled",
+            "message": "killed for memory",
+            "source": "pod",
+            "details": {"pod": "corpus-2-w", "exitCode": 137},
+            "time": "2026-11-21T10:30:59Z",
+        }
+    ],
+    "progress": {
+        "total": 9,
+        "finished": 1,
+        "failed": 0,
+        "quarantined": 0,
+        "skipped": 2,
+        "unfinished": 6,
+        "text": "3/9",
+    },
+    "outcome": {
+        "exitCode": 137,
+        "outcome": "KILLED",
+        "message": "killed by signal 9",
+        "sources": {
+            "total": 9,
+            "finished": 1,
+            "failed": 0,
+            "quarantined": 0,
+            "skipped": 2,
+            "unfinished": 6,
+        },
+        "remaining": 7,
+    },
+    "incidents": 1,
+    "logTail": ["one", "two"],
+    "isFrozen": True,
+}
+
+
+def with_spec(**changes: object) -> dict[str, Any]:
+    document = copy.deepcopy(SMALLEST)
+    document["spec"] |= changes
+    return document
+
+
+# --- The object
+
+
+def test_the_smallest_attempt_is_read() -> None:
+    attempt = parse_attempt(SMALLEST)
+    assert attempt.metadata.name == name_attempt(attempt.spec.pipeline, attempt.spec.number)
+    assert (attempt.spec.trigger, attempt.spec.previous) == (Trigger.RETRY, None)
+    assert attempt.status == AttemptStatus()
+    assert fits(SCHEMA, SMALLEST)
+
+
+def test_a_full_attempt_is_read_and_written_unchanged() -> None:
+    document = {**SMALLEST, "spec": FULL_SPEC, "status": FULL_STATUS}
+    attempt = parse_attempt(document)
+    assert fits(SCHEMA, document)
+    assert FULL_STATUS.keys() == ATTEMPT_STATUS["properties"].keys()
+    assert FULL_SPEC.keys() == SCHEMA["properties"]["spec"]["properties"].keys()
+    assert attempt.spec.to_json() == FULL_SPEC
+    assert attempt.status.to_json() == FULL_STATUS
+
+
+def test_raised_memory_is_told_in_bytes() -> None:
+    spec = parse_attempt({**SMALLEST, "spec": FULL_SPEC}).spec
+    assert spec.memory_bytes == {"head": 6 * 2**30, "big": 3 * 2**30}
+
+
+@given(st.dictionaries(st.text(max_size=4), junk), junk)
+def test_what_another_version_added_or_changed_is_passed_over(
+    added: dict[str, object], value: object
+) -> None:
+    document = {**added, **with_spec(**added, retryCause=value, memory=value, trigger=value)}
+    attempt = parse_attempt({**document, "status": value})
+    assert (attempt.spec.pipeline, attempt.spec.number) == ("corpus", 2)
+    assert attempt.spec.trigger is Trigger.RETRY
+    assert attempt.status == parse_attempt_status(value)
+
+
+def test_words_of_another_version_cost_a_retry_and_have_no_known_cause() -> None:
+    spec = parse_attempt(with_spec(trigger="Moon", retryCause="Vaporised")).spec
+    assert (spec.trigger, spec.retry_cause) == (Trigger.RETRY, Cause.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence"),
+    [
+        (None, "the document is empty; it must be a CurationAttempt"),
+        ([], "the document must be a CurationAttempt object, not a list"),
+        (
+            {**SMALLEST, "kind": "CurationPipeline"},
+            "kind: must be 'CurationAttempt', not 'CurationPipeline'",
+        ),
+        (
+            {**SMALLEST, "apiVersion": "strandline.dev/v2"},
+            "apiVersion: must be 'strandline.dev/v1alpha1', not 'strandline.dev/v2'; this program "
+            "knows no other version",
+        ),
+        (with_spec(number=0), "spec.number: must be at least 1, not 0"),
+        (with_spec(pipelineUid=""), "spec.pipelineUid: must not be empty"),
+        (with_spec(pipeline=None), "spec.pipeline: required"),
+        ({**SMALLEST, "spec": {}}, "spec.run: required"),
+    ],
+)
+def test_an_attempt_that_does_not_say_who_it_is_is_refused(document: object, sentence: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        parse_attempt(document)
+    assert sentence in str(caught.value).splitlines()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"number": 0}, {"number": "2"}, {"run": "First"}, {"memory": {"head": "2GB"}}, {"later": 1}],
+)
+def test_what_cannot_be_an_attempt_the_schema_refuses(changes: dict[str, object]) -> None:
+    assert not fits(SCHEMA, with_spec(**changes))
+
+
+def test_a_made_spec_is_checked() -> None:
+    made = AttemptSpec(
+        pipeline="corpus", pipeline_uid="u1", run="first", number=1, trigger=Trigger.RUN
+    )
+    assert made.to_json() == {
+        "pipeline": "corpus",
+        "pipelineUid": "u1",
+        "run": "first",
+        "number": 1,
+        "trigger": "Run",
+    }
+    with pytest.raises(ValidationError):
+        made.model_copy(update={"number": 0})
+
+
+def test_the_definition_is_of_this_model() -> None:
+    assert SCHEMA["properties"].keys() == {
+        str(field.alias) for field in CurationAttempt.model_fields.values()
+    }
+
+
+# --- Evidence
+
+pieces = st.builds(
+    Evidence,
+    st.sampled_from(Cause),
+    st.text(),
+    st.text(),
+    st.dictionaries(st.text(), st.text() | st.integers(), max_size=30),
+)
+
+
+@given(pieces, st.none() | st.floats(0, 4e9))
+def test_any_evidence_can_be_kept_and_names_the_same_cause(
+    evidence: Evidence, time: float | None
+) -> None:
+    status = AttemptStatus(evidence=(EvidenceRecord.of(evidence, time),))
+    assert fits(ATTEMPT_STATUS, status.to_json())
+    (kept,) = parse_attempt_status(status.to_json()).sights
+    assert name_cause([kept]).cause is evidence.cause
+    assert kept.details.keys() <= evidence.details.keys()
+    assert (status.evidence[0].time is None) == (time is None)
+
+
+def test_short_evidence_is_kept_whole() -> None:
+    evidence = Evidence(Cause.EVICTED, "node drained", "pod", {"pod": "p", "exitCode": 143})
+    assert EvidenceRecord.of(evidence).evidence == evidence
+
+
+def test_the_first_of_much_evidence_stays_since_it_tells_most() -> None:
+    records = tuple(EvidenceRecord(cause=Cause.KILLED, message=str(number)) for number in range(99))
+    kept = AttemptStatus(evidence=records).evidence
+    assert [record.message for record in kept] == [str(number) for number in range(20)]
+
+
+def test_parts_are_made_with_names_of_python() -> None:
+    status = AttemptStatus(
+        ray_job=ObjectReference(name="corpus-2", uid="u3"),
+        outcome=AttemptOutcome(exit_code=0, outcome="COMPLETE", sources=Counts(total=1)),
+    )
+    assert status.to_json()["rayJob"] == {"name": "corpus-2", "uid": "u3"}
+    assert status.to_json()["outcome"]["exitCode"] == 0

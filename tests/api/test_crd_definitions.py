@@ -1,0 +1,168 @@
+"""The definitions: names, columns, selectors and rules, as the API server is to show and keep them.
+
+Whether it takes them is asked of a real one elsewhere.
+"""
+
+import re
+from typing import Any
+
+import pytest
+
+from strandline_api import AttemptStatus, PipelineStatus
+from strandline_api.definition import attempt_definition, pipeline_definition
+from strandline_api.schema import nodes
+
+PIPELINE, ATTEMPT = pipeline_definition(), attempt_definition()
+BOTH = pytest.mark.parametrize("definition", [PIPELINE, ATTEMPT], ids=["cpipe", "catt"])
+COLUMN_TYPES = {"string": ("string",), "integer": ("integer",), "date": ("string",)}
+
+
+def version_of(definition: dict[str, Any]) -> dict[str, Any]:
+    (version,) = definition["spec"]["versions"]
+    return dict(version)
+
+
+def nodes_of(definition: dict[str, Any]) -> dict[str, Any]:
+    return dict(nodes(version_of(definition)["schema"]["openAPIV3Schema"]))
+
+
+def column_names(definition: dict[str, Any], *, wide: bool) -> list[str]:
+    columns = version_of(definition)["additionalPrinterColumns"]
+    return [column["name"] for column in columns if column.get("priority", 0) == wide]
+
+
+def rules_of(definition: dict[str, Any], path: str) -> list[str]:
+    return [rule["rule"] for rule in nodes_of(definition)[path]["x-kubernetes-validations"]]
+
+
+@pytest.mark.parametrize(
+    ("definition", "plural", "short"),
+    [(PIPELINE, "curationpipelines", "cpipe"), (ATTEMPT, "curationattempts", "catt")],
+)
+def test_a_kind_is_named_as_published(definition: dict[str, Any], plural: str, short: str) -> None:
+    spec, version = definition["spec"], version_of(definition)
+    assert definition["metadata"] == {"name": f"{plural}.strandline.dev"}
+    assert (spec["group"], spec["scope"], spec["names"]["plural"]) == (
+        "strandline.dev",
+        "Namespaced",
+        plural,
+    )
+    assert (spec["names"]["shortNames"], spec["names"]["categories"]) == ([short], ["curation"])
+    assert (version["name"], version["subresources"]) == ("v1alpha1", {"status": {}})
+    assert version["served"]
+    assert version["storage"]
+
+
+@BOTH
+def test_a_spec_must_be_given_and_a_status_need_not(definition: dict[str, Any]) -> None:
+    root = nodes_of(definition)[""]
+    assert root["required"] == ["spec"]
+    assert root["properties"]["metadata"] == {"type": "object"}
+    assert "required" not in root["properties"]["status"]
+
+
+def test_a_list_of_pipelines_tells_what_goes_on() -> None:
+    assert column_names(PIPELINE, wide=False) == [
+        *("Phase", "Attempt", "Progress", "Next", "State", "Age")
+    ]
+    assert column_names(PIPELINE, wide=True) == [
+        *("Cause", "Run", "Claim", "Failed", "Quarantined", "Retries")
+    ]
+
+
+def test_a_list_of_attempts_tells_how_they_ended() -> None:
+    assert column_names(ATTEMPT, wide=False) == [
+        *("Pipeline", "Number", "Phase", "Cause", "Finished", "Started", "Age")
+    ]
+    assert column_names(ATTEMPT, wide=True) == [
+        *("RayJob", "Exit", "Trigger", "Previous", "Message")
+    ]
+
+
+@BOTH
+def test_columns_show_fields_that_exist_and_have_their_type(definition: dict[str, Any]) -> None:
+    known = nodes_of(definition)
+    for column in version_of(definition)["additionalPrinterColumns"]:
+        assert column["description"].endswith(".")
+        path = column["jsonPath"].removeprefix(".")
+        if path != "metadata.creationTimestamp":
+            assert known[path]["type"] in COLUMN_TYPES[column["type"]], column
+        assert column.get("priority") != 0  # the API server drops it; see the comment there
+
+
+def test_a_time_to_come_is_no_column_of_dates() -> None:
+    columns = {c["name"]: c["type"] for c in version_of(PIPELINE)["additionalPrinterColumns"]}
+    assert (columns["Next"], columns["Age"]) == ("string", "date")
+
+
+@BOTH
+def test_what_is_selected_by_is_a_scalar_of_spec_or_status(definition: dict[str, Any]) -> None:
+    fields = [field["jsonPath"] for field in version_of(definition)["selectableFields"]]
+    assert 0 < len(fields) <= 8
+    for path in fields:
+        assert re.match(r"\.(spec|status)\.", path)
+        assert nodes_of(definition)[path.removeprefix(".")]["type"] in {
+            *("string", "integer", "boolean")
+        }
+
+
+def test_attempts_are_selected_by_pipeline_number_and_cause() -> None:
+    fields = {field["jsonPath"] for field in version_of(ATTEMPT)["selectableFields"]}
+    assert {".spec.pipeline", ".spec.number", ".status.cause"} <= fields
+
+
+def test_an_attempt_is_immutable_and_numbered() -> None:
+    assert "self == oldSelf" in rules_of(ATTEMPT, "spec")
+    assert "!has(self.previous) || self.previous < self.number" in rules_of(ATTEMPT, "spec")
+    (named,) = rules_of(ATTEMPT, "")
+    assert "self.metadata.name" in named
+    assert "self.spec.number" in named
+
+
+def test_the_ledger_of_a_pipeline_stays_where_it_is() -> None:
+    assert rules_of(PIPELINE, "spec.storage.ledger") == [
+        "!has(self.claimName) || (!has(self.size) && !has(self.storageClassName))",
+        "self == oldSelf",
+    ]
+    # Removed from the manifest it is the default one, so it is there to be compared.
+    assert nodes_of(PIPELINE)["spec.storage"]["default"] == {}
+    assert nodes_of(PIPELINE)["spec.storage.ledger"]["default"] == {}
+    assert not any(
+        "oldSelf" in str(node.get("x-kubernetes-validations"))
+        for node in [nodes_of(PIPELINE)[""], nodes_of(PIPELINE)["spec"]]
+    )
+
+
+def test_fields_that_exclude_each_other_are_refused_together() -> None:
+    assert rules_of(PIPELINE, "spec.storage.output") == ["!has(self.url) || !has(self.claimName)"]
+    assert rules_of(PIPELINE, "spec.stages[].workers") == [
+        "!has(self.min) || !has(self.max) || self.max >= self.min"
+    ]
+    assert rules_of(PIPELINE, "spec.ray.workerGroups[]") == [
+        "!has(self.maxReplicas) || self.maxReplicas >= (has(self.minReplicas) ? "
+        "self.minReplicas : 1)"
+    ]
+
+
+@BOTH
+def test_each_rule_says_what_to_do(definition: dict[str, Any]) -> None:
+    for node in nodes_of(definition).values():
+        for rule in node.get("x-kubernetes-validations", []):
+            assert rule.keys() == {"rule", "message"}
+            assert len(rule["message"]) > 20
+
+
+def test_lists_of_conditions_are_maps_by_type_as_gitops_tools_expect() -> None:
+    for definition in (PIPELINE, ATTEMPT):
+        conditions = nodes_of(definition)["status.conditions"]
+        assert conditions["x-kubernetes-list-map-keys"] == ["type"]
+        assert conditions["items"]["required"] == [
+            *("lastTransitionTime", "message", "reason", "status", "type")
+        ]
+    assert nodes_of(PIPELINE)["status.attempts"]["x-kubernetes-list-map-keys"] == ["number"]
+
+
+def test_the_schema_has_the_fields_of_the_models_and_no_others() -> None:
+    for definition, model in ((PIPELINE, PipelineStatus), (ATTEMPT, AttemptStatus)):
+        wanted = {str(field.alias) for field in model.model_fields.values()}
+        assert nodes_of(definition)["status"]["properties"].keys() == wanted

@@ -1,0 +1,130 @@
+"""What is generated from the models: definitions and pages, up to date and made anew on demand."""
+
+import runpy
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from strandline_api import Cause, ConditionType, EventReason, Reason
+from strandline_api.definition import attempt_definition, pipeline_definition
+from strandline_api.schema import nodes
+
+ROOT = Path(__file__).resolve().parents[2]
+GENERATOR = ROOT / "crds" / "generate.py"
+CRDS = {
+    "crds/strandline.dev_curationpipelines.yaml": pipeline_definition(),
+    "crds/strandline.dev_curationattempts.yaml": attempt_definition(),
+}
+PAGES = ("docs/api.md", "docs/failures.md")
+
+Main = Callable[[list[str], Path], int]
+
+
+@pytest.fixture
+def main() -> Main:
+    found: Main = runpy.run_path(str(GENERATOR))["main"]
+    return found
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A root with every generated file, as it is here."""
+    for name in (*CRDS, *PAGES):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def test_every_file_is_up_to_date() -> None:
+    done = subprocess.run(
+        [sys.executable, str(GENERATOR), "--check"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", CRDS)
+def test_a_definition_is_written_as_it_is(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert text.startswith("# Made by `python crds/generate.py`")
+    assert "&id" not in text
+    assert yaml.safe_load(text) == CRDS[name]
+
+
+@pytest.mark.parametrize("name", [*CRDS, *PAGES])
+def test_a_stale_file_is_told_and_made_anew(
+    main: Main, copy: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--check"], copy) == 0
+    stale = copy / name
+    stale.write_text(
+        stale.read_text(encoding="utf-8").replace("pipeline", "pipe"), encoding="utf-8"
+    )
+
+    assert main(["--check"], copy) == 1
+    told = f"{stale.name} is out of date; run: python crds/generate.py\n"
+    assert capsys.readouterr().err == told
+    assert "pipeline" not in stale.read_text(encoding="utf-8")
+
+    assert main([], copy) == 0
+    assert stale.read_text(encoding="utf-8") == (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_a_missing_file_is_made(main: Main, copy: Path) -> None:
+    (copy / "docs" / "api.md").unlink()
+    assert main(["--check"], copy) == 1
+    assert main([], copy) == 0
+    assert main(["--check"], copy) == 0
+
+
+def test_the_text_around_the_tables_is_the_authors(main: Main, copy: Path) -> None:
+    page = copy / "docs" / "failures.md"
+    page.write_text(f"{page.read_text(encoding='utf-8')}\nMore.\n", encoding="utf-8")
+    assert main(["--check"], copy) == 0
+
+
+def rows_of(page: str) -> list[list[str]]:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("|")
+    ]
+
+
+def test_every_cause_reason_condition_and_event_is_explained() -> None:
+    explained = [row[0].strip("`") for row in rows_of("failures.md")]
+    for words in (Cause, Reason, ConditionType, EventReason):
+        for word in words:
+            assert word.value in explained, word
+
+
+def test_every_row_has_as_many_cells_as_its_title() -> None:
+    for page in ("api.md", "failures.md"):
+        width = 0
+        for row in rows_of(page):
+            width = len(row) if set(row) == {"---"} else width
+            assert len(row) == width or row[0] in {"cause", "reason", "condition", "event", "field"}
+
+
+def count_fields(definition: dict[str, Any]) -> int:
+    """Fields of spec and status; a list's or map's entries are no fields of their own."""
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    paths = [path for path, _ in nodes(schema) if path.startswith(("spec.", "status."))]
+    return sum(not path.endswith(("[]", "{}")) for path in paths)
+
+
+def test_the_reference_has_every_field_once() -> None:
+    rows = [row for row in rows_of("api.md") if row[0].startswith("`")]
+    assert len(rows) == count_fields(pipeline_definition()) + count_fields(attempt_definition())
+    assert all(row[3].endswith((".", "'")) for row in rows)
+    assert ["`runId`", "text", "`first`"] in [row[:3] for row in rows]
+    assert ["`use`", "text", "required"] in [row[:3] for row in rows]
+    assert ["`ledger.accessMode`", "`ReadWriteOnce`, `ReadWriteOncePod`", "`ReadWriteOnce`"] in [
+        row[:3] for row in rows
+    ]

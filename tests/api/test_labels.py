@@ -1,0 +1,55 @@
+"""Labels: values that Kubernetes takes, for any pipeline, and never the same for two."""
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline_api import labels
+from strandline_api.labels import select_all, select_attempt, select_pipeline, spell_label
+
+VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+KEY = re.compile(r"[a-z0-9.]{1,253}/[a-z][-a-z]{0,61}[a-z]")
+
+names = st.from_regex(
+    r"[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?){0,3}", fullmatch=True
+)
+near = st.integers(55, 70).map("l".__mul__)
+pipelines = names | near | st.text() | near.map(spell_label)
+
+
+@given(pipelines)
+def test_any_pipeline_has_a_valid_label(pipeline: str) -> None:
+    assert VALUE.fullmatch(spell_label(pipeline))
+
+
+@given(pipelines, pipelines)
+def test_two_pipelines_never_share_a_label(one: str, other: str) -> None:
+    assert (spell_label(one) == spell_label(other)) == (one == other)
+
+
+def test_short_names_are_kept_and_long_ones_end_in_a_digest() -> None:
+    assert spell_label("corpus.v2") == "corpus.v2"
+    assert spell_label("l" * 63) == "l" * 63
+    # Written down, since a label that is computed anew must find what an older version made.
+    assert spell_label("l" * 64) == "l" * 45 + "-x3d4b6c80687fe0c2"
+    assert len(spell_label("l" * 253)) == 63
+
+
+def test_keys_are_of_our_group_and_valid() -> None:
+    keys = {
+        value
+        for name, value in vars(labels).items()
+        if name.endswith(("_LABEL", "_ANNOTATION", "FINALIZER")) and isinstance(value, str)
+    }
+    assert len(keys) == 9
+    assert all(KEY.fullmatch(key) for key in keys)
+    assert {key for key in keys if not key.startswith("strandline.dev/")} == {
+        "app.kubernetes.io/managed-by"
+    }
+
+
+def test_selectors_narrow_down_from_everything_to_an_attempt() -> None:
+    assert select_all() == "strandline.dev/pipeline-uid"
+    assert select_pipeline("u1") == "strandline.dev/pipeline-uid=u1"
+    assert select_attempt("u1", 3) == "strandline.dev/pipeline-uid=u1,strandline.dev/attempt=3"

@@ -1,0 +1,84 @@
+"""Memory after kills: grows per kill of a group, in whole MiB, up to its limit, for good."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline_api import OomPolicy, grow_memory
+
+MI = 2**20
+GI = 2**30
+
+factors = st.floats(1, 100)
+limits = st.none() | st.integers(1, 2**45)
+amounts = st.dictionaries(st.sampled_from(["head", "small", "large"]), st.integers(1, 2**45))
+kills = st.lists(st.sampled_from(["head", "small", "large", "gone"]), max_size=12)
+
+
+def policy_of(factor: float = 1.5, limit: int | str | None = None) -> OomPolicy:
+    return OomPolicy.model_validate({"memoryFactor": factor, "maxMemory": limit})
+
+
+policies = st.builds(policy_of, factors, limits)
+
+
+@given(policies, amounts, kills)
+def test_memory_is_bounded(policy: OomPolicy, requested: dict[str, int], killed: list[str]) -> None:
+    limit = policy.max_memory_bytes or 2**63 - 1
+    grown = grow_memory(policy, requested, killed)
+    assert grown.keys() == requested.keys()
+    for name, memory in grown.items():
+        assert requested[name] <= memory <= max(limit, requested[name])
+
+
+@given(policies, amounts, kills, kills)
+def test_memory_is_monotone_in_the_kills(
+    policy: OomPolicy, requested: dict[str, int], killed: list[str], more: list[str]
+) -> None:
+    before = grow_memory(policy, requested, killed)
+    after = grow_memory(policy, requested, [*killed, *more])
+    assert all(before[name] <= after[name] for name in requested)
+
+
+@given(policies, amounts, kills)
+def test_only_what_was_killed_grows(
+    policy: OomPolicy, requested: dict[str, int], killed: list[str]
+) -> None:
+    grown = grow_memory(policy, requested, killed)
+    spared = requested.keys() - set(killed)
+    assert {name: grown[name] for name in spared} == {name: requested[name] for name in spared}
+
+
+@given(policies, amounts, kills)
+def test_growth_is_in_whole_mebibytes_below_the_limit(
+    policy: OomPolicy, requested: dict[str, int], killed: list[str]
+) -> None:
+    limit = policy.max_memory_bytes or 2**63 - 1
+    for name, memory in grow_memory(policy, requested, killed).items():
+        assert memory % MI == 0 or memory in (requested[name], limit)
+        if 0 < killed.count(name) and memory < limit:
+            assert memory >= requested[name] * (1 + (policy.memory_factor - 1) * 0.999)
+
+
+@pytest.mark.parametrize(
+    ("policy", "requested", "killed", "expected"),
+    [
+        (policy_of(), {"head": 2 * GI}, [], {"head": 2 * GI}),
+        (policy_of(), {"head": 2 * GI}, ["head"], {"head": 3 * GI}),
+        (policy_of(), {"head": 2 * GI}, ["head", "head"], {"head": 4608 * MI}),
+        (policy_of(), {"head": 2 * GI, "a": GI}, ["a", "gone"], {"head": 2 * GI, "a": 1536 * MI}),
+        (policy_of(limit="4Gi"), {"head": 3 * GI}, ["head", "head"], {"head": 4 * GI}),
+        (policy_of(limit="4G"), {"head": 3 * GI}, ["head"], {"head": 4 * 10**9}),
+        (policy_of(limit="1Gi"), {"head": 3 * GI}, ["head"], {"head": 3 * GI}),
+        (policy_of(1.1), {"head": 1000 * MI}, ["head"], {"head": 1100 * MI}),
+        (policy_of(1.0), {"head": 10 * MI}, ["head"] * 3, {"head": 10 * MI}),
+        (policy_of(), {"head": 5 * MI + 1}, [], {"head": 5 * MI + 1}),
+        (policy_of(), {"head": 5 * MI + 1}, ["head"], {"head": 8 * MI}),
+        (policy_of(2), {"head": GI}, ["head"] * 100, {"head": 2**63 - 1}),
+        (policy_of(), {}, ["head"], {}),
+    ],
+)
+def test_memory_in_numbers(
+    policy: OomPolicy, requested: dict[str, int], killed: list[str], expected: dict[str, int]
+) -> None:
+    assert grow_memory(policy, requested, killed) == expected

@@ -1,0 +1,62 @@
+"""Words that alerts compare: each explained in sentences, none with two meanings."""
+
+import re
+
+import pytest
+
+from strandline_api import (
+    AttemptPhase,
+    Cause,
+    ConditionType,
+    EventReason,
+    PipelinePhase,
+    Reason,
+    Treatment,
+    Trigger,
+)
+
+CAMEL = re.compile(r"([A-Z][a-z]*)+")
+WORDS = [*Cause, *Reason, *ConditionType, *EventReason, *AttemptPhase, *PipelinePhase, *Trigger]
+
+
+@pytest.mark.parametrize("word", sorted({word.value for word in WORDS}))
+def test_words_are_spelled_as_kubernetes_wants(word: str) -> None:
+    assert CAMEL.fullmatch(word)
+    assert len(word) <= 64
+
+
+@pytest.mark.parametrize("explained", [*Cause, *Reason])
+def test_a_cause_or_reason_says_what_it_means_and_what_to_do(explained: Cause | Reason) -> None:
+    for text in (explained.meaning, explained.advice):
+        assert text == "" or (text[0].isupper() or text[0] == "`")
+        assert text == "" or text.endswith(".")
+        assert text.count("`") % 2 == 0
+        assert len(text) < 250
+    assert explained.meaning
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_every_cause_says_what_to_do(cause: Cause) -> None:
+    assert cause.advice
+    if cause.treatment is Treatment.NEVER:
+        assert not cause.advice.startswith("Nothing:")
+
+
+@pytest.mark.parametrize("explained", [*ConditionType, *EventReason])
+def test_conditions_and_events_are_explained(explained: ConditionType | EventReason) -> None:
+    assert explained.meaning.endswith(".")
+
+
+def test_a_reason_is_no_cause_since_a_condition_may_have_either() -> None:
+    assert {word.value for word in Reason}.isdisjoint({word.value for word in Cause})
+
+
+def test_what_an_attempt_goes_through_may_stand_as_a_reason() -> None:
+    ends = {AttemptPhase.SUCCEEDED, AttemptPhase.FAILED}
+    assert {phase.value for phase in AttemptPhase if phase not in ends} <= {*map(str, Reason)}
+
+
+def test_what_blocks_a_pipeline_says_what_to_do() -> None:
+    blocked = [reason for reason in Reason if reason.meaning.startswith(("No ", "There is no"))]
+    assert blocked
+    assert all(reason.advice for reason in blocked)

@@ -1,0 +1,287 @@
+"""Statuses: read whichever version wrote them, written so that the API server takes them."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from pipeline_documents import with_change
+from status_documents import ATTEMPT_STATUS, PIPELINE_STATUS, junk, like
+from strandline_api import (
+    AttemptPhase,
+    AttemptStatus,
+    Cause,
+    Condition,
+    Counts,
+    HandledTokens,
+    PastAttemptRecord,
+    PipelinePhase,
+    PipelineStatus,
+    Progress,
+    RetryCounts,
+    Spent,
+    Trigger,
+    parse_attempt_status,
+    parse_pipeline,
+    parse_status,
+)
+from strandline_api.records import MAX_COUNT
+from structural_fit import fits
+
+FULL: dict[str, Any] = {
+    "observedGeneration": 4,
+    "conditions": [
+        {
+            "type": "Succeeded",
+            "status": "Unknown",
+            "observedGeneration": 4,
+            "lastTransitionTime": "2026-11-21T10:30:05Z",
+            "reason": "WaitingToRetry",
+            "message": "attempt 2 of 4 follows",
+        }
+    ],
+    "phase": "Waiting",
+    "run": "first",
+    "runStartTime": "2026-11-21T09:00:00Z",
+    "attempt": 7,
+    "state": "attempt 2 of 4, retry at 10:31:05 after OOMKilled",
+    "retries": {"attempts": 7, "retries": 1, "disruptions": 3, "cause": "OOMKilled", "through": 7},
+    "incidents": 2,
+    "nextAttemptTime": "2026-11-21T10:31:05.250Z",
+    "retryCause": "OOMKilled",
+    "retryTrigger": "Retry",
+    "memory": {"head": "6Gi", "big": 1024},
+    "progress": {
+        "total": 1000,
+        "finished": 20,
+        "failed": 1,
+        "quarantined": 2,
+        "skipped": 100,
+        "unfinished": 877,
+        "ratePerSecond": 1.5,
+        "secondsLeft": 584.7,
+        "time": "2026-11-21T10:30:00Z",
+        "text": "120/1000",
+    },
+    "latest": "attempts/0007/p0003",
+    "volumeClaim": "corpus-ledger",
+    "attempts": [
+        {
+            "number": 7,
+            "name": "corpus-7",
+            "run": "first",
+            "cause": "OOMKilled",
+            "startTime": "2026-11-21T10:00:00Z",
+            "endTime": "2026-11-21T10:30:05Z",
+            "finished": 20,
+        }
+    ],
+    "handled": {"retry": "1", "cancel": "2"},
+    "lastAttemptTime": "2026-11-21T10:00:00Z",
+}
+
+
+# --- Reading
+
+
+@given(like(PIPELINE_STATUS))
+def test_reading_a_pipelines_status_never_fails_and_what_is_read_can_be_written(
+    document: object,
+) -> None:
+    status = parse_status(document)
+    assert fits(PIPELINE_STATUS, status.to_json())
+    assert parse_status(json.loads(json.dumps(status.to_json()))) == status
+
+
+@given(like(ATTEMPT_STATUS))
+def test_reading_an_attempts_status_never_fails_and_what_is_read_can_be_written(
+    document: object,
+) -> None:
+    status = parse_attempt_status(document)
+    assert fits(ATTEMPT_STATUS, status.to_json())
+    assert parse_attempt_status(json.loads(json.dumps(status.to_json()))) == status
+
+
+@given(st.sampled_from(sorted(FULL)), junk)
+def test_a_field_that_cannot_be_read_spoils_no_other(name: str, value: object) -> None:
+    read = dict(parse_status({**FULL, name: value}))
+    whole = dict(parse_status(FULL))
+    assert [field for field in whole if read[field] != whole[field]] in (
+        [],
+        [field for field, info in PipelineStatus.model_fields.items() if info.alias == name],
+    )
+
+
+def test_a_full_status_is_read_and_written_unchanged() -> None:
+    assert fits(PIPELINE_STATUS, FULL)
+    assert FULL.keys() == PIPELINE_STATUS["properties"].keys()
+    assert parse_status(FULL).to_json() == FULL
+
+
+def test_words_of_another_version_are_known_as_such() -> None:
+    status = parse_status(
+        {"phase": "Paused", "retryCause": "Vaporised", "retryTrigger": "Moon", "run": "first"}
+    )
+    assert status.phase is PipelinePhase.PENDING
+    assert status.retry_cause is Cause.UNKNOWN
+    assert status.retry_trigger is Trigger.RETRY
+    assert status.run == "first"
+    assert parse_attempt_status({"phase": "Paused"}).phase is AttemptPhase.PENDING
+
+
+def test_of_a_list_what_can_be_read_stays() -> None:
+    entries = [*FULL["conditions"], "junk", {"status": "True"}, {"type": "New", "later": 1}]
+    assert [each.type for each in parse_status({"conditions": entries}).conditions] == [
+        *("Succeeded", "New")
+    ]
+
+
+def test_of_a_map_what_can_be_read_stays() -> None:
+    assert parse_status({"memory": {"head": "6Gi", "big": "much", "w": 7}}).memory == {
+        "head": "6Gi",
+        "w": 7,
+    }
+
+
+def test_a_missing_status_is_that_of_a_new_pipeline() -> None:
+    assert parse_status(None) == parse_status({}) == PipelineStatus()
+    assert PipelineStatus().to_json() == {"phase": "Pending", "attempt": 0, "incidents": 0}
+    assert PipelineStatus().spent == Spent()
+
+
+@pytest.mark.parametrize("status", [FULL, {"phase": "Paused", "new": 1}, 5, "x", [], None])
+def test_a_run_on_one_machine_takes_any_status(status: object) -> None:
+    pipeline = parse_pipeline(with_change("status", status))
+    assert pipeline.status == parse_status(status)
+    assert pipeline.spec == parse_pipeline(with_change("metadata.name", "corpus")).spec
+
+
+# --- Making
+
+
+def test_a_wrong_value_is_an_error_where_it_is_made() -> None:
+    with pytest.raises(ValidationError):
+        PipelineStatus(attempt=-1)
+    with pytest.raises(ValidationError):
+        Progress(finished=MAX_COUNT + 1)
+    with pytest.raises(ValidationError):
+        Progress(rate_per_second=math.nan)
+
+
+def test_what_is_too_long_is_cut() -> None:
+    status = AttemptStatus(message="m" * 5000, log_tail=tuple(f"{n:04}" * 200 for n in range(99)))
+    assert (len(status.message), status.message[-4:]) == (1024, "m...")
+    assert [line[:4] for line in status.log_tail] == [f"{n:04}" for n in range(89, 99)]
+    assert {len(line) for line in status.log_tail} == {400}
+    assert fits(ATTEMPT_STATUS, status.to_json())
+
+
+def test_the_newest_attempts_and_the_first_conditions_are_kept() -> None:
+    status = PipelineStatus(
+        attempts=tuple(PastAttemptRecord(number=number) for number in range(1, 200)),
+        conditions=tuple(Condition(type=f"T{number}") for number in range(99)),
+    )
+    assert [attempt.number for attempt in status.attempts] == list(range(100, 200))
+    assert [condition.type for condition in status.conditions] == [f"T{n}" for n in range(16)]
+
+
+def test_odd_bytes_can_be_written() -> None:
+    assert AttemptStatus(message="caf\udce9").to_json()["message"] == "caf\\udce9"
+
+
+def test_a_condition_is_written_whole_even_where_it_is_empty() -> None:
+    assert Condition(type="Stalled").to_json() == {
+        "type": "Stalled",
+        "status": "Unknown",
+        "lastTransitionTime": "1970-01-01T00:00:00Z",
+        "reason": "Unknown",
+        "message": "",
+    }
+
+
+@given(st.floats(0, 4e9))
+def test_a_time_is_kept_as_it_will_be_read(seconds: float) -> None:
+    status = PipelineStatus(next_attempt_time=seconds)
+    assert parse_status(status.to_json()) == status
+    assert status.next_attempt_time == pytest.approx(seconds, abs=0.00051)
+
+
+def test_a_changed_copy_is_checked_and_cut_too() -> None:
+    status = PipelineStatus(run="first", attempt=3)
+    assert status.model_copy(update={"attempt": 4, "state": "s" * 2000}).to_json() == {
+        "phase": "Pending",
+        "run": "first",
+        "attempt": 4,
+        "state": "s" * 1021 + "...",
+        "incidents": 0,
+    }
+    with pytest.raises(ValidationError):
+        status.model_copy(update={"attempt": -1})
+
+
+# --- Parts
+
+
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [
+        ({"total": 1000, "finished": 20, "skipped": 100}, "120/1000"),
+        ({"finished": 3}, "3/?"),
+        ({"total": 0}, "0/0"),
+        ({"total": 5, "finished": 1, "text": "old"}, "1/5"),
+    ],
+)
+def test_progress_spells_what_is_finished_of_all(counts: dict[str, Any], text: str) -> None:
+    assert Progress.parse(counts).text == text
+    changed = Progress.parse(counts).model_copy(update={"skipped": 7, "finished": 0})
+    assert changed.text.startswith("7/")
+
+
+def test_a_drivers_words_are_read_as_forgivingly() -> None:
+    said = {"total": 9, "finished": 10**30, "failed": "many", "ratePerSecond": math.inf}
+    assert Progress.parse(said) == Progress(total=9)
+    assert Counts.parse("nothing") == Counts()
+
+
+@given(
+    st.builds(
+        Spent,
+        st.integers(0, 999),
+        st.integers(0, 99),
+        st.integers(0, 99),
+        st.none() | st.sampled_from(Cause),
+    )
+)
+def test_what_is_spent_survives_the_status(spent: Spent) -> None:
+    status = PipelineStatus(retries=RetryCounts.of(spent, through=7))
+    assert parse_status(status.to_json()).spent == spent
+
+
+def test_conditions_are_found_by_type() -> None:
+    status = parse_status(FULL)
+    found = status.find_condition("Succeeded")
+    assert found is not None
+    assert found.reason == "WaitingToRetry"
+    assert status.find_condition("Stalled") is None
+    assert parse_attempt_status({}).find_condition("Frozen") is None
+
+
+@given(st.dictionaries(st.sampled_from(["strandline.dev/retry", "other"]), st.text()))
+def test_a_request_that_was_handled_is_recognised_after_a_restart(
+    annotations: dict[str, str],
+) -> None:
+    seen = HandledTokens.of(annotations)
+    assert (HandledTokens.parse(seen.to_json()), seen.cancel) == (seen, "")
+
+
+def test_long_requests_differ_though_they_begin_alike() -> None:
+    requests = {
+        HandledTokens.of({"strandline.dev/cancel": "x" * length}).cancel
+        for length in (0, 1, 256, 257, 258)
+    }
+    assert len(requests) == 5
+    assert all(len(request) <= 256 for request in requests)
