@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from strandline.storage.errors import VolumeError
+from strandline.storage.errors import HeldError, VolumeError
 from strandline.storage.locks import (
+    Holder,
     Process,
+    find_holder,
     find_holders,
     find_process,
+    hold_alone,
     hold_exclusive,
     hold_shared,
     read_boot_id,
@@ -30,7 +33,15 @@ hold_shared(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
 """
-Start = Callable[[Path], "subprocess.Popen[str]"]
+SUPERVISOR = """
+import sys
+from pathlib import Path
+from strandline.storage.locks import hold_alone
+with hold_alone(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
@@ -43,8 +54,8 @@ def start() -> Iterator[Start]:
     """Starts a writer that holds a lock file shared until its input ends."""
     started: list[subprocess.Popen[str]] = []
 
-    def start_writer(path: Path) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", WRITER, str(path)]
+    def start_writer(path: Path, program: str = WRITER) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", program, str(path)]
         writer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         started.append(writer)
         assert writer.stdout is not None
@@ -208,7 +219,9 @@ def test_the_name_of_a_program_does_not_hide_its_start(
 
 
 def test_the_boot_has_an_id() -> None:
-    assert 36 == len(read_boot_id()) == len(read_boot_id().strip())
+    boot, _, namespace = read_boot_id().partition(" ")
+    assert 36 == len(boot)
+    assert namespace.startswith("pid:[")
 
 
 def test_a_lock_where_none_can_be(tmp_path: Path) -> None:
@@ -217,3 +230,110 @@ def test_a_lock_where_none_can_be(tmp_path: Path) -> None:
         hold_shared(missing)
     with pytest.raises(VolumeError, match="No such file"), hold_exclusive(missing, 1.0):
         pass
+
+
+def own_process() -> Process:
+    own = find_process(os.getpid())
+    assert own is not None
+    return own
+
+
+def test_who_holds_a_lock_alone_is_named_as_long_as_it_does(lock: Path) -> None:
+    assert find_holder(lock) is None
+    with hold_alone(lock):
+        assert Holder(own_process()) == find_holder(lock)
+    assert find_holder(lock) is None
+    with hold_alone(lock):
+        assert Holder(own_process()) == find_holder(lock)
+
+
+def test_a_lock_is_given_back_by_an_error(lock: Path) -> None:
+    with pytest.raises(RuntimeError), hold_alone(lock):
+        raise RuntimeError
+    assert find_holder(lock) is None
+    with hold_alone(lock):
+        pass
+
+
+def test_a_second_one_is_refused_and_told_who_is_first(lock: Path, start: Start) -> None:
+    first = start(lock, SUPERVISOR)
+    slept: list[float] = []
+    told = f"process {first.pid} runs this pipeline already; `strandline drain` stops it"
+    with pytest.raises(HeldError, match=told), hold_alone(lock, slept.append):
+        pytest.fail("it must not be had twice")
+    assert 65 == HeldError.exit_code
+    assert 0.5 < sum(slept) < 2.0
+    assert find_holder(lock) == Holder(find_process(first.pid))  # the refused one changed nothing
+
+
+def test_a_lock_ends_with_its_process_however_that_ends(lock: Path, start: Start) -> None:
+    first = start(lock, SUPERVISOR)
+    first.kill()
+    first.wait()
+    assert str(first.pid) in lock.read_text()  # it could not wipe its name out
+    assert find_holder(lock) is None
+    with hold_alone(lock, do_nothing):
+        assert Holder(own_process()) == find_holder(lock)
+
+
+def test_who_only_looks_is_not_in_the_way(lock: Path) -> None:
+    """A look takes the lock for a moment; whoever wants it tries again."""
+    looking = handle_of(lock)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 2:
+            os.close(looking)
+
+    with hold_alone(lock, sleep):
+        assert 2 == len(slept)
+
+
+def test_a_look_at_a_named_holder_does_not_touch_the_lock(
+    lock: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with hold_alone(lock):
+        monkeypatch.setattr(fcntl, "flock", lambda *_: pytest.fail("it is touched"))
+        assert Holder(own_process()) == find_holder(lock)
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        "",
+        "4711",
+        "{pid} {started} another-boot pid:[1]",
+        "{pid} 1 {boot}",
+        "rubbish",
+        "\udcff",
+        "9" * 150,
+    ],
+)
+def test_a_holder_that_cant_be_seen_from_here(lock: Path, signature: str) -> None:
+    """Its pid may be a stranger's here, so it is named to nobody who might end it."""
+    own = own_process()
+    text = signature.format(pid=own.pid, started=own.started, boot=read_boot_id())
+    lock.write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert find_holder(lock) is None  # nobody holds it
+    handle = handle_of(lock)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    assert Holder(None) == find_holder(lock)
+    told = "a process that can't be seen from here runs this pipeline already"
+    with pytest.raises(HeldError, match=told), hold_alone(lock, do_nothing):
+        pytest.fail("it must not be had twice")
+    os.close(handle)
+
+
+def test_a_lock_alone_where_none_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(VolumeError, match="No such file"), hold_alone(tmp_path / "no/run.lock"):
+        pass
+    assert find_holder(tmp_path / "no/run.lock") is None
+
+    def refuse(*_: object) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(VolumeError, match=r"run\.lock: No locks available"):
+        hold_alone(tmp_path / "run.lock").__enter__()

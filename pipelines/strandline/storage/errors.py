@@ -27,6 +27,12 @@ class VolumeError(StrandlineError):
     exit_code = ExitCode.VOLUME_UNUSABLE
 
 
+class HeldError(StrandlineError):
+    """Another process does already what was asked for."""
+
+    exit_code = ExitCode.LEDGER_MISMATCH
+
+
 @contextmanager
 def naming_volume(path: object) -> Iterator[None]:
     """Turn an `OSError` inside into a `VolumeError` that names `path` and says what to do."""

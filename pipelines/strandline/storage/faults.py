@@ -25,6 +25,22 @@ STEPS = (
     "commit.written",
     "commit.synced",
     "lease.written",
+    "lease.ended",
+    "attempt.written",
+    "attempt.synced",
+    "attempt.renamed",
+    "publication.begun",
+    "publication.written",
+    "publication.synced",
+    "manifest.written",
+    "manifest.synced",
+    "manifest.renamed",
+    "latest.linked",
+    "latest.renamed",
+    "latest.synced",
+    "retention.begun",
+    "retention.hidden",
+    "retention.removed",
 )
 ACTIONS = ("kill", "enospc", "eio")
 

@@ -1,4 +1,4 @@
-"""Where things lie on a volume: `<volume>/<namespace>/<pipeline>/{ledger,attempts,output}`."""
+"""Where things lie on a volume: `<volume>/<namespace>/<pipeline>/{ledger,attempts,latest,…}`."""
 
 from __future__ import annotations
 
@@ -35,9 +35,38 @@ class PipelineFolder:
         """Held shared by every process that writes outputs on this host."""
         return self.path / "writers.lock"
 
+    @property
+    def run_lock(self) -> Path:
+        """Held by the one process that makes attempt after attempt; it holds that one's pid."""
+        return self.path / "run.lock"
+
+    @property
+    def progress(self) -> Path:
+        """How far the running driver is, by its own word a moment ago."""
+        return self.path / "progress.json"
+
+    @property
+    def attempts(self) -> Path:
+        """One folder for each attempt."""
+        return self.path / "attempts"
+
+    @property
+    def latest(self) -> Path:
+        """The link to the publication that readers are to take."""
+        return self.path / "latest"
+
+    @property
+    def pinned(self) -> Path:
+        """The link to the publication that somebody chose; mostly there is none."""
+        return self.path / "pinned"
+
     def attempt(self, number: int) -> Path:
         """The folder of one attempt."""
-        return self.path / "attempts" / f"{number:04d}"
+        return self.attempts / f"{number:04d}"
+
+    def publication(self, attempt: int, number: int) -> Path:
+        """The folder of one publication of an attempt."""
+        return self.attempt(attempt) / f"p{number:04d}"
 
 
 def make_folder(path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from strandline.storage.errors import VolumeError, naming_volume
+from strandline.storage.errors import HeldError, VolumeError, naming_volume
+
+_PAUSE = 0.1
+_TRIES = 10
+_SIGNATURE = re.compile(r"([0-9]{1,9}) ([0-9]{1,19}) (.+)")
 
 
 class Process(NamedTuple):
@@ -25,9 +30,16 @@ class Process(NamedTuple):
     started: int
 
 
+class Holder(NamedTuple):
+    """Who holds a lock; the process is None where it can't be seen from here."""
+
+    process: Process | None
+
+
 def read_boot_id() -> str:
-    """The kernel's id of this boot of this host."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    """Where a pid means something: this boot of this host, and this namespace of pids."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
 
 
 def find_process(pid: int) -> Process | None:
@@ -58,6 +70,46 @@ def hold_shared(path: Path) -> int:
 
 
 @contextmanager
+def hold_alone(path: Path, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
+    """Hold the lock file as the only one; it says meanwhile which process that is.
+
+    Raises:
+        HeldError: another process holds it; the message names it.
+        VolumeError: the file can't be made, written or locked.
+    """
+    with naming_volume(path):
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        _take_alone(path, handle, sleep)
+        with naming_volume(path):
+            _sign(handle, _spell_self())
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # the name of a dead process is as good as none
+                _sign(handle, b"")
+    finally:
+        os.close(handle)
+
+
+def find_holder(path: Path) -> Holder | None:
+    """Who holds the lock file alone; None where nobody does."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        process = _read_signature(handle)
+        # The lock itself is tried only where that tells more: one who takes it now would be in the
+        # way of who does.
+        if process is not None or not _is_free(handle):
+            return Holder(process)
+    finally:
+        os.close(handle)
+    return None
+
+
+@contextmanager
 def hold_exclusive(
     path: Path, wait: float, sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[list[Process]]:
@@ -77,14 +129,53 @@ def hold_exclusive(
         os.close(handle)
 
 
+def _take_alone(path: Path, handle: int, sleep: Callable[[float], None]) -> None:
+    for _ in range(_TRIES):  # who only looks has it for a moment
+        with naming_volume(path):
+            if _try_alone(handle):
+                return
+        sleep(_PAUSE)
+    process = _read_signature(handle)
+    who = f"process {process.pid}" if process else "a process that can't be seen from here"
+    msg = f"{who} runs this pipeline already; `strandline drain` stops it"
+    raise HeldError(msg)
+
+
+def _is_free(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _spell_self() -> bytes:
+    own = find_process(os.getpid())
+    assert own is not None  # this process is alive
+    return f"{own.pid} {own.started} {read_boot_id()}".encode("ascii")
+
+
+def _sign(handle: int, text: bytes) -> None:
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, text, 0)
+
+
+def _read_signature(handle: int) -> Process | None:
+    """The live process of this host that has signed."""
+    signed = _SIGNATURE.fullmatch(os.pread(handle, 200, 0).decode("ascii", "replace"))
+    if signed is None or signed[3] != read_boot_id():
+        return None
+    process = Process(int(signed[1]), int(signed[2]))
+    return process if find_process(process.pid) == process else None
+
+
 def _wait_alone(
     path: Path, handle: int, wait: float, sleep: Callable[[float], None]
 ) -> list[Process]:
-    pause = 0.1
-    for _ in range(max(1, round(wait / pause))):
+    for _ in range(max(1, round(wait / _PAUSE))):
         if _try_alone(handle):
             return []
-        sleep(pause)
+        sleep(_PAUSE)
     orphans = find_holders(handle)
     for orphan in orphans:
         if find_process(orphan.pid) == orphan:
@@ -93,7 +184,7 @@ def _wait_alone(
     for _ in range(50):
         if _try_alone(handle):
             return orphans
-        sleep(pause)
+        sleep(_PAUSE)
     msg = f"{path}: a writer that can't be seen from here still holds the lock"
     raise VolumeError(msg)
 

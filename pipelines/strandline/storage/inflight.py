@@ -1,0 +1,129 @@
+"""Which items are with workers at this moment, kept where a death of the process leaves it.
+
+A mapped file outlives the process that wrote it, without a sync: it is lost only with the machine,
+and then no process has died over an item. One process writes a table. What an item is stays unknown
+here: 16 bytes.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from strandline.storage.errors import naming_volume
+
+ITEM_BYTES = 16
+_ROW = struct.Struct(f"{ITEM_BYTES}sB")
+_ROWS = 4096
+_FREE, _QUEUED, _PROCESSING = 0, 1, 2
+
+
+class InFlight(NamedTuple):
+    """What a table says: items being processed, and items that wait with a worker."""
+
+    processing: frozenset[bytes]
+    queued: frozenset[bytes]
+
+
+class InFlightTable:
+    """Items with workers; an item may be there several times.
+
+    Args:
+        path: of the file, which is made anew.
+
+    Raises:
+        VolumeError: it can't be made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._queued: Counter[bytes] = Counter()
+        self._processing: Counter[bytes] = Counter()
+        self._rows: dict[bytes, int] = {}
+        self._free = list(range(_ROWS - 1, -1, -1))
+        with naming_volume(path):
+            self._path = path
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+            try:
+                # Written, not only made longer: a full disk must be an error now, not a signal
+                # when the map is touched.
+                os.write(handle, bytes(_ROWS * _ROW.size))
+                self._map = mmap.mmap(handle, _ROWS * _ROW.size)
+            finally:
+                os.close(handle)
+
+    def close(self) -> None:
+        """Unmap the file; it stays."""
+        self._map.close()
+
+    def clear(self) -> None:
+        """Take all items out."""
+        self._map[:] = bytes(len(self._map))
+        for kept in (self._queued, self._processing, self._rows):
+            kept.clear()
+        self._free = list(range(_ROWS - 1, -1, -1))
+
+    def touch(self) -> None:
+        """Set the file's time, as a sign of life."""
+        with suppress(OSError):  # a sign that is missing says enough
+            os.utime(self._path)
+
+    def queue(self, items: Iterable[bytes]) -> None:
+        """Items have been handed to a worker that is busy still."""
+        for item in items:
+            self._queued[item] += 1
+            self._show(item)
+
+    def process(self, items: Iterable[bytes]) -> None:
+        """Queued items are being worked on."""
+        for item in items:
+            self._queued[item] -= 1
+            self._processing[item] += 1
+            self._show(item)
+
+    def settle(self, items: Iterable[bytes]) -> None:
+        """Items that were processed are with no worker any more."""
+        for item in items:
+            self._processing[item] -= 1
+            self._show(item)
+
+    def withdraw(self, items: Iterable[bytes]) -> None:
+        """Queued items are with no worker any more."""
+        for item in items:
+            self._queued[item] -= 1
+            self._show(item)
+
+    def _show(self, item: bytes) -> None:
+        state = _PROCESSING if self._processing[item] > 0 else _QUEUED
+        if state == _QUEUED and self._queued[item] <= 0:
+            del self._queued[item], self._processing[item]
+            row = self._rows.pop(item, None)
+            if row is not None:
+                self._map[row * _ROW.size + ITEM_BYTES] = _FREE
+                self._free.append(row)
+            return
+        row = self._rows.get(item)
+        if row is None:
+            if not self._free:  # more than anyone hands out; the rest goes unseen
+                return
+            row = self._rows[item] = self._free.pop()
+        _ROW.pack_into(self._map, row * _ROW.size, item, state)
+
+
+def read_inflight(path: Path) -> InFlight:
+    """What was in flight when the table was written last; nothing where there is no table."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        content = b""
+    states: dict[int, set[bytes]] = {_QUEUED: set(), _PROCESSING: set()}
+    for place in range(0, len(content) - _ROW.size + 1, _ROW.size):
+        item, state = _ROW.unpack_from(content, place)
+        if state in states:
+            states[state].add(item)
+    return InFlight(frozenset(states[_PROCESSING]), frozenset(states[_QUEUED]))

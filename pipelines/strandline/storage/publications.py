@@ -1,0 +1,197 @@
+"""Publishing: a new folder, complete once its manifest is there; only then `latest` leads to it.
+
+Old publications are removed, never so that a crash leaves one that looks complete. What is
+published comes in as bytes and facts; what they mean, and when to publish, is not known here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from strandline.storage import faults
+from strandline.storage.errors import VolumeError, naming_volume
+from strandline.storage.latest import find_target, hold_links, move_latest, refuse_occupied
+from strandline.storage.layout import PipelineFolder, sync_folder
+from strandline.storage.outputs import DIGEST_BYTES
+from strandline.storage.published import (
+    FORMAT,
+    MANIFEST,
+    Manifest,
+    Place,
+    Publication,
+    check_file_name,
+    list_attempts,
+    list_folders,
+    list_places,
+    read_publication,
+)
+from strandline.storage.whole_files import write_whole
+
+_TAKEN = re.compile(r"\.?p([0-9]+)(\.removed)?")
+_REMOVED = re.compile(r"\.p[0-9]+\.removed")
+
+
+def publish(
+    folder: PipelineFolder,
+    attempt: int,
+    files: Mapping[str, bytes],
+    facts: Mapping[str, JsonValue],
+) -> Publication:
+    """Publish files durably, then let `latest` lead to them (unless another one is pinned).
+
+    Args:
+        folder: the pipeline's folder.
+        attempt: whose publication it is; from 1.
+        files: content by name: `metrics.json`, or with one folder `artifacts/x.json`.
+        facts: go into the manifest.
+
+    Raises:
+        ValueError: a name or a fact can't be published; nothing is written.
+        VolumeError: the volume can't be written to, or something else stands where the link
+            should be; `latest` and what it leads to stay.
+    """
+    _check_names(files)
+    with naming_volume(folder.path):
+        refuse_occupied(folder.latest)
+        place = Place(attempt, _find_number(folder, attempt))
+        content = _spell_manifest(place, files, facts)
+        manifest = Manifest.model_validate_json(content)
+        path = _make_place(folder, place)
+        faults.reach("publication.begun")
+        _write_files(path, files)
+        faults.reach("publication.synced")
+        write_whole(path / MANIFEST, content, steps="manifest")
+        published = Publication(place, path, manifest.files, manifest.facts)
+        move_latest(folder, published)
+    return published
+
+
+def retain(folder: PipelineFolder, keep_last: int, keep: Publication | None = None) -> int:
+    """Remove old publications: complete ones but the newest, and half-written older ones.
+
+    What `latest` or `pinned` leads to stays in any case.
+
+    Args:
+        folder: the pipeline's folder.
+        keep_last: how many complete ones stay; at least 1.
+        keep: one more that stays.
+
+    Returns:
+        How many were removed.
+
+    Raises:
+        ValueError: `keep_last` is less than 1.
+        VolumeError: one can't be looked at or removed.
+    """
+    if keep_last < 1:
+        msg = f"keep_last is {keep_last}, and at least 1 publication must be kept"
+        raise ValueError(msg)
+    if not folder.path.is_dir():
+        return 0
+    with naming_volume(folder.path), hold_links(folder):
+        _sweep(folder)
+        stay = {find_target(folder, link) for link in (folder.latest, folder.pinned)}
+        if keep is not None:
+            stay.add(keep.place)
+        old = [place for place in _find_old(folder, keep_last) if place not in stay]
+        for place in reversed(old):  # the oldest first: a crash leaves the newer ones
+            _remove(folder.publication(*place))
+    return len(old)
+
+
+def _check_names(files: Mapping[str, bytes]) -> None:
+    folders = {check_file_name(name).rpartition("/")[0] for name in files}
+    for name in folders.intersection([*files, MANIFEST]):
+        msg = f"{name!r} can't be a file and a folder of one publication"
+        raise ValueError(msg)
+
+
+def _spell_manifest(
+    place: Place, files: Mapping[str, bytes], facts: Mapping[str, JsonValue]
+) -> bytes:
+    content = {
+        "format": FORMAT,
+        "attempt": place.attempt,
+        "publication": place.number,
+        "files": {name: _describe(content) for name, content in files.items()},
+        "facts": dict(facts),
+    }
+    # Facts may hold names that are no text; JSON can't spell those so that it can be read again.
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    return f"{text}\n".encode("utf-8", "replace")
+
+
+def _describe(content: bytes) -> dict[str, int | str]:
+    digest = blake2b(content, digest_size=DIGEST_BYTES).hexdigest()
+    return {"size": len(content), "digest": digest}
+
+
+def _find_number(folder: PipelineFolder, attempt: int) -> int:
+    """A number that no publication of the attempt has or had, and that no link waits for."""
+    home = folder.attempt(attempt)
+    names = [entry.name for entry in home.iterdir()] if home.is_dir() else []
+    taken = [int(found[1]) for found in map(_TAKEN.fullmatch, names) if found]
+    targets = (find_target(folder, link) for link in (folder.latest, folder.pinned))
+    taken += [target.number for target in targets if target and target.attempt == attempt]
+    return 1 + max(taken, default=0)
+
+
+def _make_place(folder: PipelineFolder, place: Place) -> Path:
+    path = folder.publication(*place)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for each in (folder.attempts, path.parent):
+        if each.is_symlink():
+            msg = f"{each}: a link stands where a folder is needed; put the folder in its place"
+            raise VolumeError(msg)
+    path.mkdir()
+    for each in (path.parent, folder.attempts, folder.path):
+        sync_folder(each)
+    return path
+
+
+def _write_files(path: Path, files: Mapping[str, bytes]) -> None:
+    for name, content in files.items():
+        (path / name).parent.mkdir(exist_ok=True)
+        with (path / name).open("xb") as file:
+            file.write(content)
+            file.flush()
+            faults.reach("publication.written")
+            os.fsync(file.fileno())
+    for each in {(path / name).parent for name in files} | {path}:
+        sync_folder(each)
+
+
+def _find_old(folder: PipelineFolder, keep_last: int) -> Iterator[Place]:
+    """All but the newest complete ones, and but half-written ones that are newer than they."""
+    complete = 0
+    for place in list_places(folder):
+        if complete < keep_last and read_publication(folder, place):
+            complete += 1
+        elif complete:
+            yield place
+
+
+def _remove(path: Path) -> None:
+    faults.reach("retention.begun")
+    hidden = path.with_name(f".{path.name}.removed")
+    path.rename(hidden)
+    sync_folder(path.parent)
+    faults.reach("retention.hidden")
+    shutil.rmtree(hidden)
+    faults.reach("retention.removed")
+
+
+def _sweep(folder: PipelineFolder) -> None:
+    """Remove what a killed process left of those it was removing."""
+    for home in list_attempts(folder):
+        for name in list_folders(home):
+            if _REMOVED.fullmatch(name):
+                shutil.rmtree(home / name)

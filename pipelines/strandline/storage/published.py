@@ -1,0 +1,209 @@
+"""What is published: names of publications, their manifests, and which of them are complete.
+
+It only looks. Every other room learns from here what a publication is; what its files and facts
+mean is not known here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from strandline.storage.errors import naming_volume
+from strandline.storage.layout import PipelineFolder
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+NAME_BYTES = 255  # what file systems take
+_DIGITS = r"([0-9]{4}|[1-9][0-9]{4,})"  # one spelling a number, or two folders could share it
+_ATTEMPT = re.compile(_DIGITS)
+_PLACE = re.compile(f"attempts/{_DIGITS}/p{_DIGITS}")
+_FILE = re.compile(r"([^/.\0][^/\0]*/)?[^/.\0][^/\0]*")
+_NUMBER = re.compile(f"p{_DIGITS}")
+
+
+class Place(NamedTuple):
+    """Where a publication is, or might be; later ones compare greater."""
+
+    attempt: int
+    number: int
+
+    @property
+    def name(self) -> str:
+        """As people name it: `0003/p0007`."""
+        return f"{self.attempt:04d}/p{self.number:04d}"
+
+    @property
+    def target(self) -> str:
+        """As a link in the pipeline's folder names it: `attempts/0003/p0007`."""
+        return f"attempts/{self.name}"
+
+
+def check_file_name(name: str) -> str:
+    """The name itself, if a publication may have a file of that name.
+
+    Raises:
+        ValueError: it is not `x` or `folder/x`, or it is kept for our own use.
+    """
+    longest = max(map(len, name.encode("utf-8", "replace").split(b"/")))
+    is_fit = _FILE.fullmatch(name) and longest <= NAME_BYTES and _is_utf8(name)
+    if not is_fit or name == MANIFEST:
+        msg = f"{name!r} can't be the name of a published file"
+        raise ValueError(msg)
+    return name
+
+
+class FileEntry(BaseModel):
+    """What a manifest says of a file: bytes, and their blake2b-128."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    size: int = Field(ge=0)
+    digest: str = Field(pattern=r"^[0-9a-f]{32}$")
+
+
+class Manifest(BaseModel):
+    """The file that makes a publication complete; later formats may say more."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    format: int = Field(ge=FORMAT)
+    attempt: int = Field(ge=1)
+    publication: int = Field(ge=1)
+    files: dict[Annotated[str, AfterValidator(check_file_name)], FileEntry]
+    facts: dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A complete publication.
+
+    Attributes:
+        place: which one it is.
+        path: its folder, in the pipeline's folder as that was named.
+        files: what it holds, by name.
+        facts: what else its manifest says.
+    """
+
+    place: Place
+    path: Path
+    files: Mapping[str, FileEntry]
+    facts: Mapping[str, JsonValue]
+
+    @property
+    def attempt(self) -> int:
+        """The attempt that published it."""
+        return self.place.attempt
+
+    @property
+    def number(self) -> int:
+        """Its number within the attempt."""
+        return self.place.number
+
+
+def parse_place(target: str) -> Place | None:
+    """What `attempts/0003/p0007` names; None where the text names no publication."""
+    found = _PLACE.fullmatch(target)
+    place = Place(int(found[1]), int(found[2])) if found else None
+    return place if place and min(place) > 0 else None
+
+
+def list_places(folder: PipelineFolder) -> list[Place]:
+    """Folders of publications, complete or not, the newest first.
+
+    Raises:
+        VolumeError: they can't be listed.
+    """
+    with naming_volume(folder.attempts):
+        targets = [
+            f"attempts/{home.name}/{name}"
+            for home in list_attempts(folder)
+            for name in list_folders(home)
+            if _NUMBER.fullmatch(name)
+        ]
+    return sorted(filter(None, map(parse_place, targets)), reverse=True)
+
+
+def list_attempts(folder: PipelineFolder) -> Iterator[Path]:
+    """The folders of attempts, in no order; links to folders are none."""
+    for name in list_folders(folder.attempts):
+        if _ATTEMPT.fullmatch(name):
+            yield folder.attempts / name
+
+
+def list_folders(path: Path) -> list[str]:
+    """The names of the folders in a folder; links count for nothing, neither here nor there."""
+    if not _is_folder(path):
+        return []
+    with os.scandir(path) as entries:
+        return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
+def read_publication(folder: PipelineFolder, place: Place) -> Publication | None:
+    """The publication at a place; None where it is not complete.
+
+    Complete: the manifest is whole, and each file it names is there in its size. What can't be
+    looked at is no reason to call it incomplete, or it would be removed.
+
+    Raises:
+        VolumeError: it can't be looked at.
+    """
+    path = folder.publication(*place)
+    with naming_volume(path):
+        if not all(map(_is_folder, (folder.attempts, path.parent, path))):
+            return None
+        if _find_size(path / MANIFEST) is None:
+            return None
+        try:
+            manifest = Manifest.model_validate_json((path / MANIFEST).read_bytes())
+        except (ValidationError, FileNotFoundError):
+            return None
+        if not all(_holds(path, name, entry.size) for name, entry in manifest.files.items()):
+            return None
+    return Publication(place, path, manifest.files, manifest.facts)
+
+
+def find_newest(folder: PipelineFolder) -> Publication | None:
+    """The complete publication with the highest attempt and number.
+
+    Raises:
+        VolumeError: they can't be looked at.
+    """
+    found = (read_publication(folder, place) for place in list_places(folder))
+    return next(filter(None, found), None)
+
+
+def _holds(path: Path, name: str, size: int) -> bool:
+    return _is_folder((path / name).parent) and _find_size(path / name) == size
+
+
+def _is_folder(path: Path) -> bool:
+    found = _look_at(path)
+    return found is not None and stat.S_ISDIR(found.st_mode)
+
+
+def _find_size(path: Path) -> int | None:
+    found = _look_at(path)
+    return found.st_size if found is not None and stat.S_ISREG(found.st_mode) else None
+
+
+def _look_at(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,122 @@
+"""Small files that are whole or absent: written aside, synced, renamed, and the folder synced.
+
+It knows one file at a time. It does not know what is in it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from strandline.storage import faults
+from strandline.storage.errors import naming_volume
+from strandline.storage.layout import sync_folder
+
+TURNS = 1000  # of others, to be waited for
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+
+
+def write_whole(path: Path, content: bytes, *, steps: str | None = None) -> None:
+    """Put `content` at `path`, durably; a reader finds the former file or this one, never a part.
+
+    Writers of the same file take turns. What a killed one left beside it, the next takes over.
+
+    Args:
+        path: the file; its folder exists.
+        content: all of its bytes.
+        steps: first half of the names of the steps `written`, `synced` and `renamed` that tests
+            can make fail; None: no steps of its own.
+
+    Raises:
+        VolumeError: it can't be written; the former file stays.
+    """
+    temporary = _name_temporary(path)
+    with naming_volume(path), _hold_alone(temporary) as handle:
+        try:
+            os.ftruncate(handle, 0)
+            _write_all(handle, content)
+            _reach(steps, "written")
+            os.fsync(handle)
+            _reach(steps, "synced")
+            temporary.rename(path)
+        except OSError:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+        _reach(steps, "renamed")
+        sync_folder(path.parent)
+
+
+def sweep_whole(path: Path) -> None:
+    """Remove what a killed writer of `path` has left beside it; a live one is left alone.
+
+    Raises:
+        VolumeError: it can't be removed.
+    """
+    temporary = _name_temporary(path)
+    with naming_volume(path):
+        try:
+            handle = os.open(temporary, os.O_RDWR | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(temporary, handle):
+                temporary.unlink()
+        except BlockingIOError:
+            return
+        finally:
+            os.close(handle)
+
+
+def show_whole(path: Path, content: bytes) -> None:
+    """Put `content` at `path` for readers of this machine: never a part, but not durably.
+
+    For what is written every few seconds by one process; a failing disk is no reason to stop then.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with suppress(OSError):
+        temporary.write_bytes(content)
+        temporary.rename(path)
+
+
+@contextmanager
+def _hold_alone(temporary: Path) -> Iterator[int]:
+    """The temporary file, open and locked; it may have content."""
+    for _ in range(TURNS):
+        handle = os.open(temporary, _FLAGS, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if _is_at(temporary, handle):
+                yield handle
+                return
+        finally:
+            os.close(handle)
+    raise OSError(errno.EBUSY, "others keep writing it, or its file system can't tell files apart")
+
+
+def _name_temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.tmp")
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    """False where the one who had the lock before has renamed or removed the file."""
+    try:
+        return os.path.samestat(os.lstat(path), os.fstat(handle))
+    except FileNotFoundError:
+        return False
+
+
+def _write_all(handle: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
+def _reach(steps: str | None, step: str) -> None:
+    if steps is not None:
+        faults.reach(f"{steps}.{step}")

@@ -1,0 +1,146 @@
+"""The table of work in flight says at every moment what is with workers, whoever reads it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.storage.errors import VolumeError
+from strandline.storage.inflight import InFlight, InFlightTable, read_inflight
+
+ITEMS = [bytes([number]) * 16 for number in range(6)]
+NOTHING = InFlight(frozenset(), frozenset())
+
+
+def spell(processing: set[bytes], queued: set[bytes]) -> InFlight:
+    return InFlight(frozenset(processing), frozenset(queued))
+
+
+def test_an_item_is_queued_then_processed_then_gone(tmp_path: Path) -> None:
+    table = InFlightTable(tmp_path / "table")
+    table.queue(ITEMS[:3])
+    table.process(ITEMS[:1])
+    assert read_inflight(tmp_path / "table") == spell(set(ITEMS[:1]), set(ITEMS[1:3]))
+
+    table.settle(ITEMS[:1])
+    table.withdraw(ITEMS[1:3])
+    assert read_inflight(tmp_path / "table") == NOTHING
+
+
+def test_an_item_that_is_there_twice_stays_until_both_are_gone(tmp_path: Path) -> None:
+    table = InFlightTable(tmp_path / "table")
+    table.queue([ITEMS[0], ITEMS[0]])
+    table.process([ITEMS[0]])
+    assert read_inflight(tmp_path / "table").processing == {ITEMS[0]}
+    table.settle([ITEMS[0]])
+    assert read_inflight(tmp_path / "table") == spell(set(), {ITEMS[0]})
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["queue", "process", "settle", "withdraw"]), st.integers(0, 5)),
+        max_size=60,
+    )
+)
+def test_the_table_is_what_a_count_of_calls_says(
+    steps: list[tuple[str, int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("table") / "table"
+    table = InFlightTable(path)
+    queued: Counter[bytes] = Counter()
+    processing: Counter[bytes] = Counter()
+    for step, number in steps:
+        item = ITEMS[number]
+        if step == "queue":
+            queued[item] += 1
+        elif (step == "settle" and not processing[item]) or (
+            step in {"process", "withdraw"} and not queued[item]
+        ):
+            continue  # nobody does that
+        elif step == "settle":
+            processing[item] -= 1
+        else:
+            queued[item] -= 1
+            processing[item] += step == "process"
+        getattr(table, step)([item])
+        busy = {one for one in ITEMS if processing[one]}
+        waiting = {one for one in ITEMS if queued[one]} - busy
+        assert read_inflight(path) == spell(busy, waiting)
+    table.close()
+
+
+def test_what_a_killed_process_had_is_still_there(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys, pathlib\n"
+        "from strandline.storage.inflight import InFlightTable\n"
+        "table = InFlightTable(pathlib.Path(sys.argv[1]))\n"
+        "table.queue([b'a' * 16, b'b' * 16])\n"
+        "table.process([b'a' * 16])\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "table")], check=False)
+    assert -signal.SIGKILL == done.returncode
+    assert read_inflight(tmp_path / "table") == spell({b"a" * 16}, {b"b" * 16})
+
+
+def test_a_table_is_made_anew(tmp_path: Path) -> None:
+    first = InFlightTable(tmp_path / "table")
+    first.queue(ITEMS)
+    first.close()
+    InFlightTable(tmp_path / "table")
+    assert read_inflight(tmp_path / "table") == NOTHING
+
+
+def test_more_items_than_rows_go_unseen_and_break_nothing(tmp_path: Path) -> None:
+    many = [number.to_bytes(16, "big") for number in range(1, 6000)]
+    table = InFlightTable(tmp_path / "table")
+    table.queue(many)
+    assert len(read_inflight(tmp_path / "table").queued) == 4096
+    table.withdraw(many)
+    assert read_inflight(tmp_path / "table") == NOTHING
+    table.queue(many[-2:])
+    assert read_inflight(tmp_path / "table").queued == set(many[-2:])
+
+
+@pytest.mark.parametrize("content", [b"", b"half a row", b"\xff" * 40], ids=repr)
+def test_a_table_that_is_no_table_says_nothing(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "table").write_bytes(content)
+    assert read_inflight(tmp_path / "table") == NOTHING
+
+
+def test_no_table_says_nothing(tmp_path: Path) -> None:
+    assert read_inflight(tmp_path / "none") == NOTHING
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(VolumeError, match="none/table"):
+        InFlightTable(tmp_path / "none/table")
+
+
+def test_a_sign_of_life_is_the_time_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    table = InFlightTable(path)
+    os.utime(path, (1, 1))
+    table.touch()
+    assert path.stat().st_mtime > 1
+    path.unlink()
+    table.touch()  # whoever misses the sign will say so
+
+
+def test_a_cleared_table_is_empty_and_goes_on(tmp_path: Path) -> None:
+    table = InFlightTable(tmp_path / "table")
+    table.queue(ITEMS[:4])
+    table.process(ITEMS[:2])
+    table.clear()
+    assert read_inflight(tmp_path / "table") == NOTHING
+    table.queue(ITEMS)
+    table.process(ITEMS[1:2])
+    assert read_inflight(tmp_path / "table") == spell({ITEMS[1]}, {ITEMS[0], *ITEMS[2:]})
