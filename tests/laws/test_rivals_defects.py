@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.keeper import Keeper, Listed
-from strandline.ledger.lease import Claim, Claimant, open_attempt
+from strandline.ledger.keeper import Keeper
+from strandline.ledger.lease import Claim, open_attempt
+from strandline.ledger.liveness import Claimant
 from strandline.ledger.store import Store
 from strandline.ledger.tally import Tally
+from strandline.ledger.words import PARKED, RELEASED, SKIPPED, Listed
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.receipt import Event, Failure, Output
 from strandline.plan.token import derive_child, derive_root, digest_key, digest_version
@@ -133,7 +135,8 @@ def test_map_full(tmp_path: Path) -> None:
         keeper.admit(sources)
         keeper.apply(1, [settle(source) for source in sources])
         assert 0 == keeper.drain(1, anything_died=False).unfinished
-        assert {"finished": 2000, "failed": 0, "inflight": 0} == store.count()
+        counts = store.count()
+        assert (2000, 2000) == (counts["finished"], sum(counts.values()))
 
 
 def test_id_collision() -> None:
@@ -226,7 +229,7 @@ def test_content_identity(tmp_path: Path) -> None:
         first.apply(1, [settle(source) for source in sources])
         first.commit()
         second = keeper_of(store, tmp_path, attempt=2)
-        assert [False, True] == second.admit([sources[0], listed("b.txt", 1, version="2")])
+        assert [SKIPPED, RELEASED] == second.admit([sources[0], listed("b.txt", 1, version="2")])
         assert {sources[0].source} == {source for source, _ in store.list_finished()}
 
 
@@ -235,7 +238,9 @@ def test_poison_is_counted_over_attempts(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         for attempt in (1, 2, 3):
             keeper = keeper_of(store, tmp_path, attempt)
-            assert [True] == keeper.admit([poison])
+            assert [RELEASED] == keeper.admit([poison])
             keeper.apply(1, [], [fail(poison)])
             keeper.commit()
-        assert [3] == [failure.times for _, failure in store.list_failures()]
+        assert [] == list(store.list_failures())
+        assert [3] == [parked.times for _, parked in store.list_parked()]
+        assert [PARKED] == keeper_of(store, tmp_path, 4).admit([poison])

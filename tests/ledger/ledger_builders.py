@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from strandline.ledger.entries import Change, Finish, Record
-from strandline.ledger.keeper import Keeper, Listed
-from strandline.ledger.lease import Claim, Claimant, OnChange
+from strandline.ledger.entries import Change, Finish, Mark, Parked, Record
+from strandline.ledger.keeper import Keeper
+from strandline.ledger.lease import Claim, OnChange
+from strandline.ledger.liveness import Claimant
 from strandline.ledger.store import INITIAL_MAP, Store
+from strandline.ledger.words import Listed
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.receipt import Event, Failure, Output
 from strandline.plan.token import derive_root, digest_key, digest_version
@@ -53,6 +55,18 @@ def written(source: Listed, *outputs: Output) -> Event:
 def failed(source: Listed, message: str = "no such codec") -> Failure:
     """What a stage says of a source that can't be worked on."""
     return Failure(source.source, source.key, root_of(source), "decode", message)
+
+
+def counts(
+    finished: int = 0, failed: int = 0, inflight: int = 0, quarantined: int = 0
+) -> dict[str, int]:
+    """How many sources a ledger has in each state, as `Store.count` says it."""
+    return {
+        "finished": finished,
+        "failed": failed,
+        "inflight": inflight,
+        "quarantined": quarantined,
+    }
 
 
 def finish_of(source: Listed, *outputs: Output) -> Finish:
@@ -121,7 +135,7 @@ class RecordingStore(Store):
 
     def write(self, change: Change) -> None:
         super().write(change)
-        for kind in ("mark", "finish", "fail"):
+        for kind in ("mark", "finish", "fail", "park"):
             names = [item[0] for item in getattr(change, kind)]
             if names:
                 self.log.append((kind, *names))
@@ -139,11 +153,35 @@ class Desk:
     keeper: Keeper
     log: list[Any]
 
-    def next_attempt(self, attempt: int, *, deletes_vanished: bool = False) -> Keeper:
+    def next_attempt(
+        self, attempt: int, *, deletes_vanished: bool = False, quarantine_after: int = 3
+    ) -> Keeper:
         """A keeper for a later attempt on the same ledger."""
         self.log.clear()
         self.store.take_lease({"attempt": attempt, "uid": "a"})
         self.keeper = Keeper(
-            self.store, self.outputs, attempt, self.clock, deletes_vanished=deletes_vanished
+            self.store,
+            self.outputs,
+            attempt,
+            self.clock,
+            quarantine_after=quarantine_after,
+            deletes_vanished=deletes_vanished,
         )
         return self.keeper
+
+    def fail_in(self, source: Listed, *attempts: int, quarantine_after: int = 3) -> Keeper:
+        """Have the source fail in each of these attempts; the keeper of the last."""
+        for attempt in attempts:
+            keeper = self.next_attempt(attempt, quarantine_after=quarantine_after)
+            keeper.admit([source])
+            keeper.apply(1, [], [failed(source)])
+            keeper.commit()
+        return self.keeper
+
+    def find_parked(self, source: Listed) -> Parked | None:
+        """What the quarantine holds of a source."""
+        return self.store.find_parked([source.source]).get(source.source)
+
+    def find_mark(self, source: Listed) -> Mark:
+        """The mark of a source that is in flight."""
+        return self.store.find_marks([source.source])[source.source]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgpack
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,11 +10,13 @@ from strandline.ledger.entries import (
     Change,
     FailureRecord,
     Mark,
+    Parked,
     Record,
     pack,
     pack_record,
     unpack_failure,
     unpack_mark,
+    unpack_parked,
     unpack_record,
 )
 from strandline.plan.receipt import Output
@@ -43,17 +46,30 @@ def test_the_token_of_a_root_costs_nothing() -> None:
     ) - len(packed)
 
 
-@given(st.builds(Mark, TEXT, VERSIONS, NUMBER, NUMBER, st.booleans()))
+@given(st.builds(Mark, TEXT, VERSIONS, NUMBER, NUMBER, st.booleans(), NUMBER, NUMBER))
 def test_marks(mark: Mark) -> None:
     assert mark == unpack_mark(pack(mark))
 
 
-@given(st.builds(FailureRecord, TEXT, NUMBER, TEXT, TEXT, NUMBER))
+@given(st.builds(FailureRecord, TEXT, NUMBER, TEXT, TEXT, NUMBER, VERSIONS))
 def test_failures(failure: FailureRecord) -> None:
     assert failure == unpack_failure(pack(failure))
+
+
+@given(st.builds(Parked, TEXT, VERSIONS, NUMBER, TEXT, TEXT, TEXT, NUMBER))
+def test_quarantined_ones(parked: Parked) -> None:
+    assert parked == unpack_parked(pack(parked))
+
+
+def test_entries_of_before_the_quarantine_can_be_read() -> None:
+    mark = unpack_mark(msgpack.packb(("key", b"v" * 8, 3, 7, True, 2)))
+    assert Mark("key", b"v" * 8, 3, 7, is_stale=True, failed_before=2, crowd=0) == mark
+    failure = unpack_failure(msgpack.packb(("key", 3, "decode", "no such codec", 2)))
+    assert FailureRecord("key", 3, "decode", "no such codec", 2, b"") == failure
 
 
 def test_a_change_is_true_where_it_changes_something() -> None:
     assert not Change()
     assert Change(forget=[b"s" * 16])
+    assert Change(park=[(b"s" * 16, Parked("key", b"", 1, "Killed", "", "", 3))])
     assert Change(meta={"listed": 0})

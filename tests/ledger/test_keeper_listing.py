@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from ledger_builders import Desk, failed, listed, output_of, written
+from ledger_builders import Desk, counts, failed, listed, output_of, written
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.seen import Seen
+from strandline.ledger.words import RELEASED, SKIPPED
 
 A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))
 
@@ -25,7 +26,7 @@ def test_finished_sources_are_skipped_and_the_others_released(desk: Desk) -> Non
     first_attempt(desk)
     keeper = desk.next_attempt(2)
     new = listed("e")
-    assert [False, True, True, True, True] == keeper.admit([A, B, C, D, new])
+    assert [SKIPPED, *[RELEASED] * 4] == keeper.admit([A, B, C, D, new])
     marks = dict(desk.store.list_marks())
     assert {B.source, C.source, D.source, new.source} == marks.keys()
     assert {new.source} == {source for source, mark in marks.items() if not mark.is_stale}
@@ -35,14 +36,14 @@ def test_finished_sources_are_skipped_and_the_others_released(desk: Desk) -> Non
 def test_a_batch_that_is_finished_writes_nothing(desk: Desk) -> None:
     first_attempt(desk)
     keeper = desk.next_attempt(2)
-    assert [False] == keeper.admit([A])
+    assert [SKIPPED] == keeper.admit([A])
     assert [] == desk.log
 
 
 def test_a_changed_version_is_released_and_no_longer_finished(desk: Desk) -> None:
     first_attempt(desk)
     keeper = desk.next_attempt(2)
-    assert [True] == keeper.admit([listed("a", version="2")])
+    assert [RELEASED] == keeper.admit([listed("a", version="2")])
     assert [] == list(desk.store.list_finished())
 
 
@@ -88,7 +89,7 @@ def test_what_was_unfinished_and_vanished_goes_with_its_outputs(desk: Desk) -> N
     keeper = desk.next_attempt(2)
     keeper.admit([D])
     keeper.end_listing(1)
-    assert {"finished": 1, "failed": 0, "inflight": 1} == desk.store.count()
+    assert counts(finished=1, inflight=1) == desk.store.count()
     assert 2 == keeper.drain(0, anything_died=False).removed
     removed = [step for step in desk.log if step[0] == "remove_others"]
     assert {(B.source, ()), (C.source, ())} == {
@@ -133,7 +134,7 @@ def test_what_is_listed_stays_where_vanished_sources_are_deleted(desk: Desk) -> 
     keeper.apply(1, [written(C)], [failed(D)])
     keeper.commit()
     keeper.end_listing(4)
-    assert {"finished": 2, "failed": 1, "inflight": 1} == desk.store.count()
+    assert counts(finished=2, failed=1, inflight=1) == desk.store.count()
     assert 0 == keeper.drain(1, anything_died=False).removed
 
 
@@ -157,7 +158,7 @@ def test_what_is_left_of_a_removal_is_removed_next_time(desk: Desk) -> None:
     desk.outputs.is_broken = False
     keeper = desk.next_attempt(3)
     keeper.end_listing(0)
-    assert {"finished": 0, "failed": 0, "inflight": 0} == desk.store.count()
+    assert counts() == desk.store.count()
     assert 4 == keeper.drain(0, anything_died=False).removed
 
 

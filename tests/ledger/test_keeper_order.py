@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ledger_builders import Desk, failed, listed, output_of, root_of, written
+from ledger_builders import Desk, counts, failed, listed, output_of, root_of, written
 from strandline.ledger.errors import NegativePendingCountError, NonDeterministicTaskError
-from strandline.ledger.keeper import GROUP_SECONDS, Standing
+from strandline.ledger.keeper import GROUP_SECONDS
+from strandline.ledger.words import RELEASED, Standing
 from strandline.plan.receipt import Event
 from strandline.plan.token import derive_child
 from strandline.storage.errors import VolumeError
@@ -15,7 +16,7 @@ A, B, C = (listed(key, ordinal=place) for place, key in enumerate("abc"))
 
 
 def test_marks_are_durable_before_sources_are_released(desk: Desk) -> None:
-    assert [True, True] == desk.keeper.admit([A, B])
+    assert [RELEASED, RELEASED] == desk.keeper.admit([A, B])
     assert [("mark", A.source, B.source)] == desk.log
     marks = dict(desk.store.list_marks())
     assert {A.source: ("a", 1, 0, False), B.source: ("b", 1, 1, False)} == {
@@ -75,7 +76,7 @@ def test_leftovers_go_before_a_source_is_finished_again(desk: Desk, end: str) ->
     desk.keeper.commit()
     newer = listed("a", version="2")
     keeper = desk.next_attempt(2)
-    assert [True] == keeper.admit([newer])
+    assert [RELEASED] == keeper.admit([newer])
     assert desk.store.find_marks([A.source])[A.source].is_stale
     keeper.apply(1, [written(newer, output_of(newer))])
     keeper.commit()
@@ -103,10 +104,10 @@ def test_nothing_is_finished_while_leftovers_cannot_be_removed(desk: Desk) -> No
     desk.outputs.is_broken = True
     with pytest.raises(VolumeError):
         keeper.commit()
-    assert (0, {"finished": 0, "failed": 0, "inflight": 2}) == (keeper.finished, desk.store.count())
+    assert (0, counts(inflight=2)) == (keeper.finished, desk.store.count())
     desk.outputs.is_broken = False
     keeper.commit()
-    assert (2, {"finished": 2, "failed": 0, "inflight": 0}) == (keeper.finished, desk.store.count())
+    assert (2, counts(finished=2)) == (keeper.finished, desk.store.count())
 
 
 def test_a_group_is_one_transaction(desk: Desk) -> None:
@@ -114,7 +115,7 @@ def test_a_group_is_one_transaction(desk: Desk) -> None:
     desk.keeper.apply(1, [written(A), written(B)], [failed(C)])
     before = desk.store._env.info()["last_txnid"]
     desk.keeper.commit()
-    assert {"finished": 2, "failed": 1, "inflight": 0} == desk.store.count()
+    assert counts(finished=2, failed=1) == desk.store.count()
     assert before + 1 == desk.store._env.info()["last_txnid"]
 
 
@@ -155,7 +156,7 @@ def test_a_late_message_commits_the_group_by_itself(desk: Desk) -> None:
     desk.keeper.apply(1, [written(A)])
     desk.clock.time += GROUP_SECONDS
     desk.keeper.apply(2, [], [failed(B)])
-    assert {"finished": 1, "failed": 1, "inflight": 0} == desk.store.count()
+    assert counts(finished=1, failed=1) == desk.store.count()
 
 
 def test_a_full_group_does_not_wait(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +165,7 @@ def test_a_full_group_does_not_wait(desk: Desk, monkeypatch: pytest.MonkeyPatch)
     desk.keeper.apply(1, [written(A), written(B)])
     assert 0 == desk.keeper.finished
     desk.keeper.apply(2, [], [failed(C)])
-    assert {"finished": 2, "failed": 1, "inflight": 0} == desk.store.count()
+    assert counts(finished=2, failed=1) == desk.store.count()
 
 
 def test_nothing_waiting_writes_nothing(desk: Desk) -> None:
@@ -184,7 +185,7 @@ def test_late_news_of_a_finished_source_is_ignored(desk: Desk, is_committed: boo
     desk.keeper.apply(2, [written(A), Event(A.source, (), (root_of(A),))], [failed(A)])
     standing = desk.keeper.drain(2, anything_died=False)
     assert Standing(finished=1, skipped=0, failed=0, unfinished=0, removed=0) == standing
-    assert {"finished": 1, "failed": 0, "inflight": 0} == desk.store.count()
+    assert counts(finished=1) == desk.store.count()
 
 
 def test_late_news_in_the_very_message_that_finishes_is_ignored(desk: Desk) -> None:
@@ -192,7 +193,7 @@ def test_late_news_in_the_very_message_that_finishes_is_ignored(desk: Desk) -> N
     desk.keeper.apply(1, [written(A, output_of(A)), written(A)], [failed(A)])
     standing = desk.keeper.drain(1, anything_died=False)
     assert Standing(finished=1, skipped=0, failed=0, unfinished=0, removed=0) == standing
-    assert {"finished": 1, "failed": 0, "inflight": 0} == desk.store.count()
+    assert counts(finished=1) == desk.store.count()
 
 
 @pytest.mark.parametrize("number", [0, 1, 3])
@@ -223,7 +224,7 @@ def test_a_drain_commits_and_says_how_all_stand(desk: Desk) -> None:
     keeper.apply(1, [written(B), written(listed("d"))], [failed(C)])
     standing = keeper.drain(1, anything_died=False)
     assert Standing(finished=2, skipped=1, failed=1, unfinished=1, removed=0) == standing
-    assert {"finished": 3, "failed": 1, "inflight": 1} == desk.store.count()
+    assert counts(finished=3, failed=1, inflight=1) == desk.store.count()
 
 
 def test_a_settled_token_that_nobody_announced_needs_a_death_to_excuse_it(desk: Desk) -> None:
@@ -240,7 +241,7 @@ def test_a_source_that_never_was_released_is_not_counted(desk: Desk) -> None:
     desk.keeper.apply(1, [Event(A.source, (), (root_of(A),)), written(A)], [failed(B)])
     standing = desk.keeper.drain(1, anything_died=False)
     assert Standing(0, 0, 0, 0, 0) == standing
-    assert {"finished": 0, "failed": 0, "inflight": 0} == desk.store.count()
+    assert counts() == desk.store.count()
 
 
 def test_two_answers_to_one_task_are_passed_on(desk: Desk) -> None:

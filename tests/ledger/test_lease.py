@@ -1,8 +1,7 @@
-"""Taking a ledger over: whose it is, whether it fits, and who else may still be writing."""
+"""Taking a ledger over: whose it is, whether it fits, and that nobody else can write then."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -12,32 +11,15 @@ from ledger_builders import claim, claimant, finish_of, listed, output_of
 from strandline.ledger.entries import Change, Mark
 from strandline.ledger.errors import LeaseLostError, LedgerError
 from strandline.ledger.lease import (
-    HEARTBEAT_SECONDS,
-    Claimant,
     OnChange,
     end_attempt,
     find_changes,
     open_attempt,
-    refuse_live_driver,
     restart,
 )
 from strandline.ledger.store import Store
-from strandline.storage.locks import Process
 
 DONE = [listed(f"source {number}") for number in range(5)]
-
-
-def find_nobody(_: int) -> None:
-    return None
-
-
-def find_anybody(pid: int) -> Process:
-    return Process(pid, pid * 10)
-
-
-def find_successor(pid: int) -> Process:
-    """The pid has been given to another process since."""
-    return Process(pid, pid * 10 + 1)
 
 
 def finish_all(store: Store) -> None:
@@ -54,10 +36,15 @@ def test_attempts_are_numbered_for_the_life_of_the_ledger(store: Store) -> None:
     assert [1, 2, 3] == numbers
 
 
+def test_numbers_go_on_after_those_of_a_ledger_that_is_gone(store: Store) -> None:
+    assert 8 == open_attempt(store, claim(), claimant("a"), known=7)
+    assert 9 == open_attempt(store, claim(), claimant("b"), known=7)
+
+
 def test_an_attempt_leaves_who_it_is(store: Store) -> None:
     open_attempt(store, claim(minWords=5), claimant("a", "boot-9", 42, time=12.5))
     lease = {"attempt": 1, "uid": "a", "boot": "boot-9", "pid": 42, "started": 420, "time": 12.5}
-    assert lease | {"ended": False} == store.read_meta("lease")
+    assert lease | {"ended": False, "parent": None} == store.read_meta("lease")
     assert "default/clips" == store.read_meta("pipeline")
     assert "run-1" == store.read_meta("run")
     assert {"minWords": 5} == store.read_meta("fingerprint")["parts"]
@@ -163,54 +150,3 @@ def test_the_attempt_before_can_write_no_more(store: Store) -> None:
         finish_all(store)
     with pytest.raises(LeaseLostError):
         end_attempt(store, 1, claimant("a"))
-
-
-def test_nobody_has_a_new_ledger(store: Store) -> None:
-    refuse_live_driver(store, claimant(), find_anybody)
-
-
-@pytest.mark.parametrize(
-    ("find", "is_refused"), [(find_anybody, True), (find_nobody, False), (find_successor, False)]
-)
-def test_a_driver_on_this_host_is_asked_for_by_pid_and_start(
-    store: Store, find: Callable[[int], Process | None], is_refused: bool
-) -> None:
-    open_attempt(store, claim(), claimant("a", pid=100))
-    later = claimant("b", pid=200, time=1e9)
-    if is_refused:
-        told = "attempt 1 is still running as process 100; stop it first"
-        with pytest.raises(LedgerError, match=told):
-            refuse_live_driver(store, later, find)
-    else:
-        refuse_live_driver(store, later, find)
-
-
-def test_a_process_does_not_refuse_itself(store: Store) -> None:
-    open_attempt(store, claim(), claimant("a", pid=100))
-    refuse_live_driver(store, claimant("b", pid=100), find_anybody)
-
-
-@pytest.mark.parametrize(
-    ("age", "is_refused"),
-    [(0.0, True), (HEARTBEAT_SECONDS - 1, True), (HEARTBEAT_SECONDS, False), (1e9, False)],
-)
-def test_a_driver_on_another_host_is_judged_by_its_heartbeat(
-    store: Store, age: float, is_refused: bool
-) -> None:
-    open_attempt(store, claim(), claimant("a", "boot-1", time=5000.0))
-    later = Claimant("b", "boot-2", Process(200, 1), 5000.0 + age)
-    if is_refused:
-        with pytest.raises(LedgerError, match="attempt 1 is still running on another host"):
-            refuse_live_driver(store, later, find_nobody)
-    else:
-        refuse_live_driver(store, later, find_anybody)
-
-
-@pytest.mark.parametrize("boot", ["boot-1", "boot-2"])
-def test_an_attempt_that_handed_the_lease_back_is_never_asked_for(store: Store, boot: str) -> None:
-    open_attempt(store, claim(), claimant("a"))
-    end_attempt(store, 1, claimant("a"))
-    refuse_live_driver(store, claimant("b", boot, pid=200), find_anybody)
-    assert 2 == open_attempt(store, claim(), claimant("b", boot, pid=200))
-    with pytest.raises(LedgerError, match="attempt 2"):
-        refuse_live_driver(store, claimant("c", boot, pid=300), find_anybody)

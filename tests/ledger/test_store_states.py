@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger_builders import failed, finish_of, listed, opened, output_of
-from strandline.ledger.entries import Change, FailureRecord, Mark
+from ledger_builders import counts, failed, finish_of, listed, opened, output_of
+from strandline.ledger.entries import Change, FailureRecord, Mark, Parked
 from strandline.ledger.errors import LeaseLostError, LedgerError
-from strandline.ledger.keeper import Listed
 from strandline.ledger.store import FORMAT, Store
+from strandline.ledger.words import Listed
 from strandline.storage.errors import VolumeError
 
-A, B, C = (listed(key, ordinal=place) for place, key in enumerate("abc"))
+A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))
 LEASE = {"attempt": 3, "uid": "mine"}
 
 
@@ -28,10 +28,15 @@ def failure(source: Listed, times: int = 1) -> tuple[bytes, FailureRecord]:
     return source.source, FailureRecord(source.key, 1, what.stage, what.message, times)
 
 
+def parked(source: Listed) -> tuple[bytes, Parked]:
+    return source.source, Parked(source.key, source.version, 1, "Killed", "decode", "gone", 3)
+
+
 CHANGES = {
     "mark": lambda source: Change(mark=[mark(source)]),
     "finish": lambda source: Change(finish=[finish_of(source, output_of(source))]),
     "fail": lambda source: Change(fail=[failure(source)]),
+    "park": lambda source: Change(park=[parked(source)]),
     "forget": lambda source: Change(forget=[source.source]),
 }
 
@@ -46,11 +51,14 @@ def states_of(store: Store, source: Listed) -> set[str]:
         states.add("inflight")
     if digest in store.find_failures([digest]):
         states.add("failed")
+    if digest in store.find_parked([digest]):
+        states.add("quarantined")
     listings = {
         "finished": store.list_finished(),
         "records": store.list_records(),
         "inflight": store.list_marks(),
         "failed": store.list_failures(),
+        "quarantined": store.list_parked(),
     }
     found = {name for name, items in listings.items() if digest in {item[0] for item in items}}
     assert found - {"records"} == states
@@ -77,6 +85,13 @@ def states_of(store: Store, source: Listed) -> set[str]:
         (["mark", "fail", "mark", "fail"], {"failed"}),
         (["mark", "fail", "mark", "forget"], set()),
         (["mark", "fail", "forget"], set()),
+        (["mark", "park"], {"quarantined"}),
+        (["mark", "fail", "park"], {"quarantined"}),
+        (["mark", "park", "mark"], {"inflight"}),
+        (["mark", "park", "mark", "finish"], {"finished"}),
+        (["mark", "park", "mark", "fail"], {"failed"}),
+        (["mark", "park", "mark", "park"], {"quarantined"}),
+        (["mark", "park", "forget"], set()),
     ],
 )
 def test_states_follow_changes(store: Store, steps: list[str], states: set[str]) -> None:
@@ -86,20 +101,26 @@ def test_states_follow_changes(store: Store, steps: list[str], states: set[str])
     assert states == states_of(store, A)
     assert {"inflight"} == states_of(store, B)
     assert {"finished"} == states_of(store, C)
-    others = {"finished": 1, "failed": 0, "inflight": 1}
+    others = counts(finished=1, inflight=1)
     assert {name: (name in states) + number for name, number in others.items()} == store.count()
 
 
 def test_what_is_kept_comes_back(store: Store) -> None:
     store.write(
-        Change(mark=[mark(A)], fail=[failure(B, times=4)], finish=[finish_of(C, output_of(C))])
+        Change(
+            mark=[mark(A)],
+            fail=[failure(B, times=4)],
+            park=[parked(D)],
+            finish=[finish_of(C, output_of(C))],
+        )
     )
     assert dict([mark(A)]) == dict(store.list_marks()) == store.find_marks([A.source, B.source])
     assert dict([failure(B, 4)]) == dict(store.list_failures()) == store.find_failures([B.source])
+    assert dict([parked(D)]) == dict(store.list_parked()) == store.find_parked([A.source, D.source])
     ((source, entry, record),) = store.list_records()
     assert (C.source, C.version, "c") == (source, entry.version, record.key)
     assert (output_of(C),) == record.outputs
-    assert {"finished": 1, "failed": 1, "inflight": 1} == store.count()
+    assert counts(finished=1, failed=1, inflight=1, quarantined=1) == store.count()
 
 
 def test_a_new_version_replaces_the_old_one(store: Store) -> None:
@@ -123,6 +144,7 @@ def test_asking_for_nothing_finds_nothing(store: Store) -> None:
     assert not store.find_finished([])
     assert not store.find_marks([])
     assert not store.find_failures([])
+    assert not store.find_parked([])
 
 
 @settings(max_examples=20, deadline=None)
@@ -142,7 +164,7 @@ def test_many_sources_keep_to_their_own_states(
             store.write(CHANGES[name](source))
             if name == "finish":
                 finished.add(source.source)
-            elif name != "fail":
+            elif name not in {"fail", "park"}:
                 finished.discard(source.source)
         assert finished == {source for source, _ in store.list_finished()}
 
@@ -223,6 +245,35 @@ def test_a_readonly_ledger_reads_and_never_writes(tmp_path: Path) -> None:
 def test_a_finished_source_without_a_record_is_an_error(store: Store) -> None:
     store.write(Change(finish=[finish_of(A)]))
     with store._env.begin(write=True) as txn:
-        txn.delete(A.source, db=store._records)
+        txn.delete(A.source, db=store._dbs.records)
     with pytest.raises(LedgerError, match="finished without a record"):
         list(store.list_records())
+
+
+def test_a_beat_changes_the_time_of_the_lease_and_nothing_else(store: Store) -> None:
+    store.take_lease(LEASE | {"time": 1.0, "ended": True})
+    store.write(Change(mark=[mark(A)], meta={"listed": 5}))
+    store.beat(2.5)
+    assert LEASE | {"time": 2.5, "ended": True} == store.read_meta("lease")
+    assert (5, {"inflight"}) == (store.read_meta("listed"), states_of(store, A))
+
+
+def test_a_beat_does_not_undo_what_was_written_since_the_lease_was_read(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process of this very attempt hands the lease back meanwhile."""
+    store.take_lease(LEASE | {"ended": False})
+    monkeypatch.setattr(store, "read_meta", lambda _: LEASE | {"ended": False})
+    store.write(Change(meta={"lease": LEASE | {"ended": True}}))
+    store.beat(2.5)
+    monkeypatch.undo()
+    assert LEASE | {"time": 2.5, "ended": True} == store.read_meta("lease")
+
+
+def test_who_has_lost_the_lease_beats_no_more(store: Store) -> None:
+    store.take_lease(LEASE)
+    theirs = {"attempt": 4, "uid": "another", "time": 1.0}
+    store.write(Change(meta={"lease": theirs}))
+    with pytest.raises(LeaseLostError, match="attempt 4 has taken the ledger over"):
+        store.beat(2.5)
+    assert theirs == store.read_meta("lease")

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from ledger_builders import failed, finish_of, listed, opened
-from strandline.ledger.entries import Change, FailureRecord, Mark
-from strandline.ledger.keeper import Listed
+from strandline.ledger.entries import Change, FailureRecord, Mark, Parked
 from strandline.ledger.store import Store
 from strandline.ledger.verification import Verdict, name_output, verify
+from strandline.ledger.words import Listed
 from strandline.plan.receipt import Output
 from strandline.plan.token import derive_root
 from strandline.storage.outputs import TEMPORARY, LocalOutputs, name_source_folder
@@ -100,7 +100,7 @@ def test_a_file_beside_the_folders(store: Store, outputs: LocalOutputs) -> None:
     assert ["nobody's: notes.txt"] == verify(store, outputs).problems
 
 
-@pytest.mark.parametrize("state", ["inflight", "failed"])
+@pytest.mark.parametrize("state", ["inflight", "failed", "quarantined"])
 def test_leftovers_of_an_unfinished_source_are_not_judged(
     store: Store, outputs: LocalOutputs, state: str
 ) -> None:
@@ -108,6 +108,9 @@ def test_leftovers_of_an_unfinished_source_are_not_judged(
     write(outputs, B)
     if state == "inflight":
         store.write(Change(mark=[(B.source, Mark("b", B.version, 1, 0, False))]))
+    elif state == "quarantined":
+        parked = Parked("b", B.version, 1, "Killed", "", "gone", 3)
+        store.write(Change(park=[(B.source, parked)]))
     else:
         what = failed(B)
         entry = FailureRecord("b", 1, what.stage, what.message, 1)

@@ -27,7 +27,9 @@ class Mark(NamedTuple):
         attempt: the attempt that released it.
         ordinal: its place in that attempt's listing, for messages.
         is_stale: an earlier attempt or version may have left outputs behind.
-        failed_before: attempts in which it failed.
+        failed_before: attempts in which it failed, or ended a process that had nothing else to do.
+        crowd: sources that were with workers when a process died over this one, itself included;
+            0: it is not suspected, 1: it was alone.
     """
 
     key: str
@@ -36,13 +38,37 @@ class Mark(NamedTuple):
     ordinal: int
     is_stale: bool
     failed_before: int = 0
+    crowd: int = 0
 
 
 class FailureRecord(NamedTuple):
-    """A source that failed: when last, where, why, and in how many attempts."""
+    """A source that failed: when last, where, why, in how many attempts, and in which version."""
 
     key: str
     attempt: int
+    stage: str
+    message: str
+    times: int
+    version: bytes = b""
+
+
+class Parked(NamedTuple):
+    """A source in quarantine: not tried again until its version changes or it is released.
+
+    Attributes:
+        key: the source's key.
+        version: 8-byte digest of the version that was tried.
+        attempt: the last one in which it failed.
+        cause: a word of the API's list of causes.
+        stage: where it failed last; empty where a process died over it.
+        message: why.
+        times: attempts in which it failed.
+    """
+
+    key: str
+    version: bytes
+    attempt: int
+    cause: str
     stage: str
     message: str
     times: int
@@ -64,6 +90,7 @@ class Change:
         finish: sources that become finished; their marks and failures go.
         mark: sources that come into flight; what was known of them before goes.
         fail: sources that become failed; their marks go.
+        park: sources that become quarantined; their marks and failures go.
         forget: sources of which nothing is kept.
         meta: names and JSON-able values to set.
     """
@@ -71,11 +98,13 @@ class Change:
     finish: list[Finish] = field(default_factory=list)
     mark: list[tuple[bytes, Mark]] = field(default_factory=list)
     fail: list[tuple[bytes, FailureRecord]] = field(default_factory=list)
+    park: list[tuple[bytes, Parked]] = field(default_factory=list)
     forget: list[bytes] = field(default_factory=list)
     meta: dict[str, Any] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.finish or self.mark or self.fail or self.forget or self.meta)
+        changes = (self.finish, self.mark, self.fail, self.park, self.forget, self.meta)
+        return any(changes)
 
 
 def pack_record(source: bytes, version: bytes, record: Record) -> bytes:
@@ -94,8 +123,8 @@ def unpack_record(source: bytes, version: bytes, packed: bytes) -> Record:
     return Record(key, tuple(Output(token or root, *rest) for token, *rest in outputs))
 
 
-def pack(entry: Mark | FailureRecord) -> bytes:
-    """A mark or a failure as bytes."""
+def pack(entry: Mark | FailureRecord | Parked) -> bytes:
+    """A mark, a failure or a quarantined source as bytes."""
     return msgpack.packb(tuple(entry))  # type: ignore[no-any-return]
 
 
@@ -107,3 +136,8 @@ def unpack_mark(packed: bytes) -> Mark:
 def unpack_failure(packed: bytes) -> FailureRecord:
     """A failure from its bytes."""
     return FailureRecord(*msgpack.unpackb(packed))
+
+
+def unpack_parked(packed: bytes) -> Parked:
+    """A quarantined source from its bytes."""
+    return Parked(*msgpack.unpackb(packed))

@@ -22,6 +22,12 @@ class DuplicateKeyError(StrandlineError, ValueError):
     exit_code = ExitCode.BAD_SPEC
 
 
+class UnknownSourceError(StrandlineError, ValueError):
+    """A source was asked for that is not where it was looked for."""
+
+    exit_code = ExitCode.BAD_SPEC
+
+
 class NonDeterministicTaskError(StrandlineError):
     """A token was settled twice with different children."""
 

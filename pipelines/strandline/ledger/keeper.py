@@ -8,50 +8,26 @@ knows no engine: whoever hosts it calls it from one thread at a time and passes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from strandline.ledger.entries import Change, FailureRecord, Finish, Mark, Record
+from strandline.ledger.entries import Change, FailureRecord, Finish, Mark, Parked, Record
 from strandline.ledger.errors import DuplicateKeyError, NegativePendingCountError
 from strandline.ledger.seen import Seen
 from strandline.ledger.store import Store
 from strandline.ledger.tally import Tally
+from strandline.ledger.vanished import clean_away, find_vanished
+from strandline.ledger.words import PARKED, RELEASED, SKIPPED, Listed, Standing
 from strandline.plan.receipt import Event, Failure, Output
 from strandline.plan.token import derive_root
 from strandline.storage import faults
+from strandline.storage.errors import naming_volume
 from strandline.storage.outputs import OutputStore
+from strandline_api.causes import Cause
 
 GROUP_SECONDS = 0.1
 GROUP_SOURCES = 10_000
 _NEVER = (None, None)
-
-
-class Listed(NamedTuple):
-    """A listed source as the ledger sees it: digests of key (16) and version (8), key, place."""
-
-    source: bytes
-    version: bytes
-    key: str
-    ordinal: int
-
-
-class Standing(NamedTuple):
-    """How the sources of an attempt stand after a drain.
-
-    Attributes:
-        finished: sources finished by this attempt.
-        skipped: sources that an earlier attempt had finished.
-        failed: sources that failed in this attempt.
-        unfinished: sources still open: work in flight was lost or stopped.
-        removed: sources that are no longer listed and were cleaned away.
-    """
-
-    finished: int
-    skipped: int
-    failed: int
-    unfinished: int
-    removed: int
 
 
 class _Live(NamedTuple):
@@ -70,6 +46,7 @@ class Keeper:
         outputs: where the sinks write, for removing leftovers.
         attempt: number of this attempt.
         now: seconds from any fixed point.
+        quarantine_after: attempts in which a source fails before it is quarantined.
         deletes_vanished: sources that are no longer listed are removed with their outputs.
     """
 
@@ -80,6 +57,7 @@ class Keeper:
         attempt: int,
         now: Callable[[], float],
         *,
+        quarantine_after: int = 3,
         deletes_vanished: bool = False,
     ) -> None:
         self._store = store
@@ -89,19 +67,28 @@ class Keeper:
         self._live: dict[bytes, _Live] = {}
         self._waiting: dict[bytes, list[Output]] = {}
         self._failed: list[Failure] = []
+        self._parked: set[bytes] = set()
+        self._after = quarantine_after
         self._tally = Tally(self._is_over)
         self._seen = Seen() if deletes_vanished else None
         self._applied = 0
         self._waiting_since = 0.0
+        self._listed: int | None = None
         self._finished_count = self._skipped = self._failed_count = self._removed = 0
+        self._parked_before = 0
 
     @property
     def finished(self) -> int:
         """Sources that this attempt has made durable so far."""
         return self._finished_count
 
-    def admit(self, batch: Sequence[Listed]) -> list[bool]:
-        """Mark the sources of a listing batch that are not finished; True where one is released.
+    @naming_volume("the ledger")
+    def admit(self, batch: Sequence[Listed]) -> list[int]:
+        """Mark the sources of a listing batch that are to be worked on.
+
+        Returns:
+            For each: `SKIPPED` where it is finished, `PARKED` where it is quarantined, else
+            `RELEASED`, plus its crowd where it is suspected (see `Mark`).
 
         Raises:
             DuplicateKeyError: a key is listed twice.
@@ -111,20 +98,21 @@ class Keeper:
         finished = self._store.find_finished(digests)
         if self._seen is not None:
             self._seen.add(digests)
-        fresh, verdicts = [], []
-        for listed in batch:
+        fresh = []
+        verdicts = [SKIPPED] * len(batch)
+        for place, listed in enumerate(batch):
             version, attempt = finished.get(listed[0], _NEVER)
             if attempt == self._attempt:
                 raise _duplicate(listed, "once before, when it was finished")
-            is_open = version != listed[1]
-            verdicts.append(is_open)
-            if is_open:
-                fresh.append(listed)
-        if fresh:
-            self._mark(fresh, set(finished))
+            if version != listed[1]:
+                fresh.append((place, listed))
         self._skipped += len(batch) - len(fresh)
+        if fresh:
+            for place, verdict in self._admit_fresh(fresh, set(finished)):
+                verdicts[place] = verdict
         return verdicts
 
+    @naming_volume("the ledger")
     def apply(self, number: int, events: Sequence[Event], failures: Sequence[Failure] = ()) -> None:
         """Count what the `number`th message says; commit when a group is due.
 
@@ -150,6 +138,7 @@ class Keeper:
         if size >= GROUP_SOURCES or (size and self._now() - self._waiting_since >= GROUP_SECONDS):
             self.commit()
 
+    @naming_volume("the ledger")
     def commit(self) -> None:
         """Make every waiting source durable in one transaction.
 
@@ -164,17 +153,23 @@ class Keeper:
                 keep = {output.token.hex() + output.suffix for output in outputs}
                 self._outputs.remove_others(source, keep)
         faults.reach("commit.cleaned")
-        finish = [self._finish(source, outputs) for source, outputs in self._waiting.items()]
-        fail = [(failure.source, self._fail(failure)) for failure in self._failed]
-        self._store.write(Change(finish=finish, fail=fail))
+        change = Change(
+            finish=[self._finish(source, outputs) for source, outputs in self._waiting.items()]
+        )
+        for failure in self._failed:
+            self._fail(failure, change)
+        finished = self._finished_count + len(change.finish)
+        change.meta = {"progress": self._describe_progress(finished)}
+        self._store.write(change)
         faults.reach("commit.synced")
-        self._finished_count += len(finish)
-        self._failed_count += len(fail)
+        self._finished_count = finished
+        self._failed_count += len(change.fail)
+        self._parked.update(source for source, _ in change.park)
         for source in self._waiting:
             del self._live[source]
-        for source, _ in fail:
-            del self._live[source]
-            self._tally.forget(source)
+        for failure in self._failed:
+            del self._live[failure.source]
+            self._tally.forget(failure.source)
         self._waiting.clear()
         self._failed.clear()
 
@@ -184,17 +179,20 @@ class Keeper:
         Unfinished sources of earlier attempts go with whatever they left; finished ones only where
         `deletes_vanished` was asked for.
         """
-        # A list, not a stream: the map can't grow under a transaction that still reads.
-        vanished = iter(list(self._find_vanished()))
-        while group := list(islice(vanished, 1000)):
-            # Marked first: were we killed between, a record would speak of files that are gone.
-            marks = [(source, Mark(key, b"", 0, 0, is_stale=True)) for source, key in group]
-            self._store.write(Change(mark=marks))
-            for source, _ in group:
-                self._outputs.remove_others(source, ())
-            self._store.write(Change(forget=[source for source, _ in group]))
-            self._removed += len(group)
-        self._store.write(Change(meta={"listed": total}))
+        known = self._live.keys() | self._parked
+        vanished = find_vanished(self._store, self._attempt, known, self._seen)
+        self._removed += clean_away(self._store, self._outputs, vanished)
+        self._listed = total
+        progress = self._describe_progress(self._finished_count)
+        self._store.write(Change(meta={"listed": total, "progress": progress}))
+
+    def beat(self, time: float) -> None:
+        """Say in the lease that this attempt is alive.
+
+        Args:
+            time: wall clock, seconds since the epoch.
+        """
+        self._store.beat(time)
 
     def drain(self, number: int, *, anything_died: bool) -> Standing:
         """Commit all that is finished after message `number`, and say how the sources stand.
@@ -214,27 +212,46 @@ class Keeper:
             raise NegativePendingCountError(msg)
         unfinished = len(list(self._tally.list_open()))
         return Standing(
-            self._finished_count, self._skipped, self._failed_count, unfinished, self._removed
+            self._finished_count,
+            self._skipped,
+            self._failed_count,
+            unfinished,
+            self._removed,
+            len(self._parked),
         )
 
     def _is_over(self, source: bytes) -> bool:
         return source in self._waiting or source not in self._live
 
-    def _mark(self, fresh: Sequence[Listed], superseded: set[bytes]) -> None:
-        digests = [listed.source for listed in fresh]
+    def _admit_fresh(
+        self, fresh: Sequence[tuple[int, Listed]], superseded: set[bytes]
+    ) -> list[tuple[int, int]]:
+        """Mark what is not finished; the place of each in the batch, and the verdict on it."""
+        digests = [listed.source for _, listed in fresh]
+        parked = self._store.find_parked(digests)
         old_marks = self._store.find_marks(digests)
         failures = self._store.find_failures(digests)
-        marks = []
-        for listed in fresh:
+        marks, verdicts = [], []
+        for place, listed in fresh:
             source, version, key, ordinal = listed
             old, failure = old_marks.get(source), failures.get(source)
             if source in self._live:
                 raise _duplicate(listed, f"as item {self._live[source].ordinal}")
             if failure is not None and failure.attempt == self._attempt:
                 raise _duplicate(listed, "once before, when it failed")
-            is_stale = bool(old or failure) or source in superseded
-            before = failure.times if failure else old.failed_before if old else 0
-            marks.append((source, Mark(key, version, self._attempt, ordinal, is_stale, before)))
+            if source in self._parked:
+                raise _duplicate(listed, "once before, when it was quarantined")
+            held = parked.get(source)
+            if held is not None and held.version == version:
+                self._parked.add(source)
+                self._parked_before += 1
+                verdicts.append((place, PARKED))
+                continue
+            is_stale = bool(old or failure or held) or source in superseded
+            before, crowd = _read_past(version, old, failure)
+            mark = Mark(key, version, self._attempt, ordinal, is_stale, before, crowd)
+            marks.append((source, mark))
+            verdicts.append((place, RELEASED + crowd))
             self._live[source] = _Live(key, ordinal, version, is_stale, before)
         if marks:
             self._store.write(Change(mark=marks))
@@ -242,27 +259,38 @@ class Keeper:
         self._tally.count(
             Event(source, (), (derive_root(source, mark.version),)) for source, mark in marks
         )
+        return verdicts
+
+    def _describe_progress(self, finished: int) -> dict[str, int | None]:
+        """What is kept of this attempt in `meta`, so that it is known whatever ends the attempt."""
+        done = self._skipped + self._parked_before
+        remaining = None if self._listed is None else self._listed - done
+        return {"attempt": self._attempt, "finished": finished, "remaining": remaining}
 
     def _finish(self, source: bytes, outputs: list[Output]) -> Finish:
         live = self._live[source]
         return Finish(source, live.version, Record(live.key, tuple(sorted(outputs))))
 
-    def _fail(self, failure: Failure) -> FailureRecord:
-        times = self._live[failure.source].failed_before + 1
-        return FailureRecord(failure.key, self._attempt, failure.stage, failure.message, times)
-
-    def _find_vanished(self) -> Iterator[tuple[bytes, str]]:
-        unfinished: Iterator[tuple[bytes, Mark | FailureRecord]]
-        unfinished = chain(self._store.list_marks(), self._store.list_failures())
-        for source, entry in unfinished:
-            if entry.attempt != self._attempt and source not in self._live:
-                yield source, entry.key
-        if self._seen is None:
+    def _fail(self, failure: Failure, change: Change) -> None:
+        source, key, _, stage, message, cause = failure
+        live = self._live[source]
+        times = live.failed_before + 1
+        if times < self._after:
+            record = FailureRecord(key, self._attempt, stage, message, times, live.version)
+            change.fail.append((source, record))
             return
-        finished = ((source, record.key) for source, _, record in self._store.list_records())
-        while group := dict(islice(finished, 10_000)):
-            for source in self._seen.find_missing(list(group)):
-                yield source, group[source]
+        cause = cause or Cause.APPLICATION_ERROR.value
+        parked = Parked(key, live.version, self._attempt, cause, stage, message, times)
+        change.park.append((source, parked))
+
+
+def _read_past(version: bytes, old: Mark | None, failure: FailureRecord | None) -> tuple[int, int]:
+    """In how many attempts this very version has failed, and its crowd where it is suspected."""
+    if failure is not None and failure.version == version:
+        return failure.times, 0
+    if old is not None and old.version == version:
+        return old.failed_before, old.crowd
+    return 0, 0
 
 
 def _duplicate(listed: Listed, where: str) -> DuplicateKeyError:

@@ -1,24 +1,22 @@
-"""Taking a ledger over for a new attempt: whose it is, whether it fits, who else may be writing.
+"""Taking a ledger over for a new attempt: whose it is, whether it fits, and handing it back.
 
-Facts about processes and clocks come in as arguments. What the pipeline is stays unknown here: a
-name, a fingerprint and its parts are all that is compared.
+Whether its last driver is alive has been asked before, in `ledger.liveness`. What the pipeline is
+stays unknown here: a name, a fingerprint and its parts are all that is compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from strandline.ledger.entries import Change, Mark
 from strandline.ledger.errors import LedgerError
+from strandline.ledger.liveness import Claimant
 from strandline.ledger.store import Store
 from strandline.plan.fingerprint import Fingerprint, describe_difference
-from strandline.storage.locks import Process
-
-HEARTBEAT_SECONDS = 60.0
 
 
 class OnChange(StrEnum):
@@ -27,22 +25,6 @@ class OnChange(StrEnum):
     FAIL = "Fail"
     RESTART = "Restart"
     CONTINUE = "Continue"
-
-
-class Claimant(NamedTuple):
-    """Who wants the ledger.
-
-    Attributes:
-        uid: unique for this attempt.
-        boot: id of the host's boot.
-        process: the driver.
-        time: wall clock, seconds since the epoch.
-    """
-
-    uid: str
-    boot: str
-    process: Process
-    time: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,30 +37,12 @@ class Claim:
     on_change: OnChange = OnChange.FAIL
 
 
-def refuse_live_driver(
-    store: Store, claimant: Claimant, find_process: Callable[[int], Process | None]
-) -> None:
-    """Refuse where the last driver still runs.
-
-    Raises:
-        LedgerError: it does; the message names it.
-    """
-    lease = store.read_meta("lease")
-    if lease is None or lease["ended"]:
-        return
-    held = Process(lease["pid"], lease["started"])
-    if lease["boot"] == claimant.boot:
-        if held != claimant.process and find_process(held.pid) == held:
-            attempt = lease["attempt"]
-            msg = f"attempt {attempt} is still running as process {held.pid}; stop it first"
-            raise LedgerError(msg)
-    elif claimant.time - lease["time"] < HEARTBEAT_SECONDS:
-        msg = f"attempt {lease['attempt']} is still running on another host; stop it first"
-        raise LedgerError(msg)
-
-
-def open_attempt(store: Store, claim: Claim, claimant: Claimant) -> int:
+def open_attempt(store: Store, claim: Claim, claimant: Claimant, known: int = 0) -> int:
     """Check that the ledger fits, take its lease, and return the number of the new attempt.
+
+    Args:
+        store, claim, claimant: what is taken, what it must fit, and by whom.
+        known: the highest number that the folder has seen, by a ledger that is gone perhaps.
 
     Raises:
         LedgerError: the ledger is another pipeline's, or the fingerprint changed and `on_change`
@@ -92,7 +56,7 @@ def open_attempt(store: Store, claim: Claim, claimant: Claimant) -> int:
     if changed and claim.on_change is OnChange.FAIL:
         raise LedgerError(_explain(changed))
     lease = store.read_meta("lease") or {"attempt": 0}
-    attempt = int(lease["attempt"]) + 1
+    attempt = max(int(lease["attempt"]), known) + 1
     store.take_lease(_spell(attempt, claimant))
     if changed and claim.on_change is OnChange.RESTART:
         restart(store)
@@ -114,16 +78,30 @@ def find_changes(store: Store, claim: Claim) -> list[str]:
 
 
 def restart(store: Store) -> None:
-    """Make every finished source unfinished; what lies in its folder goes when it finishes anew."""
-    while True:
-        group = list(islice(store.list_records(), 10_000))
-        if not group:
-            return
-        marks = [
-            (source, Mark(record.key, entry.version, 0, 0, is_stale=True))
-            for source, entry, record in group
-        ]
-        store.write(Change(mark=marks))
+    """Make every source unfinished, and forget what it or its last attempt was blamed for.
+
+    What lies in its folder goes when it finishes anew.
+    """
+    while group := list(islice(_list_begun(store), 10_000)):
+        store.write(Change(mark=group))
+
+
+def _list_begun(store: Store) -> Iterator[tuple[bytes, Mark]]:
+    """Every source of which more is kept than that it is to be done, as if that were all."""
+    for source, entry, record in store.list_records():
+        yield source, _mark_anew(record.key, entry.version)
+    for source, failure in store.list_failures():
+        yield source, _mark_anew(failure.key, failure.version)
+    for source, parked in store.list_parked():
+        yield source, _mark_anew(parked.key, parked.version)
+    for source, mark in store.list_marks():
+        if mark != (anew := _mark_anew(mark.key, mark.version)):
+            yield source, anew
+
+
+def _mark_anew(key: str, version: bytes) -> Mark:
+    # Of no attempt: so the crash of the one before is not held against it either.
+    return Mark(key, version, attempt=0, ordinal=0, is_stale=True)
 
 
 def _explain(changed: list[str]) -> str:
@@ -149,6 +127,7 @@ def _spell(attempt: int, claimant: Claimant) -> dict[str, Any]:
         "boot": claimant.boot,
         "pid": claimant.process.pid,
         "started": claimant.process.started,
+        "parent": claimant.parent,
         "time": claimant.time,
         "ended": False,
     }

@@ -11,32 +11,25 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import lmdb
 
+from strandline.ledger.changes import Databases, apply, get, get_all, walk
 from strandline.ledger.entries import (
     Change,
     FailureRecord,
     Mark,
+    Parked,
     Record,
-    pack,
-    pack_record,
     unpack_failure,
     unpack_mark,
+    unpack_parked,
     unpack_record,
 )
 from strandline.ledger.errors import LeaseLostError, LedgerError
-from strandline.ledger.index import (
-    Entry,
-    find_entry,
-    key_row,
-    list_entries,
-    put_entry,
-    remove_entry,
-)
+from strandline.ledger.index import Entry, find_entry, key_row, list_entries
 from strandline.ledger.inspection import check_image
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError
@@ -44,7 +37,7 @@ from strandline.storage.errors import VolumeError
 FORMAT = 1
 INITIAL_MAP = 1 << 26
 _VOLUME_ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EPERM)
-_DATABASES = ("meta", "finished", "records", "failures", "inflight", "quarantine")
+T = TypeVar("T")
 
 
 class Store:
@@ -71,13 +64,15 @@ class Store:
             self._env = lmdb.open(
                 str(path),
                 map_size=max(map_size, data.stat().st_size if data.exists() else 0),
-                max_dbs=len(_DATABASES),
+                max_dbs=len(Databases._fields),
                 readonly=readonly,
                 create=not readonly,
                 max_readers=512,
             )
-            opened = [self._env.open_db(name.encode(), create=not readonly) for name in _DATABASES]
-        self._meta, self._finished, self._records, self._failures, self._inflight, _ = opened
+            opened = [
+                self._env.open_db(name.encode(), create=not readonly) for name in Databases._fields
+            ]
+        self._dbs = Databases(*opened)
         self._lease: tuple[int, str] | None = None
         self._check_format(readonly=readonly)
 
@@ -88,7 +83,7 @@ class Store:
     def read_meta(self, name: str) -> Any:  # noqa: ANN401 - JSON
         """A JSON value kept under `name`; None where there is none."""
         with self._reading() as txn:
-            packed = _get(txn, self._meta, name.encode())
+            packed = get(txn, self._dbs.meta, name.encode())
         return None if packed is None else json.loads(packed)
 
     def take_lease(self, lease: dict[str, Any]) -> None:
@@ -99,46 +94,64 @@ class Store:
         """
         self.write(Change(meta={"lease": lease}))
         self.keep_lease(lease["attempt"], lease["uid"])
-        faults.reach("lease.written")
+        with self._translating():
+            faults.reach("lease.written")
 
     def keep_lease(self, attempt: int, uid: str) -> None:
         """Write on under a lease that was taken by the process that started this one."""
         self._lease = (attempt, uid)
 
+    def beat(self, time: float) -> None:
+        """Write into the lease that its holder is alive; the rest of it stays as it is.
+
+        Args:
+            time: wall clock, seconds since the epoch.
+
+        Raises:
+            LeaseLostError: another attempt has the ledger.
+        """
+
+        def renew(txn: lmdb.Transaction) -> Change:
+            # Read in the same transaction, or it might undo that the lease was handed back.
+            lease = json.loads(get(txn, self._dbs.meta, b"lease") or b"{}")
+            return Change(meta={"lease": lease | {"time": time}})
+
+        self._transact(renew)
+
     def find_finished(self, digests: Sequence[bytes]) -> dict[bytes, Entry]:
         """The entries of those of `digests` (16 bytes each) that are finished."""
         found = {}
-        with self._reading(self._finished) as txn:
-            get = cast("Callable[[bytes], bytes | None]", txn.get)
-            for digest, row in zip(digests, map(get, map(key_row, digests)), strict=True):
+        with self._reading(self._dbs.finished) as txn:
+            look_up = cast("Callable[[bytes], bytes | None]", txn.get)
+            for digest, row in zip(digests, map(look_up, map(key_row, digests)), strict=True):
                 if row is not None and (entry := find_entry(row, digest)) is not None:
                     found[digest] = entry
         return found
 
     def find_marks(self, digests: Iterable[bytes]) -> dict[bytes, Mark]:
         """The marks of those of `digests` that are in flight."""
-        with self._reading() as txn:
-            found = _get_all(txn, self._inflight, digests)
-            return {digest: unpack_mark(packed) for digest, packed in found.items()}
+        return self._find(self._dbs.inflight, digests, unpack_mark)
 
     def find_failures(self, digests: Iterable[bytes]) -> dict[bytes, FailureRecord]:
         """The failures of those of `digests` that failed."""
-        with self._reading() as txn:
-            found = _get_all(txn, self._failures, digests)
-            return {digest: unpack_failure(packed) for digest, packed in found.items()}
+        return self._find(self._dbs.failures, digests, unpack_failure)
+
+    def find_parked(self, digests: Iterable[bytes]) -> dict[bytes, Parked]:
+        """Those of `digests` that are quarantined."""
+        return self._find(self._dbs.quarantine, digests, unpack_parked)
 
     def list_finished(self) -> Iterator[tuple[bytes, Entry]]:
         """Every finished source, in no useful order."""
         with self._reading() as txn:
-            for key, row in _walk(txn, self._finished):
+            for key, row in walk(txn, self._dbs.finished):
                 yield from list_entries(key, row)
 
     def list_records(self) -> Iterator[tuple[bytes, Entry, Record]]:
         """Every finished source with its record."""
         with self._reading() as txn:
-            for key, row in _walk(txn, self._finished):
+            for key, row in walk(txn, self._dbs.finished):
                 for digest, entry in list_entries(key, row):
-                    packed = _get(txn, self._records, digest)
+                    packed = get(txn, self._dbs.records, digest)
                     if packed is None:
                         msg = f"{self._path}: source {digest.hex()} is finished without a record"
                         raise LedgerError(msg)
@@ -146,23 +159,24 @@ class Store:
 
     def list_marks(self) -> Iterator[tuple[bytes, Mark]]:
         """Every source in flight."""
-        with self._reading() as txn:
-            for digest, packed in _walk(txn, self._inflight):
-                yield digest, unpack_mark(packed)
+        return self._list(self._dbs.inflight, unpack_mark)
 
     def list_failures(self) -> Iterator[tuple[bytes, FailureRecord]]:
         """Every failed source."""
-        with self._reading() as txn:
-            for digest, packed in _walk(txn, self._failures):
-                yield digest, unpack_failure(packed)
+        return self._list(self._dbs.failures, unpack_failure)
+
+    def list_parked(self) -> Iterator[tuple[bytes, Parked]]:
+        """Every quarantined source."""
+        return self._list(self._dbs.quarantine, unpack_parked)
 
     def count(self) -> dict[str, int]:
-        """How many sources are `finished`, `failed` and `inflight`."""
+        """How many sources are `finished`, `failed`, `inflight` and `quarantined`."""
         with self._reading() as txn:
             names = {
-                "finished": self._records,
-                "failed": self._failures,
-                "inflight": self._inflight,
+                "finished": self._dbs.records,
+                "failed": self._dbs.failures,
+                "inflight": self._dbs.inflight,
+                "quarantined": self._dbs.quarantine,
             }
             return {name: txn.stat(db)["entries"] for name, db in names.items()}
 
@@ -173,11 +187,15 @@ class Store:
             LeaseLostError: another attempt has the ledger.
             VolumeError: the disk is full or fails; nothing of the change is kept.
         """
+        self._transact(lambda _: change)
+
+    def _transact(self, decide: Callable[[lmdb.Transaction], Change]) -> None:
         while True:
             try:
                 with self._translating(), self._env.begin(write=True) as txn:
                     self._check_lease(txn)
-                    self._apply(txn, change)
+                    attempt = self._lease[0] if self._lease else 0
+                    apply(txn, self._dbs, decide(txn), attempt)
                     faults.reach("commit.written")
             except lmdb.MapFullError:
                 self._env.set_mapsize(self._env.info()["map_size"] * 2)
@@ -186,46 +204,10 @@ class Store:
             else:
                 return
 
-    def _apply(self, txn: lmdb.Transaction, change: Change) -> None:
-        attempt = self._lease[0] if self._lease else 0
-        self._change_index(txn, change, attempt)
-        for source, version, record in change.finish:
-            txn.put(source, pack_record(source, version, record), db=self._records)
-            txn.delete(source, db=self._inflight)
-            txn.delete(source, db=self._failures)
-        for source, mark in change.mark:
-            txn.put(source, pack(mark), db=self._inflight)
-            txn.delete(source, db=self._records)
-            txn.delete(source, db=self._failures)
-        for source, failure in change.fail:
-            txn.put(source, pack(failure), db=self._failures)
-            txn.delete(source, db=self._inflight)
-        for source in change.forget:
-            for db in (self._records, self._failures, self._inflight):
-                txn.delete(source, db=db)
-        for name, value in change.meta.items():
-            txn.put(name.encode(), json.dumps(value).encode(), db=self._meta)
-
-    def _change_index(self, txn: lmdb.Transaction, change: Change, attempt: int) -> None:
-        entries: list[tuple[bytes, Entry | None]] = [
-            (source, Entry(version, attempt)) for source, version, _ in change.finish
-        ]
-        entries += [(source, None) for source, _ in change.mark]
-        entries += [(source, None) for source in change.forget]
-        entries.sort(key=lambda item: item[0])
-        for key, group in groupby(entries, key=lambda item: key_row(item[0])):
-            old = row = _get(txn, self._finished, key) or b""
-            for source, entry in group:
-                row = put_entry(row, source, entry) if entry else remove_entry(row, source)
-            if row:
-                txn.put(key, row, db=self._finished)
-            elif old:
-                txn.delete(key, db=self._finished)
-
     def _check_lease(self, txn: lmdb.Transaction) -> None:
         if self._lease is None:
             return
-        lease = json.loads(_get(txn, self._meta, b"lease") or b"{}")
+        lease = json.loads(get(txn, self._dbs.meta, b"lease") or b"{}")
         if (lease.get("attempt"), lease.get("uid")) != self._lease:
             msg = f"{self._path}: attempt {lease.get('attempt')} has taken the ledger over"
             raise LeaseLostError(msg)
@@ -240,6 +222,21 @@ class Store:
                 "use the version of strandline that wrote it"
             )
             raise LedgerError(msg)
+
+    def _find(
+        self,
+        db: Any,  # noqa: ANN401 - lmdb's
+        digests: Iterable[bytes],
+        unpack: Callable[[bytes], T],
+    ) -> dict[bytes, T]:
+        with self._reading() as txn:
+            found = get_all(txn, db, digests)
+            return {digest: unpack(packed) for digest, packed in found.items()}
+
+    def _list(self, db: Any, unpack: Callable[[bytes], T]) -> Iterator[tuple[bytes, T]]:  # noqa: ANN401 - the same
+        with self._reading() as txn:
+            for digest, packed in walk(txn, db):
+                yield digest, unpack(packed)
 
     @contextmanager
     def _reading(self, db: Any = None) -> Iterator[lmdb.Transaction]:  # noqa: ANN401 - lmdb's
@@ -263,21 +260,6 @@ class Store:
         except OSError as error:
             msg = f"{self._path}: {error.strerror or error}"
             raise VolumeError(msg) from error
-
-
-# lmdb's types allow for buffers, which no transaction here asks for.
-
-
-def _get(txn: lmdb.Transaction, db: Any, key: bytes) -> bytes | None:  # noqa: ANN401
-    return cast("bytes | None", txn.get(key, db=db))
-
-
-def _get_all(txn: lmdb.Transaction, db: Any, keys: Iterable[bytes]) -> dict[bytes, bytes]:  # noqa: ANN401
-    return cast("dict[bytes, bytes]", dict(txn.cursor(db).getmulti(list(keys))))
-
-
-def _walk(txn: lmdb.Transaction, db: Any) -> Iterator[tuple[bytes, bytes]]:  # noqa: ANN401
-    return cast("Iterator[tuple[bytes, bytes]]", iter(txn.cursor(db)))
 
 
 def _translate(path: Path, error: lmdb.Error) -> Exception:

@@ -16,7 +16,8 @@ class Verdict(NamedTuple):
 
     Attributes:
         sources, outputs, size: finished sources, their files, and the bytes of those.
-        unfinished: sources in flight or failed; what lies in their folders is not judged.
+        unfinished: sources in flight, failed or quarantined; what lies in their folders is not
+            judged.
         problems: one sentence each, empty where all is well.
     """
 
@@ -77,6 +78,8 @@ def _list_unfinished(store: Store) -> set[str]:
         for source, _ in store.list_marks():
             yield source
         for source, _ in store.list_failures():
+            yield source
+        for source, _ in store.list_parked():
             yield source
 
     return {name_source_folder(source) for source in walk()}

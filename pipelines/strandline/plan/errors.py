@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from strandline_api.causes import Cause
+from strandline_api.documents import SpecError
 from strandline_api.exit_codes import ExitCode
 
 
@@ -12,6 +14,17 @@ class StrandlineError(Exception):
 
     Attributes:
         exit_code: what the process exits with.
+        cause: where more is known than the exit code tells.
     """
 
     exit_code: ClassVar[ExitCode] = ExitCode.APPLICATION_ERROR
+    cause: Cause | None = None
+
+
+def code_of(error: BaseException) -> ExitCode:
+    """The exit code that an error means."""
+    if isinstance(error, SpecError):
+        return ExitCode.BAD_SPEC
+    if not isinstance(error, Exception):  # Ctrl-C and requests to exit are no errors
+        return ExitCode.INTERRUPTED
+    return error.exit_code if isinstance(error, StrandlineError) else ExitCode.APPLICATION_ERROR

@@ -7,9 +7,10 @@ plain data; it knows neither who counts nor who stores.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from strandline.plan.task import Origin
+if TYPE_CHECKING:  # who reads a ledger need not load what tasks are made of
+    from strandline.plan.task import Origin
 
 
 class Output(NamedTuple):
@@ -43,13 +44,18 @@ class Event(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A source that can't be finished in this attempt, and why."""
+    """A source that can't be finished in this attempt, and why.
+
+    Attributes:
+        cause: a word of the API's list of causes; empty for an error of the stage.
+    """
 
     source: bytes
     key: str
     token: bytes
     stage: str
     message: str
+    cause: str = ""
 
 
 class Emitted(NamedTuple):

@@ -1,0 +1,95 @@
+"""What a change does to the ledger's databases, inside one transaction that somebody else holds.
+
+It spells the moves between states and nothing else: when a transaction begins, who may write and
+what a failing disk means is the store's to say, and so is lmdb itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any, NamedTuple, cast
+
+from strandline.ledger.entries import Change, FailureRecord, Mark, Parked, pack, pack_record
+from strandline.ledger.index import Entry, key_row, put_entry, remove_entry
+
+# A transaction and a database are lmdb's, which this room does not import.
+Transaction = Any
+
+
+class Databases(NamedTuple):
+    """The handles of the ledger's databases; the field names are their names on disk."""
+
+    meta: Any
+    finished: Any
+    records: Any
+    failures: Any
+    inflight: Any
+    quarantine: Any
+
+
+def apply(txn: Transaction, dbs: Databases, change: Change, attempt: int) -> None:
+    """Do in `txn` all that `change` says.
+
+    Args:
+        attempt: the number that newly finished sources get.
+    """
+    _change_index(txn, dbs, change, attempt)
+    for source, version, record in change.finish:
+        txn.put(source, pack_record(source, version, record), db=dbs.records)
+        txn.delete(source, db=dbs.inflight)
+        txn.delete(source, db=dbs.failures)
+    elsewhere = (dbs.records, dbs.failures, dbs.quarantine)
+    _move(txn, change.mark, dbs.inflight, elsewhere)
+    _move(txn, change.fail, dbs.failures, (dbs.inflight,))
+    _move(txn, change.park, dbs.quarantine, (dbs.inflight, dbs.failures))
+    for source in change.forget:
+        for db in (*elsewhere, dbs.inflight):
+            txn.delete(source, db=db)
+    for name, value in change.meta.items():
+        txn.put(name.encode(), json.dumps(value).encode(), db=dbs.meta)
+
+
+def get(txn: Transaction, db: Any, key: bytes) -> bytes | None:  # noqa: ANN401 - lmdb's
+    """The value under `key`; lmdb's types allow for buffers, which no transaction asks for."""
+    return cast("bytes | None", txn.get(key, db=db))
+
+
+def get_all(txn: Transaction, db: Any, keys: Iterable[bytes]) -> dict[bytes, bytes]:  # noqa: ANN401 - lmdb's
+    """The values of those of `keys` that there are."""
+    return cast("dict[bytes, bytes]", dict(txn.cursor(db).getmulti(list(keys))))
+
+
+def walk(txn: Transaction, db: Any) -> Iterator[tuple[bytes, bytes]]:  # noqa: ANN401 - lmdb's
+    """Every key with its value."""
+    return cast("Iterator[tuple[bytes, bytes]]", iter(txn.cursor(db)))
+
+
+def _move(
+    txn: Transaction,
+    entries: Iterable[tuple[bytes, Mark | FailureRecord | Parked]],
+    into: Any,  # noqa: ANN401 - lmdb's
+    out_of: Iterable[Any],
+) -> None:
+    for source, entry in entries:
+        txn.put(source, pack(entry), db=into)
+        for db in out_of:
+            txn.delete(source, db=db)
+
+
+def _change_index(txn: Transaction, dbs: Databases, change: Change, attempt: int) -> None:
+    entries: list[tuple[bytes, Entry | None]] = [
+        (source, Entry(version, attempt)) for source, version, _ in change.finish
+    ]
+    entries += [(source, None) for source, _ in change.mark]
+    entries += [(source, None) for source in change.forget]
+    entries.sort(key=lambda item: item[0])
+    for key, group in groupby(entries, key=lambda item: key_row(item[0])):
+        old = row = get(txn, dbs.finished, key) or b""
+        for source, entry in group:
+            row = put_entry(row, source, entry) if entry else remove_entry(row, source)
+        if row:
+            txn.put(key, row, db=dbs.finished)
+        elif old:
+            txn.delete(key, db=dbs.finished)

@@ -1,0 +1,97 @@
+"""Sources that a process died over: suspected, tried apart, and in the end quarantined.
+
+Only a source that was alone when a process died is blamed for it; one of many is merely suspected,
+and the next attempt tries it among fewer. Who was working on what is told from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from strandline.ledger.entries import Change, Mark, Parked
+from strandline.ledger.errors import UnknownSourceError
+from strandline.ledger.store import Store
+from strandline.plan.token import digest_key
+
+
+class Crash(NamedTuple):
+    """How an attempt ended in the middle of its work.
+
+    Attributes:
+        attempt: its number.
+        processing: sources that were being worked on.
+        queued: sources that waited with a worker.
+        cause: a word of the API's list of causes.
+        message: one sentence.
+    """
+
+    attempt: int
+    processing: Collection[bytes]
+    queued: Collection[bytes]
+    cause: str
+    message: str
+
+
+def accuse(store: Store, crash: Crash, quarantine_after: int) -> int:
+    """Note in the ledger what a crash says of the sources that it interrupted; how many.
+
+    A source that finished all the same is not touched, and a crash is noted once however often
+    this is called.
+    """
+    if (store.read_meta("accused") or 0) >= crash.attempt:
+        return 0
+    processing = set(crash.processing)
+    crowd = len(processing.union(crash.queued))
+    change = Change(meta={"accused": crash.attempt})
+    for source, mark in store.find_marks(sorted(processing)).items():
+        _accuse_one(change, source, mark, crash, crowd, quarantine_after)
+    store.write(change)
+    return len(change.mark) + len(change.park)
+
+
+def release(store: Store, keys: Collection[str] | None) -> list[str]:
+    """Take sources out of quarantine, so that the next attempt tries them anew.
+
+    Args:
+        keys: their keys; None: all.
+
+    Returns:
+        The keys that were released, in order.
+
+    Raises:
+        UnknownSourceError: some are not in quarantine; none is released.
+    """
+    found = _find_parked(store, keys)
+    marks = [
+        (source, Mark(one.key, one.version, 0, 0, is_stale=True)) for source, one in found.items()
+    ]
+    store.write(Change(mark=marks))
+    return sorted(one.key for one in found.values())
+
+
+def _find_parked(store: Store, keys: Collection[str] | None) -> dict[bytes, Parked]:
+    if keys is None:
+        return dict(store.list_parked())
+    digests = {digest_key(key): key for key in keys}
+    found = store.find_parked(digests)
+    unknown = sorted(repr(key) for digest, key in digests.items() if digest not in found)
+    if unknown:
+        msg = f"not in quarantine: {', '.join(unknown)}; no source was released"
+        raise UnknownSourceError(msg)
+    return found
+
+
+def _accuse_one(
+    change: Change, source: bytes, mark: Mark, crash: Crash, crowd: int, after: int
+) -> None:
+    if mark.attempt != crash.attempt:
+        return
+    times = mark.failed_before + (crowd == 1)
+    if crowd == 1 and times >= after:
+        parked = Parked(
+            mark.key, mark.version, crash.attempt, crash.cause, "", crash.message, times
+        )
+        change.park.append((source, parked))
+        return
+    change.mark.append((source, mark._replace(failed_before=times, crowd=crowd)))

@@ -1,0 +1,343 @@
+"""What a crash says of the sources it interrupted: one alone is blamed, one of many suspected."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ledger_builders import Clock, Desk, RecordingOutputs, counts, failed, listed, opened, written
+from strandline.ledger.entries import Change, Parked
+from strandline.ledger.errors import LeaseLostError
+from strandline.ledger.keeper import Keeper
+from strandline.ledger.store import Store
+from strandline.ledger.suspects import Crash, accuse
+from strandline.ledger.words import PARKED, RELEASED, SKIPPED, Listed
+from strandline.storage.errors import VolumeError
+
+A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))
+A2 = listed("a", version="2")
+WHY = "a process died while it worked on this source alone"
+
+
+def crash(attempt: int, processing: Collection[Listed], queued: Collection[Listed] = ()) -> Crash:
+    """An attempt that the kernel ended over these sources."""
+    return Crash(
+        attempt,
+        {source.source for source in processing},
+        {source.source for source in queued},
+        "OOMKilled",
+        WHY,
+    )
+
+
+def blame_of(desk: Desk, source: Listed) -> tuple[int, int]:
+    """In how many attempts a source failed, and in which crowd it is suspected."""
+    mark = desk.find_mark(source)
+    return mark.failed_before, mark.crowd
+
+
+def test_a_source_that_was_alone_is_blamed(desk: Desk) -> None:
+    desk.keeper.admit([A, B])
+    assert 1 == accuse(desk.store, crash(1, [A]), 3)
+    assert (1, 1) == blame_of(desk, A)
+    assert (0, 0) == blame_of(desk, B)
+    assert [RELEASED + 1, RELEASED] == desk.next_attempt(2).admit([A, B])
+    assert (1, 1) == blame_of(desk, A)
+
+
+@pytest.mark.parametrize(
+    ("processing", "queued", "crowd"),
+    [
+        ([A, B], [], 2),
+        ([A, B, C], [], 3),
+        ([A], [B], 2),
+        ([A, B], [C, D], 4),
+        ([A, B], [A, B], 2),  # one task of theirs runs, another waits
+        ([A], [A], 1),
+    ],
+)
+def test_those_of_a_crowd_are_suspected_by_its_size(
+    desk: Desk, processing: list[Listed], queued: list[Listed], crowd: int
+) -> None:
+    everyone = [A, B, C, D]
+    desk.keeper.admit(everyone)
+    assert len(processing) == accuse(desk.store, crash(1, processing, queued), 3)
+    for source in everyone:
+        suspected = (int(crowd == 1), crowd) if source in processing else (0, 0)
+        assert suspected == blame_of(desk, source)
+    wanted = [RELEASED + crowd if source in processing else RELEASED for source in everyone]
+    assert wanted == desk.next_attempt(2).admit(everyone)
+
+
+def test_suspicion_outlives_attempts_that_ended_otherwise(desk: Desk) -> None:
+    desk.keeper.admit([A, B])
+    accuse(desk.store, crash(1, [A, B]), 3)
+    for attempt in (2, 3):
+        assert [RELEASED + 2] * 2 == desk.next_attempt(attempt).admit([A, B])
+    accuse(desk.store, crash(3, [B]), 3)
+    assert [RELEASED + 2, RELEASED + 1] == desk.next_attempt(4).admit([A, B])
+
+
+def test_suspicion_is_that_of_the_last_crash(desk: Desk) -> None:
+    """So those that were tried among fewer are tried among fewer still."""
+    desk.keeper.admit([A, B, C, D])
+    accuse(desk.store, crash(1, [A, B, C, D]), 3)
+    desk.next_attempt(2).admit([A, B, C, D])
+    accuse(desk.store, crash(2, [A, B]), 3)
+    assert [3, 3, 5, 5] == desk.next_attempt(3).admit([A, B, C, D])
+
+
+def test_a_crash_is_noted_once(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    assert 1 == accuse(desk.store, crash(1, [A]), 3)
+    assert 0 == accuse(desk.store, crash(1, [A]), 3)
+    assert (1, 1) == blame_of(desk, A)
+    desk.next_attempt(2).admit([A])
+    assert 1 == accuse(desk.store, crash(2, [A]), 3)
+    assert 0 == accuse(desk.store, crash(1, [A]), 3)
+    assert (2, 1) == blame_of(desk, A)
+
+
+def test_a_crash_over_nothing_is_noted_too(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    assert 0 == accuse(desk.store, crash(1, [], [A]), 3)
+    assert 1 == desk.store.read_meta("accused")
+    assert (0, 0) == blame_of(desk, A)
+
+
+@pytest.mark.parametrize("end", ["finished", "failed", "parked"])
+def test_a_source_that_came_to_an_end_is_not_touched(desk: Desk, end: str) -> None:
+    """The table of work in flight may be older than what the ledger knows."""
+    keeper = desk.next_attempt(2, quarantine_after=1 if end == "parked" else 3)
+    keeper.admit([A, B])
+    is_finished = end == "finished"
+    keeper.apply(1, [written(A)] if is_finished else [], [] if is_finished else [failed(A)])
+    keeper.commit()
+    before = desk.store.count()
+    assert 0 == accuse(desk.store, crash(2, [A]), 1)
+    assert before == desk.store.count()
+    verdict = {"finished": SKIPPED, "failed": RELEASED, "parked": PARKED}[end]
+    assert [verdict, RELEASED] == desk.next_attempt(3).admit([A, B])
+
+
+def test_a_source_that_another_attempt_released_is_not_touched(desk: Desk) -> None:
+    desk.keeper.admit([A, B])
+    desk.next_attempt(2).admit([B])
+    assert 1 == accuse(desk.store, crash(2, [A, B]), 3)
+    assert (0, 0) == blame_of(desk, A)
+    assert (0, 2) == blame_of(desk, B)
+    assert 0 == accuse(desk.store, crash(3, [A, listed("unknown")]), 3)
+
+
+def test_the_third_time_alone_is_the_last(desk: Desk) -> None:
+    for attempt in (2, 3):
+        desk.next_attempt(attempt).admit([A, B])
+        accuse(desk.store, crash(attempt, [A]), 3)
+        assert (attempt - 1, 1) == blame_of(desk, A)
+    desk.next_attempt(4).admit([A, B])
+    assert 1 == accuse(desk.store, crash(4, [A]), 3)
+    assert Parked("a", A.version, 4, "OOMKilled", "", WHY, 3) == desk.find_parked(A)
+    assert counts(inflight=1, quarantined=1) == desk.store.count()
+    assert [PARKED, RELEASED] == desk.next_attempt(5).admit([A, B])
+
+
+def test_a_crowd_is_never_the_last_straw(desk: Desk) -> None:
+    """Not even where what counts as too often has been lowered meanwhile."""
+    desk.fail_in(A, 2, 3)
+    desk.next_attempt(4).admit([A, B])
+    accuse(desk.store, crash(4, [A, B]), 1)
+    assert (2, 2) == blame_of(desk, A)
+    assert counts(inflight=2) == desk.store.count()
+
+
+@pytest.mark.parametrize("ends_in_failure", [True, False])
+def test_failures_and_crashes_add_up(desk: Desk, ends_in_failure: bool) -> None:
+    desk.fail_in(A, 2)
+    desk.next_attempt(3).admit([A])
+    accuse(desk.store, crash(3, [A]), 3)
+    assert (2, 1) == blame_of(desk, A)
+    if ends_in_failure:
+        desk.fail_in(A, 4)
+    else:
+        desk.next_attempt(4).admit([A])
+        accuse(desk.store, crash(4, [A]), 3)
+    parked = desk.find_parked(A)
+    assert parked is not None
+    assert ("decode" if ends_in_failure else "", 3) == (parked.stage, parked.times)
+
+
+def test_a_failure_clears_suspicion_and_keeps_the_count(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    accuse(desk.store, crash(1, [A]), 3)
+    desk.fail_in(A, 2)
+    assert [2] == [failure.times for _, failure in desk.store.list_failures()]
+    assert [RELEASED] == desk.next_attempt(3).admit([A])
+
+
+def test_to_finish_clears_suspicion(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    accuse(desk.store, crash(1, [A]), 3)
+    keeper = desk.next_attempt(2)
+    keeper.admit([A])
+    keeper.apply(1, [written(A)])
+    keeper.commit()
+    assert [SKIPPED] == desk.next_attempt(3).admit([A])
+    assert [RELEASED] == desk.next_attempt(4).admit([A2])
+    assert (0, 0) == blame_of(desk, A)
+
+
+def test_a_new_version_is_not_suspected(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    accuse(desk.store, crash(1, [A]), 3)
+    assert [RELEASED] == desk.next_attempt(2).admit([A2])
+    assert (0, 0) == blame_of(desk, A)
+
+
+class KilledError(BaseException):
+    """The process is gone."""
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KilledError()])
+def test_an_accusation_is_kept_whole_or_not_at_all(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    desk.fail_in(A, 2, 3)
+    desk.next_attempt(4).admit([A, B])
+
+    def fail(_: str) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr("strandline.storage.faults.reach", fail)
+        for accused in ([A], [A, B]):
+            with pytest.raises(KilledError if isinstance(error, KilledError) else VolumeError):
+                accuse(desk.store, crash(4, accused), 3)
+    assert counts(inflight=2) == desk.store.count()
+    assert ((2, 0), (0, 0)) == (blame_of(desk, A), blame_of(desk, B))
+    assert desk.store.read_meta("accused") is None
+    assert 1 == accuse(desk.store, crash(4, [A]), 3)
+    assert counts(inflight=1, quarantined=1) == desk.store.count()
+
+
+def test_an_accusation_is_one_transaction(desk: Desk) -> None:
+    """Noted but not made, or made but not noted, it would be lost or made twice."""
+    desk.keeper.admit([A, B])
+    before = desk.store._env.info()["last_txnid"]
+    assert 2 == accuse(desk.store, crash(1, [A, B]), 3)
+    assert before + 1 == desk.store._env.info()["last_txnid"]
+
+
+def test_who_has_lost_the_lease_accuses_nobody(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    desk.store.write(Change(meta={"lease": {"attempt": 2, "uid": "another"}}))
+    with pytest.raises(LeaseLostError):
+        accuse(desk.store, crash(1, [A]), 3)
+    assert (0, 0) == blame_of(desk, A)
+
+
+class Try(NamedTuple):
+    """One attempt: what becomes of each source it releases, and what it ends by.
+
+    Attributes:
+        fates: by source: F(inished), failed (X), or O(pen): still with workers at the end.
+        died: it crashes.
+        with_workers: by source: P(rocessing), Q(ueued) or neither (-) when it does.
+    """
+
+    fates: str
+    died: bool
+    with_workers: str
+
+
+@dataclass
+class Guilt:
+    """What is known of a source beyond doubt.
+
+    Attributes:
+        times: attempts in which it failed or was all that was with workers at a crash.
+        ended: "", or that it is finished or parked.
+    """
+
+    times: int = 0
+    ended: str = ""
+
+
+@dataclass
+class Bench:
+    """A ledger and, beside it, what a judge who saw everything would say."""
+
+    store: Store
+    after: int
+    sources: list[Listed]
+    guilt: dict[str, Guilt] = field(default_factory=dict)
+
+    def judge(self, key: str) -> None:
+        guilt = self.guilt[key]
+        guilt.times += 1
+        guilt.ended = "parked" if guilt.times >= self.after else ""
+
+    def attempt(self, number: int, what: Try) -> None:
+        self.store.take_lease({"attempt": number, "uid": "a"})
+        keeper = Keeper(
+            self.store, RecordingOutputs(), number, Clock(), quarantine_after=self.after
+        )
+        verdicts = keeper.admit(self.sources)
+        fates = {
+            source: fate
+            for source, verdict, fate in zip(self.sources, verdicts, what.fates, strict=True)
+            if verdict >= RELEASED
+        }
+        finished = [source for source, fate in fates.items() if fate == "F"]
+        failures = [source for source, fate in fates.items() if fate == "X"]
+        keeper.apply(
+            1, [written(source) for source in finished], [failed(source) for source in failures]
+        )
+        keeper.commit()
+        for source in finished:
+            self.guilt[source.key].ended = "finished"
+        for source in failures:
+            self.judge(source.key)
+        if what.died:
+            self.crash(number, what, fates)
+
+    def crash(self, number: int, what: Try, fates: dict[Listed, str]) -> None:
+        where = dict(zip(self.sources, what.with_workers, strict=True))
+        processing = [source for source in fates if where[source] == "P"]
+        queued = [source for source in fates if where[source] == "Q"]
+        accuse(self.store, crash(number, processing, queued), self.after)
+        if len(processing) == 1 and not queued and fates[processing[0]] == "O":
+            self.judge(processing[0].key)
+
+
+KEYS = "abcd"
+TRIES = st.builds(
+    Try,
+    st.text("FXOOO", min_size=len(KEYS), max_size=len(KEYS)),
+    st.booleans(),
+    st.text("P-Q", min_size=len(KEYS), max_size=len(KEYS)),
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(TRIES, min_size=1, max_size=8), st.integers(1, 3))
+def test_only_who_failed_or_was_alone_at_a_crash_is_ever_parked(
+    tmp_path_factory: pytest.TempPathFactory, tries: list[Try], after: int
+) -> None:
+    """And who did so too often is, whatever the others do: exactly as one who saw it all says."""
+    with opened(tmp_path_factory.mktemp("ledger")) as store:
+        bench = Bench(store, after, [listed(key) for key in KEYS])
+        bench.guilt = {key: Guilt() for key in KEYS}
+        for number, what in enumerate(tries, 1):
+            bench.attempt(number, what)
+            parked = {parked.key: parked.times for _, parked in store.list_parked()}
+            wanted = {
+                key: guilt.times for key, guilt in bench.guilt.items() if guilt.ended == "parked"
+            }
+            assert wanted == parked
+            finished = {key for key, guilt in bench.guilt.items() if guilt.ended == "finished"}
+            assert finished == {record.key for _, _, record in store.list_records()}
