@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.engine.flow import BROKEN_AFTER, Flow, Slot, StageBrokenError
+from strandline.engine.flow import BROKEN_AFTER, Flow, StageBrokenError
+from strandline.engine.slots import Slot
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import Counts, Emitted, Failure, Receipt
@@ -78,7 +79,7 @@ def test_lost_work_comes_first_and_alone() -> None:
     flow.enter(make_slots(4))
     lost = flow.next_batch(0)
 
-    assert flow.requeue(0, lost, died=True, most_deaths=3) == []
+    assert flow.requeue(0, lost, 2, holds=False, most_deaths=3) == []
 
     assert [slot.key for slot in flow.next_batch(0)] == ["k0"]
     assert [slot.key for slot in flow.next_batch(0)] == ["k1"]
@@ -89,7 +90,7 @@ def test_work_that_was_only_queued_with_a_dead_worker_is_no_suspect() -> None:
     flow = make_flow(2, 1)
     flow.enter(make_slots(2))
 
-    flow.requeue(0, flow.next_batch(0), died=False, most_deaths=3)
+    flow.requeue(0, flow.next_batch(0), 0, holds=False, most_deaths=3)
 
     assert len(flow.next_batch(0)) == 2
 
@@ -99,8 +100,8 @@ def test_a_task_that_kills_its_workers_is_handed_back() -> None:
     flow.enter(make_slots(1))
 
     for _ in range(2):
-        assert flow.requeue(0, flow.next_batch(0), died=True, most_deaths=3) == []
-    (poisoned,) = flow.requeue(0, flow.next_batch(0), died=True, most_deaths=3)
+        assert flow.requeue(0, flow.next_batch(0), 1, holds=False, most_deaths=3) == []
+    (poisoned,) = flow.requeue(0, flow.next_batch(0), 1, holds=False, most_deaths=3)
 
     assert poisoned.key == "k0"
     assert flow.is_idle()
@@ -186,3 +187,68 @@ def test_a_group_whose_slots_all_went_is_never_due() -> None:
 
     assert flow.is_idle()
     assert flow.next_batch(2) == []
+
+
+def test_a_suspect_waits_until_it_is_released() -> None:
+    flow = make_flow(4, 1)
+    first, second, third = make_slots(3)
+    flow.enter([first])
+    flow.enter([second, third], crowd=2)
+    assert [slot.key for slot in flow.next_batch(0)] == ["k0"]
+    assert not flow.is_idle()
+    flow.complete(0, [first], fail_all([first]), "block")
+
+    assert flow.is_idle()
+    assert len(flow.suspects) == 2
+    flow.release_suspects()
+    assert [slot.key for slot in flow.next_batch(0)] == ["k1"]
+
+
+def test_work_lost_to_memory_is_held_back_and_released_apart() -> None:
+    flow = make_flow(4, 1)
+    flow.enter(make_slots(4))
+    lost = flow.next_batch(0)
+
+    assert flow.requeue(0, lost, 4, holds=True, most_deaths=3) == []
+    assert flow.next_batch(0) == []
+    flow.release_suspects()
+    # Two are released, and still neither goes with the other: they were suspected together.
+    assert [[slot.key for slot in flow.next_batch(0)] for _ in range(2)] == [["k0"], ["k1"]]
+    assert flow.next_batch(0) == []
+
+
+def test_a_crowd_is_never_to_blame() -> None:
+    flow = make_flow(2, 1)
+    flow.enter(make_slots(2))
+    for _ in range(10):
+        batch = flow.next_batch(0)
+        assert flow.requeue(0, batch, 2, holds=False, most_deaths=3) == []
+
+
+def test_a_group_is_held_back_as_a_whole() -> None:
+    flow = make_flow(1, 1, group=2)
+    origins = [Origin(b"p" * 16, slot, 2) for slot in range(2)]
+    slots = [
+        slot._replace(source=b"s" * 16, origin=origin)
+        for slot, origin in zip(make_slots(2), origins, strict=True)
+    ]
+    flow.enter(slots)
+    for _ in slots:
+        batch = flow.next_batch(0)
+        flow.complete(0, batch, pass_on(batch), "block")
+    group = flow.next_batch(1)
+    assert len(group) == 2
+
+    flow.requeue(1, group, 1, holds=True, most_deaths=3)
+    assert flow.is_idle()
+    flow.release_suspects()
+    assert [slot.deaths for slot in flow.next_batch(1)] == [1, 1]
+
+
+def test_a_stop_drops_suspects_too() -> None:
+    flow = make_flow(1)
+    flow.enter(make_slots(1), crowd=1)
+    flow.stop()
+    assert len(flow.suspects) == 0
+    flow.enter(make_slots(1), crowd=1)
+    assert len(flow.suspects) == 0

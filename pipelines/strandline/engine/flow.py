@@ -9,34 +9,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from strandline.engine.grouping import Grouping
+from strandline.engine.slots import Slot
+from strandline.engine.suspects import Held, Suspects
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Counts, Failure, Receipt
 from strandline.plan.task import Origin
 
 BROKEN_AFTER = 50
-
-
-class Slot(NamedTuple):
-    """A task that waits for a stage, or is with one.
-
-    Attributes:
-        source, key, token, origin: its lineage.
-        block: what holds its data (with others').
-        place: of its task in the block.
-        deaths: workers that died while they had it.
-    """
-
-    source: bytes
-    key: str
-    token: bytes
-    origin: Origin | None
-    block: Any
-    place: int
-    deaths: int = 0
 
 
 class StageBrokenError(StrandlineError):
@@ -75,12 +58,21 @@ class Flow:
             for stage in plan.stages
         ]
         self.failed: set[bytes] = set()
+        self.suspects = Suspects()
         self.is_stopped = False
 
-    def enter(self, slots: Iterable[Slot]) -> None:
-        """Queue root tasks of released sources."""
+    def enter(self, slots: Iterable[Slot], crowd: int = 0) -> None:
+        """Queue root tasks of released sources; suspected ones (see `Suspects`) are held back."""
         for slot in slots:
-            self._push(0, slot)
+            if crowd:
+                self._hold(Held(0, [slot], crowd))
+            else:
+                self._push(0, slot)
+
+    def release_suspects(self) -> None:
+        """Queue the next suspects; only to be called while nothing else waits or runs."""
+        for stage, batch, _ in reversed(self.suspects.release(self.failed)):
+            self._put_first(stage, batch)
 
     def next_batch(self, stage: int) -> list[Slot]:
         """The next batch of a stage; empty where none is due.
@@ -92,7 +84,7 @@ class Flow:
         self._drop_failed(queue)
         if queue.groups:
             batch = queue.groups.popleft()
-        elif queue.waiting and queue.waiting[0].deaths:
+        elif queue.waiting and queue.waiting[0].is_suspect:
             batch = [queue.waiting.popleft()]  # alone, so that only the culprit dies again
         elif len(queue.waiting) >= queue.batch_size or self._is_quiet_above(stage):
             count = min(len(queue.waiting), queue.batch_size)
@@ -120,24 +112,35 @@ class Flow:
             self._settle_origins(stage, batch, receipt)
         self._check_broken(queue, receipt.failures)
 
-    def requeue(self, stage: int, batch: list[Slot], *, died: bool, most_deaths: int) -> list[Slot]:
-        """Queue a lost call's work again, first in line.
+    def requeue(
+        self, stage: int, batch: list[Slot], crowd: int, *, holds: bool, most_deaths: int
+    ) -> list[Slot]:
+        """Queue a lost call's work again.
 
         Args:
-            died: its worker died while it had the work, not before.
+            crowd: sources of which one may have ended the worker; 0: none of them has, 1: it was
+                the one that this batch is of.
+            holds: try the work when nothing else is left, instead of first and by itself.
             most_deaths: slots that have seen so many are returned instead of queued.
         """
-        queue = self.queues[stage]
-        queue.running -= len(batch)
-        batch = [slot._replace(deaths=slot.deaths + died) for slot in batch]
-        poisoned = [slot for slot in batch if slot.deaths >= most_deaths]
-        if queue.grouping is None:
-            queue.waiting.extendleft(
-                reversed([slot for slot in batch if slot.deaths < most_deaths])
+        self.queues[stage].running -= len(batch)
+        if crowd:
+            batch = [
+                slot._replace(deaths=slot.deaths + (crowd == 1), is_suspect=True) for slot in batch
+            ]
+        if any(slot.deaths >= most_deaths for slot in batch):
+            return batch
+        if self.is_stopped:
+            return []
+        if crowd and holds:
+            units = (
+                [batch] if self.queues[stage].grouping is not None else [[slot] for slot in batch]
             )
-        elif not poisoned:
-            queue.groups.appendleft(batch)
-        return poisoned
+            for unit in units:
+                self._hold(Held(stage, unit, crowd))
+        else:
+            self._put_first(stage, batch)
+        return []
 
     def fail(self, failures: Iterable[Failure]) -> None:
         """Stop working on failed sources."""
@@ -149,9 +152,10 @@ class Flow:
         for queue in self.queues:
             queue.waiting.clear()
             queue.groups.clear()
+        self.suspects.clear()
 
     def is_idle(self) -> bool:
-        """True where nothing waits and nothing runs."""
+        """True where nothing waits and nothing runs; suspects may still be held back."""
         return not any(queue.running or queue.waiting or queue.groups for queue in self.queues)
 
     def _push(self, stage: int, slot: Slot) -> None:
@@ -162,6 +166,17 @@ class Flow:
             queue.waiting.append(slot)
         else:
             self._release(queue, queue.grouping.arrive(slot.origin, slot))
+
+    def _hold(self, held: Held) -> None:
+        if not self.is_stopped:
+            self.suspects.hold(held)
+
+    def _put_first(self, stage: int, batch: list[Slot]) -> None:
+        queue = self.queues[stage]
+        if queue.grouping is None:
+            queue.waiting.extendleft(reversed(batch))
+        else:
+            queue.groups.appendleft(batch)
 
     def _settle_origins(self, stage: int, batch: list[Slot], receipt: Receipt) -> None:
         """Tell the groups downstream which slots will never reach them."""

@@ -10,10 +10,21 @@ from dataclasses import replace
 
 from strandline.engine.execution import StageCall, explain_error
 from strandline.engine.flow import Flow
-from strandline.engine.ports import Control, Ending, Ledger, Listing, Progress, make_root, slot_of
+from strandline.engine.ports import (
+    BEAT_SECONDS,
+    Control,
+    Ending,
+    Ledger,
+    Listing,
+    Progress,
+    make_root,
+    slot_of,
+)
+from strandline.ledger.words import RELEASED, SKIPPED
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.task import Task
+from strandline.storage.inflight import InFlightTable
 from strandline.storage.outputs import OutputStore
 
 
@@ -32,23 +43,32 @@ def run_inline(
     flow = Flow(plan)
     calls = [_set_up(stage, outputs, control) for stage in plan.stages]
     skipped = 0
+    beat_due = control.now() + BEAT_SECONDS
     while True:
+        if control.now() >= beat_due:
+            ledger.beat()
+            if control.inflight:
+                control.inflight.touch()
+            beat_due = control.now() + BEAT_SECONDS
         control.report(
             Progress(flow, listing.listed, skipped, ledger.count_finished(), listing.is_ended, [])
         )
         if control.must_stop():
             flow.stop()
             break
-        if _run_one(flow, calls, ledger):
+        if _run_one(flow, calls, ledger, control.inflight):
             continue
-        if listing.is_ended:
+        if not listing.is_ended:
+            skipped += _admit(flow, listing, ledger)
+        elif flow.suspects:
+            flow.release_suspects()
+        else:
             break
-        skipped += _admit(flow, listing, ledger)
     if listing.is_ended:
         ledger.end_listing(listing.listed)
     standing = ledger.drain(anything_died=False)
     counts = {queue.name: queue.counts for queue in flow.queues}
-    return Ending(standing, counts, listing.listed, listing.is_ended, [])
+    return Ending(standing, counts, listing.listed, listing.is_ended, control.incidents)
 
 
 def set_up_stage(stage: StagePlan) -> StagePlan:
@@ -70,14 +90,22 @@ def _set_up(stage: StagePlan, outputs: OutputStore, control: Control) -> StageCa
     return StageCall(set_up_stage(stage), outputs, control.now)
 
 
-def _run_one(flow: Flow, calls: list[StageCall], ledger: Ledger) -> bool:
+def _run_one(
+    flow: Flow, calls: list[StageCall], ledger: Ledger, inflight: InFlightTable | None
+) -> bool:
     """Run one batch of the deepest stage that has one; False where nothing waits."""
     for stage in reversed(range(len(calls))):
         batch = flow.next_batch(stage)
         if not batch:
             continue
         tasks: list[Task] = [slot.block[slot.place] for slot in batch]
+        sources = [slot.source for slot in batch]
+        if inflight:
+            inflight.queue(sources)
+            inflight.process(sources)
         data, receipt = calls[stage].run(tasks)
+        if inflight:
+            inflight.settle(sources)
         flow.complete(stage, batch, receipt, data)
         ledger.forward(receipt.events, receipt.failures)
         return True
@@ -86,9 +114,9 @@ def _run_one(flow: Flow, calls: list[StageCall], ledger: Ledger) -> bool:
 
 def _admit(flow: Flow, listing: Listing, ledger: Ledger) -> int:
     batch = listing.draw()
-    released = ledger.admit([listed for listed, _ in batch])
-    for is_released, (listed, source) in zip(released, batch, strict=True):
-        if is_released:
+    verdicts = ledger.admit([listed for listed, _ in batch])
+    for verdict, (listed, source) in zip(verdicts, batch, strict=True):
+        if verdict >= RELEASED:
             task = make_root(listed, source)
-            flow.enter([slot_of(task, [task], 0)])
-    return released.count(False)
+            flow.enter([slot_of(task, [task], 0)], verdict - RELEASED)
+    return verdicts.count(SKIPPED)

@@ -10,14 +10,18 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from strandline.engine.flow import Flow, Slot
-from strandline.ledger.keeper import Keeper, Listed, Standing
+from strandline.engine.flow import Flow
+from strandline.engine.slots import Slot
+from strandline.ledger.keeper import Keeper
+from strandline.ledger.words import RELEASED, Listed, Standing
 from strandline.plan.receipt import Counts, Event, Failure
 from strandline.plan.stage import Source
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import derive_root, digest_key, digest_version
+from strandline.storage.inflight import InFlightTable
 
 ADMIT_BATCH = 256
+BEAT_SECONDS = 15.0
 
 Admitted = list[tuple[Listed, Source]]
 
@@ -59,19 +63,28 @@ class Control:
         must_stop: asked often; True ends the listing and drops what waits.
         report: told often; must be quick.
         now: seconds from any fixed point.
+        must_leave: asked often once `must_stop` is True; True gives up what is with workers too.
+        inflight: is shown what is with the workers of this machine.
+        take_memory_kills: processes that were killed for memory on this machine since it was
+            asked last.
+        memory_failures: stages in which a source failed since its workers were killed for memory.
     """
 
     must_stop: Callable[[], bool]
     report: Callable[[Progress], None]
     now: Callable[[], float]
+    must_leave: Callable[[], bool] = lambda: False
+    inflight: InFlightTable | None = None
+    take_memory_kills: Callable[[], int] = lambda: 0
     incidents: list[str] = field(default_factory=list)
+    memory_failures: list[str] = field(default_factory=list)
 
 
 class Ledger(Protocol):
     """The ledger as an engine in the same process sees it."""
 
-    def admit(self, batch: Sequence[Listed]) -> list[bool]:
-        """Which sources of a listing batch are released."""
+    def admit(self, batch: Sequence[Listed]) -> list[int]:
+        """Which sources of a listing batch are released; see `Keeper.admit`."""
 
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
         """Tell what happened; nobody waits for what becomes of it."""
@@ -85,15 +98,23 @@ class Ledger(Protocol):
     def count_finished(self) -> int:
         """Sources finished so far by this attempt."""
 
+    def beat(self) -> None:
+        """This attempt is alive."""
+
 
 class KeeperLedger:
-    """A keeper in this process."""
+    """A keeper in this process.
 
-    def __init__(self, keeper: Keeper) -> None:
+    Args:
+        time: wall clock, seconds since the epoch.
+    """
+
+    def __init__(self, keeper: Keeper, time: Callable[[], float]) -> None:
         self._keeper = keeper
+        self._time = time
         self._told = 0
 
-    def admit(self, batch: Sequence[Listed]) -> list[bool]:
+    def admit(self, batch: Sequence[Listed]) -> list[int]:
         return self._keeper.admit(batch)
 
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
@@ -109,6 +130,9 @@ class KeeperLedger:
     def count_finished(self) -> int:
         return self._keeper.finished
 
+    def beat(self) -> None:
+        self._keeper.beat(self._time())
+
 
 class NoLedger:
     """For runs without a checkpoint: everything is released, nothing is kept."""
@@ -117,9 +141,9 @@ class NoLedger:
         self._released = 0
         self._failed: set[bytes] = set()
 
-    def admit(self, batch: Sequence[Listed]) -> list[bool]:
+    def admit(self, batch: Sequence[Listed]) -> list[int]:
         self._released += len(batch)
-        return [True] * len(batch)
+        return [RELEASED] * len(batch)
 
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:  # noqa: ARG002
         self._failed.update(failure.source for failure in failures)
@@ -133,6 +157,9 @@ class NoLedger:
 
     def count_finished(self) -> int:
         return 0
+
+    def beat(self) -> None:
+        pass
 
 
 class Listing:

@@ -12,6 +12,7 @@ from strandline.engine.flow import Flow
 from strandline.engine.ports import Admitted, Listing, make_root, slot_of
 from strandline.engine.ray_ledger import RayLedger
 from strandline.engine.wire import pack_tasks
+from strandline.ledger.words import RELEASED, SKIPPED
 
 
 class Admission:
@@ -36,20 +37,21 @@ class Admission:
             return
         self._batch = self._listing.draw()
         if not self._ledger.is_tracked:
-            self._release([True] * len(self._batch))
+            self._release([RELEASED] * len(self._batch))
         elif self._batch:
             self.asked = self._ledger.admit([listed for listed, _ in self._batch])
 
-    def take(self, released: Iterable[bool]) -> None:
+    def take(self, verdicts: Iterable[int]) -> None:
         """Take the answer: queue what is released."""
         self.asked = None
         if not self._flow.is_stopped:
-            self._release(released)
+            self._release(verdicts)
 
-    def _release(self, released: Iterable[bool]) -> None:
-        for is_released, (listed, source) in zip(released, self._batch, strict=True):
-            if is_released:
+    def _release(self, verdicts: Iterable[int]) -> None:
+        for verdict, (listed, source) in zip(verdicts, self._batch, strict=True):
+            if verdict >= RELEASED:
                 task = make_root(listed, source)
-                self._flow.enter([slot_of(task, pack_tasks([task]), 0)])
-            else:
+                slots = [slot_of(task, pack_tasks([task]), 0)]
+                self._flow.enter(slots, verdict - RELEASED)
+            elif verdict == SKIPPED:
                 self.skipped += 1

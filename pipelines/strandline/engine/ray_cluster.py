@@ -99,10 +99,19 @@ def _started(cpus: int) -> Iterator[Connection]:
             log_to_driver=False,
             _temp_dir=folder,
         )
+        _silence_raylet()
         yield Connection(_count_cpus(), _find_raylet())
     finally:
         ray.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _silence_raylet() -> None:
+    # It prints half a page for each lost worker, of which the driver tells in a line itself. Ray
+    # has no public switch for that; where the private one is gone, it prints.
+    worker = getattr(getattr(ray, "_private", None), "worker", None)
+    if worker is not None:
+        vars(worker)["_worker_logs_enabled"] = False
 
 
 def _count_cpus() -> float:

@@ -9,20 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import ray
-from ray.exceptions import (
-    ActorDiedError,
-    ActorUnavailableError,
-    NodeDiedError,
-    ObjectLostError,
-    OutOfMemoryError,
-    RayError,
-    RayTaskError,
-    WorkerCrashedError,
-)
+from ray.exceptions import ObjectLostError, RayError, RayTaskError
 
-from strandline.engine.flow import Flow, Slot
+from strandline.engine.flow import Flow
 from strandline.engine.pools import RayOptions, size_pools
-from strandline.engine.ports import Control, Ending, Listing, Progress
+from strandline.engine.ports import BEAT_SECONDS, Control, Ending, Listing, Progress
 from strandline.engine.ray_admission import Admission
 from strandline.engine.ray_cluster import (
     ClusterLostError,
@@ -32,27 +23,13 @@ from strandline.engine.ray_cluster import (
     unwrap,
 )
 from strandline.engine.ray_ledger import LedgerPlace, RayLedger
+from strandline.engine.ray_losses import LOSSES, Losses
 from strandline.engine.ray_pool import RayPools, Worker
 from strandline.engine.wire import Plain, unpack_receipt
-from strandline.ledger.keeper import Standing
-from strandline.plan.errors import StrandlineError
+from strandline.ledger.words import Standing
 from strandline.plan.pipeline import PipelinePlan
-from strandline.plan.receipt import Failure
 
-DEATHS_PER_TASK = 3
-DEATHS_PER_POOL = 4
 POLL_SECONDS = 0.5
-_LOST = (
-    ActorDiedError,
-    ActorUnavailableError,
-    NodeDiedError,
-    OutOfMemoryError,
-    WorkerCrashedError,
-)
-
-
-class PoolBrokenError(StrandlineError):
-    """A stage's workers died again and again without a success between."""
 
 
 def run_ray(
@@ -99,16 +76,22 @@ class _Driver:
         self._admission = Admission(listing, self._ledger, self._flow)
         self._counting: Any = None
         self._look_due = 0.0
+        self._beat_due = 0.0
         self._finished = 0
-        self._anything_died = False
         sizes = size_pools(plan.stages, connection.cpus)
-        self._pools = RayPools(plan.stages, sizes, options)
+        self._pools = RayPools(plan.stages, sizes, options, control.inflight)
+        self._losses = Losses(self._flow, self._pools, self._ledger, control)
+        self._here = str(ray.get_runtime_context().get_node_id())
 
     def run(self) -> Ending:
         while not self._is_done():
             self._report()
             if self._control.must_stop() and not self._flow.is_stopped:
                 self._flow.stop()
+            if self._flow.is_stopped and self._control.must_leave():
+                break
+            if self._listing.is_ended and self._flow.suspects and self._flow.is_idle():
+                self._flow.release_suspects()
             self._admission.ask(is_full=len(self._flow.queues[0]) >= self._pools[0].bound)
             self._dispatch()
             self._collect()
@@ -122,13 +105,15 @@ class _Driver:
     def _is_done(self) -> bool:
         if self._pools.calls or self._admission.asked is not None:
             return False
-        return self._flow.is_stopped or (self._listing.is_ended and self._flow.is_idle())
+        if self._flow.is_stopped:
+            return True
+        return self._listing.is_ended and self._flow.is_idle() and not self._flow.suspects
 
     def _end(self) -> Ending:
         listing, is_listed = self._listing, self._listing.is_ended
         if self._ledger.is_tracked:
             total = listing.listed if is_listed else None
-            standing = self._ledger.drain(total, anything_died=self._anything_died)
+            standing = self._ledger.drain(total, anything_died=self._losses.anything_died)
         else:
             failed = len(self._flow.failed)
             standing = Standing(listing.listed - failed, 0, failed, 0, 0)
@@ -203,6 +188,11 @@ class _Driver:
             raise ClusterLostError(msg)
         if self._ledger.is_tracked and self._counting is None:
             self._counting = self._ledger.count_finished()
+        if now >= self._beat_due:
+            self._beat_due = now + BEAT_SECONDS
+            self._ledger.beat()
+            if self._control.inflight:
+                self._control.inflight.touch()
 
     def _get(self, reference: Any) -> Any:  # noqa: ANN401 - whatever the ledger answers
         """An answer of the ledger; where it has died, the watch knows why."""
@@ -227,7 +217,7 @@ class _Driver:
     def _complete(self, reference: Any, packed: Plain) -> None:  # noqa: ANN401 - a reference
         call, receipt = self._pools.calls[reference], unpack_receipt(packed)
         self._pools.drop_call(reference)
-        self._pools[call.stage].deaths = 0
+        self._pools[call.stage].note_success()
         self._ledger.forward(receipt.events, receipt.failures)
         self._flow.complete(call.stage, call.batch, receipt, call.data)
 
@@ -235,58 +225,27 @@ class _Driver:
         call = self._pools.calls[reference]
         try:
             self._complete(reference, ray.get(reference))
-        except _LOST as error:
+        except LOSSES as error:
             self._lose(call.worker, error)
-            return
         except ObjectLostError as error:
             self._pools.drop_call(reference)
-            self._flow.queues[call.stage].running -= len(call.batch)
-            self._fail(call.stage, call.batch, f"its data was lost: {first_line(error)}")
-            return
+            self._losses.give_up(call.stage, call.batch, f"its data was lost: {first_line(error)}")
         except RayTaskError as error:
             raise unwrap(error) from None
 
     def _take_ready(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
-        worker = self._pools.preparing.pop(reference)
         try:
-            ray.get(reference)
-        except _LOST as error:
-            self._lose(worker, error)
+            node = ray.get(reference)
+        except LOSSES as error:
+            self._lose(self._pools.preparing.pop(reference), error)
         except RayTaskError as error:
             raise unwrap(error) from None
+        else:
+            self._pools.take_ready(reference, node, self._here)
 
     def _lose(self, worker: Worker, error: Exception) -> None:
-        """Replace a lost worker and queue its work again."""
         if not self._pools.has(worker):
             return
-        stage, why = worker.stage, first_line(error)
-        pool = self._pools[stage]
         for reference in self._pools.find_answered(worker):  # it did these before it died
             self._take_receipt(reference)
-        calls = self._pools.remove(worker)
-        self._anything_died = True
-        pool.deaths += 1
-        count = sum(len(call.batch) for call in calls)
-        self._control.incidents.append(
-            f"a worker of {pool.plan.name!r} was lost, {count} tasks are queued again: {why}"
-        )
-        # Newest first, so that the oldest ends up first in line; only it can have been running.
-        for place, call in reversed(list(enumerate(calls))):
-            self._requeue(stage, call.batch, why, was_running=place == 0)
-        if pool.deaths >= DEATHS_PER_POOL:
-            msg = f"stage {pool.plan.name!r} lost {pool.deaths} workers in a row; the last: {why}"
-            raise PoolBrokenError(msg)
-        self._pools.start_worker(stage)
-
-    def _requeue(self, stage: int, batch: list[Slot], why: str, *, was_running: bool) -> None:
-        if self._flow.is_stopped:
-            self._flow.queues[stage].running -= len(batch)
-            return
-        poisoned = self._flow.requeue(stage, batch, died=was_running, most_deaths=DEATHS_PER_TASK)
-        self._fail(stage, poisoned, f"lost {DEATHS_PER_TASK} workers; the last: {why}")
-
-    def _fail(self, stage: int, slots: list[Slot], message: str) -> None:
-        name = self._pools[stage].plan.name
-        failures = [Failure(slot.source, slot.key, slot.token, name, message) for slot in slots]
-        self._flow.fail(failures)
-        self._ledger.forward((), failures)
+        self._losses.replace(worker, error)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from strandline.engine.ray_cluster import first_line, unwrap
 from strandline.engine.wire import Plain, pack_events, unpack_events
-from strandline.ledger.keeper import GROUP_SECONDS, Keeper, Listed, Standing
+from strandline.ledger.keeper import GROUP_SECONDS, Keeper
 from strandline.ledger.store import Store
+from strandline.ledger.words import Listed, Standing
 from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import Event, Failure
 from strandline.storage.remote import open_outputs
@@ -41,7 +43,7 @@ class LedgerPlace:
         path: folder of the environment.
         attempt, uid: of the lease, which the driver has taken.
         output: where the sinks write.
-        deletes_vanished: see `Keeper`.
+        deletes_vanished, quarantine_after: see `Keeper`.
     """
 
     path: Path
@@ -49,6 +51,7 @@ class LedgerPlace:
     uid: str
     output: str
     deletes_vanished: bool
+    quarantine_after: int
 
 
 class LedgerActor:
@@ -65,10 +68,11 @@ class LedgerActor:
             open_outputs(place.output),
             place.attempt,
             time.monotonic,
+            quarantine_after=place.quarantine_after,
             deletes_vanished=place.deletes_vanished,
         )
 
-    def admit(self, batch: Sequence[Listed]) -> list[bool]:
+    def admit(self, batch: Sequence[Listed]) -> list[int]:
         """See `Keeper.admit`."""
         with self._lock:
             return self._keeper.admit(batch)
@@ -81,6 +85,14 @@ class LedgerActor:
             with self._lock:
                 failed = [Failure(*failure) for failure in failures]
                 self._keeper.apply(number, unpack_events(events), failed)
+        except Exception as error:  # noqa: BLE001 - nobody waits for this call: the watch tells
+            self._fail(error)
+
+    def beat(self) -> None:
+        """See `Keeper.beat`; an error is told by `watch`."""
+        try:
+            with self._lock:
+                self._keeper.beat(time.time())
         except Exception as error:  # noqa: BLE001 - nobody waits for this call: the watch tells
             self._fail(error)
 
@@ -147,6 +159,12 @@ class RayLedger:
     def count_finished(self) -> Any:  # noqa: ANN401 - an object reference
         """A reference to the number of finished sources."""
         return self._actor.count_finished.remote()
+
+    def beat(self) -> None:
+        """Have the lease renewed; nobody waits for it."""
+        if self._actor is not None:
+            with suppress(PendingCallsLimitExceeded):
+                self._actor.beat.remote()
 
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
         """Tell what happened; sent with the next `flush`."""

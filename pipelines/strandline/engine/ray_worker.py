@@ -38,8 +38,8 @@ class StageWorker:
         self._options = options
         self._call: StageCall | None = None
 
-    def prepare(self) -> int:
-        """Set the stage up; returns this process's id.
+    def prepare(self) -> str:
+        """Set the stage up; returns the id of the node it is on.
 
         Raises:
             StageSetupError: the stage can't be imported here, or its own `setup` raised.
@@ -52,7 +52,7 @@ class StageWorker:
             raise StageSetupError(msg) from None
         outputs = _open_outputs(self._options) if plan.shape is Shape.SINK else None
         self._call = StageCall(set_up_stage(plan), outputs, time.perf_counter)
-        return os.getpid()
+        return str(ray.get_runtime_context().get_node_id())
 
     @ray.method(num_returns=2)  # type: ignore[untyped-decorator]
     def run(self, picks: Picks, *blocks: list[Plain]) -> tuple[list[Plain], Plain]:

@@ -1,0 +1,133 @@
+"""What the loss of a worker means: its work is queued again, and whoever may be to blame is noted.
+
+Replacing a worker never ends an attempt; a task that takes three with it ends its source, and a
+pool that dies again and again ends the attempt. Death by memory is another matter than a crash:
+the kernel may take the neighbour of the one that grew, so its work is tried again apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    NodeDiedError,
+    OutOfMemoryError,
+    WorkerCrashedError,
+)
+
+from strandline.engine.flow import Flow
+from strandline.engine.ports import Control
+from strandline.engine.ray_cluster import first_line
+from strandline.engine.ray_ledger import RayLedger
+from strandline.engine.ray_pool import RayPools, Worker
+from strandline.engine.slots import Slot
+from strandline.plan.errors import StrandlineError
+from strandline.plan.receipt import Failure
+from strandline_api.causes import Cause
+
+DEATHS_PER_TASK = 3
+DEATHS_PER_POOL = 4
+LOSSES = (
+    ActorDiedError,
+    ActorUnavailableError,
+    NodeDiedError,
+    OutOfMemoryError,
+    WorkerCrashedError,
+)
+
+
+class PoolBrokenError(StrandlineError):
+    """A stage's workers died again and again without a success between."""
+
+
+class Losses:
+    """Replaces lost workers.
+
+    Attributes:
+        anything_died: a worker was lost in this attempt.
+    """
+
+    def __init__(self, flow: Flow, pools: RayPools, ledger: RayLedger, control: Control) -> None:
+        self._flow = flow
+        self._pools = pools
+        self._ledger = ledger
+        self._control = control
+        self.anything_died = False
+
+    def replace(self, worker: Worker, error: Exception) -> None:
+        """Replace a lost worker and queue its work again.
+
+        Raises:
+            PoolBrokenError: it was one too many.
+        """
+        stage, why = worker.stage, first_line(error)
+        pool = self._pools[stage]
+        is_memory = self._is_memory(error)
+        crowd = self._count_crowd(worker, error, is_memory=is_memory)
+        calls = self._pools.remove(worker)
+        self.anything_died = True
+        what = "was killed for memory" if is_memory else "was lost"
+        self._control.incidents.append(
+            f"a worker of {pool.plan.name!r} {what}, "
+            f"{sum(len(call.batch) for call in calls)} tasks are queued again: {why}"
+        )
+        cause = Cause.OOM_KILLED if is_memory else Cause.KILLED
+        # Newest first, so that the oldest ends up first in line; only it can have been running.
+        for place, call in reversed(list(enumerate(calls))):
+            poisoned = self._flow.requeue(
+                stage,
+                call.batch,
+                0 if place else crowd,
+                holds=is_memory,
+                most_deaths=DEATHS_PER_TASK,
+            )
+            message = f"lost {DEATHS_PER_TASK} workers; the last: {why}"
+            self._fail(stage, poisoned, message, cause)
+        culprits = set(calls[0].sources) if crowd == 1 else set()
+        if not culprits or not culprits <= pool.culprits:
+            pool.culprits |= culprits
+            self._count_death(stage, why, cause)
+        self._pools.start_worker(stage)
+
+    def give_up(self, stage: int, batch: list[Slot], message: str) -> None:
+        """Fail the sources of a call that can't be made again."""
+        self._flow.queues[stage].running -= len(batch)
+        self._fail(stage, batch, message, Cause.NODE_LOST)
+
+    def _is_memory(self, error: Exception) -> bool:
+        kills = self._control.take_memory_kills()
+        return bool(kills) or isinstance(error, OutOfMemoryError) or "low on memory" in str(error)
+
+    def _count_crowd(self, worker: Worker, error: Exception, *, is_memory: bool) -> int:
+        """Sources of which one may have ended the worker; 0 where none has."""
+        if not worker.calls or _is_node_death(error):
+            return 0
+        if is_memory:
+            return self._pools.count_sources()
+        return len(set(next(iter(worker.calls.values())).sources))
+
+    def _count_death(self, stage: int, why: str, cause: Cause) -> None:
+        pool = self._pools[stage]
+        pool.deaths += 1
+        if pool.deaths >= DEATHS_PER_POOL:
+            msg = f"stage {pool.plan.name!r} lost {pool.deaths} workers in a row; the last: {why}"
+            broken = PoolBrokenError(msg)
+            if cause is Cause.OOM_KILLED:
+                broken.cause = cause
+            raise broken
+
+    def _fail(self, stage: int, slots: list[Slot], message: str, cause: Cause) -> None:
+        name = self._pools[stage].plan.name
+        if slots and cause is Cause.OOM_KILLED:
+            self._control.memory_failures.append(name)
+        failures = [
+            Failure(slot.source, slot.key, slot.token, name, message, cause.value) for slot in slots
+        ]
+        self._flow.fail(failures)
+        self._ledger.forward((), failures)
+
+
+def _is_node_death(error: Any) -> bool:  # noqa: ANN401 - one of Ray's
+    return isinstance(error, NodeDiedError) or "node has died" in str(error)

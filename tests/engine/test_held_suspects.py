@@ -1,0 +1,98 @@
+"""Suspects wait until nothing else is left; each round tries half as many beside each other."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.engine.slots import Slot
+from strandline.engine.suspects import Held, Suspects
+
+
+def hold(number: int, crowd: int) -> Held:
+    name = number.to_bytes(16, "big")
+    return Held(0, [Slot(name, str(number), name, None, None, 0)], crowd)
+
+
+def release_all(suspects: Suspects) -> list[list[Held]]:
+    rounds = []
+    while group := suspects.release(()):
+        rounds.append(group)
+    return rounds
+
+
+@pytest.mark.parametrize(
+    ("crowds", "sizes"),
+    [
+        ([], []),
+        ([1], [1]),
+        ([1, 1, 1], [1, 1, 1]),
+        ([2, 2], [1, 1]),
+        ([3, 3, 3], [1, 1, 1]),
+        ([4, 4, 4, 4], [2, 2]),
+        ([8] * 7, [4, 3]),
+        ([1, 8, 8, 8, 8, 8], [4, 1, 1]),
+    ],
+)
+def test_a_round_is_half_the_crowd(crowds: list[int], sizes: list[int]) -> None:
+    suspects = Suspects()
+    for number, crowd in enumerate(crowds):
+        suspects.hold(hold(number, crowd))
+    assert sizes == [len(group) for group in release_all(suspects)]
+
+
+def test_whoever_was_alone_comes_last() -> None:
+    suspects = Suspects()
+    for number, crowd in enumerate([1, 2, 4, 2]):
+        suspects.hold(hold(number, crowd))
+    crowds = [one.crowd for group in release_all(suspects) for one in group]
+    assert [4, 2, 2, 1] == crowds
+
+
+@given(crowds=st.lists(st.integers(1, 40), max_size=40))
+def test_everyone_is_released_once_and_never_beside_more_than_half(crowds: list[int]) -> None:
+    suspects = Suspects()
+    for number, crowd in enumerate(crowds):
+        suspects.hold(hold(number, crowd))
+    rounds = release_all(suspects)
+    released = sorted(one.batch[0].key for group in rounds for one in group)
+    assert sorted(str(number) for number in range(len(crowds))) == released
+    assert len(suspects) == 0
+    for group in rounds:
+        assert all(len(group) <= max(1, one.crowd // 2) for one in group)
+
+
+@given(size=st.integers(1, 500), culprit=st.data())
+def test_the_culprit_is_alone_after_as_many_deaths_as_there_are_halvings(
+    size: int, culprit: st.DataObject
+) -> None:
+    """Each death tells of a crowd of at most half the one before."""
+    guilty = culprit.draw(st.integers(0, size - 1))
+    suspects, deaths, crowd = Suspects(), 0, size
+    for number in range(size):
+        suspects.hold(hold(number, size))
+    while crowd > 1:
+        group = suspects.release(())
+        names = [int(one.batch[0].key) for one in group]
+        if guilty in names:
+            deaths, crowd = deaths + 1, len(group)
+            for number in names:
+                suspects.hold(hold(number, crowd))
+    assert deaths <= size.bit_length()
+
+
+def test_failed_sources_are_not_tried_again() -> None:
+    suspects = Suspects()
+    first, second = hold(1, 2), hold(2, 2)
+    suspects.hold(first)
+    suspects.hold(second)
+    assert suspects.release({first.batch[0].source}) == [second]
+    assert len(suspects) == 0
+
+
+def test_a_clear_drops_all() -> None:
+    suspects = Suspects()
+    suspects.hold(hold(1, 1))
+    suspects.clear()
+    assert suspects.release(()) == []
