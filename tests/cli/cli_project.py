@@ -5,6 +5,9 @@ from __future__ import annotations
 import copy
 import itertools
 import re
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,6 +66,33 @@ class Project:
         self.spec["stages"].append({"use": f"{module}:Own"})
         self.save()
         return f"{module}:Own"
+
+    def start(self, command: str, *words: str, **settings: Any) -> subprocess.Popen[str]:
+        """Start the command line as a process of its own, on this pipeline."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "strandline", command, "pipeline.yaml", *words],
+            cwd=self.path,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            **settings,
+        )
+
+    def execute(self, command: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run the command line to its end as a process of its own, on this pipeline."""
+        process = self.start(command, *words)
+        out, err = process.communicate(timeout=300)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def wait_for(self, name: str) -> None:
+        """Wait until there is a file of that name in the folder."""
+        for _ in range(3000):
+            if (self.path / name).exists():
+                return
+            time.sleep(0.02)
+        message = f"there is no {name} after a minute"
+        raise TimeoutError(message)
 
     def list_outputs(self) -> dict[str, bytes]:
         root = self.folder / "output"

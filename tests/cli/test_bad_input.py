@@ -311,7 +311,7 @@ def test_a_volume_on_nfs_is_refused_with_the_reason(
     project: Project, run: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mounts = f"36 35 0:32 / {project.path} rw - nfs4 server:/share rw\n"
-    monkeypatch.setattr("strandline.run.attempt.read_mounts", lambda: mounts)
+    monkeypatch.setattr("strandline.run.takeover.read_mounts", lambda: mounts)
     result = run()
     assert "the ledger can't live on nfs4: its memory map and locks" in read_errors(result)
     assert result.exit_code == 73
@@ -344,7 +344,7 @@ def broken_inside(monkeypatch: pytest.MonkeyPatch) -> None:
         msg = "two\nlines"
         raise ZeroDivisionError(msg)
 
-    monkeypatch.setattr("strandline.cli.run_command.run_attempt", fail)
+    monkeypatch.setattr("strandline.cli.drive_command.run_attempt", fail)
 
 
 @pytest.mark.usefixtures("project", "broken_inside")

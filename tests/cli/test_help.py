@@ -17,11 +17,15 @@ from strandline.cli.commands import program
 
 
 def walk(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    if isinstance(command, click.Group):
-        for name, inner in command.commands.items():
-            yield from walk(inner, (*path, name))
-    else:
+    if not isinstance(command, click.Group):
         yield path, command.epilog or ""
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        assert inner is not None
+        if not inner.hidden:
+            yield from walk(inner, (*path, name))
 
 
 COMMANDS = dict(walk(program, ()))
@@ -46,7 +50,7 @@ def test_an_example_works(example: str, project: Project, run: Call, call: Call)
     for volume in ("strandline-data", "data"):
         assert run("--volume", volume).exit_code == 0
     name, *words = shlex.split(example.replace("/data", str(project.path / "data")))
-    if words[0] == "run":
+    if words[0] in {"run", "retry"}:
         words += ["--engine", "inline"]
     result = call(*words)
     assert (name, result.exit_code, result.stderr.count("error")) == ("strandline", 0, 0)

@@ -10,7 +10,7 @@ from strandline.cli.interruption import SENTENCE, Interruption
 def make() -> tuple[Interruption, list[str], list[int]]:
     said: list[str] = []
     left: list[int] = []
-    return Interruption(said.append, left.append), said, left
+    return Interruption(said.append, leave=left.append), said, left
 
 
 def test_the_first_signal_asks_and_the_second_ends_at_once() -> None:
@@ -23,6 +23,16 @@ def test_the_first_signal_asks_and_the_second_ends_at_once() -> None:
     assert (said, left) == ([SENTENCE], [143])
     interruption.receive(signal.SIGINT, None)
     assert left == [143, 130]
+
+
+def test_what_follows_the_first_request_follows_it_once_and_without_a_word() -> None:
+    followed: list[str] = []
+    said: list[str] = []
+    interruption = Interruption(said.append, then=lambda: followed.append("then"))
+    interruption.ask()
+    interruption.ask()
+    assert interruption.is_asked()
+    assert (["then"], []) == (followed, said)
 
 
 def test_handlers_are_there_only_as_long_as_needed() -> None:

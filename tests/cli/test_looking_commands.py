@@ -10,7 +10,7 @@ import yaml
 
 from cli_project import Call, Project, read_errors
 from strandline.cli.verify_command import describe_verdict
-from strandline.ledger.entries import Change, FailureRecord, Mark
+from strandline.ledger.entries import Change, FailureRecord, Mark, Parked
 from strandline.ledger.store import Store
 from strandline.ledger.verification import Verdict
 from strandline.plan.token import digest_key
@@ -127,7 +127,8 @@ def test_plan_for_scripts(project: Project, run: Call, call: Call) -> None:
     run()
     plan = json.loads(call("plan", "pipeline.yaml", "--list", "--json").stdout)
     assert plan["output"] == str(project.folder / "output")
-    assert plan["ledger"] == {"attempt": 1, "finished": 3, "failed": 0, "inflight": 0}
+    counts = {"finished": 3, "failed": 0, "inflight": 0, "quarantined": 0}
+    assert plan["ledger"] == {"attempt": 1, **counts}
     assert plan["sources"] == {"total": 3, "skipped": 3}
     assert (plan["changes"], plan["onChange"]) == ([], "Fail")
     assert plan["stages"][3] == {
@@ -208,7 +209,7 @@ def test_every_stage_that_comes_along_says_what_its_parameters_are(call: Call) -
 
 @pytest.fixture
 def mixed(project: Project, run: Call) -> Project:
-    """One source is finished, one has failed, one is in flight."""
+    """One source is finished, one has failed, one is in flight, one is quarantined."""
     assert run().exit_code == 0
     store = Store(project.folder / "ledger")
     failed, inflight = digest_key("in/1.txt"), digest_key("in/2.txt")
@@ -217,7 +218,10 @@ def mixed(project: Project, run: Call) -> Project:
         (inflight, Mark("in/2.txt", b"12345678", 1, 2, False)),
     ]
     store.write(Change(mark=marks))
-    store.write(Change(fail=[(failed, FailureRecord("in/1.txt", 1, "own", "no", 3))]))
+    version = b"12345678"
+    store.write(Change(fail=[(failed, FailureRecord("in/1.txt", 1, "own", "no", 3, version))]))
+    parked = Parked("in/9.txt", version, 1, "Killed", "", "gone", 3)
+    store.write(Change(park=[(digest_key(parked.key), parked)]))
     store.close()
     return project
 
@@ -235,34 +239,38 @@ def test_ledger_stats(mixed: Project, call: Call) -> None:
         "finished": 1,
         "failed": 1,
         "inflight": 1,
+        "quarantined": 1,
     }
     lines = call("ledger", "stats", "pipeline.yaml").stdout.splitlines()
-    assert lines[2:7] == [
+    assert lines[2:8] == [
         "last attempt       1",
         "last full listing  3 sources",
         "finished           1",
         "failed             1",
         "inflight           1",
+        "quarantined        1",
     ]
 
 
 def test_ledger_sources(mixed: Project, call: Call) -> None:
     assert mixed.list_outputs()
     assert sorted(call("ledger", "sources", "pipeline.yaml").stdout.splitlines()) == [
-        "failed       1     0  in/1.txt: own: no",
-        "finished     1     1  in/0.txt",
-        "inflight     1     0  in/2.txt",
+        "failed          1     0  in/1.txt: own: no",
+        "finished        1     1  in/0.txt",
+        "inflight        1     0  in/2.txt",
+        "quarantined     1     0  in/9.txt: Killed: gone",
     ]
     failed = call("ledger", "sources", "pipeline.yaml", "--state", "failed", "--json").stdout
     assert json.loads(failed) == {
         "key": "in/1.txt",
         "state": "failed",
-        "version": "",
+        "version": b"12345678".hex(),
         "attempt": 1,
         "outputs": [],
         "stage": "own",
         "message": "no",
         "times": 3,
+        "cause": None,
     }
     limited = call("ledger", "sources", "pipeline.yaml", "--limit", "2").stdout
     assert len(limited.splitlines()) == 2
@@ -271,9 +279,14 @@ def test_ledger_sources(mixed: Project, call: Call) -> None:
 def test_ledger_export_gives_the_same_rows_in_both_formats(mixed: Project, call: Call) -> None:
     lines = call("ledger", "export", "pipeline.yaml").stdout.splitlines()
     rows = [json.loads(line) for line in lines]
-    assert sorted(row["state"] for row in rows) == ["failed", "finished", "inflight"]
+    assert sorted(row["state"] for row in rows) == [
+        "failed",
+        "finished",
+        "inflight",
+        "quarantined",
+    ]
     result = call("ledger", "export", "pipeline.yaml", "--to", "all.parquet")
-    assert result.stderr == "3 sources written to all.parquet\n"
+    assert result.stderr == "4 sources written to all.parquet\n"
     assert pq.read_table(mixed.path / "all.parquet").to_pylist() == rows
     call("ledger", "export", "pipeline.yaml", "--to", "some.x", "--state", "finished")
     assert json.loads((mixed.path / "some.x").read_text()) == rows[0]

@@ -13,8 +13,8 @@ from rich.console import Console
 from strandline.cli.reporter import JsonReporter, Reporter, TerminalReporter, create_reporter
 from strandline.cli.summary import Details, Written, describe_outcome
 from strandline.engine.ports import Progress
-from strandline.ledger.entries import FailureRecord
-from strandline.ledger.keeper import Standing
+from strandline.ledger.entries import FailureRecord, Parked
+from strandline.ledger.words import Standing
 from strandline.plan.receipt import Counts
 from strandline.run.outcome import Outcome
 from strandline_api.exit_codes import ExitCode
@@ -123,7 +123,11 @@ def test_the_summary_as_a_whole() -> None:
         incidents=("a worker of read died",),
     )
     failures = [FailureRecord(f"key{number}\x1b", 3, "read", "no", 1) for number in range(12)]
-    assert describe_outcome(outcome, Details(failures, Written(1, 2000))) == [
+    parked = [
+        Parked("deep/one", b"", 3, "OOMKilled", "", "a process died over it", 3),
+        Parked("deep/two", b"", 3, "ApplicationError", "read", "no", 3),
+    ]
+    assert describe_outcome(outcome, Details(failures, Written(1, 2000), parked)) == [
         "12 of 1500 sources failed; run it again to retry them "
         "(attempt 3, 1 min 5 s, 100 skipped, 2 no longer listed)",
         "",
@@ -136,6 +140,9 @@ def test_the_summary_as_a_whole() -> None:
         "12 sources failed:",
         *(f"  key{number}\\x1b: read: no" for number in range(10)),
         "  and 2 more; see `strandline ledger sources --state failed`",
+        "quarantined now:",
+        "  deep/one: OOMKilled: a process died over it",
+        "  deep/two: ApplicationError: read: no",
         "incident: a worker of read died",
         "output: /data/out (1 file, 2.0 kB)",
     ]

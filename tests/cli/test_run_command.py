@@ -126,7 +126,7 @@ def test_settings_reach_the_run(project: Project, run: Call) -> None:
 
 
 def test_the_sink_may_name_the_place(project: Project, run: Call) -> None:
-    result = run("--set", "sink.with.path=elsewhere", "--volume", "vault", "--no-supervise")
+    result = run("--set", "sink.with.path=elsewhere", "--volume", "vault")
     assert result.stdout.splitlines()[-1].startswith("output: elsewhere (3 files, ")
     assert len(list((project.path / "elsewhere").rglob("*.jsonl"))) == 3
     assert (project.path / "vault/default/notes/ledger/data.mdb").exists()
@@ -159,7 +159,7 @@ def test_being_ended_while_ray_starts_is_an_interruption(
     def leave(*_: object) -> None:
         raise SystemExit(15)
 
-    monkeypatch.setattr("strandline.cli.run_command.run_attempt", leave)
+    monkeypatch.setattr("strandline.cli.drive_command.run_attempt", leave)
     result = run()
     assert result.exit_code == 75
     sentence = "the run was ended while it started; run it again to go on"
@@ -184,7 +184,7 @@ def test_a_request_to_stop_is_heard_though_ray_put_its_handler_in_place(
         signal.raise_signal(signal.SIGTERM)
         return Outcome(ExitCode.INTERRUPTED if must_stop() else ExitCode.COMPLETE, "over")
 
-    monkeypatch.setattr("strandline.cli.run_command.run_attempt", attempt)
+    monkeypatch.setattr("strandline.cli.drive_command.run_attempt", attempt)
     assert run().exit_code == 75
 
 

@@ -9,15 +9,20 @@ import pytest
 
 from strandline.engine.ports import Ending
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.keeper import Standing
 from strandline.ledger.store import Store
+from strandline.ledger.words import Standing
+from strandline.plan.errors import code_of
 from strandline.run.attempt import Options, run_attempt
+from strandline.run.chain import Witness, read_record
 from strandline.run.manifest import Manifest, read_manifest
-from strandline.run.outcome import code_of, judge
+from strandline.run.outcome import judge
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import find_process, read_boot_id
+from strandline_api.causes import Cause
+from strandline_api.documents import SpecError
 from strandline_api.exit_codes import ExitCode
+from strandline_api.spec_policy import Quarantine
 
 MANIFEST = """
 apiVersion: strandline.dev/v1alpha1
@@ -129,6 +134,45 @@ def test_a_ledger_is_handed_back_even_by_an_attempt_that_fails(
     assert run_attempt(plan, options).code is ExitCode.COMPLETE
 
 
+def test_an_attempt_that_completes_says_so_in_its_record(letters: Path, tmp_path: Path) -> None:
+    outcome = run_attempt(write_manifest(letters).plan, Options(tmp_path, engine="inline"))
+
+    record = read_record(PipelineFolder.of(tmp_path, "default", "letters"), 1)
+    assert record is not None
+    assert record.outcome is not None
+    assert (record.cause, record.witness) == (None, Witness.DRIVER)
+    assert (record.outcome.message, record.outcome.attempt) == (outcome.message, 1)
+    assert (record.outcome.sources.finished, record.outcome.remaining) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (VolumeError("full"), Cause.VOLUME_UNUSABLE),
+        (KeyError("x"), Cause.APPLICATION_ERROR),
+        (SystemExit(15), Cause.INTERRUPTED),
+        (KeyboardInterrupt(), Cause.INTERRUPTED),
+    ],
+)
+def test_an_attempt_that_an_error_ends_says_so_in_its_record(
+    letters: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    cause: Cause,
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("strandline.run.attempt.run_inline", fail)
+    with pytest.raises(type(error)):
+        run_attempt(write_manifest(letters).plan, Options(tmp_path, engine="inline"))
+
+    record = read_record(PipelineFolder.of(tmp_path, "default", "letters"), 1)
+    assert record is not None
+    assert (record.cause, record.witness) == (cause, Witness.DRIVER)
+
+
 @pytest.mark.parametrize(
     ("standing", "is_listed", "was_stopped", "code", "words"),
     [
@@ -139,6 +183,10 @@ def test_a_ledger_is_handed_back_even_by_an_attempt_that_fails(
         (Standing(2, 0, 0, 1, 0), True, False, 1, "1 sources are unfinished"),
         (Standing(2, 0, 0, 1, 0), True, True, 75, "interrupted"),
         (Standing(1, 0, 0, 0, 0), False, True, 75, "interrupted"),
+        (Standing(2, 0, 0, 0, 0, 1), True, False, 0, "complete: 2 of 3 sources are finished, 1 q"),
+        (Standing(0, 2, 0, 0, 0, 1), True, False, 0, "nothing left to do: 2 of 3 sources"),
+        (Standing(1, 0, 0, 0, 0, 2), True, False, 4, "2 of 3 sources are quarantined, 1 would"),
+        (Standing(0, 0, 1, 0, 0, 2), True, False, 3, "1 of 3 sources failed"),
     ],
 )
 def test_an_ending_is_judged(
@@ -146,10 +194,22 @@ def test_an_ending_is_judged(
 ) -> None:
     ending = Ending(standing, {}, 3, is_listed, [])
 
-    judged, message = judge(ending, was_stopped=was_stopped)
+    judged, message = judge(ending, was_stopped=was_stopped, quarantine=Quarantine(tolerate=1))
 
     assert (judged, words in message) == (code, True)
 
 
-def test_an_error_that_nobody_foresaw_is_the_applications() -> None:
-    assert code_of(KeyError("x")) is ExitCode.APPLICATION_ERROR
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (KeyError("x"), ExitCode.APPLICATION_ERROR),
+        (VolumeError("x"), ExitCode.VOLUME_UNUSABLE),
+        (SpecError(()), ExitCode.BAD_SPEC),
+        (KeyboardInterrupt(), ExitCode.INTERRUPTED),
+        (SystemExit(15), ExitCode.INTERRUPTED),
+    ],
+)
+def test_an_error_that_nobody_foresaw_is_the_applications(
+    error: BaseException, code: ExitCode
+) -> None:
+    assert code_of(error) is code

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from strandline.cli.program import add_debug
+from strandline_api.causes import Cause
 
 VOLUME = "./strandline-data"
 Command = Callable[..., Any]
@@ -29,6 +30,34 @@ take_settings = click.option(
     metavar="PATH=VALUE",
     help="Change the manifest before it is checked, such as stages.0.with.minWords=5; repeatable.",
 )
+
+
+def take_engine(command: Command) -> Command:
+    """The options that say where and how an attempt is made."""
+    options = (
+        click.option(
+            "--engine",
+            type=click.Choice(["ray", "inline"]),
+            default="ray",
+            show_default=True,
+            help="`ray` runs on all cores or a cluster, `inline` in one process for debugging.",
+        ),
+        click.option(
+            "--address", help="Address of a running Ray cluster; without it, one is started."
+        ),
+        click.option(
+            "--workers", type=click.IntRange(min=1), help="CPUs of the local Ray.  [default: all]"
+        ),
+        click.option(
+            "--after",
+            type=click.Choice([cause.value for cause in Cause]),
+            metavar="CAUSE",
+            help="Why the attempt before ended, where only others know, such as Preempted.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 def show_examples(*lines: str) -> str:

@@ -1,52 +1,50 @@
-"""The commands by name."""
+"""The commands by name. Each is loaded when it is called: the parent of a driver stays small."""
 
 from __future__ import annotations
 
-import json
-import platform
-from importlib.metadata import PackageNotFoundError, version
+from importlib import import_module
+from typing import Any
 
 import click
 
-from strandline.cli.arguments import show_examples, take_json
-from strandline.cli.ledger_commands import ledger
-from strandline.cli.manifest_commands import describe, plan, validate
-from strandline.cli.program import Program, add_debug
-from strandline.cli.run_command import run
-from strandline.cli.stages_command import stages
-from strandline.cli.verify_command import check
+from strandline.cli.program import Program
 
-_PARTS = ("ray", "lmdb", "pyarrow", "pydantic")
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_ROOMS = {
+    "run": "run_command:run",
+    "drive": "drive_command:drive",
+    "retry": "retry_command:retry",
+    "drain": "drain_command:drain",
+    "attempts": "attempts_command:attempts",
+    "validate": "manifest_commands:validate",
+    "plan": "manifest_commands:plan",
+    "describe": "manifest_commands:describe",
+    "stages": "stages_command:stages",
+    "ledger": "ledger_commands:ledger",
+    "latest": "latest_command:latest",
+    "verify": "verify_command:check",
+    "doctor": "doctor_command:doctor",
+    "version": "version_command:show_version",
+}
 
 
-@click.group("strandline", cls=Program, context_settings=_HELP)
+class Commands(Program):
+    """The commands of the table above."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Their names, in the order of the overview."""
+        return list(_ROOMS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command of a name, loaded; None where there is none."""
+        if cmd_name not in _ROOMS:
+            return None
+        module, _, name = _ROOMS[cmd_name].partition(":")
+        command: Any = getattr(import_module(f"strandline.cli.{module}"), name)
+        assert isinstance(command, click.Command)  # by the table
+        return command
+
+
+@click.group("strandline", cls=Commands, context_settings=_HELP)
 def program() -> None:
     """Resumable data curation on Ray: one YAML file, and a ledger of what is finished."""
-
-
-@program.command("version", epilog=show_examples("strandline version --json"))
-@add_debug
-@take_json
-def show_version(as_json: bool) -> None:
-    """Print the version.
-
-    With --json those of Python and of the libraries that matter too.
-    """
-    own = _find_version("strandline")
-    if not as_json:
-        click.echo(f"strandline {own}")
-        return
-    parts = {part: _find_version(part) for part in _PARTS}
-    click.echo(json.dumps({"strandline": own, "python": platform.python_version(), **parts}))
-
-
-def _find_version(distribution: str) -> str | None:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None
-
-
-for _command in (run, validate, plan, describe, stages, ledger, check):
-    program.add_command(_command)

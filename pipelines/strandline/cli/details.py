@@ -16,11 +16,16 @@ COUNTED_AT_MOST = 100_000
 
 
 def read_details(folder: PipelineFolder, attempt: int) -> Details:
-    """The failures of `attempt`, and what lies in the output where that is quickly told."""
+    """What failed in `attempt`, and what lies in the output where that is quickly told."""
     try:
         with looking(folder) as store:
             failures = (entry for _, entry in store.list_failures() if entry.attempt == attempt)
-            return Details(tuple(islice(failures, FAILURES_LISTED)), _count_written(store))
+            parked = (entry for _, entry in store.list_parked() if entry.attempt == attempt)
+            return Details(
+                tuple(islice(failures, FAILURES_LISTED)),
+                _count_written(store),
+                tuple(islice(parked, FAILURES_LISTED)),
+            )
     except (LedgerError, VolumeError):  # the attempt has ended well; its summary must not fail it
         return Details()
 

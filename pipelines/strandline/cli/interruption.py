@@ -28,11 +28,18 @@ class Interruption:
 
     Args:
         say: shows a sentence.
+        then: is called once, when it is first asked.
         leave: ends the process with a code, at once.
     """
 
-    def __init__(self, say: Callable[[str], None], leave: Callable[[int], None] = os._exit) -> None:
+    def __init__(
+        self,
+        say: Callable[[str], None],
+        then: Callable[[], None] = lambda: None,
+        leave: Callable[[int], None] = os._exit,
+    ) -> None:
         self._say = say
+        self._then = then
         self._leave = leave
         self._is_asked = False
 
@@ -64,5 +71,11 @@ class Interruption:
                 stream.flush()
             self._leave(128 + number)
             return
-        self._is_asked = True
         self._say(SENTENCE)
+        self.ask()
+
+    def ask(self) -> None:
+        """Ask as the first signal does, without a word."""
+        if not self._is_asked:
+            self._is_asked = True
+            self._then()

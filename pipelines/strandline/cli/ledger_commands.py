@@ -1,4 +1,7 @@
-"""`strandline ledger stats`, `sources` and `export`: what is finished, what is not, and why."""
+"""`strandline ledger stats`, `sources` and `export`: what is finished, what is not, and why.
+
+These only look. What changes something, the quarantine's release, has a room of its own.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,9 @@ import click
 from strandline.cli.arguments import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.ledger_access import locate, looking
 from strandline.cli.ledger_export import write_jsonl, write_parquet
-from strandline.cli.ledger_rows import Row, State, list_rows
-from strandline.cli.wording import align, spell_amount, spell_bytes, spell_count, spell_text
+from strandline.cli.ledger_rows import Row, State, describe_failure, list_rows
+from strandline.cli.quarantine_commands import quarantine
+from strandline.cli.wording import align, spell_amount, spell_bytes, spell_count
 from strandline.run.manifest import read_manifest
 
 take_state = click.option(
@@ -24,7 +28,10 @@ take_state = click.option(
 
 @click.group("ledger")
 def ledger() -> None:
-    """Look into a ledger; nothing is changed."""
+    """Look into a ledger, and release what is in quarantine."""
+
+
+ledger.add_command(quarantine)
 
 
 @ledger.command("stats", epilog=show_examples("strandline ledger stats pipeline.yaml --json"))
@@ -133,5 +140,4 @@ def export(
 
 
 def _describe(row: Row) -> str:
-    why = f": {row.stage}: {row.message}" if row.stage else ""
-    return f"{row.state:8}  {row.attempt:>4}  {len(row.outputs):>4}  {spell_text(row.key + why)}"
+    return f"{row.state:11}  {row.attempt:>4}  {len(row.outputs):>4}  {describe_failure(row)}"

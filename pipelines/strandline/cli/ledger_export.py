@@ -35,6 +35,7 @@ _SCHEMA = pa.schema(
         ("stage", pa.string()),
         ("message", pa.string()),
         ("times", pa.int64()),
+        ("cause", pa.string()),
     ]
 )
 

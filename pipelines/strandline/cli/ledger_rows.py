@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from strandline.cli.wording import spell_text
 from strandline.ledger.store import Store
 from strandline.ledger.verification import name_output
 
@@ -19,16 +20,19 @@ class State(StrEnum):
     FINISHED = "finished"
     FAILED = "failed"
     INFLIGHT = "inflight"
+    QUARANTINED = "quarantined"
 
 
 class Row(NamedTuple):
     """One source.
 
     Attributes:
-        version: hex of its version's digest; empty for a failed one.
-        attempt: the one that finished it, that it failed in, or that released it.
+        version: hex of its version's digest; empty where an older release noted a failure.
+        attempt: the one that finished it, that it failed in last, or that released it.
         outputs: name below the output's root, bytes, rows and hex digest of each file.
-        stage, message, times: where and why it failed, and in how many attempts.
+        stage, message, times: where and why it failed last, and in how many attempts. The stage is
+            empty where a process died over it.
+        cause: of a quarantined one, in the word that attempts use too.
     """
 
     key: str
@@ -39,6 +43,7 @@ class Row(NamedTuple):
     stage: str | None = None
     message: str | None = None
     times: int | None = None
+    cause: str | None = None
 
 
 def list_rows(store: Store, state: State | None = None) -> Iterator[Row]:
@@ -47,6 +52,7 @@ def list_rows(store: Store, state: State | None = None) -> Iterator[Row]:
         State.FINISHED: _list_finished,
         State.FAILED: _list_failed,
         State.INFLIGHT: _list_inflight,
+        State.QUARANTINED: _list_quarantined,
     }
     for each in State if state is None else (state,):
         yield from readers[each](store)
@@ -68,11 +74,22 @@ def _list_finished(store: Store) -> Iterator[Row]:
 
 def _list_failed(store: Store) -> Iterator[Row]:
     for _, entry in store.list_failures():
-        yield Row(
-            entry.key, State.FAILED, "", entry.attempt, [], entry.stage, entry.message, entry.times
-        )
+        why = (entry.stage, entry.message, entry.times)
+        yield Row(entry.key, State.FAILED, entry.version.hex(), entry.attempt, [], *why)
 
 
 def _list_inflight(store: Store) -> Iterator[Row]:
     for _, entry in store.list_marks():
         yield Row(entry.key, State.INFLIGHT, entry.version.hex(), entry.attempt, [])
+
+
+def _list_quarantined(store: Store) -> Iterator[Row]:
+    for _, entry in store.list_parked():
+        why = (entry.stage, entry.message, entry.times, entry.cause)
+        yield Row(entry.key, State.QUARANTINED, entry.version.hex(), entry.attempt, [], *why)
+
+
+def describe_failure(row: Row) -> str:
+    """The key of a row and, where it failed, why: cause, stage and message, as far as there are."""
+    words = (row.key, row.cause, row.stage, row.message)
+    return spell_text(": ".join(word for word in words if word))

@@ -22,7 +22,7 @@ from strandline.cli.wording import spell_amount
 from strandline.ledger.lease import Claim, OnChange, find_changes
 from strandline.ledger.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt import open_listing
+from strandline.run.listing import open_listing
 from strandline.run.manifest import Manifest, read_manifest
 from strandline_api.documents import SpecError
 from strandline_api.exit_codes import ExitCode

@@ -15,8 +15,7 @@ import click
 
 from strandline.cli.interruption import StoppedAtOnceError
 from strandline.ledger.errors import LedgerError
-from strandline.plan.errors import StrandlineError
-from strandline.run.outcome import code_of
+from strandline.plan.errors import StrandlineError, code_of
 from strandline_api.documents import SpecError
 from strandline_api.exit_codes import ExitCode
 

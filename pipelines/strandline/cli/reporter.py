@@ -21,7 +21,8 @@ from strandline.cli.progress_view import describe_line, draw
 from strandline.cli.snapshot import Pace, Snapshot, spell_json, take_snapshot
 from strandline.cli.summary import Details, describe_outcome, spell_outcome
 from strandline.engine.ports import Progress
-from strandline.run.outcome import Outcome, code_of
+from strandline.plan.errors import code_of
+from strandline.run.outcome import Outcome
 from strandline_api.exit_codes import ExitCode
 
 
@@ -100,26 +101,33 @@ class TerminalReporter(Reporter):
 
 
 class JsonReporter(Reporter):
-    """One object a line on stdout."""
+    """One object a line on what is stdout now; what others print there later is not among them."""
 
     interval = 1.0
 
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(now)
+        self._out = sys.stdout
+
     def show(self, snapshot: Snapshot) -> None:
-        _write(spell_json(snapshot))
+        self._write(spell_json(snapshot))
 
     @contextmanager
     def failing(self) -> Iterator[None]:
         try:
             yield
         except StoppedAtOnceError as error:
-            _write(_spell_error(ExitCode.INTERRUPTED, str(error)))
+            self._write(_spell_error(ExitCode.INTERRUPTED, str(error)))
             raise
         except Exception as error:
-            _write(_spell_error(code_of(error), str(error)))
+            self._write(_spell_error(code_of(error), str(error)))
             raise
 
     def close(self, outcome: Outcome, details: Details) -> None:
-        _write(spell_outcome(outcome, details))
+        self._write(spell_outcome(outcome, details))
+
+    def _write(self, content: dict[str, object]) -> None:
+        click.echo(json.dumps(content), file=self._out)
 
 
 def create_reporter(*, is_json: bool, stderr: TextIO | None = None) -> Reporter:
@@ -134,10 +142,6 @@ def create_reporter(*, is_json: bool, stderr: TextIO | None = None) -> Reporter:
     if stream.isatty():
         return TerminalReporter(Console(file=stream))
     return Reporter()
-
-
-def _write(content: dict[str, object]) -> None:
-    click.echo(json.dumps(content))
 
 
 def _spell_error(code: ExitCode, message: str) -> dict[str, object]:

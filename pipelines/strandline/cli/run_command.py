@@ -1,20 +1,36 @@
-"""`strandline run`: one attempt, watched."""
+"""`strandline run`: attempts one after another, each a process of its own.
+
+This process stays small: it loads no stage, no Ray and no Arrow.
+"""
 
 from __future__ import annotations
 
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from strandline.cli.arguments import show_examples, take_json, take_manifest, take_volume
-from strandline.cli.details import read_details
-from strandline.cli.interruption import Interruption, StoppedAtOnceError
-from strandline.cli.ledger_access import locate
-from strandline.cli.reporter import create_reporter
-from strandline.engine.ports import Progress
-from strandline.ledger.lease import OnChange
-from strandline.run.attempt import Options, run_attempt
-from strandline.run.manifest import read_manifest
+from strandline.cli.announcer import Announcer, create_announcer
+from strandline.cli.arguments import (
+    show_examples,
+    take_engine,
+    take_json,
+    take_manifest,
+    take_volume,
+)
+from strandline.cli.launch import Request, launching
+from strandline.run.chain import Trigger
+from strandline.run.driver_process import DriverProcess, wait_until
+from strandline.run.supervision import Ended, Surroundings, supervise
+from strandline_api.pipeline import CurationPipeline
+from strandline_api.retry import RetryAt
+
+if TYPE_CHECKING:
+    from strandline.run.serving import AttemptServer
 
 
 @click.command(
@@ -26,19 +42,16 @@ from strandline.run.manifest import read_manifest
 )
 @take_manifest
 @take_volume
+@take_engine
 @click.option(
-    "--engine",
-    type=click.Choice(["ray", "inline"]),
-    default="ray",
-    show_default=True,
-    help="`ray` runs on all cores or a cluster, `inline` in this process for debugging.",
-)
-@click.option("--address", help="Address of a running Ray cluster; without it, one is started.")
-@click.option(
-    "--workers", type=click.IntRange(min=1), help="CPUs of the local Ray.  [default: all]"
+    "--no-supervise", "is_single", is_flag=True, help="Make one attempt and say how it ended."
 )
 @click.option(
-    "--no-supervise", is_flag=True, expose_value=False, help="Make one attempt and no other."
+    "--serve",
+    "port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Answer /progress, /metrics and, for a while after the end, /outcome; one attempt only.",
 )
 @take_json
 def run(
@@ -48,29 +61,66 @@ def run(
     engine: str,
     address: str | None,
     workers: int | None,
+    after: str | None,
+    is_single: bool,
+    port: int | None,
     as_json: bool,
 ) -> int:
     """Run the pipeline in FILE, or go on where it stopped.
 
-    Sources that are finished are never worked on again. Ctrl-C lets work in flight finish and
-    keeps it; run the same command again to go on.
+    Sources that are finished are never worked on again. When an attempt ends badly, the next one
+    is made as the pipeline's `retry` says. Ctrl-C lets work in flight finish and keeps it; run the
+    same command again to go on.
     """
-    reporter = create_reporter(is_json=as_json)
-    interruption = Interruption(reporter.say)
-    with reporter.failing():
-        manifest = read_manifest(file, settings)
-        on_change = OnChange(manifest.pipeline.spec.on_change)
-        options = Options(volume, engine, address, workers, on_change)
+    request = Request(file, settings, volume, engine, address, workers, after, as_json)
+    announcer = create_announcer(is_json=as_json)
+    if port is not None and not is_single:
+        raise click.UsageError("--serve goes with --no-supervise")
+    with announcer.failing(), _serving(port) as server:
+        with launching(request) as (pipeline, folder, driver):
+            if not is_single:
+                return _supervise(driver, pipeline, announcer)
+            if server is not None:
+                server.watch(folder.progress, lambda: driver.pid)
+            ended = driver.attempt(Trigger.RUN)
+            announcer.end(ended)
+        if server is not None:  # the folder is free again while the outcome waits to be read
+            server.end(ended.outcome, time.sleep)
+        return ended.outcome.exit_code
 
-        def report(progress: Progress) -> None:
-            if reporter.report(progress):
-                interruption.arm()  # Ray puts its own handler in place when it starts
 
-        with interruption.listening(), reporter.watching(manifest.plan.name):
-            try:
-                outcome = run_attempt(manifest.plan, options, interruption.is_asked, report)
-            except SystemExit as error:  # Ray's answer to SIGTERM while it starts
-                raise StoppedAtOnceError from error
-    folder = locate(manifest.plan, volume)
-    reporter.close(outcome, read_details(folder, outcome.attempt))
-    return int(outcome.code)
+@contextmanager
+def _serving(port: int | None) -> Iterator[AttemptServer | None]:
+    """What answers at a port as long as the block runs; None where nobody is to be answered."""
+    if port is None:
+        yield None
+        return
+    from strandline.run.serving import AttemptServer  # noqa: PLC0415 - few attempts are asked
+
+    try:
+        server = AttemptServer(port)
+    except OSError as error:
+        msg = f"--serve {port}: {error.strerror}"
+        raise click.UsageError(msg) from error
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def _supervise(driver: DriverProcess, pipeline: CurationPipeline, announcer: Announcer) -> int:
+    begun, deadline = time.monotonic(), pipeline.spec.deadlines.run_seconds
+
+    def attempt(trigger: Trigger) -> Ended:
+        left = None if deadline is None else max(0.0, deadline - (time.monotonic() - begun))
+        ended = driver.attempt(trigger, left)
+        announcer.attempt_ended(ended)
+        return ended
+
+    def wait(retry: RetryAt) -> bool:
+        with announcer.waiting(retry) as show:
+            return wait_until(retry.time, driver.stop, show, time.sleep)
+
+    ends_at = None if deadline is None else time.time() + deadline
+    around = Surroundings(attempt, wait, time.time, random.random, ends_at)
+    return supervise(pipeline.spec.retry, around, announcer)

@@ -17,7 +17,7 @@ from strandline.cli.wording import (
     spell_seconds,
     spell_text,
 )
-from strandline.ledger.entries import FailureRecord
+from strandline.ledger.entries import FailureRecord, Parked
 from strandline.plan.receipt import Counts
 from strandline.run.outcome import Outcome
 
@@ -38,10 +38,12 @@ class Details(NamedTuple):
     Attributes:
         failures: of this attempt, the first ones.
         written: None where counting would take long.
+        parked: sources that this attempt has put into quarantine, the first ones.
     """
 
     failures: Sequence[FailureRecord] = ()
     written: Written | None = None
+    parked: Sequence[Parked] = ()
 
 
 def describe_outcome(outcome: Outcome, details: Details) -> list[str]:
@@ -51,6 +53,7 @@ def describe_outcome(outcome: Outcome, details: Details) -> list[str]:
         *_describe_stages(outcome.counts),
         *_describe_counters(outcome.counts),
         *_describe_failures(outcome, details.failures),
+        *_describe_parked(details.parked),
         *(f"incident: {incident}" for incident in outcome.incidents),
         f"output: {outcome.output}{_describe_written(details.written)}",
     ]
@@ -65,6 +68,10 @@ def spell_outcome(outcome: Outcome, details: Details) -> dict[str, Any]:
         "failures": [
             {"key": failure.key, "stage": failure.stage, "message": failure.message}
             for failure in details.failures
+        ],
+        "quarantined": [
+            {"key": entry.key, "cause": entry.cause, "message": entry.message}
+            for entry in details.parked
         ],
     }
 
@@ -114,6 +121,17 @@ def _describe_failures(outcome: Outcome, failures: Sequence[FailureRecord]) -> I
     rest = outcome.standing.failed - len(shown)
     if rest > 0:
         yield f"  and {spell_count(rest)} more; see `strandline ledger sources --state failed`"
+
+
+def _describe_parked(parked: Sequence[Parked]) -> Iterator[str]:
+    if not parked:
+        return
+    yield "quarantined now:"
+    for entry in parked[:FAILURES_SHOWN]:
+        where = f"{entry.stage}: " if entry.stage else ""
+        yield spell_text(f"  {entry.key}: {entry.cause}: {where}{entry.message}")
+    if len(parked) > FAILURES_SHOWN:
+        yield "  and more; see `strandline ledger quarantine list`"
 
 
 def _describe_written(written: Written | None) -> str:

@@ -1,57 +1,40 @@
-"""One attempt: take the ledger over, run the engine, say how it ended.
-
-The order matters: whoever still writes is gone before the lease is taken, the lease is taken
-before anything is swept, and the ledger is handed back whatever happens.
-"""
+"""One attempt: take the folder over, run the engine, publish, say how it ended."""
 
 from __future__ import annotations
 
 import os
 import time
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from strandline.engine.inline import run_inline, set_up_stage
+from strandline.engine.inline import run_inline
 from strandline.engine.pools import RayOptions
 from strandline.engine.ports import Control, Ending, KeeperLedger, Listing, NoLedger, Progress
-from strandline.ledger.errors import LedgerError
 from strandline.ledger.keeper import Keeper
-from strandline.ledger.lease import (
-    Claim,
-    Claimant,
-    OnChange,
-    end_attempt,
-    open_attempt,
-    refuse_live_driver,
-)
-from strandline.ledger.store import Store
-from strandline.plan.errors import StrandlineError
+from strandline.ledger.lease import OnChange
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Counts
-from strandline.plan.stage import OnRemoved, Source, SourceStage
-from strandline.run.outcome import Outcome, judge
+from strandline.plan.stage import OnRemoved, SourceStage
+from strandline.run.chain import Trigger
+from strandline.run.grace import Grace
+from strandline.run.listing import open_source
+from strandline.run.memory_kills import MemoryKills
+from strandline.run.outcome import Outcome, describe_error, judge, to_driver_outcome
+from strandline.run.progress import read_progress
+from strandline.run.publishing import Publisher
+from strandline.run.takeover import Approach, Held, opened, take_over
 from strandline.storage.errors import VolumeError
-from strandline.storage.filesystems import explain_unsafe, read_mounts
-from strandline.storage.layout import PipelineFolder, make_folder
-from strandline.storage.locks import (
-    Process,
-    find_process,
-    hold_exclusive,
-    hold_shared,
-    read_boot_id,
-)
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.locks import hold_shared
 from strandline.storage.remote import open_outputs
+from strandline_api.causes import Cause
 from strandline_api.documents import SpecError
+from strandline_api.evidence import Evidence
 from strandline_api.problems import Problem
-
-ORPHAN_SECONDS = 30.0
-
-
-class ListingError(StrandlineError):
-    """The sources can't be listed; the message says why."""
+from strandline_api.spec_policy import Checkpoint, Quarantine
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +47,8 @@ class Options:
         address: of an existing Ray cluster; None starts a local one.
         workers: workers of the local Ray, None: one a core.
         on_change: what to do when the pipeline has changed.
+        quarantine, checkpoint: as the pipeline says.
+        trigger, after, parent: see `Approach`.
     """
 
     volume: Path | None
@@ -71,16 +56,11 @@ class Options:
     address: str | None = None
     workers: int | None = None
     on_change: OnChange = OnChange.FAIL
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """A ledger that was taken over for an attempt, and where its output goes."""
-
-    folder: PipelineFolder
-    attempt: int
-    uid: str
-    place: str
+    quarantine: Quarantine = field(default_factory=Quarantine)
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    trigger: Trigger = Trigger.RUN
+    after: Cause | None = None
+    parent: int | None = None
 
 
 def run_attempt(
@@ -92,78 +72,136 @@ def run_attempt(
     """Run a plan once, as far as it goes.
 
     Raises:
-        SpecError, LedgerError, VolumeError and the rest of `outcome.code_of`: the attempt could
+        SpecError, LedgerError, VolumeError and the rest of `errors.code_of`: the attempt could
             not begin or not go on; what is finished is kept.
     """
+    kills = MemoryKills.of_this_process()
+    grace = Grace(must_stop, options.checkpoint.grace_period_seconds, time.monotonic)
+    control = Control(
+        must_stop,
+        report,
+        time.monotonic,
+        must_leave=grace.is_over,
+        take_memory_kills=kills.take,
+    )
+    try:
+        if options.volume is None:
+            return _run_untracked(plan, options, control)
+        return _run_tracked(plan, options, options.volume, control, kills)
+    finally:
+        kills.close()
+
+
+def _run_untracked(plan: PipelinePlan, options: Options, control: Control) -> Outcome:
     begun = time.monotonic()
-    control = Control(must_stop, report, time.monotonic)
     source, listing = open_source(plan)
-    if options.volume is None:
-        attempt, place = 0, _require_output(plan)
-        ending = _run_untracked(plan, listing, options, control)
+    place = _require_output(plan)
+    if options.engine == "inline":
+        ending = run_inline(plan, listing, NoLedger(), open_outputs(place), control)
     else:
-        folder = PipelineFolder.of(options.volume, plan.namespace, plan.name)
-        place = plan.output or str(folder.output)
-        with _take_over(plan, folder, options, place) as held:
-            attempt = held.attempt
-            ending = _run_tracked(plan, listing, options, control, held)
-    code, message = judge(ending, was_stopped=must_stop())
+        from strandline.engine.ray_driver import run_ray  # noqa: PLC0415 - `inline` needs no Ray
+
+        ray_options = RayOptions(options.address, options.workers, place)
+        ending = run_ray(plan, listing, None, ray_options, control)
+    outcome = _conclude(plan, source, ending, options, control)
+    return replace(outcome, output=place, seconds=time.monotonic() - begun)
+
+
+def _run_tracked(
+    plan: PipelinePlan, options: Options, volume: Path, control: Control, kills: MemoryKills
+) -> Outcome:
+    begun, killed = time.monotonic(), kills.count()
+    source, listing = open_source(plan)
+    folder = PipelineFolder.of(volume, plan.namespace, plan.name)
+    place = plan.output or str(folder.output)
+    approach = Approach(
+        options.on_change,
+        options.trigger,
+        options.after,
+        options.parent,
+        options.quarantine.after,
+    )
+    with take_over(plan, folder, approach, place) as held:
+        try:
+            publisher = _make_publisher(plan, options, held)
+            watched = replace(
+                control, report=_publish_too(control.report, publisher), inflight=held.inflight
+            )
+            ending = _run_engine(plan, listing, options, watched, held)
+            outcome = _conclude(plan, source, ending, options, control)
+            remaining = read_progress(folder, held.attempt).remaining
+            seconds = time.monotonic() - begun
+            outcome = replace(
+                outcome, attempt=held.attempt, output=place, seconds=seconds, remaining=remaining
+            )
+            publisher.publish(outcome.to_json()["sources"], outcome.counts, is_final=True)
+        except BaseException as error:
+            with suppress(VolumeError):
+                held.end(describe_error(error, held.attempt, kills.count() - killed))
+            raise
+        held.end(to_driver_outcome(outcome, kills.count() - killed))
+    return outcome
+
+
+def _conclude(
+    plan: PipelinePlan, source: SourceStage, ending: Ending, options: Options, control: Control
+) -> Outcome:
+    code, message = judge(ending, was_stopped=control.must_stop(), quarantine=options.quarantine)
     listed = Counts(tasks_out=ending.listed, counters=source.counters)
+    evidence = tuple(
+        Evidence(
+            Cause.OOM_KILLED,
+            f"workers of stage {stage!r} were killed for memory",
+            "ray",
+            {"stage": stage},
+        )
+        for stage in dict.fromkeys(control.memory_failures)
+    )
     return Outcome(
         code=code,
         message=message,
-        attempt=attempt,
         total=ending.listed if ending.is_listed else None,
         standing=ending.standing,
         counts={plan.source.name: listed, **ending.counts},
-        output=place,
-        seconds=time.monotonic() - begun,
         incidents=tuple(ending.incidents),
+        evidence=evidence,
     )
 
 
-def open_listing(plan: PipelinePlan) -> Listing:
-    """The plan's sources as a stream of batches."""
-    return open_source(plan)[1]
+def _make_publisher(plan: PipelinePlan, options: Options, held: Held) -> Publisher:
+    checkpoint = options.checkpoint
+    return Publisher(
+        held.folder,
+        held.attempt,
+        plan,
+        checkpoint.interval_seconds,
+        checkpoint.keep_last,
+        time.monotonic,
+        time.time,
+    )
 
 
-def open_source(plan: PipelinePlan) -> tuple[SourceStage, Listing]:
-    """The source stage, set up, and what it lists.
+def _publish_too(
+    report: Callable[[Progress], None], publisher: Publisher
+) -> Callable[[Progress], None]:
+    """A report that also publishes, every so often."""
 
-    Raises:
-        StageSetupError: it can't be set up.
-    """
-    stage = set_up_stage(plan.source).stage
-    assert isinstance(stage, SourceStage)  # checked when the plan was built
-    return stage, Listing(_list_sources(plan.source.name, stage))
+    def report_and_publish(progress: Progress) -> None:
+        report(progress)
+        counts = {queue.name: queue.counts for queue in progress.flow.queues}
+        publisher.publish_due(lambda: _spell_sources(progress), counts)
 
-
-def _list_sources(name: str, stage: SourceStage) -> Iterator[Source]:
-    """The stage's sources, with what goes wrong put into a sentence."""
-    is_empty = True
-    try:
-        for source in stage.list_sources():
-            is_empty = False
-            yield source
-    except OSError as error:
-        msg = f"the sources can't be listed: {error}"
-        raise ListingError(msg) from error
-    if is_empty:
-        # An output may be deleted because its source vanished: never because a mount is missing.
-        problem = Problem("spec.source", f"{name!r} lists no sources; check its paths")
-        raise SpecError((problem,))
+    return report_and_publish
 
 
-def _run_untracked(
-    plan: PipelinePlan, listing: Listing, options: Options, control: Control
-) -> Ending:
-    place = _require_output(plan)
-    if options.engine == "inline":
-        return run_inline(plan, listing, NoLedger(), open_outputs(place), control)
-    from strandline.engine.ray_driver import run_ray  # noqa: PLC0415 - `inline` works without Ray
-
-    ray_options = RayOptions(options.address, options.workers, place)
-    return run_ray(plan, listing, None, ray_options, control)
+def _spell_sources(progress: Progress) -> dict[str, Any]:
+    """How the sources stand in the middle of an attempt; finished ones as the ledger says."""
+    return {
+        "total": progress.listed if progress.is_listed else None,
+        "finished": progress.finished,
+        "failed": len(progress.flow.failed),
+        "skipped": progress.skipped,
+    }
 
 
 def _require_output(plan: PipelinePlan) -> str:
@@ -173,51 +211,22 @@ def _require_output(plan: PipelinePlan) -> str:
     return plan.output
 
 
-@contextmanager
-def _take_over(
-    plan: PipelinePlan, folder: PipelineFolder, options: Options, place: str
-) -> Iterator[_Held]:
-    """Open the ledger for a new attempt, and hand it back in the end."""
-    unsafe = explain_unsafe(folder.ledger, read_mounts())
-    if unsafe:
-        raise VolumeError(unsafe)
-    make_folder(folder.ledger)
-    claimant = Claimant(uuid.uuid4().hex, read_boot_id(), _find_self(), time.time())
-    name = f"{plan.namespace}/{plan.name}"
-    claim = Claim(name, plan.run_id, plan.fingerprint, options.on_change)
-    with _opened(folder) as store:
-        refuse_live_driver(store, claimant, find_process)
-        with hold_exclusive(folder.writers_lock, ORPHAN_SECONDS):
-            refuse_live_driver(store, claimant, find_process)
-            attempt = open_attempt(store, claim, claimant)
-            open_outputs(place).sweep()
-    try:
-        yield _Held(folder, attempt, claimant.uid, place)
-    finally:
-        with suppress(LedgerError, VolumeError), _opened(folder) as store:
-            store.keep_lease(attempt, claimant.uid)
-            end_attempt(store, attempt, claimant)
-
-
-@contextmanager
-def _opened(folder: PipelineFolder) -> Iterator[Store]:
-    store = Store(folder.ledger)
-    try:
-        yield store
-    finally:
-        store.close()
-
-
-def _run_tracked(
-    plan: PipelinePlan, listing: Listing, options: Options, control: Control, held: _Held
+def _run_engine(
+    plan: PipelinePlan, listing: Listing, options: Options, control: Control, held: Held
 ) -> Ending:
     if options.engine == "inline":
-        return _run_inline(plan, listing, control, held)
+        return _run_inline(plan, listing, options, control, held)
     from strandline.engine.ray_driver import run_ray  # noqa: PLC0415 - `inline` works without Ray
     from strandline.engine.ray_ledger import LedgerPlace  # noqa: PLC0415 - the same
 
-    deletes = deletes_vanished(plan)
-    ledger = LedgerPlace(held.folder.ledger, held.attempt, held.uid, held.place, deletes)
+    ledger = LedgerPlace(
+        held.folder.ledger,
+        held.attempt,
+        held.uid,
+        held.place,
+        deletes_vanished(plan),
+        options.quarantine.after,
+    )
     ray_options = RayOptions(
         options.address,
         options.workers,
@@ -229,15 +238,24 @@ def _run_tracked(
     return run_ray(plan, listing, ledger, ray_options, control)
 
 
-def _run_inline(plan: PipelinePlan, listing: Listing, control: Control, held: _Held) -> Ending:
+def _run_inline(
+    plan: PipelinePlan, listing: Listing, options: Options, control: Control, held: Held
+) -> Ending:
     writer = hold_shared(held.folder.writers_lock)
     outputs = open_outputs(held.place, f"{held.attempt:04d}")
     try:
-        with _opened(held.folder) as store:
+        with opened(held.folder) as store:
             store.keep_lease(held.attempt, held.uid)
-            deletes = deletes_vanished(plan)
-            keeper = Keeper(store, outputs, held.attempt, time.monotonic, deletes_vanished=deletes)
-            return run_inline(plan, listing, KeeperLedger(keeper), outputs, control)
+            keeper = Keeper(
+                store,
+                outputs,
+                held.attempt,
+                time.monotonic,
+                quarantine_after=options.quarantine.after,
+                deletes_vanished=deletes_vanished(plan),
+            )
+            ledger = KeeperLedger(keeper, time.time)
+            return run_inline(plan, listing, ledger, outputs, control)
     finally:
         os.close(writer)
 
@@ -245,9 +263,3 @@ def _run_inline(plan: PipelinePlan, listing: Listing, control: Control, held: _H
 def deletes_vanished(plan: PipelinePlan) -> bool:
     """True where the source says `onRemoved: Delete`."""
     return getattr(plan.source.stage.params, "on_removed", None) is OnRemoved.DELETE
-
-
-def _find_self() -> Process:
-    process = find_process(os.getpid())
-    assert process is not None  # this process is alive
-    return process

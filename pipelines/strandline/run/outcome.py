@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from strandline.engine.ports import Ending
-from strandline.ledger.keeper import Standing
-from strandline.plan.errors import StrandlineError
+from strandline.ledger.words import Standing
+from strandline.plan.errors import code_of
 from strandline.plan.receipt import Counts
-from strandline_api.documents import SpecError
+from strandline_api.evidence import Evidence, read_exit
 from strandline_api.exit_codes import ExitCode
+from strandline_api.outcomes import DriverOutcome, SourceCounts
+from strandline_api.spec_policy import Quarantine
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class Outcome:
         output: folder or URL of the output.
         seconds: how long it took.
         incidents: workers that were lost and replaced.
+        evidence: what was seen of causes, besides the exit code.
+        remaining: unfinished sources when it began; None where the listing did not end.
     """
 
     code: ExitCode
@@ -38,6 +42,8 @@ class Outcome:
     output: str = ""
     seconds: float = 0.0
     incidents: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    remaining: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The last line of `--json`; its keys are stable."""
@@ -51,7 +57,7 @@ class Outcome:
                 "total": self.total,
                 "finished": standing.finished,
                 "failed": standing.failed,
-                "quarantined": 0,
+                "quarantined": standing.quarantined,
                 "skipped": standing.skipped,
                 "unfinished": standing.unfinished,
             },
@@ -61,16 +67,52 @@ class Outcome:
         }
 
 
-def code_of(error: BaseException) -> ExitCode:
-    """The exit code that an error means."""
-    if isinstance(error, SpecError):
-        return ExitCode.BAD_SPEC
-    return error.exit_code if isinstance(error, StrandlineError) else ExitCode.APPLICATION_ERROR
+def to_driver_outcome(outcome: Outcome, memory_kills: int) -> DriverOutcome:
+    """The outcome in the words of the contract with the operator.
+
+    Args:
+        memory_kills: processes that the kernel killed for memory meanwhile.
+    """
+    return DriverOutcome(
+        exit_code=int(outcome.code),
+        message=outcome.message,
+        attempt=outcome.attempt,
+        sources=SourceCounts.model_validate(outcome.to_json()["sources"]),
+        remaining=outcome.remaining,
+        evidence=(*outcome.evidence, *filter(None, [read_exit(int(outcome.code))])),
+        memory_kills=memory_kills,
+    )
 
 
-def judge(ending: Ending, *, was_stopped: bool) -> tuple[ExitCode, str]:
+def describe_error(error: BaseException, attempt: int, memory_kills: int) -> DriverOutcome:
+    """The outcome of an attempt that an error has ended."""
+    code = int(code_of(error))
+    message = " ".join(str(error).split()) or type(error).__name__
+    evidence = [one for one in (read_exit(code),) if one]
+    cause = getattr(error, "cause", None)
+    if cause is not None:
+        evidence.insert(0, Evidence(cause, message, "ray"))
+    return DriverOutcome(
+        exit_code=code,
+        message=message,
+        attempt=attempt,
+        evidence=tuple(evidence),
+        memory_kills=memory_kills,
+    )
+
+
+def describe_leaving() -> DriverOutcome:
+    """The outcome of an attempt that was asked to stop and could not within its grace period."""
+    code = int(ExitCode.INTERRUPTED)
+    message = "left in the middle of its work, since the grace period was over"
+    return DriverOutcome(
+        exit_code=code, message=message, evidence=tuple(filter(None, [read_exit(code)]))
+    )
+
+
+def judge(ending: Ending, *, was_stopped: bool, quarantine: Quarantine) -> tuple[ExitCode, str]:
     """The exit code and sentence of an attempt whose engine came to an end."""
-    standing = ending.standing
+    standing, listed = ending.standing, ending.listed
     is_whole = ending.is_listed and not standing.unfinished
     if was_stopped and not is_whole:
         return ExitCode.INTERRUPTED, "interrupted; what is finished is kept, run it again to go on"
@@ -78,8 +120,22 @@ def judge(ending: Ending, *, was_stopped: bool) -> tuple[ExitCode, str]:
         message = f"{standing.unfinished} sources are unfinished; run it again to go on"
         return ExitCode.APPLICATION_ERROR, message
     if standing.failed:
-        message = f"{standing.failed} of {ending.listed} sources failed; run it again to retry them"
+        message = f"{standing.failed} of {listed} sources failed; run it again to retry them"
         return ExitCode.SOURCES_FAILED, message
+    parked = standing.quarantined
+    if parked > (tolerated := quarantine.tolerated(listed)):
+        message = (
+            f"{parked} of {listed} sources are quarantined, {tolerated} would be tolerated; "
+            "see `strandline ledger quarantine list`"
+        )
+        return ExitCode.QUARANTINE_EXCEEDED, message
+    return ExitCode.COMPLETE, _describe_complete(standing, listed)
+
+
+def _describe_complete(standing: Standing, listed: int) -> str:
+    parked = standing.quarantined
+    which = f"all {listed}" if not parked else f"{listed - parked} of {listed}"
+    rest = f", {parked} quarantined" if parked else ""
     if not standing.finished:
-        return ExitCode.COMPLETE, f"nothing left to do: all {ending.listed} sources are finished"
-    return ExitCode.COMPLETE, f"complete: all {ending.listed} sources are finished"
+        return f"nothing left to do: {which} sources are finished{rest}"
+    return f"complete: {which} sources are finished{rest}"

@@ -1,6 +1,7 @@
-"""From a manifest file to a checked plan: bytes, YAML, settings, then the model.
+"""From a manifest file to a pipeline of the API: bytes, YAML, settings, then the model.
 
-The one room of the runtime that knows files hold YAML. What the fields mean is the model's to say.
+The one room of the runtime that knows files hold YAML. What the fields mean is the model's to say,
+and no stage is loaded here.
 """
 
 from __future__ import annotations
@@ -8,25 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import yaml
 
-import strandline.stages  # noqa: F401 - a manifest names stages, so they must be registered
-from strandline.plan.pipeline import PipelinePlan, plan_spec
 from strandline_api.documents import SpecError, parse_pipeline
 from strandline_api.pipeline import CurationPipeline
 from strandline_api.problems import Problem, show
 
 _TOP = ("apiVersion", "kind", "metadata", "spec")
 _PART = re.compile(r"""\[(\d+)\]|\["([^"]+)"\]|\.?([^.\[\]]+)""")
-
-
-class Manifest(NamedTuple):
-    """A pipeline as its author wrote it, defaults filled in, and the plan made of it."""
-
-    pipeline: CurationPipeline
-    plan: PipelinePlan
 
 
 class _Loader(yaml.SafeLoader):
@@ -47,8 +39,8 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def read_manifest(path: Path, settings: Sequence[str] = ()) -> Manifest:
-    """Read and check a manifest file.
+def read_pipeline(path: Path, settings: Sequence[str] = ()) -> CurationPipeline:
+    """Read a manifest file and check it against the API; whether its stages exist is not asked.
 
     Args:
         path: a YAML file that holds one `CurationPipeline`.
@@ -60,8 +52,7 @@ def read_manifest(path: Path, settings: Sequence[str] = ()) -> Manifest:
     document = parse_yaml(_read_text(path), str(path))
     for setting in settings:
         document = change(document, setting)
-    pipeline = parse_pipeline(document)
-    return Manifest(pipeline, plan_spec(pipeline))
+    return parse_pipeline(document)
 
 
 def parse_yaml(text: str, name: str) -> Any:  # noqa: ANN401 - whatever the document holds

@@ -50,9 +50,9 @@ class InFlightTable:
             self._path = path
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
             try:
-                # Written, not only made longer: a full disk must be an error now, not a signal
+                # Given room, not only made longer: a full disk must be an error now, not a signal
                 # when the map is touched.
-                os.write(handle, bytes(_ROWS * _ROW.size))
+                os.posix_fallocate(handle, 0, _ROWS * _ROW.size)
                 self._map = mmap.mmap(handle, _ROWS * _ROW.size)
             finally:
                 os.close(handle)

@@ -1,0 +1,163 @@
+"""The chain of attempts: for each a record in its folder that says how it began and how it ended.
+
+Whoever sees the end writes it: the driver where it ends in order, the supervisor where the driver
+is killed, and else the next attempt, so that no record stays open. What follows an end is not
+decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from strandline.storage.errors import naming_volume
+from strandline.storage.layout import PipelineFolder, make_folder
+from strandline.storage.locks import Process
+from strandline.storage.whole_files import sweep_whole, write_whole
+from strandline_api.causes import Cause, Treatment
+from strandline_api.evidence import name_cause
+from strandline_api.outcomes import DriverOutcome
+
+RECORD = "attempt.json"
+TABLE = "inflight"  # of the work in flight, beside the record; see `storage.inflight`
+# Ends that nothing that was being worked on can have brought about.
+BLAMELESS = frozenset(
+    {cause for cause in Cause if cause.treatment is Treatment.DISRUPTION}
+    | {Cause.USER_CANCELLED, Cause.DEADLINE_EXCEEDED}
+)
+
+
+class Trigger(StrEnum):
+    """Why an attempt was started: a run by hand, the retry law, or by hand beside it."""
+
+    RUN = "Run"
+    RETRY = "Retry"
+    MANUAL = "Manual"
+
+
+class Witness(StrEnum):
+    """Who wrote down how an attempt ended."""
+
+    DRIVER = "driver"
+    SUPERVISOR = "supervisor"
+    SUCCESSOR = "successor"
+
+
+class AttemptRecord(BaseModel):
+    """One attempt.
+
+    Attributes:
+        number: grows for the life of the folder.
+        run: the pipeline's `runId`.
+        previous: number of the attempt before; None for the first.
+        ledger: id of the ledger, which spreads the jitter of retries.
+        boot, pid, process_started: of the driver; see `storage.locks`.
+        started, ended: seconds since the epoch; `ended` is None while it runs.
+        outcome: what it came to; None while it runs.
+        cause: why it ended badly; None while it runs and where it completed.
+        witness: who wrote the end; None while it runs.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    number: int
+    run: str
+    trigger: Trigger
+    previous: int | None
+    ledger: str
+    boot: str
+    pid: int
+    process_started: int
+    started: float
+    ended: float | None = None
+    outcome: DriverOutcome | None = None
+    cause: Cause | None = None
+    witness: Witness | None = None
+
+    @property
+    def process(self) -> Process:
+        """The driver's process; it means something where `boot` is ours."""
+        return Process(self.pid, self.process_started)
+
+    def end(self, outcome: DriverOutcome, time: float, witness: Witness) -> AttemptRecord:
+        """The record with its end."""
+        cause = name_cause(outcome.evidence).cause if outcome.exit_code else None
+        return self.model_copy(
+            update={"ended": time, "outcome": outcome, "cause": cause, "witness": witness}
+        )
+
+
+def write_record(folder: PipelineFolder, record: AttemptRecord) -> None:
+    """Keep a record durably in its attempt's folder.
+
+    Raises:
+        VolumeError: it can't be written; the former one stays.
+    """
+    place = folder.attempt(record.number)
+    make_folder(place)
+    text = record.model_dump_json(indent=1, by_alias=True)
+    write_whole(place / RECORD, text.encode(), steps="attempt")
+
+
+def sweep_records(folder: PipelineFolder) -> None:
+    """Remove what killed writers have left beside records.
+
+    Raises:
+        VolumeError: it can't be removed.
+    """
+    for place in _list_places(folder):
+        sweep_whole(place / RECORD)
+
+
+def read_record(folder: PipelineFolder, number: int) -> AttemptRecord | None:
+    """The record of an attempt; None where there is none that can be read."""
+    return _read(folder.attempt(number) / RECORD)
+
+
+def read_chain(folder: PipelineFolder) -> list[AttemptRecord]:
+    """All records, oldest first."""
+    return sorted(_read_all(folder), key=lambda record: record.number)
+
+
+def find_last(folder: PipelineFolder) -> AttemptRecord | None:
+    """The newest record."""
+    return max(_read_all(folder), key=lambda record: record.number, default=None)
+
+
+def find_of_process(folder: PipelineFolder, boot: str, process: Process) -> AttemptRecord | None:
+    """The newest record of a driver's process, which may have ended."""
+    own = (one for one in _read_all(folder) if one.boot == boot and one.process == process)
+    return max(own, key=lambda record: record.number, default=None)
+
+
+def end_unfinished(
+    folder: PipelineFolder, boot: str, process: Process, outcome: DriverOutcome, time: float
+) -> None:
+    """Write down the end of a driver's attempt where that is still open; it says so itself."""
+    record = find_of_process(folder, boot, process)
+    if record is not None and record.ended is None:
+        own = outcome.model_copy(update={"attempt": record.number})
+        write_record(folder, record.end(own, time, Witness.DRIVER))
+
+
+def _read_all(folder: PipelineFolder) -> Iterator[AttemptRecord]:
+    for place in _list_places(folder):
+        if record := _read(place / RECORD):
+            yield record
+
+
+def _list_places(folder: PipelineFolder) -> list[Path]:
+    if not folder.attempts.is_dir():
+        return []
+    with naming_volume(folder.attempts):
+        return [place for place in folder.attempts.iterdir() if place.name.isdigit()]
+
+
+def _read(path: Path) -> AttemptRecord | None:
+    try:
+        return AttemptRecord.model_validate_json(path.read_bytes(), by_alias=True, by_name=True)
+    except (OSError, ValidationError):
+        return None

@@ -1,0 +1,277 @@
+"""What is wrong, or soon will be, with a machine, a volume, its ledgers and a pipeline. Pure.
+
+Facts in, findings out. How a fact was found, and how a finding is shown, is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from strandline.run.doctor_facts import Disk, Facts, Lease, Ledger, Machine, Package, Volume, Work
+from strandline_api.exit_codes import ExitCode
+
+GIB, MIB = 1 << 30, 1 << 20
+SMALL_SHARE = 0.1  # of space and of inodes
+LITTLE_SPACE, NO_SPACE = GIB, 64 * MIB
+NO_INODES = 1000
+LITTLE_MEMORY = 2 * GIB  # Ray's own processes take about half of it
+STORE_SHARE, STORE_MOST, STORE_LEAST = 0.3, 200 * 10**9, GIB  # what Ray takes for its objects
+FEW_FILES = 4096  # below that Ray itself warns: each worker has connections to many others
+FIRST_SANE_TIME = 1_704_067_200.0  # 2024 begins
+MOST_LAG = 5.0
+HEARD_LATELY = 120.0  # two heartbeats
+_COMPARE = re.compile(r"(<=|>=|==|!=|<|>|~=)\s*(\d+(?:\.\d+)*)")
+_VOLUME = frozenset({"volume", "file system", "space", "inodes", "rights", "lmdb", "output"})
+
+
+class Level(StrEnum):
+    """How bad a finding is: a run fails at a problem, and goes worse or at risk with a warning."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at.
+
+    Attributes:
+        name: what it was; stable, for scripts.
+        found: what was seen.
+        advice: what to do, in one sentence; empty where nothing is to be done.
+    """
+
+    name: str
+    level: Level
+    found: str
+    advice: str = ""
+
+
+def examine(facts: Facts) -> list[Finding]:
+    """Judge the facts; one finding for each thing that was looked at, good ones among them."""
+    findings = [*_examine_machine(facts.machine), *_examine_volume(facts.volume)]
+    findings += map(_judge_ledger, facts.ledgers)
+    if facts.work is not None:
+        findings += _examine_work(facts.work, facts.machine)
+    return findings
+
+
+def choose_code(findings: Iterable[Finding]) -> ExitCode:
+    """0 without a problem, 73 where the volume is one of them, else 1."""
+    names = {finding.name for finding in findings if finding.level is Level.PROBLEM}
+    if names & _VOLUME:
+        return ExitCode.VOLUME_UNUSABLE
+    return ExitCode.APPLICATION_ERROR if names else ExitCode.COMPLETE
+
+
+def fits(version: str, bounds: str) -> bool:
+    """Whether a version lies within bounds such as `<3,>=2.50`, by its numbers alone."""
+    release = _parse_release(version)
+    for operator, word in _COMPARE.findall(bounds):
+        bound = _parse_release(word)
+        is_within = {
+            "<": release < bound,
+            "<=": release <= bound,
+            "==": release == bound,
+            "!=": release != bound,
+            ">": release > bound,
+        }.get(operator, release >= bound)
+        if not is_within:
+            return False
+    return True
+
+
+def _parse_release(version: str) -> tuple[int, ...]:
+    found = re.match(r"\d+(\.\d+)*", version)
+    numbers = [int(number) for number in found[0].split(".")] if found else []
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def _examine_machine(machine: Machine) -> Iterator[Finding]:
+    yield _judge_package("python", machine.python, "use a Python of that version")
+    install = "install strandline[runtime] anew; without Ray only `--engine inline` runs"
+    yield _judge_package("ray", machine.ray, install)
+    yield _judge_memory(machine)
+    if machine.shared_memory is not None:
+        yield _judge_store(machine.shared_memory, machine.usable_memory)
+    files = f"at most {machine.open_files:,} a process"
+    if machine.open_files < FEW_FILES:
+        advice = f"raise the limit, or Ray may lose connections: `ulimit -n {16 * FEW_FILES}`"
+        yield Finding("open files", Level.WARNING, files, advice)
+    else:
+        yield Finding("open files", Level.OK, files)
+    today = f"{datetime.fromtimestamp(machine.time, UTC):%Y-%m-%d}"
+    if machine.time < FIRST_SANE_TIME:
+        yield Finding("clock", Level.PROBLEM, f"it says {today}", "set the clock of this machine")
+    else:
+        yield Finding("clock", Level.OK, today)
+
+
+def _judge_package(name: str, package: Package, advice: str) -> Finding:
+    if package.version is None:
+        return Finding(name, Level.PROBLEM, "it is not installed", advice)
+    if fits(package.version, package.bounds):
+        return Finding(name, Level.OK, package.version)
+    return Finding(name, Level.PROBLEM, f"{package.version}, needed is {package.bounds}", advice)
+
+
+def _judge_memory(machine: Machine) -> Finding:
+    usable = machine.usable_memory
+    found = spell_size(usable)
+    if usable < machine.memory:
+        found += f", the limit of the cgroup; the machine has {spell_size(machine.memory)}"
+    if usable < LITTLE_MEMORY:
+        advice = "give it 2 GiB or more, or run with `--engine inline`: Ray alone takes about one"
+        return Finding("memory", Level.WARNING, found, advice)
+    return Finding("memory", Level.OK, found)
+
+
+def _judge_store(free: int, memory: int) -> Finding:
+    wanted = max(STORE_LEAST, min(int(STORE_SHARE * memory), STORE_MOST))
+    found = f"{spell_size(free)} are free in /dev/shm"
+    if free >= wanted:
+        return Finding("shared memory", Level.OK, found)
+    advice = (
+        f"give /dev/shm {spell_size(wanted)} (`--shm-size` of a container), or Ray keeps its "
+        "objects on disk, which is slow"
+    )
+    return Finding("shared memory", Level.WARNING, found, advice)
+
+
+def _examine_volume(volume: Volume) -> Iterator[Finding]:
+    if volume.blocked is not None:
+        advice = "move it away, or name another folder with --volume"
+        yield Finding("volume", Level.PROBLEM, volume.blocked, advice)
+        return
+    if volume.place == volume.path:
+        yield Finding("volume", Level.OK, volume.path)
+    else:
+        found = f"{volume.path} is not there; looked at {volume.place} instead"
+        advice = "mount it first if it is a disk of its own; else the first run makes the folder"
+        yield Finding("volume", Level.WARNING, found, advice)
+    if volume.unsafe is not None:
+        yield _fail("file system", volume.unsafe, "put the volume on a local disk")
+    else:
+        yield Finding("file system", Level.OK, volume.filesystem)
+    if volume.disk is not None:
+        yield _judge_space(volume.disk)
+        yield _judge_inodes(volume.disk)
+    yield from _judge_trials(volume)
+
+
+def _judge_space(disk: Disk) -> Finding:
+    if not disk.size:
+        return Finding("space", Level.OK, "the file system does not say")
+    found = f"{spell_size(disk.free)} of {spell_size(disk.size)} are free"
+    if disk.free < NO_SPACE:
+        return Finding("space", Level.PROBLEM, found, "free some or give the volume more")
+    if disk.free < LITTLE_SPACE or disk.free < SMALL_SHARE * disk.size:
+        advice = "free some or give the volume more before a long run"
+        return Finding("space", Level.WARNING, found, advice)
+    return Finding("space", Level.OK, found)
+
+
+def _judge_inodes(disk: Disk) -> Finding:
+    if not disk.inodes:
+        return Finding("inodes", Level.OK, "the file system does not count them")
+    found = f"{disk.free_inodes:,} of {disk.inodes:,} are free"
+    advice = "remove small files, or use a volume with more inodes"
+    if disk.free_inodes < NO_INODES:
+        return Finding("inodes", Level.PROBLEM, found, advice)
+    if disk.free_inodes < SMALL_SHARE * disk.inodes:
+        return Finding("inodes", Level.WARNING, found, advice)
+    return Finding("inodes", Level.OK, found)
+
+
+def _judge_trials(volume: Volume) -> Iterator[Finding]:
+    if volume.writing is not None:
+        yield _fail("rights", volume.writing, "make it writable, or name another with --volume")
+        return
+    tried = "a file was written, synced, renamed, linked and locked"
+    yield Finding("rights", Level.OK, tried)
+    if volume.lmdb is not None:
+        yield _fail("lmdb", volume.lmdb, "put the volume on a local disk")
+    elif volume.unsafe is None:
+        yield Finding("lmdb", Level.OK, "a small ledger was written and read")
+    if volume.lag is not None:
+        yield _judge_lag(volume.lag)
+
+
+def _judge_lag(lag: float) -> Finding:
+    if abs(lag) <= MOST_LAG:
+        return Finding("file times", Level.OK, "they agree with the clock")
+    where = "behind" if lag < 0 else "ahead of"
+    found = f"a new file is {abs(lag):,.0f} s {where} the clock"
+    advice = "set the clocks of this machine and of the file server: changed files are told by time"
+    return Finding("file times", Level.WARNING, found, advice)
+
+
+def _judge_ledger(ledger: Ledger) -> Finding:
+    name = f"ledger {ledger.pipeline}"
+    if ledger.failure is not None:
+        return _fail(name, ledger.failure, "restore its files from a copy, or move them away")
+    level, found, advice = _judge_lease(ledger.lease)
+    found += f"; {ledger.finished:,} finished"
+    if not ledger.stale:
+        return Finding(name, level, found, advice)
+    found += f"; readers that died: {', '.join(map(str, ledger.stale))}"
+    advice = "they make the file grow until every process that has the ledger open has ended"
+    return Finding(name, Level.WARNING, found, advice)
+
+
+def _judge_lease(lease: Lease | None) -> tuple[Level, str, str]:
+    if lease is None:
+        return Level.OK, "no attempt has begun", ""
+    attempt = f"attempt {lease.attempt}"
+    if lease.has_ended:
+        return Level.OK, f"{attempt} has ended", ""
+    if lease.is_alive:
+        return Level.OK, f"{attempt} runs as process {lease.pid}", ""
+    advice = "run the pipeline again; it goes on where it stopped"
+    if lease.is_alive is False:
+        return Level.WARNING, f"{attempt} was killed: process {lease.pid} is gone", advice
+    ago = f"{max(0.0, lease.age):,.0f} s ago"
+    heard = f"{attempt} of another host, container or boot was heard of {ago}"
+    return (Level.OK, heard, "") if lease.age < HEARD_LATELY else (Level.WARNING, heard, advice)
+
+
+def _examine_work(work: Work, machine: Machine) -> Iterator[Finding]:
+    cpus = sum(need.workers * need.cpu for need in work.needs)
+    found = f"{machine.cpus} for stages that ask for {cpus:g} at least"
+    shares = "; all reserve less and share" if cpus > machine.cpus else ""
+    yield Finding("cpus", Level.OK, found + shares)
+    yield _judge_reservations(work, machine)
+    if work.failure is not None:
+        yield _fail("output", work.failure, "make it writable, or name another place in the sink")
+    else:
+        tried = " (a URL, not tried)" if work.is_url else ""
+        yield Finding("output", Level.OK, f"{work.output}{tried}")
+
+
+def _judge_reservations(work: Work, machine: Machine) -> Finding:
+    memory = sum(need.workers * (need.memory or 0) for need in work.needs)
+    usable = machine.usable_memory
+    found = f"stages reserve {spell_size(memory)} of {spell_size(usable)} at least"
+    advice = "lower resources.memory or workers.min of the stages, or run on a larger cluster"
+    if memory > usable:
+        return Finding("reservations", Level.PROBLEM, found, advice)
+    if memory > (1 - STORE_SHARE) * usable:
+        return Finding("reservations", Level.WARNING, f"{found}; Ray's objects take 30 %", advice)
+    return Finding("reservations", Level.OK, found)
+
+
+def _fail(name: str, sentence: str, otherwise: str) -> Finding:
+    """A problem from a sentence that may end in its own advice."""
+    found, _, advice = sentence.rpartition("; ")
+    return Finding(name, Level.PROBLEM, found or sentence, advice if found else otherwise)
+
+
+def spell_size(size: int) -> str:
+    """Bytes as people read them: 24.1 GB, 64 MB."""
+    return f"{size / 1e9:,.1f} GB" if size >= 10**9 else f"{size / 1e6:,.0f} MB"

@@ -1,0 +1,274 @@
+"""Finds out what a doctor wants to know: looks, and tries in a folder of its own, which it removes.
+
+The volume itself, its ledgers and its outputs are never written to, and Ray is not started.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import resource
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
+from pathlib import Path
+
+from strandline.ledger.entries import Change
+from strandline.ledger.errors import LedgerError
+from strandline.ledger.store import Store
+from strandline.plan.pipeline import PipelinePlan
+from strandline.run.doctor_facts import (
+    Disk,
+    Facts,
+    Lease,
+    Ledger,
+    Machine,
+    Need,
+    Package,
+    Volume,
+    Work,
+)
+from strandline.run.memory_kills import MemoryKills
+from strandline.storage.errors import VolumeError, naming_volume
+from strandline.storage.filesystems import explain_unsafe, find_filesystem, read_mounts
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.locks import Process, find_process, hold_alone, read_boot_id
+from strandline.storage.whole_files import write_whole
+
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Ray keeps its objects
+LEDGERS_AT_MOST = 100
+_PROBE = ".strandline-doctor-"
+_CONTENT = b"strandline" * 400
+
+
+def look(volume: Path, plan: PipelinePlan | None = None) -> Facts:
+    """All facts about this machine, the volume and, where it is given, the pipeline."""
+    volume = volume.absolute()
+    work = None if plan is None else look_at_work(plan, volume)
+    return Facts(
+        look_at_machine(), look_at_volume(volume), tuple(look_at_ledgers(volume, plan)), work
+    )
+
+
+def look_at_machine() -> Machine:
+    """This machine as this process sees it."""
+    with closing(MemoryKills.of_this_process()) as kills:
+        limit = kills.limit()
+    return Machine(
+        python=Package(platform.python_version(), _read_python_bounds()),
+        ray=Package(_find_version("ray"), read_bounds("ray", _list_requirements())),
+        cpus=len(os.sched_getaffinity(0)),
+        memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        limit=limit,
+        shared_memory=_read_free(SHARED_MEMORY),
+        open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        time=time.time(),
+    )
+
+
+def read_bounds(name: str, requirements: list[str]) -> str:
+    """The versions of a library that lines such as `ray<3,>=2.50; extra == 'runtime'` ask for."""
+    for line in requirements:
+        found = re.match(r"([A-Za-z0-9._-]+)\s*(\[[^\]]*\])?\s*\(?([^;)]*)", line)
+        if found and found[1].lower() == name:
+            return found[3].strip()
+    return ""
+
+
+def look_at_volume(volume: Path, clock: Callable[[], float] = time.time) -> Volume:
+    """The volume, with trials in a folder that is removed; one that is missing is not made."""
+    place = find_place(volume)
+    if not place.is_dir():
+        blocked = f"{place}: a file stands where a folder is needed"
+        return Volume(str(volume), str(place), blocked=blocked)
+    mounts = read_mounts()
+    unsafe = explain_unsafe(place, mounts)
+    writing, lag = try_writing(place, clock)
+    return Volume(
+        path=str(volume),
+        place=str(place),
+        filesystem=find_filesystem(os.path.realpath(place), mounts),
+        unsafe=unsafe,
+        disk=_read_disk(place),
+        writing=writing,
+        lmdb=None if writing or unsafe else try_ledger(place),
+        lag=lag,
+    )
+
+
+def find_place(path: Path) -> Path:
+    """The path itself, or the nearest one above it that is there."""
+    return next((each for each in (path, *path.parents) if os.path.lexists(each)), Path("/"))
+
+
+def try_writing(place: Path, clock: Callable[[], float]) -> tuple[str | None, float | None]:
+    """Write, sync, rename, link and lock as a run does.
+
+    Returns:
+        Why that failed, in a sentence, or None; and the seconds by which the file's time is off
+        the clock, or None.
+    """
+    lag = None
+    try:
+        with _probing(place) as folder:
+            file, link = folder / "file", folder / "link"
+            write_whole(file, _CONTENT)
+            lag = file.stat().st_mtime - clock()
+            link.symlink_to(file.name)
+            if link.read_bytes() != _CONTENT:
+                return f"{place}: what was written is not what was read; check the disk", lag
+            with hold_alone(folder / "lock"):
+                pass
+    except VolumeError as error:
+        return _name_place(place, error), lag
+    return None, lag
+
+
+def try_ledger(place: Path) -> str | None:
+    """Write a small ledger and read it; why that failed, in a sentence, or None."""
+    try:
+        with _probing(place) as folder:
+            with closing(Store(folder)) as store:
+                store.write(Change(meta={"doctor": "was here"}))
+            with closing(Store(folder, readonly=True)) as store:
+                if store.read_meta("doctor") != "was here":
+                    return f"{place}: what was written is not what was read; check the disk"
+    except (LedgerError, VolumeError) as error:
+        return _name_place(place, error)
+    return None
+
+
+def look_at_ledgers(volume: Path, plan: PipelinePlan | None) -> Iterator[Ledger]:
+    """The ledgers on the volume: the pipeline's, or, where none is given, all."""
+    if plan is None:
+        found = sorted(volume.glob("*/*/ledger/data.mdb"))[:LEDGERS_AT_MOST]
+        folders = [PipelineFolder(data.parent.parent) for data in found]
+    else:
+        folders = [PipelineFolder.of(volume, plan.namespace, plan.name)]
+    for folder in folders:
+        if _has_ledger(folder):
+            yield look_at_ledger(folder)
+
+
+def _has_ledger(folder: PipelineFolder) -> bool:
+    try:
+        size = (folder.ledger / "data.mdb").stat().st_size
+    except OSError:
+        return False
+    return size > 0  # one whose making was cut short is empty, and the next run makes it
+
+
+def look_at_ledger(folder: PipelineFolder) -> Ledger:
+    """One ledger; it is read, and nothing in it is changed."""
+    name = "/".join(folder.path.parts[-2:])
+    files = (folder.ledger / "data.mdb", folder.ledger / "lock.mdb")
+    for path in (folder.path, folder.ledger, *filter(os.path.lexists, files)):
+        if not os.access(path, os.W_OK):
+            return Ledger(name, f"{path}: no right to write there; check owner and mode")
+    try:
+        with closing(_SeenStore(folder.ledger, readonly=True)) as store:
+            stale = tuple(pid for pid in store.list_readers() if find_process(pid) is None)
+            return Ledger(name, None, _read_lease(store), store.count()["finished"], stale)
+    except (LedgerError, VolumeError) as error:
+        return Ledger(name, str(error))
+
+
+class _SeenStore(Store):
+    """A ledger whose readers can be listed."""
+
+    def list_readers(self) -> list[int]:
+        """Pids of the processes that are in the middle of reading, or died so."""
+        with self._translating():
+            return parse_readers(self._env.readers())
+
+
+def parse_readers(table: str) -> list[int]:
+    """The pids in LMDB's table of readers, without those that read nothing at the moment."""
+    pids = set()
+    for line in table.splitlines():
+        words = line.split()
+        if words and words[0].isdigit() and words[-1] != "-":
+            pids.add(int(words[0]))
+    return sorted(pids)
+
+
+def _read_lease(store: Store) -> Lease | None:
+    lease = store.read_meta("lease")
+    if lease is None:
+        return None
+    driver = Process(lease["pid"], lease["started"])
+    is_here = lease["boot"] == read_boot_id()
+    return Lease(
+        attempt=lease["attempt"],
+        pid=driver.pid,
+        has_ended=lease["ended"],
+        is_alive=find_process(driver.pid) == driver if is_here else None,
+        age=time.time() - lease["time"],
+    )
+
+
+def look_at_work(plan: PipelinePlan, volume: Path) -> Work:
+    """What the pipeline's stages reserve, and whether its output can be written."""
+    needs = (Need(stage.name, stage.min_workers, stage.cpu, stage.memory) for stage in plan.stages)
+    output = plan.output or str(PipelineFolder.of(volume, plan.namespace, plan.name).output)
+    local = output.removeprefix("file://")
+    if "://" in local:
+        return Work(tuple(needs), output, is_url=True)
+    failure = None
+    if plan.output is not None:  # else it is in the volume, which is tried anyway
+        place = find_place(Path(local).absolute())
+        failure, _ = try_writing(place, time.time)
+    return Work(tuple(needs), output, is_url=False, failure=failure)
+
+
+@contextmanager
+def _probing(place: Path) -> Iterator[Path]:
+    """A folder at `place` that is gone afterwards; what goes wrong names `place`."""
+    with naming_volume(place):
+        folder = Path(tempfile.mkdtemp(prefix=_PROBE, dir=place))
+        try:
+            yield folder
+            shutil.rmtree(folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _name_place(place: Path, error: Exception) -> str:
+    """The sentence of an error, about the place and not the folder that was tried in."""
+    inside = str(error).removeprefix(str(place))
+    return f"{place}: {inside.partition(': ')[2]}"
+
+
+def _read_disk(place: Path) -> Disk | None:
+    with suppress(OSError):
+        found = os.statvfs(place)
+        block = found.f_frsize
+        return Disk(found.f_blocks * block, found.f_bavail * block, found.f_files, found.f_favail)
+    return None
+
+
+def _read_free(place: Path) -> int | None:
+    disk = _read_disk(place)
+    return None if disk is None else disk.free
+
+
+def _find_version(distribution: str) -> str | None:
+    with suppress(PackageNotFoundError):
+        return version(distribution)
+    return None
+
+
+def _list_requirements() -> list[str]:
+    with suppress(PackageNotFoundError):
+        return requires("strandline") or []
+    return []
+
+
+def _read_python_bounds() -> str:
+    with suppress(PackageNotFoundError):
+        return str(metadata("strandline").json.get("requires_python", ""))
+    return ""

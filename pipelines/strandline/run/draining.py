@@ -1,0 +1,138 @@
+"""Whom to ask to stop, from outside of a run. Pure decisions; what was seen comes in.
+
+How a process is asked, and what a person is told of it, is the command's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from strandline.ledger.errors import LedgerError
+from strandline.ledger.liveness import is_long_silent, is_orphan
+from strandline.ledger.store import Store
+from strandline.plan.errors import StrandlineError
+from strandline.run.chain import AttemptRecord, find_last
+from strandline.storage.errors import VolumeError
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.locks import Holder, Process, find_holder
+
+PAUSE_SECONDS = 0.1
+Find = Callable[[int], Process | None]
+
+
+class DrainError(StrandlineError):
+    """What runs can't be stopped from here, or not in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a pipeline's folder says of who runs it.
+
+    Attributes:
+        holder: who makes attempts.
+        lease: of the ledger; None without one.
+        record: of the newest attempt.
+    """
+
+    holder: Holder | None
+    lease: dict[str, Any] | None
+    record: AttemptRecord | None
+
+
+class Drain(NamedTuple):
+    """What there is to do.
+
+    Attributes:
+        ask: who is to be sent the signal; None: whoever runs is ending by itself.
+        awaited: who is gone once all is over.
+    """
+
+    ask: Process | None
+    awaited: tuple[Process, ...]
+
+
+def look(folder: PipelineFolder) -> Sight:
+    """Look into a pipeline's folder."""
+    return Sight(find_holder(folder.run_lock), _read_lease(folder), find_last(folder))
+
+
+def choose(sight: Sight, boot: str, time: float, find_process: Find) -> Drain | None:
+    """Whom to ask and whom to wait for; None where nothing runs.
+
+    Args:
+        sight: what was seen.
+        boot: this boot of this host; see `read_boot_id`.
+        time: seconds since the epoch.
+        find_process: the live process of a pid.
+
+    Raises:
+        DrainError: what runs is on another host or in another container.
+    """
+    drivers = tuple(_find_drivers(sight, boot, find_process))
+    if sight.holder is not None:
+        supervisor = sight.holder.process
+        if supervisor is None:
+            msg = "a process on another host or in another container runs this; drain it there"
+            raise DrainError(msg)
+        return Drain(supervisor, (supervisor, *drivers))
+    if drivers:
+        return Drain(None if _is_ending(drivers[0], sight, find_process) else drivers[0], drivers)
+    lease = sight.lease
+    if lease and not lease["ended"] and lease["boot"] != boot and not is_long_silent(lease, time):
+        ago = max(0.0, time - lease["time"])
+        msg = (
+            f"attempt {lease['attempt']} was alive {ago:.0f} s ago on another host or in another "
+            "container; drain it there"
+        )
+        raise DrainError(msg)
+    return None
+
+
+def wait_for(
+    processes: Sequence[Process],
+    seconds: float,
+    find_process: Find,
+    sleep: Callable[[float], None],
+) -> Process | None:
+    """Wait until processes are gone; one that is not gone in time, or None."""
+    for left in range(round(seconds / PAUSE_SECONDS), -1, -1):
+        alive = [each for each in processes if find_process(each.pid) == each]
+        if not alive:
+            return None
+        if left:
+            sleep(PAUSE_SECONDS)
+    return alive[0]
+
+
+def _find_drivers(sight: Sight, boot: str, find_process: Find) -> Iterator[Process]:
+    """Live drivers of this host, each once."""
+    lease, record = sight.lease, sight.record
+    named = []
+    if lease and not lease["ended"] and lease["boot"] == boot:
+        named.append(Process(lease["pid"], lease["started"]))
+    if record and record.ended is None and record.boot == boot:
+        named.append(record.process)
+    for process in dict.fromkeys(named):
+        if find_process(process.pid) == process:
+            yield process
+
+
+def _is_ending(driver: Process, sight: Sight, find_process: Find) -> bool:
+    """True where the driver has said its last word, or has lost its parent and stops for that."""
+    record, lease = sight.record, sight.lease
+    has_ended = record is not None and record.process == driver and record.ended is not None
+    return has_ended or (lease is not None and is_orphan(lease, find_process))
+
+
+def _read_lease(folder: PipelineFolder) -> dict[str, Any] | None:
+    try:
+        store = Store(folder.ledger, readonly=True)
+    except (LedgerError, VolumeError):
+        return None
+    try:
+        lease: dict[str, Any] | None = store.read_meta("lease")
+    finally:
+        store.close()
+    return lease

@@ -1,0 +1,249 @@
+"""One attempt as a process of its own: started, watched, stopped in time, and its end put down.
+
+The process here stays small and hard to kill, so that it is left to say how the other one died.
+It loads no stage and opens the ledger only when the driver is gone.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from strandline.run.chain import (
+    TABLE,
+    AttemptRecord,
+    Trigger,
+    Witness,
+    find_of_process,
+    write_record,
+)
+from strandline.run.ending import DriverEnd, conclude
+from strandline.run.memory_kills import MemoryKills
+from strandline.run.progress import read_progress
+from strandline.run.supervision import Ended
+from strandline.storage.errors import VolumeError
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.locks import Process, find_process, read_boot_id
+from strandline_api.causes import Cause
+from strandline_api.evidence import Evidence, find_signal
+
+POLL_SECONDS = 0.1
+LOOK_SECONDS = 5.0
+FORCE_SECONDS = 5.0  # after the grace period
+SCORE = Path("oom_score_adj")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long things may take, in seconds; None: as long as they like.
+
+    Attributes:
+        grace: from the request to stop to the use of force.
+        attempt: one attempt.
+        stall: without a sign of life.
+    """
+
+    grace: float
+    attempt: float | None = None
+    stall: float | None = None
+
+
+@dataclass(slots=True)
+class Stop:
+    """A request to stop that comes from outside.
+
+    Attributes:
+        times: how often it came; the second one means at once.
+        heard: how often of these the driver has received it as well.
+    """
+
+    times: int = 0
+    heard: int = 0
+
+    def ask(self, *, is_heard: bool = False) -> None:
+        """Ask once more."""
+        self.times += 1
+        self.heard += is_heard
+
+    def is_asked(self) -> bool:
+        """True once it came."""
+        return self.times > 0
+
+
+@dataclass(slots=True)
+class DriverProcess:
+    """Starts drivers of one pipeline, one after another.
+
+    Attributes:
+        command: what to execute, without the trigger.
+        folder: the pipeline's.
+        limits: of each.
+        stop: is looked at all the time.
+        shares_terminal: the driver may read from it, for a debugger.
+        after: why the attempt before the first one ended, where somebody knows.
+        pid: of the last driver; None before the first.
+    """
+
+    command: Sequence[str]
+    folder: PipelineFolder
+    limits: Limits
+    stop: Stop
+    shares_terminal: bool = False
+    after: str | None = None
+    pid: int | None = field(default=None, init=False)
+    _asked: Evidence | None = field(default=None, init=False)
+
+    def attempt(self, trigger: Trigger, most_seconds: float | None = None) -> Ended:
+        """Run a driver to its end.
+
+        Args:
+            most_seconds: that are left of the run's own deadline.
+        """
+        kills = MemoryKills.of_this_process()
+        killed = kills.count()
+        self._asked = None
+        try:
+            process = self._start(trigger)
+            driver = find_process(process.pid)
+            code = self._watch(process, driver, _least(self.limits.attempt, most_seconds))
+            end = DriverEnd(
+                process.pid, code, self._asked, kills.count() - killed, kills.read_log()
+            )
+        finally:
+            kills.close()
+        return self._put_down(end, driver)
+
+    def _start(self, trigger: Trigger) -> subprocess.Popen[bytes]:
+        # In a group of its own, or the terminal's Ctrl-C would reach it too and count twice.
+        group = None if self.shares_terminal else 0
+        environment = os.environ | {"STRANDLINE_PARENT": str(os.getpid())}
+        words = [*self.command, "--trigger", trigger]
+        if self.after is not None:
+            words += ["--after", self.after]
+            self.after = None  # what comes next is known from here
+        process = subprocess.Popen(  # noqa: S603 - our own program
+            words, process_group=group, env=environment
+        )
+        self.pid = process.pid
+        _protect(process.pid)
+        return process
+
+    def _watch(
+        self,
+        process: subprocess.Popen[bytes],
+        driver: Process | None,
+        most_seconds: float | None,
+    ) -> int:
+        begun = look_at = time.monotonic()
+        told, force_at = 0, math.inf
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                return process.wait(POLL_SECONDS)
+            now = time.monotonic()
+            if self._asked is None and self.stop.is_asked():
+                self._asked = _STOPPED
+            elif self._asked is None and now >= look_at:
+                look_at = now + LOOK_SECONDS
+                self._asked = self._find_reason(driver, now - begun, most_seconds)
+            if self._asked is not None and told < max(1, self.stop.times):
+                told += 1
+                if told > self.stop.heard:
+                    process.send_signal(signal.SIGTERM)
+                grace = self.limits.grace if told == 1 else 0.0
+                force_at = min(force_at, now + grace + FORCE_SECONDS)
+            if now > force_at:
+                process.kill()
+
+    def _find_reason(
+        self, driver: Process | None, ran: float, most_seconds: float | None
+    ) -> Evidence | None:
+        """Why the driver is to be stopped, if it is."""
+        if most_seconds is not None and ran > most_seconds:
+            message = f"the deadline of {most_seconds:g} s has passed"
+            return Evidence(Cause.DEADLINE_EXCEEDED, message, "deadline")
+        stall = self.limits.stall
+        if stall is None or ran < stall:
+            return None
+        record = _find_record(self.folder, driver)
+        silent = _measure_silence(self.folder, record)
+        if silent is None or silent < stall:
+            return None
+        message = f"no sign of life for {silent:.0f} s"
+        return Evidence(Cause.STALLED, message, "deadline")
+
+    def _put_down(self, end: DriverEnd, driver: Process | None) -> Ended:
+        record = _find_record(self.folder, driver)
+        said = None if record is None else record.outcome
+        progress = None if record is None else read_progress(self.folder, record.number)
+        outcome = conclude(record, end, progress)
+        now = time.time()
+        if record is not None:
+            record = record.end(outcome, now, Witness.DRIVER if said else Witness.SUPERVISOR)
+            with suppress(VolumeError):  # a full disk has ended it, and what is known is printed
+                write_record(self.folder, record)
+        ledger = record.ledger if record else ""
+        if record is None:  # its command line tells what kept it from beginning
+            is_told = find_signal(outcome.exit_code) is None and end.returncode >= 0
+        else:
+            is_told = said is not None and said.exit_code == outcome.exit_code
+        return Ended(outcome, now, ledger, self.stop.is_asked(), is_told)
+
+
+_STOPPED = Evidence(Cause.INTERRUPTED, "asked to stop", "user")
+
+
+def make_command(*arguments: str) -> list[str]:
+    """The command line of a driver."""
+    return [sys.executable, "-P", "-m", "strandline", "drive", *arguments]
+
+
+def _protect(driver: int) -> None:
+    """Let the kernel kill the driver rather than this process when memory runs out."""
+    own, its = Path("/proc/self") / SCORE, Path(f"/proc/{driver}") / SCORE
+    with suppress(OSError, ValueError):
+        score = int(own.read_text(encoding="ascii"))
+        its.write_text(str(min(1000, score + 100)), encoding="ascii")
+
+
+def _find_record(folder: PipelineFolder, driver: Process | None) -> AttemptRecord | None:
+    return None if driver is None else find_of_process(folder, read_boot_id(), driver)
+
+
+def _measure_silence(folder: PipelineFolder, record: AttemptRecord | None) -> float | None:
+    if record is None:
+        return None
+    try:
+        table = (folder.attempt(record.number) / TABLE).stat()
+    except OSError:
+        return None
+    return time.time() - table.st_mtime
+
+
+def _least(*limits: float | None) -> float | None:
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def wait_until(
+    due: float, stop: Stop, show: Callable[[float], None], sleep: Callable[[float], None]
+) -> bool:
+    """Wait for a time by the wall clock; False where it is told to stop meanwhile.
+
+    Args:
+        show: is told the seconds that are left, at once and then about every second.
+    """
+    while True:
+        left = max(0.0, due - time.time())
+        show(left)
+        if stop.is_asked() or not left:
+            return not stop.is_asked()
+        end = time.monotonic() + min(1.0, left)
+        while not stop.is_asked() and time.monotonic() < end:
+            sleep(POLL_SECONDS / 2)

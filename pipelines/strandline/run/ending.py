@@ -1,0 +1,117 @@
+"""What the end of a driver's process comes to. Pure: facts in, an outcome out.
+
+The driver says what it can. Where it was killed, or where something it needed was, the kernel and
+the exit code are asked; which of several sights names the cause is the API's to say.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from strandline.run.chain import AttemptRecord
+from strandline.run.memory_kills import KernelKill
+from strandline.run.progress import AttemptProgress
+from strandline_api.causes import Cause
+from strandline_api.evidence import Evidence, name_cause, read_exit, spell_exit_code
+from strandline_api.exit_codes import ExitCode
+from strandline_api.outcomes import DriverOutcome, SourceCounts
+
+# The attempt came to its end, whoever asked it to stop meanwhile.
+_CONCLUSIVE = frozenset({ExitCode.COMPLETE, ExitCode.SOURCES_FAILED, ExitCode.QUARANTINE_EXCEEDED})
+# Ends that say enough: that a worker was killed for memory on the way did not bring them about.
+_DELIBERATE = frozenset(set(ExitCode) - {ExitCode.APPLICATION_ERROR})
+# Ends of a process that does not listen to requests to stop.
+_DEAF = frozenset({-signal.SIGTERM, -signal.SIGINT})
+
+
+class DriverEnd(NamedTuple):
+    """How a driver's process ended, as its parent saw it.
+
+    Attributes:
+        pid: its id.
+        returncode: as Python says it: negative for a signal.
+        asked: why it was asked to stop; None: it was not.
+        memory_kills: processes of this cgroup that the kernel killed for memory meanwhile.
+        log: kills in the kernel's log meanwhile, other programs' too.
+    """
+
+    pid: int
+    returncode: int
+    asked: Evidence | None
+    memory_kills: int
+    log: Sequence[KernelKill]
+
+
+def conclude(
+    record: AttemptRecord | None, end: DriverEnd, progress: AttemptProgress | None
+) -> DriverOutcome:
+    """What the attempt came to.
+
+    Args:
+        record: of the attempt; None where it never took the ledger.
+        progress: by the ledger; None the same.
+    """
+    said = record.outcome if record else None
+    code = _find_code(end, said)
+    evidence = tuple(_gather(end, said, code))
+    named = name_cause(evidence) if evidence else None
+    if said is not None and said.exit_code == code and (named is None or named is not end.asked):
+        message = said.message
+    else:
+        message = named.message if named else "it ended without a word"
+    sources, remaining = _count(said, progress or AttemptProgress(0, None))
+    return DriverOutcome(
+        exit_code=code,
+        message=message,
+        attempt=record.number if record else 0,
+        sources=sources,
+        remaining=remaining,
+        evidence=evidence,
+        memory_kills=end.memory_kills,
+    )
+
+
+def _find_code(end: DriverEnd, said: DriverOutcome | None) -> int:
+    if end.asked is None or end.returncode not in _DEAF:
+        return spell_exit_code(end.returncode)
+    # Asked before it could listen, when nothing was begun, or after its last word.
+    return said.exit_code if said else int(ExitCode.INTERRUPTED)
+
+
+def _gather(end: DriverEnd, said: DriverOutcome | None, code: int) -> Iterator[Evidence]:
+    seen = read_exit(code)
+    words = said.evidence if said else ()
+    asked = end.asked if code not in _CONCLUSIVE else None
+    for evidence in (*words, *([seen] if seen and seen not in words else [])):
+        # That a driver stops when it is asked to says nothing of why it was asked.
+        if not (asked and asked.cause is Cause.STALLED and evidence.cause is Cause.INTERRUPTED):
+            yield evidence
+    if asked:
+        yield asked
+    if code not in _DELIBERATE:
+        yield from _find_memory(end)
+
+
+def _count(
+    said: DriverOutcome | None, progress: AttemptProgress
+) -> tuple[SourceCounts, int | None]:
+    """What the driver has counted; where an error or a signal kept it from it, the ledger."""
+    sources, remaining = SourceCounts(), None
+    if said:
+        sources, remaining = said.sources, said.remaining
+    finished = max(sources.finished, progress.finished)
+    sources = sources.model_copy(update={"finished": finished})
+    return sources, progress.remaining if remaining is None else remaining
+
+
+def _find_memory(end: DriverEnd) -> Iterator[Evidence]:
+    if kills := end.memory_kills:
+        what = "a process" if kills == 1 else f"{kills} processes"
+        message = f"the kernel killed {what} of this cgroup for memory"
+        yield Evidence(Cause.OOM_KILLED, message, "cgroup", {"kills": kills})
+    for kill in end.log:
+        if kill.pid == end.pid or kill.name.startswith(("ray", "gcs_server")):
+            message = f"the kernel killed {kill.name} (process {kill.pid}) for memory"
+            yield Evidence(Cause.OOM_KILLED, message, "kernel log", {"pid": kill.pid})

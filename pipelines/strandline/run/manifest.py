@@ -1,0 +1,32 @@
+"""From a manifest file to a checked plan, with every stage it names loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import strandline.stages  # noqa: F401 - a manifest names stages, so they must be registered
+from strandline.plan.pipeline import PipelinePlan, plan_spec
+from strandline.run.yaml_file import read_pipeline
+from strandline_api.pipeline import CurationPipeline
+
+
+class Manifest(NamedTuple):
+    """A pipeline as its author wrote it, defaults filled in, and the plan made of it."""
+
+    pipeline: CurationPipeline
+    plan: PipelinePlan
+
+
+def read_manifest(path: Path, settings: Sequence[str] = ()) -> Manifest:
+    """Read and check a manifest file.
+
+    Args:
+        path, settings: see `read_pipeline`.
+
+    Raises:
+        SpecError: everything that is wrong with file, settings or pipeline.
+    """
+    pipeline = read_pipeline(path, settings)
+    return Manifest(pipeline, plan_spec(pipeline))

@@ -1,0 +1,160 @@
+"""What an attempt tells over HTTP: `/progress` and `/metrics` while it runs, `/outcome` at its end.
+
+It is served by the small parent, so it is there before the driver and after it. Whoever asks is
+given words that were said already; nothing is computed for it, and nothing can be changed.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+
+from strandline_api.outcomes import DriverOutcome, spell_outcome_line
+
+# So long after its end an attempt stays to be asked.
+HELD_SECONDS = 20.0
+LAST_MESSAGE = Path("/dev/termination-log")
+_POLL_SECONDS = 0.1
+_JSON, _TEXT = "application/json", "text/plain; version=0.0.4; charset=utf-8"
+
+Document = Mapping[str, Any]
+
+
+class AttemptServer:
+    """Answers as long as it is open.
+
+    Args:
+        port: of all addresses of this machine; 0 chooses a free one.
+
+    Raises:
+        OSError: the port is taken.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._read_progress: Callable[[], Document | None] = lambda: None
+        self._outcome: Document | None = None
+        self._is_heard = threading.Event()
+        self._server = ThreadingHTTPServer(("", port), _make_handler(self))
+        self._server.daemon_threads = True
+        self.port: int = self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def watch(self, path: Path, read_pid: Callable[[], int | None]) -> None:
+        """Tell from now on what the driver of that pid shows in a file."""
+        self._read_progress = lambda: read_shown(path, read_pid())
+
+    def end(self, outcome: DriverOutcome, sleep: Callable[[float], None]) -> None:
+        """Leave the outcome in the container's last message, and hold it until it is read."""
+        leave_message(outcome)
+        self._outcome = outcome.to_json()
+        for _ in range(round(HELD_SECONDS / _POLL_SECONDS)):
+            if self._is_heard.is_set():
+                return
+            sleep(_POLL_SECONDS)
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, path: str) -> tuple[HTTPStatus, str, bytes]:
+        """Status, content type and body for a path."""
+        if path == "/outcome":
+            if self._outcome is None:
+                return _spell(HTTPStatus.NOT_FOUND, {"error": "the attempt has not ended"})
+            return _spell(HTTPStatus.OK, self._outcome)
+        progress = self._read_progress()
+        if path == "/metrics":
+            return HTTPStatus.OK, _TEXT, spell_metrics(progress or {})
+        if path != "/progress":
+            return _spell(HTTPStatus.NOT_FOUND, {"error": "ask /progress, /metrics or /outcome"})
+        if progress is None:
+            return _spell(HTTPStatus.NOT_FOUND, {"error": "the driver has not begun"})
+        return _spell(HTTPStatus.OK, progress)
+
+    def note_sent(self, path: str) -> None:
+        """An answer has left."""
+        if path == "/outcome" and self._outcome is not None:
+            self._is_heard.set()
+
+
+def read_shown(path: Path, pid: int | None) -> Document | None:
+    """What the driver of that pid has last said of itself in a file; None where it has not."""
+    try:
+        shown = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return shown if isinstance(shown, dict) and shown.get("pid") == pid else None
+
+
+def leave_message(outcome: DriverOutcome, path: Path = LAST_MESSAGE) -> None:
+    """Leave the outcome where a container's last message is taken from, if this is in one."""
+    if path.exists():
+        with suppress(OSError):
+            path.write_text(spell_outcome_line(outcome), encoding="utf-8")
+
+
+def spell_metrics(progress: Document) -> bytes:
+    """Progress as Prometheus reads it; the names of stages are the only labels from outside."""
+    registry = CollectorRegistry()
+    sources = Gauge("strandline_driver_sources", "Sources by state.", ["state"], registry=registry)
+    tasks = Gauge(
+        "strandline_driver_stage_tasks",
+        "Tasks of a stage by state.",
+        ["stage", "state"],
+        registry=registry,
+    )
+    for name, text in (("rate", "Sources done a second."), ("incidents", "Workers lost.")):
+        gauge = Gauge(f"strandline_driver_{name}", text, registry=registry)
+        gauge.set(_number(progress.get(name)))
+    for state, number in dict(progress.get("sources") or {}).items():
+        sources.labels(state).set(_number(number))
+    for stage, state, number in _list_stages(progress):
+        tasks.labels(stage, state).set(number)
+    return generate_latest(registry)
+
+
+def _list_stages(progress: Document) -> Iterator[tuple[str, str, float]]:
+    states = {"tasksIn": "in", "tasksOut": "out", "waiting": "waiting", "running": "running"}
+    for stage in progress.get("stages") or []:
+        for name, state in states.items():
+            yield str(stage.get("name")), state, _number(stage.get(name))
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _spell(status: HTTPStatus, content: Document) -> tuple[HTTPStatus, str, bytes]:
+    return status, _JSON, json.dumps(content).encode()
+
+
+def _make_handler(server: AttemptServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        """One request."""
+
+        timeout = 5.0
+
+        def do_GET(self) -> None:
+            """Answer it."""
+            path = self.path.partition("?")[0]
+            status, kind, body = server.answer(path)
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+            server.note_sent(path)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing: it would stand between the driver's own lines."""
+
+    return Handler

@@ -1,0 +1,255 @@
+"""Taking a pipeline's folder over for a new attempt, and handing it back.
+
+The order matters: whoever still writes is gone before the lease is taken, the lease is taken before
+anything is swept, how the attempt before ended is known before its sources are released again, and
+the ledger is handed back whatever happens.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+
+from strandline.ledger.entries import Change
+from strandline.ledger.errors import LedgerError
+from strandline.ledger.lease import (
+    Claim,
+    OnChange,
+    end_attempt,
+    open_attempt,
+)
+from strandline.ledger.liveness import ORPHAN_SECONDS, Claimant, refuse_live_driver
+from strandline.ledger.store import Store
+from strandline.ledger.suspects import Crash, accuse
+from strandline.plan.pipeline import PipelinePlan
+from strandline.run.chain import (
+    BLAMELESS,
+    TABLE,
+    AttemptRecord,
+    Trigger,
+    Witness,
+    find_last,
+    read_record,
+    sweep_records,
+    write_record,
+)
+from strandline.run.progress import find_progress
+from strandline.storage import faults
+from strandline.storage.errors import VolumeError, naming_volume
+from strandline.storage.filesystems import explain_unsafe, read_mounts
+from strandline.storage.inflight import InFlightTable, read_inflight
+from strandline.storage.layout import PipelineFolder, make_folder
+from strandline.storage.locks import Process, find_process, hold_exclusive, read_boot_id
+from strandline.storage.published import list_attempts
+from strandline.storage.remote import open_outputs
+from strandline_api.causes import Cause
+from strandline_api.evidence import Evidence
+from strandline_api.outcomes import DriverOutcome, SourceCounts
+
+
+@dataclass(frozen=True, slots=True)
+class Approach:
+    """How an attempt comes to the folder.
+
+    Attributes:
+        on_change: what to do when the pipeline has changed.
+        trigger: why it was started.
+        after: why the attempt before ended, where somebody knows better than this machine can.
+        parent: pid of the process that supervises this one, if one does.
+        quarantine_after: attempts in which a source fails before it is quarantined.
+    """
+
+    on_change: OnChange = OnChange.FAIL
+    trigger: Trigger = Trigger.RUN
+    after: Cause | None = None
+    parent: int | None = None
+    quarantine_after: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A folder that was taken over for an attempt, and where its output goes."""
+
+    folder: PipelineFolder
+    attempt: int
+    uid: str
+    place: str
+    inflight: InFlightTable
+
+    def end(self, outcome: DriverOutcome) -> None:
+        """Write down how the attempt ended."""
+        record = read_record(self.folder, self.attempt)
+        assert record is not None  # written when the folder was taken
+        write_record(self.folder, record.end(outcome, time.time(), Witness.DRIVER))
+
+
+@contextmanager
+def take_over(
+    plan: PipelinePlan, folder: PipelineFolder, approach: Approach, place: str
+) -> Iterator[Held]:
+    """Open the ledger for a new attempt, and hand it back in the end.
+
+    Raises:
+        VolumeError: the folder can't be used.
+        LedgerError: the ledger does not fit, or its last driver is alive.
+    """
+    unsafe = explain_unsafe(folder.ledger, read_mounts())
+    if unsafe:
+        raise VolumeError(unsafe)
+    make_folder(folder.ledger)
+    claimant = make_claimant(approach.parent)
+    claim = Claim(
+        f"{plan.namespace}/{plan.name}", plan.run_id, plan.fingerprint, approach.on_change
+    )
+    with written_alone(folder, claimant) as store:
+        attempt = open_attempt(store, claim, claimant, _find_highest(folder))
+        try:
+            open_outputs(place).sweep()
+            sweep_records(folder)
+            _look_back(store, folder, approach, claimant)
+            ledger = _read_ledger_id(store)
+        except BaseException:
+            with suppress(LedgerError, VolumeError):  # what has gone wrong before says more
+                _hand_back(store, folder, attempt, claimant)
+            raise
+    try:
+        with _begin(folder, plan, approach, claimant, attempt, ledger) as table:
+            yield Held(folder, attempt, claimant.uid, place, table)
+    finally:
+        with suppress(LedgerError, VolumeError), opened(folder) as store:
+            _hand_back(store, folder, attempt, claimant)
+
+
+@contextmanager
+def opened(folder: PipelineFolder) -> Iterator[Store]:
+    """The folder's ledger, closed in the end."""
+    store = Store(folder.ledger)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+@contextmanager
+def written_alone(folder: PipelineFolder, claimant: Claimant) -> Iterator[Store]:
+    """The folder's ledger while no driver lives and nobody can become one.
+
+    Writers that a dead driver left behind are waited for, and ended in the end.
+
+    Raises:
+        LedgerError: a driver is alive.
+        VolumeError: a writer can't be ended from here.
+    """
+    with opened(folder) as store:
+        dead = refuse_live_driver(store, claimant, find_process, time.sleep)
+        with hold_exclusive(folder.writers_lock, ORPHAN_SECONDS):
+            # Another may have been quicker while this one waited.
+            refuse_live_driver(store, claimant, find_process, time.sleep, known_dead=dead)
+            yield store
+
+
+def make_claimant(parent: int | None = None) -> Claimant:
+    """This process as one that wants a ledger."""
+    own = find_process(os.getpid())
+    assert own is not None  # this process is alive
+    above = None if parent is None else find_process(parent) or Process(parent, 0)
+    return Claimant(uuid.uuid4().hex, read_boot_id(), own, time.time(), above)
+
+
+def _look_back(
+    store: Store, folder: PipelineFolder, approach: Approach, claimant: Claimant
+) -> None:
+    """Write down how the last attempt ended if nobody has; accuse what it may have died over."""
+    last = find_last(folder)
+    if last is None:
+        return
+    if last.ended is None:
+        outcome = _conclude(store, last, approach, claimant)
+        last = last.end(outcome, claimant.time, Witness.SUCCESSOR)
+        write_record(folder, last)
+    # What others know of a driver's end counts for more than what could be seen from here.
+    cause = approach.after or last.cause
+    if last.witness is Witness.DRIVER or cause is None or cause in BLAMELESS:
+        return
+    table = read_inflight(folder.attempt(last.number) / TABLE)
+    assert last.outcome is not None  # it has ended
+    message = f"a process died while it worked on this source alone: {last.outcome.message}"
+    crash = Crash(last.number, table.processing, table.queued, cause.value, message)
+    accuse(store, crash, approach.quarantine_after)
+
+
+def _conclude(
+    store: Store, last: AttemptRecord, approach: Approach, claimant: Claimant
+) -> DriverOutcome:
+    """What can still be said of an attempt that nobody saw the end of."""
+    cause = approach.after
+    if cause is None:
+        cause = Cause.KILLED if last.boot == claimant.boot else Cause.NODE_LOST
+    message = f"attempt {last.number} was gone without a word when the next one began"
+    progress = find_progress(store, last.number)
+    return DriverOutcome(
+        exit_code=137,
+        message=message,
+        attempt=last.number,
+        sources=SourceCounts(finished=progress.finished),
+        remaining=progress.remaining,
+        evidence=(Evidence(cause, message, "successor"),),
+    )
+
+
+def _find_highest(folder: PipelineFolder) -> int:
+    """The highest number that an attempt's folder has; a ledger may be younger than they are."""
+    with naming_volume(folder.attempts):
+        return max((int(place.name) for place in list_attempts(folder)), default=0)
+
+
+@contextmanager
+def _begin(
+    folder: PipelineFolder,
+    plan: PipelinePlan,
+    approach: Approach,
+    claimant: Claimant,
+    attempt: int,
+    ledger: str,
+) -> Iterator[InFlightTable]:
+    last = find_last(folder)
+    record = AttemptRecord(
+        number=attempt,
+        run=plan.run_id,
+        trigger=approach.trigger,
+        previous=last.number if last else None,
+        ledger=ledger,
+        boot=claimant.boot,
+        pid=claimant.process.pid,
+        process_started=claimant.process.started,
+        started=claimant.time,
+    )
+    # The record comes last: one without an end says that its attempt was cut off.
+    make_folder(folder.attempt(attempt))
+    with closing(InFlightTable(folder.attempt(attempt) / TABLE)) as table:
+        write_record(folder, record)
+        try:
+            yield table
+        finally:
+            # An end in order accuses nobody, even if there is no room to write it down.
+            table.clear()
+
+
+def _hand_back(store: Store, folder: PipelineFolder, attempt: int, claimant: Claimant) -> None:
+    store.keep_lease(attempt, claimant.uid)
+    end_attempt(store, attempt, claimant)
+    with naming_volume(folder.ledger):
+        faults.reach("lease.ended")
+
+
+def _read_ledger_id(store: Store) -> str:
+    """The ledger's own id, given when it is first asked for."""
+    known = store.read_meta("id")
+    if known is None:
+        known = uuid.uuid4().hex
+        store.write(Change(meta={"id": known}))
+    return str(known)

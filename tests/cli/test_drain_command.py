@@ -1,0 +1,185 @@
+"""`strandline drain`: what SIGTERM asks, asked from outside; nobody else is hurt."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from cli_project import Call, Project, read_errors
+from strandline.cli import drain_command
+from strandline.ledger.store import Store
+from strandline.run.draining import Drain
+from strandline.storage.layout import PipelineFolder, make_folder
+from strandline.storage.locks import Process
+from strandline_api.outcomes import find_outcome_line
+
+# Says that it works, and goes on when it is let go or when the run is asked to stop.
+WORK = """
+def process(self, task):
+    import pathlib, time
+    pathlib.Path("working").touch()
+    while not pathlib.Path("go").exists():
+        time.sleep(0.02)
+    return task
+"""
+NOTHING = "nothing to drain: default/notes is not running\n"
+STRANGER = Process(4711, 1)
+
+
+@pytest.fixture
+def started() -> Iterator[list[subprocess.Popen[str]]]:
+    """Processes that are ended with the test."""
+    processes: list[subprocess.Popen[str]] = []
+    yield processes
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def start(project: Project, *words: str) -> subprocess.Popen[str]:
+    """Start what works on the first source until there is the file `go`."""
+    project.add_stage(WORK)
+    process = project.start(*words, "--engine", "inline")
+    project.wait_for("working")
+    return process
+
+
+def read_until(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stderr is not None
+    while text not in (line := process.stderr.readline()):
+        assert line, f"it ended without {text!r}"
+
+
+def drain(call: Call, *words: str) -> str:
+    result = call("drain", "pipeline.yaml", *words)
+    assert (0, "") == (result.exit_code, result.stderr)
+    return result.stdout
+
+
+def test_where_nothing_runs_there_is_nothing_to_do(project: Project, call: Call) -> None:
+    assert NOTHING == drain(call)
+    assert NOTHING == drain(call, "--wait", "--timeout", "0")
+    assert not project.folder.exists()
+    assert 0 == project.execute("run", "--engine", "inline").returncode
+    assert NOTHING == drain(call, "--wait")
+
+
+def test_a_run_ends_in_order_and_the_wait_lasts_until_then(
+    project: Project, started: list[subprocess.Popen[str]]
+) -> None:
+    run = start(project, "run")
+    started.append(run)
+    waiting = project.start("drain", "--wait")
+    started.append(waiting)
+    read_until(run, "stopping: letting work in flight finish")
+    assert waiting.poll() is None
+    (project.path / "go").touch()
+    out, errors = waiting.communicate(timeout=60)
+    assert (0, "") == (waiting.returncode, errors)
+    assert out == f"process {run.pid} was asked to stop; it has 30 s for that\nit has ended\n"
+    assert 75 == run.wait(timeout=60)
+
+
+def test_a_wait_that_is_too_short_says_who_is_left(
+    project: Project, call: Call, started: list[subprocess.Popen[str]]
+) -> None:
+    run = start(project, "run", "--no-supervise")
+    started.append(run)
+    result = call("drain", "pipeline.yaml", "--wait", "--timeout", "0.2")
+    assert 1 == result.exit_code
+    assert f"process {run.pid} still runs after 0.2 s" == read_errors(result)
+    read_until(run, "stopping: letting work in flight finish")
+    (project.path / "go").touch()
+    _, rest = run.communicate(timeout=60)
+    outcome = find_outcome_line(rest)
+    assert outcome is not None
+    assert (75, 75) == (run.returncode, outcome.exit_code)
+
+
+def test_a_driver_without_a_parent_is_asked_itself(
+    project: Project, call: Call, started: list[subprocess.Popen[str]]
+) -> None:
+    driver = start(project, "drive")
+    started.append(driver)
+    assert drain(call).startswith(f"process {driver.pid} was asked to stop; ")
+    read_until(driver, "stopping: letting work in flight finish")
+    (project.path / "go").touch()
+    assert 75 == driver.wait(timeout=60)
+
+
+@pytest.mark.usefixtures("project")
+def test_a_process_that_is_gone_meanwhile_was_nothing_to_drain(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_gone(*_: object) -> None:
+        raise ProcessLookupError
+
+    monkeypatch.setattr(drain_command, "choose", lambda *_: Drain(STRANGER, (STRANGER,)))
+    monkeypatch.setattr(os, "kill", is_gone)
+    assert NOTHING == drain(call, "--wait")
+
+
+@pytest.mark.usefixtures("project")
+def test_a_process_of_another_user_cant_be_asked(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(drain_command, "choose", lambda *_: Drain(STRANGER, (STRANGER,)))
+    monkeypatch.setattr(os, "kill", refuse)
+    result = call("drain", "pipeline.yaml")
+    assert 1 == result.exit_code
+    assert "process 4711 belongs to another user; drain it as that user" == read_errors(result)
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize(
+    ("words", "seconds"), [((), 40.0), (("--set", "checkpoint.gracePeriod=2m"), 130.0)]
+)
+def test_the_wait_has_time_for_the_grace_period_and_the_end(
+    words: tuple[str, ...], seconds: float, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+    waits: list[float] = []
+    monkeypatch.setattr(drain_command, "choose", lambda *_: Drain(STRANGER, (STRANGER,)))
+    monkeypatch.setattr(os, "kill", lambda *words: asked.append(words))
+    monkeypatch.setattr(drain_command, "wait_for", lambda _, each, *__: waits.append(each))
+    drain(call, "--wait", *words)
+    drain(call, "--wait", "--timeout", "7", *words)
+    drain(call, *words)
+    assert [seconds, 7.0] == waits
+    assert [(STRANGER.pid, signal.SIGTERM)] * 3 == asked
+
+
+@pytest.mark.usefixtures("project")
+def test_who_stops_already_is_not_asked_again(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drain_command, "choose", lambda *_: Drain(None, (STRANGER,)))
+    monkeypatch.setattr(os, "kill", pytest.fail)
+    assert "process 4711 is stopping already\n" == drain(call)
+    assert "process 4711 is stopping already\nit has ended\n" == drain(call, "--wait")
+
+
+def test_a_driver_on_another_host_is_named(project: Project, call: Call) -> None:
+    folder = PipelineFolder(project.folder)
+    make_folder(folder.ledger)
+    lease: dict[str, Any] = {"attempt": 7, "uid": "a", "boot": "another", "pid": 1, "started": 1}
+    with closing(Store(folder.ledger)) as store:
+        store.take_lease(lease | {"time": time.time(), "ended": False, "parent": None})
+    result = call("drain", "pipeline.yaml", "--wait")
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert read_errors(result).startswith("attempt 7 was alive ")
+    assert read_errors(result).endswith("on another host or in another container; drain it there")
+
+
+def test_a_bad_manifest_gets_its_own_sentence(project: Project, call: Call) -> None:
+    project.write("kind: Other")
+    assert 64 == call("drain", "pipeline.yaml").exit_code
+    assert 64 == call("drain", "pipeline.yaml", "--timeout", "-1").exit_code

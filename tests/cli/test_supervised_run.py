@@ -1,0 +1,308 @@
+"""`strandline run` with real drivers: killed ones are followed by others, requests are heard."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli_project import Project
+from strandline.run.chain import Trigger, Witness, read_chain
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.locks import find_process
+from strandline_api.causes import Cause
+from strandline_api.outcomes import find_outcome_line
+
+# Kills its process over the second note as often as the file `deaths` says.
+DIE = """
+def process(self, task):
+    import os, pathlib
+    deaths = pathlib.Path("deaths")
+    left = int(deaths.read_text()) if deaths.exists() else 0
+    if left and "1" in task.key:
+        deaths.write_text(str(left - 1))
+        os.kill(os.getpid(), 9)
+    return task
+"""
+# Says that it works, and goes on when it is let go.
+WORK = """
+def process(self, task):
+    import pathlib, time
+    pathlib.Path("working").touch()
+    while not pathlib.Path("go").exists():
+        time.sleep(0.02)
+    return task
+"""
+KILLED = "killed by signal 9 (SIGKILL)"
+# Gives a command a terminal of its own, as a person's shell does.
+AT_TERMINAL = """
+import fcntl, os, sys, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, "-m", "strandline", *sys.argv[1:]])
+"""
+
+
+@pytest.fixture
+def started() -> Iterator[list[subprocess.Popen[str]]]:
+    """Processes that are ended with the test."""
+    processes: list[subprocess.Popen[str]] = []
+    yield processes
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def make(project: Project, stage: str, deaths: int = 0, **retry: Any) -> None:
+    project.add_stage(stage)
+    project.spec["retry"] = {"delay": "0s", **retry}
+    project.save()
+    (project.path / "deaths").write_text(str(deaths))
+
+
+def run(project: Project, *words: str) -> subprocess.CompletedProcess[str]:
+    return project.execute("run", "--engine", "inline", *words)
+
+
+def read_until(process: subprocess.Popen[str], text: str) -> str:
+    """What is said on stderr up to the line with that text."""
+    said = ""
+    guard = threading.Timer(120, process.kill)
+    guard.start()
+    assert process.stderr is not None
+    while text not in said:
+        line = process.stderr.readline()
+        assert line, f"it ended without {text!r}: {said}"
+        said += line
+    guard.cancel()
+    return said
+
+
+def list_triggers(project: Project) -> list[Trigger]:
+    return [record.trigger for record in read_chain(PipelineFolder(project.folder))]
+
+
+def test_a_killed_driver_is_followed_by_another_attempt(project: Project) -> None:
+    make(project, DIE, deaths=1)
+    result = run(project)
+    assert result.returncode == 0
+    assert result.stderr.splitlines() == [
+        f"attempt 1 ended with Killed: {KILLED}; 0 sources finished by it",
+        "attempt 2 of 4, retry in 00:00 after Killed",
+    ]
+    assert result.stdout.startswith("complete: all 3 sources are finished (attempt 2, ")
+    assert [Trigger.RUN, Trigger.RETRY] == list_triggers(project)
+    assert 3 == len(project.list_outputs())
+
+
+def test_scripts_get_a_line_for_each_retry_and_the_outcome_last(project: Project) -> None:
+    make(project, DIE, deaths=1)
+    result = run(project, "--json")
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    told = [line for line in lines if line["event"] != "progress"]
+    assert (0, "") == (result.returncode, result.stderr)
+    assert ["outcome", "retry", "outcome"] == [line["event"] for line in told]
+    assert lines[-1] == told[-1]
+    assert (told[0]["exitCode"], told[0]["cause"], told[0]["attempt"]) == (137, "Killed", 1)
+    assert told[1] == {
+        "event": "retry",
+        "cause": "Killed",
+        "retry": 1,
+        "of": 3,
+        "seconds": 0.0,
+        "message": "attempt 1 ended with Killed; retry 1 of 3 follows 00:00 later",
+    }
+    assert (told[2]["outcome"], told[2]["attempt"]) == ("COMPLETE", 2)
+
+
+def test_when_nothing_helps_it_gives_up_with_the_last_exit_code(project: Project) -> None:
+    make(project, DIE, deaths=9, maxRetries=1)
+    result = run(project)
+    assert result.returncode == 137
+    assert result.stderr.splitlines()[-2:] == [
+        f"attempt 2 ended with Killed: {KILLED}; 0 sources finished by it",
+        "no further attempt: attempt 2 ended with Killed, and the retries that maxRetries allows "
+        "are used up: 1",
+    ]
+    assert result.stdout == ""
+
+
+def test_what_no_retry_can_mend_is_told_once(project: Project) -> None:
+    project.spec["stages"].append({"use": "no-such-stage"})
+    project.save()
+    result = run(project)
+    assert (64, "") == (result.returncode, result.stdout)
+    (line,) = result.stderr.splitlines()
+    assert "no-such-stage" in line
+
+
+def test_a_single_attempt_ends_in_its_outcome_line(project: Project) -> None:
+    make(project, DIE, deaths=1)
+    killed, complete = (run(project, "--no-supervise") for _ in range(2))
+    assert (137, 0) == (killed.returncode, complete.returncode)
+    for number, result in enumerate((killed, complete), start=1):
+        last = result.stderr.splitlines()[-1]
+        assert last.startswith("strandline-outcome: {")
+        outcome = find_outcome_line(last)
+        assert outcome is not None
+        assert (result.returncode, number) == (outcome.exit_code, outcome.attempt)
+    assert [Trigger.RUN, Trigger.RUN] == list_triggers(project)
+
+
+def test_a_source_that_always_kills_its_process_is_quarantined(project: Project) -> None:
+    make(project, DIE, deaths=99)
+    result = run(project)
+    assert result.returncode == 4
+    killed = [line for line in result.stderr.splitlines() if "ended with Killed" in line]
+    assert ["attempt 1", "attempt 2", "attempt 3"] == [line[:9] for line in killed]
+    assert "1 of 3 sources are quarantined, 0 would be tolerated" in result.stdout
+    assert 2 == len(project.list_outputs())
+    tolerant = run(project, "--set", "quarantine.tolerate=1")
+    assert tolerant.returncode == 0
+    assert "nothing left to do: 2 of 3 sources are finished, 1 quarantined" in tolerant.stdout
+
+
+def test_a_request_to_stop_lets_work_in_flight_finish(
+    project: Project, started: list[subprocess.Popen[str]]
+) -> None:
+    make(project, WORK)
+    process = project.start("run", "--engine", "inline")
+    started.append(process)
+    project.wait_for("working")
+    process.send_signal(signal.SIGTERM)
+    read_until(process, "stopping: letting work in flight finish")
+    (project.path / "go").touch()
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 75
+    assert out.startswith("interrupted; what is finished is kept, run it again to go on")
+    assert 1 == len(list_triggers(project))
+    assert run(project).returncode == 0
+
+
+def test_a_stage_that_does_not_end_is_left_when_the_grace_period_is_over(
+    project: Project, started: list[subprocess.Popen[str]]
+) -> None:
+    project.spec["checkpoint"] = {"gracePeriod": "1s"}
+    make(project, WORK)
+    process = project.start("run", "--engine", "inline", "--json")
+    started.append(process)
+    project.wait_for("working")
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 75
+    last = json.loads(out.splitlines()[-1])
+    assert (75, "Interrupted") == (last["exitCode"], last["cause"])
+    (record,) = read_chain(PipelineFolder(project.folder))
+    assert "Interrupted" == record.cause
+
+
+def test_a_supervisor_that_waits_refuses_others_and_stops_at_once(
+    project: Project, started: list[subprocess.Popen[str]]
+) -> None:
+    make(project, DIE, deaths=1, delay="1h", jitter="none")
+    first = project.start("run", "--engine", "inline")
+    started.append(first)
+    said = read_until(first, "retry in")
+    assert "attempt 2 of 4, retry in 1:00:00 after Killed\n" in said
+    told = f"process {first.pid} runs this pipeline already; `strandline drain` stops it"
+    for command in (("run",), ("run", "--no-supervise"), ("retry",)):
+        second = project.execute(*command, "--engine", "inline")
+        assert (65, "") == (second.returncode, second.stdout)
+        assert second.stderr == f"strandline: error: {told}\n"
+    scripted = run(project, "--json")
+    outcome = json.loads(scripted.stdout)
+    assert (65, "LEDGER_MISMATCH", told) == (
+        scripted.returncode,
+        outcome["outcome"],
+        outcome["message"],
+    )
+    first.send_signal(signal.SIGTERM)
+    _, rest = first.communicate(timeout=60)
+    assert first.returncode == 75
+    assert rest == "stopped while waiting for the next attempt; run it again to go on\n"
+    assert 1 == len(list_triggers(project))
+
+
+def test_a_driver_whose_parent_is_killed_stops_and_the_next_run_goes_on(
+    project: Project, started: list[subprocess.Popen[str]]
+) -> None:
+    project.spec["checkpoint"] = {"gracePeriod": "2s"}
+    make(project, WORK)
+    parent = project.start("run", "--engine", "inline")
+    started.append(parent)
+    project.wait_for("working")
+    (driver,) = (record.process for record in read_chain(PipelineFolder(project.folder)))
+    assert find_process(driver.pid) == driver
+    parent.kill()
+    parent.wait()
+    parent.communicate()  # ends when the driver has let go of the pipes, though its stage never did
+    assert find_process(driver.pid) is None
+    (project.path / "go").touch()
+    result = run(project)
+    assert (0, "") == (result.returncode, result.stderr)
+    first, second = read_chain(PipelineFolder(project.folder))
+    assert (Witness.DRIVER, Cause.INTERRUPTED) == (first.witness, first.cause)
+    assert second.cause is None
+
+
+def press_ctrl_c(project: Project, *, waits: bool) -> tuple[int, str]:
+    """What a run at a terminal comes to when Ctrl-C is pressed."""
+    master, slave = os.openpty()
+    command = [sys.executable, "-c", AT_TERMINAL, "run", "pipeline.yaml", "--engine", "inline"]
+    with subprocess.Popen(
+        command, cwd=project.path, stdin=slave, stdout=slave, stderr=subprocess.PIPE, text=True
+    ) as process:
+        os.close(slave)
+        if waits:
+            read_until(process, "retry in")
+        else:
+            project.wait_for("working")
+        os.write(master, b"\x03")
+        if not waits:
+            read_until(process, "stopping: ")
+            time.sleep(0.5)  # long enough for a second request to be passed on
+            (project.path / "go").touch()
+        assert process.stderr is not None
+        rest = process.stderr.read()
+    os.close(master)
+    return process.returncode, rest
+
+
+def test_a_key_that_driver_and_supervisor_both_hear_is_one_request(project: Project) -> None:
+    """With the inline engine they share the terminal, so that a debugger can be used."""
+    make(project, WORK)
+    code, rest = press_ctrl_c(project, waits=False)
+    assert (75, "") == (code, rest)
+    assert 1 == len(list_triggers(project))
+
+
+def test_a_key_stops_the_wait_for_the_next_attempt(project: Project) -> None:
+    make(project, DIE, deaths=1, delay="1h")
+    code, rest = press_ctrl_c(project, waits=True)
+    assert 75 == code
+    assert "stopped while waiting for the next attempt" in rest
+    assert 1 == len(list_triggers(project))
+
+
+def test_the_parent_stays_small(tmp_path: Path) -> None:
+    """Else the kernel might take it for what uses up the memory."""
+    look = (
+        "import sys; from importlib import import_module as load\n"
+        "for name in ('run', 'retry', 'drain', 'attempts'):\n"
+        "    load(f'strandline.cli.{name}_command')\n"
+        "print([name for name in ('ray', 'pyarrow', 'numpy', 'strandline.stages', 'rich')"
+        " if name in sys.modules])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", look], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert result.stdout == "[]\n"

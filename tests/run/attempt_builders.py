@@ -1,0 +1,56 @@
+"""Records and outcomes of attempts that the tests of a run start from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strandline.run.chain import AttemptRecord, Trigger
+from strandline.storage.locks import Process
+from strandline_api.causes import Cause
+from strandline_api.evidence import Evidence, read_exit
+from strandline_api.outcomes import DriverOutcome, SourceCounts
+
+BOOT = "boot-1"
+DRIVER = Process(100, 1000)
+
+
+def record_of(number: int, **changes: Any) -> AttemptRecord:
+    """An attempt that is running."""
+    return AttemptRecord(
+        number=number,
+        run="first",
+        trigger=Trigger.RUN,
+        previous=number - 1 or None,
+        ledger="ledger-id",
+        boot=BOOT,
+        pid=DRIVER.pid,
+        process_started=DRIVER.started,
+        started=1000.0 * number,
+    ).model_copy(update=changes)
+
+
+def outcome_of(
+    code: int,
+    attempt: int = 1,
+    *,
+    finished: int = 0,
+    remaining: int | None = None,
+    evidence: tuple[Evidence, ...] | None = None,
+    message: str = "",
+) -> DriverOutcome:
+    """What an attempt with this exit code came to."""
+    seen = tuple(filter(None, [read_exit(code)])) if evidence is None else evidence
+    return DriverOutcome(
+        exit_code=code,
+        message=message or (seen[0].message if seen else "complete"),
+        attempt=attempt,
+        sources=SourceCounts(finished=finished),
+        remaining=remaining,
+        evidence=seen,
+    )
+
+
+def killed_for(cause: Cause, attempt: int = 1, **counts: int) -> DriverOutcome:
+    """What an attempt came to that was killed, for a cause."""
+    evidence = (Evidence(cause, f"seen as {cause}", "test"),)
+    return outcome_of(137, attempt, evidence=evidence, **counts)  # type: ignore[arg-type]

@@ -1,0 +1,360 @@
+"""A driver as a process: started, told to stop, ended by force, and its end put down.
+
+The drivers here are small programs that do what a test wants; nothing waits longer than it must.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from strandline.run import driver_process
+from strandline.run.chain import AttemptRecord, Trigger, Witness, read_record
+from strandline.run.driver_process import DriverProcess, Limits, Stop, make_command, wait_until
+from strandline.run.supervision import Ended
+from strandline.storage.errors import VolumeError
+from strandline.storage.layout import PipelineFolder
+from strandline_api.causes import Cause
+from strandline_api.evidence import name_cause
+
+LONG = 1e6
+# What every driver begins with. `note` says something in a file; `linger` lives on with its parent.
+HEAD = """
+import os, signal, sys, time
+from pathlib import Path
+here = Path(sys.argv[1])
+def note(name, text=""):
+    with (here / name).open("a") as file:
+        file.write(text)
+parent = os.getppid()
+def linger():
+    while os.getppid() == parent:
+        time.sleep(0.1)
+"""
+# A driver that has begun an attempt.
+BEGIN = """
+from strandline.run.chain import AttemptRecord, Trigger, Witness, write_record
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.locks import find_process, read_boot_id
+from strandline_api.outcomes import DriverOutcome
+me = find_process(os.getpid())
+folder = PipelineFolder(here)
+record = AttemptRecord(
+    number=1, run="first", trigger=Trigger.RUN, previous=None, ledger="id",
+    boot=read_boot_id(), pid=me.pid, process_started=me.started, started=time.time(),
+)
+write_record(folder, record)
+def end(code, **words):
+    outcome = DriverOutcome(exit_code=code, attempt=1, **words)
+    write_record(folder, record.end(outcome, time.time(), Witness.DRIVER))
+"""
+# A driver that counts requests to stop, and leaves as it is told to.
+LISTEN = """
+def receive(number, frame):
+    note("heard", "x")
+    on_request()
+signal.signal(signal.SIGTERM, receive)
+note("ready")
+"""
+
+
+class StopAsSeen:
+    """Asks as many times as there are files of these names; the first `heard` were heard."""
+
+    def __init__(self, here: Path, *names: str, heard: int = 0) -> None:
+        self._paths = [here / name for name in names]
+        self.heard = heard
+
+    @property
+    def times(self) -> int:
+        return sum(path.exists() for path in self._paths)
+
+    def is_asked(self) -> bool:
+        return self.times > 0
+
+
+class Parent:
+    """Makes attempts with drivers that are scripts."""
+
+    def __init__(self, here: Path) -> None:
+        self.here = here
+        self.folder = PipelineFolder(here)
+
+    def make(self, *parts: str, stop: Any = None, **fields: Any) -> DriverProcess:
+        limits = Limits(**{"grace": LONG, **fields.pop("limits", {})})
+        command = [sys.executable, "-c", "\n".join((HEAD, *parts)), str(self.here)]
+        asked = cast("Stop", stop or Stop())
+        return DriverProcess(command, self.folder, limits, asked, **fields)
+
+    def run(self, *parts: str, most_seconds: float | None = None, **fields: Any) -> Ended:
+        return self.make(*parts, **fields).attempt(Trigger.RUN, most_seconds)
+
+    def read(self) -> AttemptRecord:
+        record = read_record(self.folder, 1)
+        assert record is not None
+        return record
+
+    def heard(self) -> int:
+        path = self.here / "heard"
+        return len(path.read_text()) if path.exists() else 0
+
+
+@pytest.fixture
+def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parent:
+    monkeypatch.setattr(driver_process, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(driver_process, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(driver_process, "FORCE_SECONDS", 0.1)
+    return Parent(tmp_path)
+
+
+def cause_of(ended: Ended) -> Cause:
+    return name_cause(ended.outcome.evidence).cause
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 64, 65, 73, 75])
+def test_the_exit_code_is_the_drivers(parent: Parent, code: int) -> None:
+    ended = parent.run(f"sys.exit({code})")
+    assert (code, 0, "") == (ended.outcome.exit_code, ended.outcome.attempt, ended.ledger)
+    assert (False, True) == (ended.is_stopped, ended.is_told)
+
+
+def test_a_killed_driver_is_put_down_as_killed(parent: Parent) -> None:
+    ended = parent.run(BEGIN, "os.kill(os.getpid(), signal.SIGKILL)")
+    assert (137, Cause.KILLED) == (ended.outcome.exit_code, cause_of(ended))
+    assert (1, "id", False) == (ended.outcome.attempt, ended.ledger, ended.is_told)
+    record = parent.read()
+    assert (Cause.KILLED, Witness.SUPERVISOR) == (record.cause, record.witness)
+    assert (ended.outcome, ended.time) == (record.outcome, record.ended)
+
+
+def test_a_driver_that_is_killed_before_it_began_leaves_no_record(parent: Parent) -> None:
+    ended = parent.run("os.kill(os.getpid(), signal.SIGKILL)")
+    assert (137, 0, False) == (ended.outcome.exit_code, ended.outcome.attempt, ended.is_told)
+    assert not parent.folder.attempts.exists()
+
+
+def test_the_drivers_own_words_stay(parent: Parent) -> None:
+    ended = parent.run(BEGIN, "end(3, message='1 of 3 failed')", "sys.exit(3)")
+    assert ("1 of 3 failed", True) == (ended.outcome.message, ended.is_told)
+    record = parent.read()
+    assert (Cause.SOURCES_FAILED, Witness.DRIVER) == (record.cause, record.witness)
+
+
+def test_a_driver_that_dies_after_its_words_has_not_told_all(parent: Parent) -> None:
+    ended = parent.run(BEGIN, "end(0)", "os.kill(os.getpid(), signal.SIGKILL)")
+    assert (137, False) == (ended.outcome.exit_code, ended.is_told)
+    assert Witness.DRIVER is parent.read().witness  # so it accuses nobody
+
+
+def test_a_record_of_an_earlier_process_with_its_pid_is_not_touched(parent: Parent) -> None:
+    again = "record = record.model_copy(update={'process_started': me.started - 1})"
+    ended = parent.run(BEGIN, again, "write_record(folder, record)", "sys.exit(1)")
+    assert 0 == ended.outcome.attempt
+    assert parent.read().ended is None
+
+
+def test_an_end_that_cant_be_written_down_is_still_told(
+    parent: Parent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise VolumeError("full")
+
+    monkeypatch.setattr(driver_process, "write_record", fail)
+    ended = parent.run(BEGIN, "os.kill(os.getpid(), signal.SIGKILL)")
+    assert (137, 1) == (ended.outcome.exit_code, ended.outcome.attempt)
+
+
+def test_a_request_to_stop_is_passed_on_once(parent: Parent) -> None:
+    stop = StopAsSeen(parent.here, "ready")
+    leave = "def on_request():\n    time.sleep(0.3)\n    sys.exit(75)"
+    ended = parent.run(BEGIN, leave, LISTEN, "linger()", stop=stop)
+    assert (75, True, Cause.INTERRUPTED) == (
+        ended.outcome.exit_code,
+        ended.is_stopped,
+        cause_of(ended),
+    )
+    assert 1 == parent.heard()
+
+
+def test_a_second_request_is_passed_on_too(parent: Parent) -> None:
+    stop = StopAsSeen(parent.here, "ready", "first")
+    twice = """
+def on_request():
+    if (here / "first").exists():
+        os._exit(143)
+    note("first")
+"""
+    ended = parent.run(BEGIN, twice, LISTEN, "linger()", stop=stop)
+    assert (143, Cause.INTERRUPTED, 2) == (
+        ended.outcome.exit_code,
+        cause_of(ended),
+        parent.heard(),
+    )
+
+
+def test_force_is_used_after_the_grace_period(parent: Parent) -> None:
+    stop = StopAsSeen(parent.here, "ready")
+    ended = parent.run(
+        "on_request = lambda: None", LISTEN, "linger()", stop=stop, limits={"grace": 0.1}
+    )
+    assert (137, Cause.INTERRUPTED, 1) == (
+        ended.outcome.exit_code,
+        cause_of(ended),
+        parent.heard(),
+    )
+    assert ended.outcome.message == "asked to stop"
+
+
+def test_who_asks_twice_does_not_wait_for_the_grace_period(parent: Parent) -> None:
+    stop = StopAsSeen(parent.here, "ready", "heard")
+    ended = parent.run("on_request = lambda: None", LISTEN, "linger()", stop=stop)
+    assert (137, 2) == (ended.outcome.exit_code, parent.heard())
+
+
+def test_a_key_that_the_driver_has_heard_itself_is_not_passed_on(parent: Parent) -> None:
+    stop = StopAsSeen(parent.here, "ready", heard=1)
+    limits = {"grace": 0.1}
+    ended = parent.run("on_request = lambda: None", LISTEN, "linger()", stop=stop, limits=limits)
+    assert (137, 0) == (ended.outcome.exit_code, parent.heard())
+    assert (True, Cause.INTERRUPTED) == (ended.is_stopped, cause_of(ended))
+
+
+def test_a_driver_that_is_asked_before_it_listens_was_interrupted(parent: Parent) -> None:
+    ended = parent.run("note('ready')", "linger()", stop=StopAsSeen(parent.here, "ready"))
+    assert (75, Cause.INTERRUPTED, False) == (
+        ended.outcome.exit_code,
+        cause_of(ended),
+        ended.is_told,
+    )
+
+
+@pytest.mark.parametrize(
+    ("attempt", "run", "told"), [(0.2, None, "0.2 s"), (None, 0.3, "0.3 s"), (0.2, LONG, "0.2 s")]
+)
+def test_a_deadline_stops_the_driver_like_a_request(
+    parent: Parent, attempt: float | None, run: float | None, told: str
+) -> None:
+    leave = "on_request = lambda: sys.exit(75)"
+    limits = {"attempt": attempt}
+    ended = parent.run(LISTEN, leave, "linger()", limits=limits, most_seconds=run)
+    assert (Cause.DEADLINE_EXCEEDED, False) == (cause_of(ended), ended.is_stopped)
+    assert f"the deadline of {told} has passed" == ended.outcome.message
+
+
+SILENT = """
+(folder.attempt(1) / "inflight").write_bytes(b"")
+os.utime(folder.attempt(1) / "inflight", (1000.0, 1000.0))
+"""
+
+
+def test_a_driver_without_a_sign_of_life_has_stalled(parent: Parent) -> None:
+    leave = "on_request = lambda: sys.exit(75)"
+    ended = parent.run(BEGIN, leave, LISTEN, SILENT, "linger()", limits={"stall": 0.1})
+    assert (75, Cause.STALLED, False) == (
+        ended.outcome.exit_code,
+        cause_of(ended),
+        ended.is_stopped,
+    )
+    assert ended.outcome.message.startswith("no sign of life for ")
+    assert Cause.STALLED is parent.read().cause
+
+
+def test_a_request_to_a_driver_that_is_stopping_already_is_the_same_request(parent: Parent) -> None:
+    """A first key pressed is not to cut short what somebody else has begun."""
+    stop = StopAsSeen(parent.here, "heard")
+    leave = "def on_request():\n    time.sleep(0.3)\n    sys.exit(75)"
+    ended = parent.run(BEGIN, leave, LISTEN, SILENT, "linger()", stop=stop, limits={"stall": 0.0})
+    assert (75, True, Cause.STALLED) == (
+        ended.outcome.exit_code,
+        ended.is_stopped,
+        cause_of(ended),
+    )
+    assert 1 == parent.heard()
+
+
+@pytest.mark.parametrize("setup", [SILENT, ""])
+def test_a_driver_that_has_shown_life_of_late_is_left_alone(parent: Parent, setup: str) -> None:
+    """Neither one that shows it seldom, nor one that has no table yet."""
+    stall = {"stall": 1e12 if setup else 0.1}
+    ended = parent.run(BEGIN, setup, "time.sleep(0.5)", limits=stall)
+    assert (0, None) == (ended.outcome.exit_code, parent.read().cause)
+
+
+def test_the_kernel_is_to_kill_the_driver_first(parent: Parent) -> None:
+    own = int(Path("/proc/self/oom_score_adj").read_text())
+    compare = f"""
+for _ in range(500):
+    if int(Path("/proc/self/oom_score_adj").read_text()) > {min(own, 999)}:
+        sys.exit(0)
+    time.sleep(0.02)
+sys.exit(1)
+"""
+    assert 0 == parent.run(compare).outcome.exit_code
+
+
+@pytest.mark.parametrize("shares_terminal", [False, True])
+def test_the_driver_knows_its_parent_and_has_a_group_of_its_own(
+    parent: Parent, shares_terminal: bool
+) -> None:
+    tell = "note('seen', f'{os.environ[\"STRANDLINE_PARENT\"]} {os.getpgrp() == os.getpid()}')"
+    parent.run(tell, shares_terminal=shares_terminal)
+    assert f"{os.getpid()} {not shares_terminal}" == (parent.here / "seen").read_text()
+
+
+def test_the_driver_is_told_why_it_is_started_and_what_came_before(parent: Parent) -> None:
+    """Why the attempt before ended is known from elsewhere once; then it is known from here."""
+    driver = parent.make("note('words', ' '.join(sys.argv[2:]) + '|')", after="Preempted")
+    driver.attempt(Trigger.RUN)
+    driver.attempt(Trigger.RETRY)
+    words = "--trigger Run --after Preempted|--trigger Retry|"
+    assert words == (parent.here / "words").read_text()
+
+
+def test_the_command_is_this_programs_own() -> None:
+    command = make_command("pipeline.yaml", "--engine", "inline")
+    assert [sys.executable, "-P", "-m", "strandline", "drive"] == command[:5]
+    assert ["pipeline.yaml", "--engine", "inline"] == command[5:]
+
+
+def show_in(shown: list[float]) -> Callable[[float], None]:
+    return shown.append
+
+
+def never(_: float) -> None:
+    raise AssertionError("nothing is to be waited for")
+
+
+def test_a_time_in_the_past_is_not_waited_for_but_shown() -> None:
+    shown: list[float] = []
+    assert wait_until(time.time() - 5.0, Stop(), show_in(shown), never)
+    assert [0.0] == shown
+
+
+def test_a_wait_that_is_told_to_stop_ends_at_once() -> None:
+    shown: list[float] = []
+    stop = Stop()
+    assert not wait_until(time.time() + 3600, stop, show_in(shown), lambda _: stop.ask())
+    assert all(3590 < left <= 3600 for left in shown)
+    assert not wait_until(time.time() + 3600, stop, show_in(shown), never)
+
+
+def test_a_wait_ends_when_its_time_has_come() -> None:
+    shown: list[float] = []
+    due = time.time() + 0.05
+    assert wait_until(due, Stop(), show_in(shown), time.sleep)
+    assert time.time() >= due
+    assert 0.0 == shown[-1]
+
+
+def test_a_request_counts_what_the_driver_has_heard() -> None:
+    stop = Stop()
+    assert not stop.is_asked()
+    stop.ask(is_heard=True)
+    stop.ask()
+    assert (2, 1, True) == (stop.times, stop.heard, stop.is_asked())

@@ -1,0 +1,53 @@
+"""How long an attempt that was asked to stop goes on working."""
+
+from __future__ import annotations
+
+import pytest
+
+from strandline.run.grace import Grace
+
+
+class Attempt:
+    """A grace with a clock that is set by hand."""
+
+    def __init__(self, period: float) -> None:
+        self.now = 500.0
+        self.is_asked = False
+        self.grace = Grace(lambda: self.is_asked, period, lambda: self.now)
+
+    def is_over_after(self, seconds: float) -> bool:
+        self.now += seconds
+        return self.grace.is_over()
+
+
+def test_nobody_who_is_not_asked_is_hurried() -> None:
+    attempt = Attempt(30.0)
+    assert not attempt.is_over_after(0.0)
+    assert not attempt.is_over_after(1e9)
+
+
+@pytest.mark.parametrize(
+    ("period", "working"), [(30.0, 20.0), (60.0, 50.0), (3600.0, 3590.0), (3.0, 2.0)]
+)
+def test_a_margin_is_left_for_what_comes_after_work(period: float, working: float) -> None:
+    """Flushing and publishing must fit in as well: ten seconds, or a third of what there is."""
+    attempt = Attempt(period)
+    attempt.is_asked = True
+    assert not attempt.is_over_after(0.0)
+    assert not attempt.is_over_after(working - 0.001)
+    assert attempt.is_over_after(0.002)
+
+
+def test_without_a_grace_period_nothing_is_waited_for() -> None:
+    attempt = Attempt(0.0)
+    attempt.is_asked = True
+    assert attempt.is_over_after(0.0)
+
+
+def test_time_counts_from_the_request_and_not_from_the_beginning() -> None:
+    attempt = Attempt(30.0)
+    assert not attempt.is_over_after(1000.0)
+    attempt.is_asked = True
+    assert not attempt.is_over_after(1000.0)  # seen now for the first time
+    assert not attempt.is_over_after(19.0)
+    assert attempt.is_over_after(1.0)

@@ -1,0 +1,157 @@
+"""What an attempt tells over HTTP, before its end and after."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strandline.run.serving import AttemptServer, leave_message, read_shown, spell_metrics
+from strandline_api.outcomes import DriverOutcome, find_outcome_line
+
+SHOWN: dict[str, Any] = {
+    "pid": 7,
+    "rate": 2.5,
+    "incidents": 1,
+    "sources": {"listed": 10, "total": None, "finished": 4, "failed": 1, "skipped": 0},
+    "stages": [{"name": "read", "tasksIn": 5, "tasksOut": 4, "waiting": 3, "running": 1}],
+}
+OUTCOME = DriverOutcome(exit_code=3, message="1 of 10 sources failed")
+
+
+@pytest.fixture
+def shown(tmp_path: Path) -> Path:
+    """Where the driver shows how far it is."""
+    return tmp_path / "progress.json"
+
+
+@pytest.fixture
+def server(shown: Path) -> Iterator[AttemptServer]:
+    """A server on a free port."""
+    server = AttemptServer(0)
+    server.watch(shown, lambda: SHOWN["pid"])
+    yield server
+    server.close()
+
+
+def ask(server: AttemptServer, path: str) -> tuple[int, str]:
+    url = f"http://127.0.0.1:{server.port}{path}"
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_progress_is_what_the_driver_last_said(server: AttemptServer, shown: Path) -> None:
+    assert ask(server, "/progress")[0] == 404
+    shown.write_text(json.dumps(SHOWN))
+    status, body = ask(server, "/progress")
+    assert (status, json.loads(body)) == (200, SHOWN)
+    shown.write_text(json.dumps({**SHOWN, "rate": 9}))
+    assert json.loads(ask(server, "/progress")[1])["rate"] == 9
+
+
+def test_metrics_are_the_same_in_prometheus_words(server: AttemptServer, shown: Path) -> None:
+    shown.write_text(json.dumps(SHOWN))
+    status, body = ask(server, "/metrics")
+    assert status == 200
+    lines = body.splitlines()
+    assert 'strandline_driver_sources{state="finished"} 4.0' in lines
+    assert 'strandline_driver_sources{state="total"} 0.0' in lines
+    assert 'strandline_driver_stage_tasks{stage="read",state="waiting"} 3.0' in lines
+    assert "strandline_driver_rate 2.5" in lines
+    assert "strandline_driver_incidents 1.0" in lines
+
+
+def test_metrics_before_the_driver_are_empty() -> None:
+    assert b"strandline_driver_rate 0.0" in spell_metrics({})
+
+
+def test_the_outcome_is_held_until_it_is_read(server: AttemptServer) -> None:
+    assert ask(server, "/outcome")[0] == 404
+    naps: list[float] = []
+    asked: list[tuple[int, str]] = []
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 3:
+            asked.append(ask(server, "/outcome"))
+
+    server.end(OUTCOME, sleep)
+
+    assert len(naps) == 3
+    assert asked[0][0] == 200
+    assert DriverOutcome.model_validate(json.loads(asked[0][1])) == OUTCOME
+
+
+def test_nobody_is_waited_for_for_ever(server: AttemptServer) -> None:
+    naps: list[float] = []
+    server.end(OUTCOME, naps.append)
+    assert sum(naps) == pytest.approx(20.0)
+
+
+def test_an_unknown_path_names_those_that_there_are(server: AttemptServer) -> None:
+    status, body = ask(server, "/")
+    assert status == 404
+    assert "/progress, /metrics or /outcome" in body
+
+
+def test_many_may_ask_at_once(server: AttemptServer, shown: Path) -> None:
+    shown.write_text(json.dumps(SHOWN))
+    codes: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: codes.append(ask(server, "/progress")[0]))
+        for _ in range(20)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert codes == [200] * 20
+
+
+def test_a_port_that_is_taken_is_an_error(server: AttemptServer) -> None:
+    with pytest.raises(OSError, match="in use"):
+        AttemptServer(server.port)
+
+
+def test_only_the_drivers_own_words_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "progress.json"
+    assert read_shown(path, 7) is None
+    path.write_text("{half")
+    assert read_shown(path, 7) is None
+    path.write_text(json.dumps(SHOWN))
+    assert read_shown(path, 7) == SHOWN
+    assert read_shown(path, 8) is None
+    assert read_shown(path, None) is None
+
+
+def test_the_last_message_is_left_in_a_container_only(tmp_path: Path) -> None:
+    path = tmp_path / "termination-log"
+    leave_message(OUTCOME, path)
+    assert not path.exists()
+    path.touch()
+    leave_message(OUTCOME, path)
+    assert find_outcome_line(path.read_text()) == OUTCOME
+
+
+def test_closing_frees_the_port() -> None:
+    server = AttemptServer(0)
+    server.close()
+    for _ in range(50):
+        try:
+            AttemptServer(server.port).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise AssertionError(os.getpid())

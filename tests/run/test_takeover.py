@@ -1,0 +1,333 @@
+"""Taking a folder over: how the attempt before ended, whom it accuses, and the lease afterwards."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attempt_builders import killed_for, outcome_of, record_of
+from strandline.ledger.entries import Change, Mark
+from strandline.ledger.errors import LedgerError
+from strandline.ledger.lease import OnChange
+from strandline.ledger.store import Store
+from strandline.plan.pipeline import PipelinePlan
+from strandline.plan.token import digest_key
+from strandline.run.chain import TABLE, AttemptRecord, Trigger, Witness, read_record, write_record
+from strandline.run.manifest import read_manifest
+from strandline.run.takeover import Approach, Held, take_over
+from strandline.storage.errors import VolumeError
+from strandline.storage.inflight import InFlightTable, read_inflight
+from strandline.storage.layout import PipelineFolder, make_folder
+from strandline.storage.locks import find_process, read_boot_id
+from strandline_api.causes import Cause
+
+MANIFEST = """
+apiVersion: strandline.dev/v1alpha1
+kind: CurationPipeline
+metadata: {name: letters}
+spec: {source: {use: files, with: {paths: ["*.txt"]}}, stages: [], sink: {use: jsonl}}
+"""
+VERSION = b"version1"
+
+
+class Place:
+    """A pipeline's folder whose attempts are begun and cut off at will."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder = PipelineFolder.of(path, "default", "letters")
+        manifest = path / "letters.yaml"
+        manifest.write_text(MANIFEST)
+        self.plan: PipelinePlan = read_manifest(manifest).plan
+
+    def take(self, **approach: Any) -> Any:
+        return take_over(self.plan, self.folder, Approach(**approach), str(self.folder.output))
+
+    def go_through(self, **approach: Any) -> Held:
+        """An attempt that does nothing; what was held."""
+        with self.take(**approach) as held:
+            held.end(outcome_of(0, held.attempt))
+        taken: Held = held
+        return taken
+
+    def cut_off(self, number: int, processing: str, queued: str = "", **record: Any) -> None:
+        """Leave what a driver leaves that was killed over the sources of these letters."""
+        make_folder(self.folder.ledger)
+        with closing(Store(self.folder.ledger)) as store:
+            lease = {"attempt": number, "uid": "x", "boot": "", "pid": 0, "started": 0}
+            store.take_lease(lease | {"time": 0.0, "ended": True})
+            marks = [
+                (digest_key(key), Mark(key, VERSION, number, 0, is_stale=False))
+                for key in processing + queued
+            ]
+            progress = {"attempt": number, "finished": 4, "remaining": 9}
+            store.write(Change(mark=marks, meta={"progress": progress}))
+        write_record(self.folder, record_of(number, **{"boot": read_boot_id(), **record}))
+        with closing(InFlightTable(self.folder.attempt(number) / TABLE)) as table:
+            table.queue(digest_key(key) for key in processing + queued)
+            table.process(digest_key(key) for key in processing)
+
+    def read(self, number: int) -> AttemptRecord:
+        record = read_record(self.folder, number)
+        assert record is not None
+        return record
+
+    def read_meta(self, name: str) -> Any:
+        with closing(Store(self.folder.ledger, readonly=True)) as store:
+            return store.read_meta(name)
+
+    @property
+    def accused(self) -> dict[str, tuple[int, int]]:
+        """By key: how often a source died alone, and the crowd in which it is suspected."""
+        with closing(Store(self.folder.ledger, readonly=True)) as store:
+            return {
+                mark.key: (mark.failed_before, mark.crowd)
+                for _, mark in store.list_marks()
+                if mark.crowd
+            }
+
+    @property
+    def parked(self) -> list[tuple[str, str, int]]:
+        with closing(Store(self.folder.ledger, readonly=True)) as store:
+            return [(one.key, one.cause, one.times) for _, one in store.list_parked()]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_an_attempt_is_written_down_when_it_begins(place: Place) -> None:
+    with place.take(trigger=Trigger.MANUAL) as held:
+        record = place.read(1)
+        own = find_process(os.getpid())
+        assert (own, read_boot_id()) == (record.process, record.boot)
+        assert ("first", Trigger.MANUAL, None) == (record.run, record.trigger, record.previous)
+        assert record.ended is None
+        assert not place.read_meta("lease")["ended"]
+        assert (held.folder.attempt(1) / TABLE).stat().st_size > 0
+    assert place.read_meta("lease")["ended"]
+
+
+def test_attempts_form_a_chain_with_one_ledgers_id(place: Place) -> None:
+    assert [1, 2, 3] == [place.go_through().attempt for _ in range(3)]
+    records = [place.read(number) for number in (1, 2, 3)]
+    assert [None, 1, 2] == [record.previous for record in records]
+    assert 1 == len({record.ledger for record in records})
+    assert 32 == len(records[0].ledger)
+
+
+def test_numbers_go_on_though_the_ledger_was_moved_away(place: Place, tmp_path: Path) -> None:
+    place.go_through()
+    place.go_through()
+    place.folder.ledger.rename(tmp_path / "elsewhere")
+    assert 3 == place.go_through().attempt
+    assert (2, Witness.DRIVER) == (place.read(3).previous, place.read(2).witness)
+
+
+def test_the_driver_writes_its_own_end(place: Place) -> None:
+    with place.take() as held:
+        held.end(outcome_of(3, finished=2))
+    record = place.read(1)
+    assert (Cause.SOURCES_FAILED, Witness.DRIVER) == (record.cause, record.witness)
+    assert record.outcome is not None
+    assert 2 == record.outcome.sources.finished
+
+
+@pytest.mark.parametrize(
+    ("boot", "after", "cause"),
+    [
+        (None, None, Cause.KILLED),
+        ("another boot", None, Cause.NODE_LOST),
+        (None, Cause.PREEMPTED, Cause.PREEMPTED),
+        ("another boot", Cause.OOM_KILLED, Cause.OOM_KILLED),
+    ],
+)
+def test_an_end_that_nobody_saw_is_written_by_the_next_attempt(
+    place: Place, boot: str | None, after: Cause | None, cause: Cause
+) -> None:
+    place.cut_off(1, "a", **({"boot": boot} if boot else {}))
+    place.go_through(after=after)
+    record = place.read(1)
+    assert (cause, Witness.SUCCESSOR) == (record.cause, record.witness)
+    assert record.outcome is not None
+    assert (4, 9) == (record.outcome.sources.finished, record.outcome.remaining)
+    assert "attempt 1 was gone without a word when the next one began" == record.outcome.message
+    assert record.ended is not None
+    assert place.read(2).started == record.ended
+
+
+def test_an_end_that_was_seen_is_not_written_again(place: Place) -> None:
+    place.cut_off(1, "a")
+    seen = place.read(1).end(killed_for(Cause.OOM_KILLED), 7.0, Witness.SUPERVISOR)
+    write_record(place.folder, seen)
+    place.go_through(after=Cause.PREEMPTED)
+    assert seen == place.read(1)
+
+
+def test_only_the_last_attempt_is_looked_back_at(place: Place) -> None:
+    place.cut_off(1, "a")
+    place.cut_off(2, "b")
+    place.go_through()
+    assert (None, Cause.KILLED) == (place.read(1).cause, place.read(2).cause)
+    assert {"b": (1, 1)} == place.accused
+
+
+def test_who_was_alone_is_blamed_and_who_was_not_is_suspected(place: Place) -> None:
+    place.cut_off(1, "a")
+    place.go_through()
+    assert {"a": (1, 1)} == place.accused
+    place.cut_off(3, "bc", queued="d")
+    place.go_through()
+    assert {"a": (1, 1), "b": (0, 3), "c": (0, 3)} == place.accused
+
+
+def test_who_was_alone_too_often_is_quarantined(place: Place) -> None:
+    place.cut_off(1, "a")
+    place.go_through(quarantine_after=1, after=Cause.OOM_KILLED)
+    assert [("a", "OOMKilled", 1)] == place.parked
+
+
+def write_end(cause: Cause, witness: Witness) -> Callable[[Place], None]:
+    def write(place: Place) -> None:
+        write_record(place.folder, place.read(1).end(killed_for(cause), 7.0, witness))
+
+    return write
+
+
+def leave_open(_: Place) -> None:
+    """The supervisor has died too."""
+
+
+@pytest.mark.parametrize(
+    ("end", "boot", "after", "is_accused"),
+    [
+        (leave_open, None, None, True),
+        (leave_open, "another boot", None, False),
+        (leave_open, None, Cause.EVICTED, False),
+        (leave_open, "another boot", Cause.KILLED, True),
+        (write_end(Cause.KILLED, Witness.SUPERVISOR), None, None, True),
+        (write_end(Cause.OOM_KILLED, Witness.SUPERVISOR), None, None, True),
+        (write_end(Cause.STALLED, Witness.SUPERVISOR), None, None, True),
+        # A fault in compiled code: the driver would have said so otherwise.
+        (write_end(Cause.APPLICATION_ERROR, Witness.SUPERVISOR), None, None, True),
+        (write_end(Cause.INTERRUPTED, Witness.SUPERVISOR), None, None, False),
+        (write_end(Cause.DEADLINE_EXCEEDED, Witness.SUPERVISOR), None, None, False),
+        # Somebody knows better than the supervisor: the whole machine was taken away.
+        (write_end(Cause.KILLED, Witness.SUPERVISOR), None, Cause.PREEMPTED, False),
+        (write_end(Cause.INTERRUPTED, Witness.SUPERVISOR), None, Cause.OOM_KILLED, True),
+        (write_end(Cause.OOM_KILLED, Witness.DRIVER), None, None, False),
+        (write_end(Cause.APPLICATION_ERROR, Witness.DRIVER), None, None, False),
+        (write_end(Cause.APPLICATION_ERROR, Witness.DRIVER), None, Cause.KILLED, False),
+    ],
+)
+def test_only_crashes_accuse(
+    place: Place,
+    end: Callable[[Place], None],
+    boot: str | None,
+    after: Cause | None,
+    is_accused: bool,
+) -> None:
+    place.cut_off(1, "a", **({"boot": boot} if boot else {}))
+    end(place)
+    place.go_through(after=after)
+    assert ({"a": (1, 1)} if is_accused else {}) == place.accused
+
+
+def test_an_end_in_order_accuses_nobody_even_if_it_cant_be_written_down(place: Place) -> None:
+    place.cut_off(1, "a")
+    place.go_through()
+
+    def fail() -> None:
+        with place.take() as held:
+            held.inflight.queue([digest_key("b")])
+            held.inflight.process([digest_key("b")])
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert place.read(3).ended is None
+    assert not any(read_inflight(place.folder.attempt(3) / TABLE))
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit, VolumeError])
+def test_the_lease_is_handed_back_by_whatever_ends_the_attempt(
+    place: Place, error: type[BaseException]
+) -> None:
+    with pytest.raises(error), place.take():
+        raise error
+    assert place.read_meta("lease")["ended"]
+
+
+@pytest.mark.parametrize(
+    "name", ["open_outputs", "_look_back", "_read_ledger_id", "write_record", "InFlightTable"]
+)
+def test_the_lease_is_handed_back_even_if_the_attempt_cant_begin(
+    place: Place, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise VolumeError(name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"strandline.run.takeover.{name}", fail)
+        with pytest.raises(VolumeError, match=name), place.take():
+            pytest.fail("it must not begin")
+    lease = place.read_meta("lease")
+    assert (1, True) == (lease["attempt"], lease["ended"])
+    assert read_record(place.folder, 1) is None  # or the next one would take it for a crash
+    assert 2 == place.go_through().attempt
+
+
+def test_an_error_when_the_lease_is_handed_back_does_not_hide_the_one_before(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRANDLINE_FAULT", "lease.ended:eio")
+    with pytest.raises(RuntimeError), place.take():
+        raise RuntimeError
+
+
+def test_a_ledger_that_does_not_fit_is_left_as_it_is(place: Place, tmp_path: Path) -> None:
+    place.go_through()
+    (tmp_path / "letters.yaml").write_text(MANIFEST.replace("*.txt", "*.md"))
+    other = read_manifest(tmp_path / "letters.yaml").plan
+    lease = place.read_meta("lease")
+    with (
+        pytest.raises(LedgerError, match="set onChange to Restart"),
+        take_over(other, place.folder, Approach(), str(place.folder.output)),
+    ):
+        pytest.fail("it must not begin")
+    assert lease == place.read_meta("lease")
+    with take_over(
+        other, place.folder, Approach(OnChange.CONTINUE), str(place.folder.output)
+    ) as held:
+        assert 2 == held.attempt
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that lives as long as the test."""
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_a_live_parent_is_written_into_the_lease(
+    place: Place, sleeper: subprocess.Popen[bytes]
+) -> None:
+    parent = find_process(sleeper.pid)
+    assert parent is not None
+    with place.take(parent=sleeper.pid):
+        assert list(parent) == place.read_meta("lease")["parent"]
+    sleeper.kill()
+    sleeper.wait()
+    with place.take(parent=sleeper.pid):  # it has died meanwhile
+        assert [sleeper.pid, 0] == place.read_meta("lease")["parent"]
+    with place.take():
+        assert place.read_meta("lease")["parent"] is None
