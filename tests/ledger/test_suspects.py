@@ -244,9 +244,9 @@ class Try(NamedTuple):
     """One attempt: what becomes of each source it releases, and what it ends by.
 
     Attributes:
-        fates: by source: F(inished), failed (X), or O(pen): still with workers at the end.
+        fates: by source: F (finished), X (failed), or O (open): still with workers at the end.
         died: it crashes.
-        with_workers: by source: P(rocessing), Q(ueued) or neither (-) when it does.
+        with_workers: by source: P (processing), Q (queued) or neither (-) when it does.
     """
 
     fates: str
