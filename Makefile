@@ -11,7 +11,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check crds bench picture kills changelog constraints upgrade clean
+.PHONY: help run test check crds bench picture kills crash soak cluster changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -49,6 +49,15 @@ picture: $(STAMP) ## Draw the README's picture from a run of the main example
 kills: $(STAMP) ## Kill every kind of process twenty times in the main job, and tell what was lost
 	@$(BIN)/python tests/runtime/run_kills.py $(ARGS)
 
+crash: $(STAMP) ## Make every named step fail in every way, with both engines, and run again
+	@PYTHONPATH=tests/runtime $(BIN)/python tests/runtime/crash/run_matrix.py $(ARGS)
+
+soak: $(STAMP) ## Disturb running jobs at random for SECONDS_TO_RUN seconds (600), then verify them
+	@$(BIN)/python tests/runtime/run_soak.py
+
+cluster: ## Build the control plane for tests, once: Go and five minutes; prints where it is
+	@$(build_cluster)
+
 changelog: $(STAMP) ## Show what the fragments in changelog.d would add to CHANGELOG.md
 	@$(BIN)/towncrier build --draft --version next 2> /dev/null
 
@@ -63,7 +72,7 @@ upgrade: ## Move .venv to the newest versions that pyproject.toml allows, and pi
 
 clean: ## Remove .venv and caches; what runs have written stays
 	@rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	@find bench crds pipelines tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find bench crds operator pipelines tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(call install,--constraint constraints.txt)
@@ -87,7 +96,7 @@ define install
 	echo "installing into $(VENV); this takes a minute or two the first time"; \
 	test -x $(BIN)/python || "$(PYTHON)" -m venv --clear $(VENV) || exit 1; \
 	{ $(BIN)/python -m pip install --quiet 'pip>=25.1' \
-		&& $(BIN)/python -m pip install --quiet $(1) --editable '.[runtime]' --group dev; \
+		&& $(BIN)/python -m pip install --quiet $(1) --editable '.[runtime,operator]' --group dev; \
 	} > $(LOG) 2>&1 || { \
 		tail -n 20 $(LOG) | sed -E "s#[a-z+]+://[^[:space:]']*#<address>#g; s#host='[^']*'#host=...#g" >&2; \
 		echo "strandline: the installation failed; all that pip said is in $(LOG)" >&2; exit 1; }
@@ -99,4 +108,30 @@ define freeze
 			| grep -E '^[A-Za-z0-9._-]+==[^ ]+$$' | LC_ALL=C sort -f; } > constraints.new; \
 	mv constraints.new constraints.txt; \
 	echo "constraints.txt: $$(grep -c == constraints.txt) versions"
+endef
+
+# What was built from the same sources serves every checkout; a second build at the same time waits.
+define build_cluster
+	sources="go.mod go.sum main.go"; \
+	name=cluster-$$(cd e2e/cluster && cat $$sources | sha256sum | cut -c 1-16); \
+	folder="$${XDG_CACHE_HOME:-$$HOME/.cache}/strandline/$$name"; \
+	binary="$$folder/strandline-cluster"; \
+	test -x "$$binary" || { \
+		command -v go > /dev/null || { \
+			echo "strandline: there is no go; install Go 1.24 or newer" >&2; exit 1; }; \
+		mkdir -p "$$folder" && exec 9> "$$folder/lock" && flock 9 && { test -x "$$binary" || { \
+			echo "building $$name; this takes five minutes the first time" >&2; \
+			$(compile_cluster) && mv "$$binary.new" "$$binary"; }; }; \
+	} || exit 1; \
+	echo "$$binary"
+endef
+
+# Kubernetes' servers tell each other their versions, and know them by linker flags only.
+define compile_cluster
+	version=$$(sed -nE 's|^\tk8s.io/kubernetes (v[0-9.]+)$$|\1|p' e2e/cluster/go.mod) && \
+	major=$${version%%.*} && minor=$${version#*.} && stamp=k8s.io/component-base/version && \
+	CGO_ENABLED=0 nice -n 10 go build -C e2e/cluster -trimpath -buildvcs=false \
+		-ldflags "-s -w -X $$stamp.gitVersion=$$version \
+			-X $$stamp.gitMajor=$${major#v} -X $$stamp.gitMinor=$${minor%%.*}" \
+		-o "$$binary.new" .
 endef

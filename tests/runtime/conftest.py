@@ -13,7 +13,8 @@ import pytest
 import ray
 import yaml
 
-from killing import SMALL_SOURCES, Job
+from jobs import Job
+from killing import SMALL_SOURCES
 
 
 @pytest.fixture(scope="session")
@@ -47,15 +48,15 @@ def small_manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def small_job(small_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
+def small_job(small_manifest: Path) -> Job:
     """The small pipeline as a job to be killed."""
-    return Job(small_manifest, tmp_path_factory.mktemp("kills"))
+    return Job(small_manifest)
 
 
 @pytest.fixture(scope="session")
-def small_whole(small_job: Job) -> dict[str, str]:
+def small_whole(small_job: Job, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What the small pipeline writes when nobody disturbs it."""
-    return small_job.run_whole()
+    return small_job.run_whole(tmp_path_factory.mktemp("whole"))
 
 
 @pytest.fixture(scope="session")

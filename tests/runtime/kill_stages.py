@@ -21,6 +21,14 @@ class LogOpened(Stage):
         return task
 
 
+class Dawdle(Stage):
+    """Takes its time over every task: DAWDLE_SECONDS, or a quarter of one."""
+
+    def process(self, task: Task) -> Task:
+        time.sleep(float(os.environ.get("DAWDLE_SECONDS", "0.25")))
+        return task
+
+
 class SplitLines(Stage):
     """Fans a text out into a task a line, slowly, so that there is something to kill."""
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import yaml
 
-from killing import TARGETS, Job, Result, choose_kill
+from jobs import TARGETS, Job
+from killing import Result, choose_kill, kill_and_finish
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "pipelines" / "examples" / "python-functions.yaml"
@@ -28,11 +29,13 @@ def main() -> int:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kills-") as folder:
         manifest, sources = _write_manifest(Path(folder), arguments.limit)
-        job = Job(manifest, Path(folder))
-        whole = job.run_whole()
+        job = Job(manifest)
+        whole = job.run_whole(Path(folder, "whole"))
         print(f"undisturbed: {sources} sources, {len(whole)} outputs", flush=True)
         results = [
-            _run(job, target, seed, whole) for target in TARGETS for seed in range(arguments.seeds)
+            _run(job, Path(folder, f"{target}-{seed}"), target, seed, whole)
+            for target in TARGETS
+            for seed in range(arguments.seeds)
         ]
     table = _tabulate(results, sources, arguments.limit)
     print(table)
@@ -55,8 +58,8 @@ def _write_manifest(folder: Path, limit: int | None) -> tuple[Path, int]:
     return manifest, spec["source"]["with"]["buckets"]
 
 
-def _run(job: Job, target: str, seed: int, whole: dict[str, str]) -> Result:
-    result = job.kill_and_finish(choose_kill(target, seed, len(whole)), f"{target}-{seed}", whole)
+def _run(job: Job, volume: Path, target: str, seed: int, whole: dict[str, str]) -> Result:
+    result = kill_and_finish(job, volume, choose_kill(target, seed, len(whole)), whole)
     mark = "ok" if result.is_good else "BAD"
     print(
         f"{mark} {target} {seed}: {result.kill}, {result.kept} kept, {result.runs} runs more",

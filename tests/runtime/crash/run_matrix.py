@@ -1,0 +1,83 @@
+"""`make crash`: every fault at every named step in both engines, and keep the table.
+
+PYTHONPATH=tests/runtime python tests/runtime/crash/run_matrix.py [--only TEXT] [--write]
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from matrix import ENGINES, Finding, Ground, list_cases
+from strandline.storage.faults import ACTIONS, STEPS
+
+ROOT = Path(__file__).parents[3]
+REPORT = ROOT / "docs" / "reliability.md"
+BEGIN, END = "<!-- crash: begin -->", "<!-- crash: end -->"
+AT_ONCE = 2
+
+
+def main() -> int:
+    """Carry all cases out; exit code 1 where one of them is not as it has to be."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="cases that have this in their name")
+    parser.add_argument("--write", action="store_true", help=f"keep the table in {REPORT.name}")
+    arguments = parser.parse_args()
+    cases = [case for case in list_cases() if arguments.only in str(case)]
+    with tempfile.TemporaryDirectory(prefix="crash-") as folder:
+        ground = Ground(Path(folder, "ground"))
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            findings = []
+            for finding in pool.map(ground.carry_out, cases):
+                findings.append(finding)
+                _show(finding)
+    table = tabulate(findings)
+    print(table)
+    is_good = all(not finding.faults for finding in findings)
+    if arguments.write and is_good and not arguments.only:
+        text = REPORT.read_text()
+        head, tail = text.split(BEGIN)[0], text.split(END)[1]
+        REPORT.write_text(f"{head}{BEGIN}\n{table}\n{END}{tail}")
+    return 0 if is_good else 1
+
+
+def tabulate(findings: Sequence[Finding]) -> str:
+    """The table: a line a step, and how many cases ended as they have to."""
+    columns = [(engine, action) for engine in ENGINES for action in ACTIONS]
+    good = sum(not finding.faults for finding in findings)
+    lines = [
+        f"{len(findings)} cases, {good} as expected.",
+        "",
+        "| step | " + " | ".join(f"{engine} {action}" for engine, action in columns) + " |",
+        "|---" * (len(columns) + 1) + "|",
+    ]
+    for step in STEPS:
+        cells = (_spell_cell(findings, engine, step, action) for engine, action in columns)
+        lines.append(f"| `{step}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _spell_cell(findings: Sequence[Finding], engine: str, step: str, action: str) -> str:
+    """The exit codes of the disturbed runs, in the order of `nth`; BAD where one is not good."""
+    own = [
+        finding
+        for finding in findings
+        if (finding.case.engine, finding.case.step, finding.case.action) == (engine, step, action)
+    ]
+    return ", ".join("BAD" if finding.faults else str(finding.code) for finding in own)
+
+
+def _show(finding: Finding) -> None:
+    mark = "BAD" if finding.faults else "ok"
+    print(f"{mark} {finding.case}: exit code {finding.code}", flush=True)
+    for fault in finding.faults:
+        print(f"    {fault}", flush=True)
+    if finding.faults:
+        print(finding.log, flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

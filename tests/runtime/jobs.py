@@ -1,0 +1,253 @@
+"""A manifest that is run as real processes, on volumes of its own, and what it leaves there.
+
+Nothing here disturbs a run. Whoever does finds its processes here, and afterwards what is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from pathlib import Path
+
+import psutil
+import yaml
+
+from strandline.ledger.store import Store
+from strandline.ledger.verification import verify
+from strandline.run.chain import read_chain
+from strandline.storage.latest import find_target, resolve
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs import TEMPORARY, LocalOutputs
+from strandline.storage.published import list_places
+
+HERE = Path(__file__).parent
+PATIENCE = 300.0
+TARGETS = ("parent", "driver", "worker", "ledger", "raylet")
+PATTERNS = {"worker": "ray::StageWorker", "ledger": "ray::LedgerActor", "raylet": "raylet"}
+
+
+class Job:
+    """A manifest that can be run, disturbed and run again.
+
+    Args:
+        manifest: names the pipeline; its stages may lie in this folder.
+        engine: that runs it unless a call says otherwise.
+        options: of `strandline run` besides.
+    """
+
+    def __init__(self, manifest: Path, engine: str = "ray", options: Sequence[str] = ()) -> None:
+        self._manifest = manifest
+        self._engine = engine
+        self._options = options
+        self._metadata = yaml.safe_load(manifest.read_text())["metadata"]
+        # Arrow loads pandas where there is one: half a second in each process. Users have none.
+        self._absent = manifest.parent / "absent"
+        self._absent.mkdir(exist_ok=True)
+        (self._absent / "pandas.py").write_text("raise ImportError\n")
+
+    def find_folder(self, volume: Path) -> PipelineFolder:
+        """The pipeline's folder on a volume."""
+        namespace = self._metadata.get("namespace", "default")
+        return PipelineFolder.of(volume, namespace, self._metadata["name"])
+
+    @contextmanager
+    def started(
+        self,
+        volume: Path,
+        extra: Mapping[str, str] | None = None,
+        *,
+        engine: str | None = None,
+        is_supervised: bool = False,
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """A run in a process of its own; what is left of it in the end is killed."""
+        volume.mkdir(parents=True, exist_ok=True)
+        environment = self._make_environment() | {
+            "OPENED_LOG": str(volume / "opened.log"),
+            "STRANDLINE_FAULT_LOG": str(volume / "fault.log"),
+            **(extra or {}),
+        }
+        command = [sys.executable, "-m", "strandline", "run", str(self._manifest)]
+        command += ["--volume", str(volume), "--json", "--engine", engine or self._engine]
+        command += [*self._options, *([] if is_supervised else ["--no-supervise"])]
+        with (volume / "run.log").open("ab") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                _kill_tree(process.pid)
+                process.wait()
+
+    def run(
+        self, volume: Path, extra: Mapping[str, str] | None = None, *, engine: str | None = None
+    ) -> int:
+        """Make one attempt; the exit code."""
+        with self.started(volume, extra, engine=engine) as process:
+            return process.wait(PATIENCE)
+
+    def run_whole(self, volume: Path) -> dict[str, str]:
+        """Run undisturbed; digests of the outputs by name."""
+        if self.run(volume):
+            raise AssertionError(self.read_log(volume))
+        return self.digest_outputs(volume)
+
+    def verify(self, volume: Path) -> bool:
+        """What `strandline verify` says."""
+        command = [sys.executable, "-m", "strandline", "verify", str(self._manifest)]
+        command += ["--volume", str(volume)]
+        with (volume / "run.log").open("ab") as log:
+            done = subprocess.run(
+                command,
+                env=self._make_environment(),
+                stdout=log,
+                stderr=log,
+                check=False,
+                timeout=PATIENCE,
+            )
+        return done.returncode == 0
+
+    def digest_outputs(self, volume: Path) -> dict[str, str]:
+        """Digests of all output files by name."""
+        root = self.find_folder(volume).output
+        return {
+            str(path.relative_to(root)): blake2b(path.read_bytes(), digest_size=16).hexdigest()
+            for path in root.rglob("*")
+            if path.is_file()
+        }
+
+    def count_outputs(self, volume: Path) -> int:
+        """Output files that are there."""
+        return len(list(self.find_folder(volume).output.glob("???/*/*")))
+
+    def read_finished(self, volume: Path) -> set[str]:
+        """Keys of the sources that the ledger holds as finished."""
+        ledger = self.find_folder(volume).ledger
+        if not (ledger / "data.mdb").exists():
+            return set()
+        store = Store(ledger, readonly=True)
+        try:
+            return {record.key for _, _, record in store.list_records()}
+        finally:
+            store.close()
+
+    def read_opened(self, volume: Path) -> list[str]:
+        """Keys of the sources that were worked on, in that order, as often as they were."""
+        log = volume / "opened.log"
+        return log.read_text().splitlines() if log.exists() else []
+
+    def read_log(self, volume: Path) -> str:
+        """The end of what its processes have printed."""
+        return (volume / "run.log").read_text(errors="replace")[-4000:]
+
+    def find_problems(self, volume: Path) -> list[str]:
+        """What is not as a complete run has to leave it, a sentence each."""
+        folder = self.find_folder(volume)
+        return [
+            *_find_unproven(folder),
+            *_find_open_ends(folder),
+            *_find_unpublished(folder),
+            *_find_leftovers(folder),
+        ]
+
+    def _make_environment(self) -> dict[str, str]:
+        path = [str(HERE), str(self._absent), *filter(None, [os.environ.get("PYTHONPATH")])]
+        # So many processes should find our modules compiled.
+        unwanted = {"STRANDLINE_FAULT", "PYTHONDONTWRITEBYTECODE"}
+        clean = {name: value for name, value in os.environ.items() if name not in unwanted}
+        return {**clean, "PYTHONPATH": os.pathsep.join(path)}
+
+
+def _find_unproven(folder: PipelineFolder) -> Iterator[str]:
+    store = Store(folder.ledger, readonly=True)
+    try:
+        verdict = verify(store, LocalOutputs(folder.output))
+        lease = store.read_meta("lease")
+    finally:
+        store.close()
+    yield from verdict.problems
+    if verdict.unfinished:
+        yield f"{verdict.unfinished} sources are unfinished"
+    if not lease["ended"]:
+        yield f"the lease of attempt {lease['attempt']} has not ended"
+
+
+def _find_open_ends(folder: PipelineFolder) -> Iterator[str]:
+    before = None
+    for record in read_chain(folder):
+        if record.ended is None or record.outcome is None or record.witness is None:
+            yield f"attempt {record.number} has no end"
+        if record.previous != before:
+            yield f"attempt {record.number} follows {record.previous}, not {before}"
+        before = record.number
+
+
+def _find_unpublished(folder: PipelineFolder) -> Iterator[str]:
+    published = resolve(folder)
+    if published is None or find_target(folder, folder.latest) != published.place:
+        yield "`latest` leads to nothing complete"
+        return
+    facts = published.facts
+    sources = facts["sources"]
+    assert isinstance(sources, dict)  # as `run.publishing` writes it
+    done = sources["finished"] + sources["skipped"]  # type: ignore[operator]
+    if not facts["isFinal"] or sources["total"] != done:
+        yield f"`latest` says that the sources are {sources}"
+    if list_places(folder) != [published.place]:
+        yield f"there are other publications: {list_places(folder)}"
+
+
+def _find_leftovers(folder: PipelineFolder) -> Iterator[str]:
+    for path in folder.path.rglob(".*"):
+        if path != folder.output / TEMPORARY:
+            yield f"left over: {path.relative_to(folder.path)}"
+    for path in (folder.output / TEMPORARY).glob("*"):
+        yield f"left over: {path.relative_to(folder.path)}"
+
+
+def find_driver(parent: int) -> psutil.Process | None:
+    """The driver's process, which is the child of the one that was started."""
+    with suppress(psutil.Error):
+        for child in psutil.Process(parent).children():
+            if "drive" in child.cmdline():
+                return child
+    return None
+
+
+def find_victims(parent: int, target: str) -> list[psutil.Process]:
+    """Processes of a run, of one kind."""
+    with suppress(psutil.Error):
+        if target == "parent":
+            return [psutil.Process(parent)]
+        driver = find_driver(parent)
+        if target == "driver" or driver is None:
+            return [driver] if driver else []
+        pattern = PATTERNS[target]
+        return [one for one in driver.children(recursive=True) if _title(one).startswith(pattern)]
+    return []
+
+
+def end_strays(volume: Path) -> None:
+    """Kill what is left of runs on this volume: a killed driver's Ray takes its time to leave."""
+    mark = str(volume / "opened.log")
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if process.environ().get("OPENED_LOG") == mark:
+                process.kill()
+
+
+def _title(process: psutil.Process) -> str:
+    try:
+        return process.name() if process.name() == "raylet" else " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def _kill_tree(pid: int) -> None:
+    with suppress(psutil.Error):
+        for process in [*psutil.Process(pid).children(recursive=True), psutil.Process(pid)]:
+            with suppress(psutil.Error):
+                process.kill()

@@ -1,0 +1,255 @@
+"""Disturb a supervised run at random for as long as one likes, and find what it did wrong.
+
+A job is run by `strandline run` as people run it. Its processes are killed, it is told to stop, its
+disk fails; it is started again where nothing else would. When a job is complete it is held against
+an undisturbed one, and the next begins on a fresh volume. What is random comes from a seed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import yaml
+
+from jobs import PATIENCE, TARGETS, Job, end_strays, find_victims
+from strandline.storage.faults import STEPS
+from strandline_api.exit_codes import ExitCode
+
+STOPS = ("stop", "stop twice")
+ERRORS = ("enospc", "eio")
+KINDS = (*TARGETS, *STOPS, *ERRORS)
+TERMINATED = 128 + signal.SIGTERM
+PAUSES = (2.0, 10.0)
+
+
+@dataclass(slots=True)
+class Watch:
+    """Sources that were seen finished, which must not be opened again.
+
+    Attributes:
+        seen: for each the number of openings at that time.
+    """
+
+    job: Job
+    volume: Path
+    seen: dict[str, int] = field(default_factory=dict)
+
+    def look(self) -> None:
+        """Note what is finished."""
+        finished = self.job.read_finished(self.volume)
+        opened = len(self.job.read_opened(self.volume))
+        for key in finished:
+            self.seen.setdefault(key, opened)
+
+    def find_reopened(self) -> list[str]:
+        """Sources that were opened after they had been finished."""
+        places = {key: place for place, key in enumerate(self.job.read_opened(self.volume))}
+        return sorted(key for key, opened in self.seen.items() if places.get(key, -1) >= opened)
+
+
+@dataclass(slots=True)
+class Soak:
+    """Jobs that are disturbed, one after another.
+
+    Args:
+        folder: for all of it.
+        seed: of all that is random.
+        sources: of a job.
+        say: is told what happens, a line each.
+
+    Attributes:
+        counts: disturbances that took place, by kind.
+        jobs: that were completed.
+        attempts: it took for them.
+        violations: a sentence each; none is how it should be.
+    """
+
+    folder: Path
+    seed: int
+    sources: int
+    say: Callable[[str], None]
+    counts: Counter[str] = field(default_factory=Counter)
+    jobs: int = 0
+    attempts: int = 0
+    violations: list[str] = field(default_factory=list)
+    _rng: random.Random = field(init=False)
+    _job: Job = field(init=False)
+    _whole: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._rng = random.Random(self.seed)
+        self._job = Job(write_job(self.folder, self.sources))
+        volume = self.folder / "whole"
+        if self._job.run(volume, {"DAWDLE_SECONDS": "0"}, engine="inline"):
+            raise AssertionError(self._job.read_log(volume))
+        self._whole = self._job.digest_outputs(volume)
+
+    def run(self, is_over: Callable[[], bool]) -> None:
+        """Disturb jobs until it is over; the last one is left alone then, and ends as the others.
+
+        What is wrong ends it at once, with the volume kept as it is.
+        """
+        while not self.violations:
+            self._run_job(self.folder / f"job-{self.jobs}", is_over)
+            if is_over():
+                return
+
+    def _run_job(self, volume: Path, is_over: Callable[[], bool]) -> None:
+        watch = Watch(self._job, volume)
+        try:
+            code = -1
+            while code != 0 and not self.violations:
+                code = self._run_parent(volume, watch, is_over)
+            if not self.violations:
+                self._judge(volume, watch)
+        finally:
+            end_strays(volume)
+        if not self.violations:
+            shutil.rmtree(volume)
+
+    def _run_parent(self, volume: Path, watch: Watch, is_over: Callable[[], bool]) -> int:
+        """Start the run and disturb it until it ends; its exit code, 0 only where all is done."""
+        armed = {} if is_over() else self._arm(volume)
+        with self._job.started(volume, armed, is_supervised=True) as process:
+            expected = {0, int(ExitCode.VOLUME_UNUSABLE)} if armed else {0}
+            while self._wait(process, volume, is_over) is None:
+                watch.look()
+                expected |= self._disturb(process)
+            code = process.returncode
+        if code not in expected:
+            self.violations.append(f"exit code {code}: {self._job.read_log(volume)}")
+        log = volume / "fault.log"
+        if not log.exists():
+            return code
+        self._note(log.read_text().split()[1])
+        log.unlink()
+        return code or -1  # what an error has left, where it ended nothing, the next run tidies up
+
+    def _wait(
+        self, process: subprocess.Popen[bytes], volume: Path, is_over: Callable[[], bool]
+    ) -> int | None:
+        """Wait for the end of the run, or for the moment of a disturbance (None)."""
+        begun, opened = time.monotonic(), len(self._job.read_opened(volume))
+        pause, more = self._choose_moment()
+        while process.poll() is None:
+            time.sleep(0.05)
+            waited = time.monotonic() - begun
+            if waited > PATIENCE:
+                self.violations.append(f"it does not end within {PATIENCE:.0f} s if left alone")
+                process.kill()
+            is_due = waited > pause or len(self._job.read_opened(volume)) >= opened + more
+            if is_due and not is_over():
+                return None
+        return process.wait()
+
+    def _choose_moment(self) -> tuple[float, int]:
+        """Seconds to wait, or sources to be opened meanwhile, whatever comes first."""
+        if self._rng.random() < 0.3:
+            return self._rng.uniform(*PAUSES), self.sources
+        return PATIENCE, self._rng.randint(1, max(2, self.sources // 8))
+
+    def _disturb(self, process: subprocess.Popen[bytes]) -> set[int]:
+        """Do something to a run; the exit codes with which it may end for that."""
+        kind = self._rng.choice((*TARGETS, *STOPS))
+        if kind in STOPS:
+            return self._stop(process, kind)
+        victims = find_victims(process.pid, kind)
+        if not victims:
+            return set()
+        with suppress(psutil.NoSuchProcess):
+            self._rng.choice(victims).kill()
+            self._note(kind)
+        if kind != "parent":
+            return set()
+        process.wait(PATIENCE)
+        return {-signal.SIGKILL}
+
+    def _stop(self, process: subprocess.Popen[bytes], kind: str) -> set[int]:
+        process.terminate()
+        if kind == "stop twice":
+            time.sleep(self._rng.random())
+            process.terminate()
+        self._note(kind)
+        process.wait(PATIENCE)
+        return {int(ExitCode.INTERRUPTED), TERMINATED, -signal.SIGTERM}
+
+    def _arm(self, volume: Path) -> dict[str, str]:
+        """Now and then a disk that fails once, somewhere."""
+        if not volume.exists() or self._rng.random() < 0.5:
+            return {}
+        step, action = self._rng.choice(STEPS), self._rng.choice(ERRORS)
+        return {"STRANDLINE_FAULT": f"{step}:{action}:{self._rng.randint(1, 4)}"}
+
+    def _judge(self, volume: Path, watch: Watch) -> None:
+        """Hold a complete job against an undisturbed one."""
+        watch.look()
+        self.violations += self._job.find_problems(volume)
+        self.violations += [f"opened again: {key}" for key in watch.find_reopened()]
+        if self._job.digest_outputs(volume) != self._whole:
+            self.violations.append("the output is not that of an undisturbed run")
+        if not self._job.verify(volume):
+            self.violations.append("`strandline verify` does not agree")
+        attempts = len(list(self._job.find_folder(volume).attempts.iterdir()))
+        self.jobs += 1
+        self.attempts += attempts
+        self.say(f"job {self.jobs}: complete after {attempts} attempts")
+
+    def _note(self, kind: str) -> None:
+        self.counts[kind] += 1
+        self.say(kind)
+
+
+def write_job(folder: Path, sources: int) -> Path:
+    """A manifest with generated input, long enough to be disturbed; its retries never run out."""
+    texts = folder / "texts"
+    texts.mkdir(parents=True)
+    for number in range(sources):
+        lines = [f"line {number}.{line}" * (line + 1) for line in range(number % 5)]
+        lines.insert(number % 3, "")
+        (texts / f"{number:05d}.txt").write_text("\n".join(lines))
+    two = {"workers": {"min": 2, "max": 2}}
+    document = {
+        "apiVersion": "strandline.dev/v1alpha1",
+        "kind": "CurationPipeline",
+        "metadata": {"name": "soak"},
+        "spec": {
+            "source": {"use": "files", "with": {"paths": [f"{texts}/*.txt"]}},
+            "stages": [
+                {"use": "kill_stages:LogOpened"},
+                {"use": "read-files"},
+                {"use": "kill_stages:Dawdle", **two},
+                {"use": "kill_stages:SplitLines", **two},
+                {"use": "kill_stages:JoinLengths", "group": 2},
+            ],
+            "sink": {"use": "jsonl", "batchSize": 2},
+            "checkpoint": {"interval": "2s", "keepLast": 1},
+            "retry": {
+                "delay": "0s",
+                "maxRetries": 10_000,
+                "maxAttempts": 10_000,
+                "disruptions": {"maxRetries": 10_000},
+            },
+            # Whoever is killed so often may look like a poison source.
+            "quarantine": {"after": 10_000},
+        },
+    }
+    manifest = folder / "soak.yaml"
+    manifest.write_text(yaml.safe_dump(document))
+    return manifest
+
+
+def choose_seed() -> int:
+    """The seed that is asked for, or one drawn anew."""
+    given = os.environ.get("SEED")
+    return int(given) if given else random.SystemRandom().randrange(1_000_000)

@@ -1,0 +1,31 @@
+"""A short soak: whatever happens to a supervised run, it ends as one that nobody disturbed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jobs import Job
+from soaking import KINDS, Soak, Watch
+
+DISTURBANCES = 3
+SEED = 4
+
+
+def test_a_run_that_is_disturbed_again_and_again_ends_as_it_should(tmp_path: Path) -> None:
+    said: list[str] = []
+    soak = Soak(tmp_path / "soak", SEED, 60, said.append)
+
+    soak.run(lambda: soak.counts.total() >= DISTURBANCES)
+
+    assert soak.violations == [], said
+    assert soak.counts.total() >= DISTURBANCES
+    assert soak.counts.keys() <= set(KINDS)
+    assert soak.jobs >= 1
+
+
+def test_a_finished_source_that_is_opened_again_is_noticed(small_job: Job, tmp_path: Path) -> None:
+    watch = Watch(small_job, tmp_path, seen={"a": 1, "b": 3})
+    (tmp_path / "opened.log").write_text("a\nb\nc\n")
+    assert watch.find_reopened() == []
+    (tmp_path / "opened.log").write_text("a\nb\nc\na\n")
+    assert watch.find_reopened() == ["a"]
