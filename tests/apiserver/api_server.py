@@ -1,0 +1,143 @@
+"""The API server that tests talk to: one started here, or one that exists.
+
+    STRANDLINE_TEST_KUBECONFIG  use this cluster instead of starting a control plane
+    STRANDLINE_KUBERAY_CRDS     folder with KubeRay's own CRDs; otherwise `../shared/crds/kuberay`
+                                if there is one, and otherwise the small ones beside this module
+
+The control plane is built by `make cluster` if it has not been; that takes Go and some minutes,
+once. This room must not know what is tested.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from control_plane import install_definitions, run_control_plane, write_kubeconfig
+from kube_client import KubeClient, find_context
+from recordings import Json
+
+ROOT = Path(__file__).parents[2]
+OURS = ROOT / "crds"
+SMALL = Path(__file__).parent / "crds"
+SHARED = ROOT.parent / "shared" / "crds" / "kuberay"
+EXISTING = "STRANDLINE_TEST_KUBECONFIG"
+KUBERAY = "STRANDLINE_KUBERAY_CRDS"
+ADVICE = (
+    "NO API SERVER, so nothing that needs one was tested: install Go 1.24 or newer"
+    f" (`make cluster` then builds one, once), or set {EXISTING} to a kubeconfig"
+)
+
+
+class NoApiServerError(Exception):
+    """There is no API server to be had here; the text says how to get one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServer:
+    """A running API server that serves our CRDs and those of KubeRay.
+
+    Attributes:
+        kubeconfig: of an administrator.
+        client: of the same; for one thread.
+    """
+
+    kubeconfig: Path
+    client: KubeClient
+    folder: Path
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def make_namespace(self, prefix: str = "t") -> str:
+        """Make a namespace of a name that was never used, and return the name."""
+        name = f"{prefix}-{next(self._numbers)}-{secrets.token_hex(3)}"
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        self.client.create(body)
+        return name
+
+    def make_account(self, namespace: str, name: str) -> Path:
+        """Make a service account without any rights, and return a kubeconfig that logs in as it."""
+        place = f"api/v1/namespaces/{namespace}/serviceaccounts"
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
+        self.client.ask("POST", place, account)
+        request: Json = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+        answer = self.client.ask("POST", f"{place}/{name}/token", request)
+        cluster, _ = find_context(yaml.safe_load(self.kubeconfig.read_text(encoding="utf-8")))
+        path = self.folder / f"{namespace}-{name}.kubeconfig"
+        write_kubeconfig(path, cluster, answer["status"]["token"])
+        return path
+
+
+@contextmanager
+def open_api_server(folder: Path, say: Callable[[str], None]) -> Iterator[ApiServer]:
+    """Find or start an API server that serves the CRDs; what was started is gone at the end.
+
+    Raises:
+        NoApiServerError: there is none, and none can be started.
+        NotStartedError: it does not start.
+    """
+    existing = os.environ.get(EXISTING)
+    if existing:
+        with closing(KubeClient(Path(existing))) as client:
+            install_definitions(client, [*list_ours(), *list_missing(client)])
+            yield ApiServer(Path(existing), client, folder)
+        return
+    definitions = [*list_ours(), *list_kuberays(os.environ)]
+    with (
+        run_control_plane(find_binary(say), folder, definitions) as kubeconfig,
+        closing(KubeClient(kubeconfig)) as client,
+    ):
+        yield ApiServer(kubeconfig, client, folder)
+
+
+def find_binary(say: Callable[[str], None]) -> Path:
+    """Find the control plane's binary, and build it first where that was not done.
+
+    Raises:
+        NoApiServerError: it is not there and cannot be built.
+    """
+    if shutil.which("make") is None:
+        raise NoApiServerError(ADVICE)
+    command = ["make", "--silent", "--no-print-directory", "cluster"]
+    making = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with making:
+        complaints = []
+        for line in making.stderr or ():
+            complaints.append(line)
+            say(line.rstrip())
+        output = making.stdout.read() if making.stdout else ""
+    if making.returncode:
+        raise NoApiServerError(f"{ADVICE} ({''.join(complaints[-5:]).strip()})")
+    return Path(output.splitlines()[-1])
+
+
+def list_ours() -> list[Path]:
+    """Our own CRDs, as they are installed."""
+    return sorted(OURS.glob("*.yaml"))
+
+
+def list_kuberays(environment: Mapping[str, str]) -> list[Path]:
+    """KubeRay's CRDs where they are, or else the small ones of the tests."""
+    named = environment.get(KUBERAY)
+    folder = Path(named) if named else SHARED
+    found = [folder / f"ray.io_{plural}.yaml" for plural in ("rayclusters", "rayjobs")]
+    if named or all(path.is_file() for path in found):
+        return found
+    return sorted(SMALL.glob("*.yaml"))
+
+
+def list_missing(client: KubeClient) -> list[Path]:
+    """KubeRay's CRDs, but none where the cluster has them."""
+    if client.get("CustomResourceDefinition", "rayjobs.ray.io") is not None:
+        return []
+    return list_kuberays(os.environ)

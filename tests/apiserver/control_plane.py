@@ -1,0 +1,259 @@
+"""A real control plane on loopback: etcd, API server, and the controllers that clean up.
+
+One folder holds everything: data, certificate, key, tokens, logs, kubeconfig. Nothing outlives
+the process that started it. There is no scheduler and no kubelet: tests play them. This room must
+not know what is tested.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kube_client import RESOURCES, KubeClient, Refusal, spell_path
+from recordings import Json
+
+PATIENCE = 90  # seconds; a machine that runs other tests is slow
+PAUSE = 0.05
+LOOPBACK = "127.0.0.1"
+LAST_LINES = 15
+# They may take memory, of which there is much, rather than time.
+GOGC = "400"
+# What removes the objects of a gone owner, of a namespace, and claims that nobody uses.
+CONTROLLERS = (
+    "garbage-collector-controller",
+    "namespace-controller",
+    "persistentvolumeclaim-protection-controller",
+)
+# An EC key on P-256 in SEC 1's form is this, 32 random bytes, and that.
+KEY_BEGIN, KEY_END = bytes.fromhex("30310201010420"), bytes.fromhex("a00a06082a8648ce3d030107")
+
+
+class NotStartedError(Exception):
+    """A program of the control plane ended or did not answer; the text has its last lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program that was started here, and where it says what it does."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def complain(self, what: str) -> NotStartedError:
+        """Say what is wrong, with the last lines of the log."""
+        lines = self.log.read_text(errors="replace").splitlines()[-LAST_LINES:]
+        return NotStartedError("\n".join([f"{self.name} {what}", *lines]))
+
+    def wait_for(self, client: KubeClient, path: str) -> None:
+        """Ask until the answer is a good one.
+
+        Raises:
+            NotStartedError: the program ended, or took too long.
+        """
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            if self.process.poll() is not None:
+                raise self.complain(f"ended with exit code {self.process.returncode}")
+            try:
+                client.ask("GET", path)
+            except (OSError, Refusal):
+                time.sleep(PAUSE)
+            else:
+                return
+        raise self.complain(f"did not answer within {PATIENCE} s")
+
+
+@contextmanager
+def run_program(
+    binary: Path, name: str, folder: Path, flags: Mapping[str, str]
+) -> Iterator[Program]:
+    """Run one program of the multi-call binary; it is gone at the end, whatever happens."""
+    log = folder / f"{name}.log"
+    arguments = [f"--{flag}={value}" for flag, value in flags.items()]
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [binary, f"--die-with-parent={os.getpid()}", name, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "GOGC": GOGC},
+            start_new_session=True,  # an interrupt of the tests must not reach it first
+        )
+    try:
+        yield Program(name, process, log)
+    finally:
+        process.kill()  # the data is thrown away, so there is nothing to end in order
+        process.wait()
+
+
+@contextmanager
+def run_control_plane(binary: Path, folder: Path, manifests: Sequence[Path]) -> Iterator[Path]:
+    """Run etcd and an API server that has some CRDs, then the controllers; yield a kubeconfig.
+
+    Raises:
+        NotStartedError: a program ended, or took too long.
+    """
+    data, peer, api = find_free_ports(3)
+    token = secrets.token_hex(16)
+    write_secret(folder / "tokens.csv", f'{token},admin,admin,"system:masters"\n')
+    write_secret(folder / "accounts.key", make_key())
+    with ExitStack() as stack:
+        etcd = run_program(binary, "etcd", folder, list_etcd_flags(folder, data, peer))
+        stack.enter_context(etcd)
+        flags = list_server_flags(folder, data, api)
+        server = stack.enter_context(run_program(binary, "kube-apiserver", folder, flags))
+        kubeconfig = folder / "admin.kubeconfig"
+        wait_for_file(server, folder / "certificates" / "apiserver.key")  # after the certificate
+        write_kubeconfig(kubeconfig, describe_cluster(folder, api), token)
+        client = KubeClient(kubeconfig)
+        stack.callback(client.close)
+        server.wait_for(client, "readyz")
+        install_definitions(client, manifests)
+        # It learns once what kinds there are, and then only every half minute.
+        flags = list_controller_flags(kubeconfig)
+        stack.enter_context(run_program(binary, "kube-controller-manager", folder, flags))
+        yield kubeconfig
+
+
+def list_etcd_flags(folder: Path, port: int, peer: int) -> dict[str, str]:
+    """One member, on loopback, that does not wait for the disk."""
+    address = f"http://{LOOPBACK}:{port}"
+    return {
+        "data-dir": str(folder / "etcd"),
+        "listen-client-urls": address,
+        "advertise-client-urls": address,
+        "listen-peer-urls": f"http://{LOOPBACK}:{peer}",
+        "unsafe-no-fsync": "true",
+        "log-level": "warn",
+    }
+
+
+def list_server_flags(folder: Path, etcd: int, port: int) -> dict[str, str]:
+    """Real authorization and validation; accounts have tokens, but pods need no account."""
+    return {
+        "etcd-servers": f"http://{LOOPBACK}:{etcd}",
+        "bind-address": LOOPBACK,
+        "advertise-address": LOOPBACK,
+        "secure-port": str(port),
+        "cert-dir": str(folder / "certificates"),
+        "token-auth-file": str(folder / "tokens.csv"),
+        "authorization-mode": "RBAC",
+        "service-cluster-ip-range": "10.0.0.0/24",
+        "endpoint-reconciler-type": "none",
+        "disable-admission-plugins": "ServiceAccount",
+        "service-account-issuer": "strandline-tests",
+        "service-account-key-file": str(folder / "accounts.key"),
+        "service-account-signing-key-file": str(folder / "accounts.key"),
+    }
+
+
+def list_controller_flags(kubeconfig: Path) -> dict[str, str]:
+    """Only the controllers that clean up."""
+    return {
+        "kubeconfig": str(kubeconfig),
+        "controllers": ",".join(CONTROLLERS),
+        "leader-elect": "false",
+        "secure-port": "0",
+        "kube-api-qps": "200",
+        "kube-api-burst": "400",
+    }
+
+
+def install_definitions(client: KubeClient, manifests: Sequence[Path]) -> None:
+    """Apply CRDs, one a file, and wait until each is served.
+
+    They are sent as they are: KubeRay's are too large to be applied on the client's side.
+    """
+    names = []
+    for manifest in manifests:
+        text = manifest.read_bytes()
+        line = next(line for line in text.splitlines() if line.startswith(b"  name: "))
+        names.append(line.decode().split()[1])
+        client.apply(text, "CustomResourceDefinition", names[-1])
+    end = time.monotonic() + PATIENCE
+    for name in names:
+        while not is_served(client, name):
+            if time.monotonic() > end:
+                raise NotStartedError(f"the API server does not serve {name}")
+            time.sleep(PAUSE)
+
+
+def is_served(client: KubeClient, name: str) -> bool:
+    """Tell whether objects of a CRD can be listed; to read a large CRD itself takes long."""
+    plural, _, group = name.partition(".")
+    paths = (spell_path(kind) for kind, (version, _) in RESOURCES.items() if group in version)
+    try:
+        client.ask(
+            "GET", next(path for path in paths if path.endswith(f"/{plural}")), query={"limit": "1"}
+        )
+    except Refusal:
+        return False
+    return True
+
+
+def describe_cluster(folder: Path, port: int) -> Json:
+    """Tell a kubeconfig where the server is and whom to trust."""
+    authority = folder / "certificates" / "apiserver.crt"
+    return {"server": f"https://{LOOPBACK}:{port}", "certificate-authority": str(authority)}
+
+
+def find_free_ports(count: int) -> list[int]:
+    """Find ports of loopback that nobody listens on."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind((LOOPBACK, 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def wait_for_file(program: Program, path: Path) -> None:
+    """Wait until a program has written a file.
+
+    Raises:
+        NotStartedError: the program ended, or took too long.
+    """
+    end = time.monotonic() + PATIENCE
+    while not path.exists():
+        if program.process.poll() is not None or time.monotonic() > end:
+            raise program.complain("did not start")
+        time.sleep(PAUSE)
+
+
+def make_key() -> str:
+    """Make a key that signs the tokens of service accounts, as PEM."""
+    der = KEY_BEGIN + b"\0" + secrets.token_bytes(31) + KEY_END
+    text = base64.b64encode(der).decode()
+    return (
+        f"-----BEGIN EC PRIVATE KEY-----\n{text[:64]}\n{text[64:]}\n-----END EC PRIVATE KEY-----\n"
+    )
+
+
+def write_secret(path: Path, text: str) -> None:
+    """Write a file that nobody else may read."""
+    path.touch(mode=0o600)
+    path.write_text(text, encoding="utf-8")
+
+
+def write_kubeconfig(path: Path, cluster: Json, token: str) -> None:
+    """Write a kubeconfig for one user of a cluster; JSON is YAML."""
+    names = {"cluster": "tests", "user": "tests"}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "tests",
+        "contexts": [{"name": "tests", "context": names}],
+        "clusters": [{"name": "tests", "cluster": cluster}],
+        "users": [{"name": "tests", "user": {"token": token}}],
+    }
+    write_secret(path, json.dumps(config, indent=1))

@@ -1,0 +1,257 @@
+"""A small client for an API server, for tests: what they send and get back, and nothing hidden.
+
+It asks once and never tries again. It must not know how the server came to be.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import yaml
+
+from recordings import Json
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+FIELD_MANAGER = "strandline-tests"
+TIMEOUT = 60
+NOT_FOUND = 404
+CONFLICT = 409
+REFUSED = 400
+
+# Kind: where it is served and how its resource is named.
+RESOURCES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "ConfigMap": ("api/v1", "configmaps"),
+        "CurationAttempt": ("apis/strandline.dev/v1alpha1", "curationattempts"),
+        "CurationPipeline": ("apis/strandline.dev/v1alpha1", "curationpipelines"),
+        "CustomResourceDefinition": ("apis/apiextensions.k8s.io/v1", "customresourcedefinitions"),
+        "Event": ("api/v1", "events"),
+        "Job": ("apis/batch/v1", "jobs"),
+        "Lease": ("apis/coordination.k8s.io/v1", "leases"),
+        "Namespace": ("api/v1", "namespaces"),
+        "Node": ("api/v1", "nodes"),
+        "PersistentVolume": ("api/v1", "persistentvolumes"),
+        "PersistentVolumeClaim": ("api/v1", "persistentvolumeclaims"),
+        "Pod": ("api/v1", "pods"),
+        "PriorityClass": ("apis/scheduling.k8s.io/v1", "priorityclasses"),
+        "RayCluster": ("apis/ray.io/v1", "rayclusters"),
+        "RayJob": ("apis/ray.io/v1", "rayjobs"),
+        "ResourceQuota": ("api/v1", "resourcequotas"),
+        "Role": ("apis/rbac.authorization.k8s.io/v1", "roles"),
+        "RoleBinding": ("apis/rbac.authorization.k8s.io/v1", "rolebindings"),
+        "ClusterRole": ("apis/rbac.authorization.k8s.io/v1", "clusterroles"),
+        "ClusterRoleBinding": ("apis/rbac.authorization.k8s.io/v1", "clusterrolebindings"),
+        "StorageClass": ("apis/storage.k8s.io/v1", "storageclasses"),
+    }
+)
+
+
+class Refusal(Exception):  # noqa: N818
+    """The server said no: `status` is HTTP's, `reason` and `message` are the server's words."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+
+class KubeClient:
+    """Talks to one API server as one user, over one connection; not for several threads."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        config = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
+        cluster, user = find_context(config)
+        self._headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
+        address = urlsplit(cluster["server"])
+        context = make_context(cluster, user)
+        self._prefix = address.path.rstrip("/")
+        self._connection = http.client.HTTPSConnection(
+            address.hostname or "", address.port, timeout=TIMEOUT, context=context
+        )
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Json | bytes | None = None,
+        *,
+        content: str = JSON,
+        accept: str = JSON,
+        query: Mapping[str, str] = MappingProxyType({}),
+    ) -> Json:
+        """Send one request and return the JSON that came back, or `{"text": ...}`.
+
+        Raises:
+            Refusal: the answer was 400 or above.
+        """
+        sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        target = f"{self._prefix}/{path}" + (f"?{urlencode(query)}" if query else "")
+        headers = {**self._headers, "Content-Type": content, "Accept": accept}
+        status, text = self._exchange(method, target, sent, headers)
+        answer = read_answer(text)
+        if status >= REFUSED:
+            raise Refusal(status, str(answer.get("reason")), str(answer.get("message", text)))
+        return answer
+
+    def _exchange(
+        self, method: str, target: str, body: bytes | None, headers: dict[str, str]
+    ) -> tuple[int, str]:
+        try:
+            self._connection.request(method, target, body, headers)
+            response = self._connection.getresponse()
+            return response.status, response.read().decode()
+        except BaseException:
+            self._connection.close()  # the next request opens a new one
+            raise
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Json | None:
+        """Read an object; None where there is none."""
+        try:
+            return self.ask("GET", spell_path(kind, namespace, name))
+        except Refusal as refusal:
+            if refusal.status == NOT_FOUND:
+                return None
+            raise
+
+    def list(self, kind: str, namespace: str = "", **query: str) -> list[Json]:
+        """Read all objects of a kind (`labelSelector="a=b"`: some), with their kind put in."""
+        answer = self.ask("GET", spell_path(kind, namespace), query=query)
+        version = answer["apiVersion"]
+        return [{"apiVersion": version, "kind": kind, **item} for item in answer["items"]]
+
+    def create(self, body: Json, namespace: str = "", **query: str) -> Json:
+        """Make an object; `dryRun="All"` only tries."""
+        query.setdefault("fieldValidation", "Strict")
+        return self.ask("POST", spell_path(body["kind"], namespace), body, query=query)
+
+    def apply(self, body: bytes, kind: str, name: str, namespace: str = "", **query: str) -> Json:
+        """Apply YAML on the server's side, as it is."""
+        path = spell_path(kind, namespace, name)
+        query = {"fieldManager": FIELD_MANAGER, "force": "true", **query}
+        return self.ask("PATCH", path, body, content=APPLY, query=query)
+
+    def patch(self, kind: str, name: str, patch: Json, namespace: str = "", sub: str = "") -> Json:
+        """Apply a JSON merge patch to an object, or to its subresource."""
+        path = spell_path(kind, namespace, name, sub)
+        return self.ask("PATCH", path, patch, content=MERGE_PATCH)
+
+    def put_status(self, kind: str, name: str, status: Json, namespace: str = "") -> Json:
+        """Make this the whole status of an object, against whatever version is there now."""
+        while True:
+            found = self.ask("GET", spell_path(kind, namespace, name))
+            found["status"] = status
+            try:
+                return self.ask("PUT", spell_path(kind, namespace, name, "status"), found)
+            except Refusal as refusal:
+                if refusal.status != CONFLICT:
+                    raise
+
+    def delete(self, kind: str, name: str, namespace: str = "", grace: int | None = None) -> Json:
+        """Delete an object; what it owns goes in the background."""
+        options: Json = {"propagationPolicy": "Background"}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        return self.ask("DELETE", spell_path(kind, namespace, name), options)
+
+
+class ServerStage:
+    """An API server as a player of recordings sees it: `Stage` in kuberay_player.py."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+
+    async def get(self, kind: str, namespace: str, name: str) -> Json | None:
+        return self._client.get(kind, name, namespace)
+
+    async def list(self, kind: str, namespace: str) -> list[Json]:
+        return self._client.list(kind, namespace)
+
+    async def create(self, kind: str, namespace: str, body: Json) -> Json:
+        # A recorded object may have fields that the schema of a test leaves out.
+        return self._client.create(body, namespace, fieldValidation="Warn")
+
+    async def put_status(self, kind: str, namespace: str, name: str, status: Json) -> None:
+        pass_over_gone(self._client.put_status, kind, name, status, namespace)
+
+    async def patch(self, kind: str, namespace: str, name: str, patch: Json) -> None:
+        pass_over_gone(self._client.patch, kind, name, patch, namespace)
+
+    async def delete(self, kind: str, namespace: str, name: str, grace: int | None = None) -> None:
+        pass_over_gone(self._client.delete, kind, name, namespace, grace)
+
+
+def pass_over_gone(call: Any, *arguments: object) -> None:
+    """Make a call, and take no offence where its object is gone."""
+    try:
+        call(*arguments)
+    except Refusal as refusal:
+        if refusal.status != NOT_FOUND:
+            raise
+
+
+def spell_path(kind: str, namespace: str = "", name: str = "", sub: str = "") -> str:
+    """Spell the path of an object, of its subresource, or of a list."""
+    version, plural = RESOURCES[kind]
+    place = ("namespaces", namespace) if namespace else ()
+    return "/".join(part for part in (version, *place, plural, name, sub) if part)
+
+
+def read_answer(text: str) -> Json:
+    """Read JSON, or keep what is none as text."""
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        return {"text": text}
+    return answer if isinstance(answer, dict) else {"text": text}
+
+
+def find_context(config: Json) -> tuple[Json, Json]:
+    """Find the cluster and the user of a kubeconfig's current context."""
+    names = pick(config["contexts"], config["current-context"])["context"]
+    cluster = pick(config["clusters"], names["cluster"])["cluster"]
+    return cluster, pick(config["users"], names["user"])["user"]
+
+
+def pick(entries: list[Json], name: str) -> Json:
+    """Pick the entry of a name."""
+    return next(entry for entry in entries if entry["name"] == name)
+
+
+def make_context(cluster: Json, user: Json) -> ssl.SSLContext:
+    """Trust the cluster's authority, and show the user's certificate if there is one.
+
+    Raises:
+        ValueError: the user logs in in a way that tests don't know.
+    """
+    authority = cluster.get("certificate-authority-data")
+    data = base64.b64decode(authority).decode() if authority else None
+    context = ssl.create_default_context(cafile=cluster.get("certificate-authority"), cadata=data)
+    if "client-certificate-data" in user:
+        with tempfile.NamedTemporaryFile(suffix=".pem") as both:
+            both.write(base64.b64decode(user["client-certificate-data"]))
+            both.write(base64.b64decode(user["client-key-data"]))
+            both.flush()
+            context.load_cert_chain(both.name)
+    elif "client-certificate" in user:
+        context.load_cert_chain(user["client-certificate"], user["client-key"])
+    elif "token" not in user:
+        raise ValueError(
+            "the tests log in by a token or a client certificate, and the user has none"
+        )
+    return context

@@ -1,0 +1,322 @@
+"""KubeRay, played from a recording of a real one.
+
+A `Player` brings one RayJob through one recording: it makes the RayCluster, the pods and the
+submitter's Job, writes their statuses in the recorded order and deletes what was deleted. Time is
+logical: nothing happens but by `step`.
+
+    player = Player(stage, read_recording("s-k-success"), rayjob)
+    await player.play("RayJob RUNNING")     # up to and with the first step of this mark
+    await player.step()                     # one more; None where nothing is left to play
+    await player.play()                     # to the end
+
+`recordings.py` says what marks there are. A `Troupe` serves a whole namespace: whoever makes
+RayJobs there finds each played, the first by the first recording of its programme, and so on.
+
+    troupe = Troupe(stage, "default", ["s-k-head-deleted", "s-k-success"])
+    await troupe.tick()                     # one step of every RayJob; True if anything happened
+
+`stage` is an API server: a real one (`ServerStage` in kube_client.py), the operator's fake
+(`StoreStage` in store_stage.py), or the least of one (memory_stage.py). When a RayJob is deleted
+by others, the player leaves the recording: KubeRay's finalizer goes, then RayCluster and Job, then
+every pod by its recorded end, or where none was recorded by the ordinary one. There is no kubelet,
+so all pods are put on a node from the start and leave when the player says that they have ended.
+`read_log` tells what a pod has printed up to now.
+
+Names and outcome lines are those of the play, and with `begin` the times too: they count from
+there. The rest is as recorded. Pods have the recorded restart policy, whatever the template says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from played_objects import (
+    FINALIZER,
+    Casting,
+    end_ordinarily,
+    make_cluster,
+    make_job,
+    make_pod,
+    rename_containers,
+)
+from recordings import Json, Newcomer, Recording, Step, read_recording
+
+NODE = "node-1"
+KINDS = ("RayJob", "RayCluster", "Job", "Pod")  # in the order in which a teardown takes them
+ENDED = {"Succeeded", "Failed"}
+
+
+class Stage(Protocol):
+    """The calls on an API server that playing takes; all but `create` pass over what is gone."""
+
+    async def get(self, kind: str, namespace: str, name: str) -> Json | None:
+        """Read an object."""
+
+    async def list(self, kind: str, namespace: str) -> list[Json]:
+        """Read all objects of a kind."""
+
+    async def create(self, kind: str, namespace: str, body: Json) -> Json:
+        """Make an object and return it; its uid is new."""
+
+    async def put_status(self, kind: str, namespace: str, name: str, status: Json) -> None:
+        """Make this the whole status of an object."""
+
+    async def patch(self, kind: str, namespace: str, name: str, patch: Json) -> None:
+        """Apply a JSON merge patch to an object."""
+
+    async def delete(self, kind: str, namespace: str, name: str, grace: int | None = None) -> None:
+        """Delete an object; a grace of 0 removes a pod as its kubelet would."""
+
+
+class Player:
+    """Plays one recording for one RayJob; see the top of this module."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        recording: Recording,
+        rayjob: Json,
+        *,
+        begin: datetime | None = None,
+        node: str = NODE,
+    ) -> None:
+        later = begin - recording.started_at if begin else timedelta()
+        self.recording = recording
+        self.casting = Casting(recording, rayjob["metadata"]["namespace"], rayjob, later)
+        self._stage = stage
+        self._node = node
+        self._left = deque(recording.steps)
+        self._alive: dict[str, Step] = {}  # the last step of each object that is there
+        self._objects: dict[str, Json] = {f"RayJob/{recording.rayjob}": rayjob}
+        self._newcomers: dict[str, Newcomer] = {}
+        self._lines: list[Step] = []
+        self._is_ending = False
+        self.time = 0.0
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Marks that are still to come, in order."""
+        return tuple(dict.fromkeys(mark for step in self._left for mark in sorted(step.marks)))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to play: a deletion of the RayJob may still bring more."""
+        return not self._left
+
+    async def play(self, until: str | None = None) -> None:
+        """Play to the end, or up to and with the next step that has a mark.
+
+        Raises:
+            LookupError: the end came before the mark.
+        """
+        while (step := await self.step()) is not None:
+            if until in step.marks:
+                return
+        if until is not None:
+            raise LookupError(f"{self.recording.scenario} ended before {until!r}")
+
+    async def peek(self) -> Step | None:
+        """Tell the next step, as recorded, without playing it; None where nothing is left."""
+        await self._heed_deletion()
+        return self._left[0] if self._left else None
+
+    async def step(self) -> Step | None:
+        """Play the next step and return it as recorded; None where nothing is left."""
+        if await self.peek() is None:
+            return None
+        step = self._left.popleft()
+        self.time = max(self.time, step.time)
+        if step.container:
+            self._lines.append(step)
+        elif step.kind:
+            await self._play_object(step)
+        return step
+
+    def read_log(self, pod: str, container: str) -> str | None:
+        """Tell what a container has printed up to now; None where there is no such pod."""
+        if all(self._name(step) != pod for step in self._alive.values() if step.kind == "Pod"):
+            return None
+        texts = [
+            self.casting.cast_text(step.line)
+            for step in self._lines
+            if self._name(step) == pod and step.container == container
+        ]
+        return "".join(f"{text}\n" for text in texts)
+
+    def _name(self, step: Step) -> str:
+        return self.casting.cast_text(step.name)
+
+    async def _play_object(self, step: Step) -> None:
+        if step.new is not None:
+            self._newcomers[step.key] = step.new
+            await self._bring(step, step.new)
+        if step.key not in self._newcomers:
+            return  # it went with a RayJob that was deleted early
+        place = (step.kind, self.casting.namespace, self._name(step))
+        self._alive[step.key] = step
+        if step.suspend is not None:
+            await self._stage.patch(*place, {"spec": {"suspend": step.suspend}})
+        if step.is_deleting:
+            await self._start_deletion(step)
+        if step.status:
+            await self._stage.put_status(*place, self._cast_status(step))
+        if step.is_gone:
+            await self._remove(step)
+            del self._alive[step.key]
+
+    def _cast_status(self, step: Step) -> Json:
+        status: Json = self.casting.cast(step.status)
+        if step.kind == "Pod":
+            new, pod = self._newcomers[step.key], self._objects[step.key]
+            return rename_containers(status, pod, new)
+        return status
+
+    async def _bring(self, step: Step, new: Newcomer) -> None:
+        if step.kind == "RayJob":
+            await self._hold_rayjob(step)
+            return
+        name, owner = self._name(step), self._objects[new.owner]
+        if step.kind == "Pod":
+            body = make_pod(self.casting, name, new, owner, self._node)
+        else:
+            make = make_cluster if step.kind == "RayCluster" else make_job
+            body = make(self.casting, name, new, owner)
+        made = await self._stage.create(step.kind, self.casting.namespace, body)
+        self._objects[step.key] = made
+
+    async def _hold_rayjob(self, step: Step) -> None:
+        place = ("RayJob", self.casting.namespace, self._name(step))
+        found = await self._stage.get(*place)
+        held = (found or {}).get("metadata", {}).get("finalizers", [])
+        if found is not None and FINALIZER not in held:
+            await self._stage.patch(*place, {"metadata": {"finalizers": [*held, FINALIZER]}})
+
+    async def _start_deletion(self, step: Step) -> None:
+        place = (step.kind, self.casting.namespace, self._name(step))
+        self._is_ending = self._is_ending or step.kind == "RayJob"
+        found = await self._stage.get(*place)
+        if found is not None and "deletionTimestamp" not in found["metadata"]:
+            await self._stage.delete(*place)
+
+    async def _remove(self, step: Step) -> None:
+        place = (step.kind, self.casting.namespace, self._name(step))
+        if step.kind != "RayJob":
+            await self._stage.delete(*place, grace=0)
+            return
+        found = await self._stage.get(*place)
+        held = (found or {}).get("metadata", {}).get("finalizers", [])
+        kept = [name for name in held if name != FINALIZER]
+        if kept != held:
+            await self._stage.patch(*place, {"metadata": {"finalizers": kept}})
+
+    async def _heed_deletion(self) -> None:
+        """Leave the recording when somebody has deleted the RayJob."""
+        if self._is_ending:
+            return
+        rayjob = self.casting.rayjob["metadata"]
+        found = await self._stage.get("RayJob", self.casting.namespace, rayjob["name"])
+        metadata = (found or {}).get("metadata", {})
+        if metadata.get("uid") == rayjob["uid"] and "deletionTimestamp" not in metadata:
+            return
+        self._is_ending = True
+        self._left = deque(plan_teardown(self._alive, tuple(self._left)))
+
+
+def plan_teardown(alive: Mapping[str, Step], left: Sequence[Step]) -> list[Step]:
+    """List the steps that take away all that is there, from what was still to be played.
+
+    Owners go first, as in every recording. A pod that has begun to go does so as recorded, and one
+    that the recorded teardown would take ends like that; any other ends in the ordinary way.
+    """
+    owners = [step for kind in KINDS[:-1] for step in alive.values() if step.kind == kind]
+    pods = [step for step in alive.values() if step.kind == "Pod"]
+    ends = [step for pod in pods for step in list_end(pod, left)]
+    return [*(take_away(step) for step in owners), *sorted(ends, key=lambda step: step.time)]
+
+
+def list_end(pod: Step, left: Sequence[Step]) -> list[Step]:
+    """List the last steps of one pod, the last of which takes it away."""
+    mine = [step for step in left if step.key == pod.key]
+    begun = next((step.time for step in left if is_teardown(step)), math.inf)
+    if not pod.is_going:
+        starts = [at for at, step in enumerate(mine) if step.is_deleting and step.time >= begun]
+        mine = mine[starts[0] :] if starts else []
+        if not mine and is_running(pod):
+            ended = end_ordinarily(pod.status)
+            mine = [replace(pod, new=None, status=ended, is_deleting=True, is_going=True)]
+    last = mine[-1] if mine else pod
+    return mine if last.is_gone else [*mine, take_away(last)]
+
+
+def is_teardown(step: Step) -> bool:
+    """Tell whether this is where KubeRay or somebody takes the whole cluster away."""
+    return (step.kind == "RayCluster" and step.is_gone) or (
+        step.kind == "RayJob" and step.is_deleting
+    )
+
+
+def is_running(pod: Step) -> bool:
+    """Tell whether something of a pod has started and the pod has not ended."""
+    return pod.status.get("phase") not in ENDED and "containerStatuses" in pod.status
+
+
+def take_away(step: Step) -> Step:
+    """Let an object go in the state it had."""
+    return Step(
+        step.time,
+        step.kind,
+        step.name,
+        step.subject,
+        status=step.status,
+        is_going=True,
+        is_gone=True,
+        marks=frozenset({f"{step.subject} gone"}),
+    )
+
+
+class Troupe:
+    """Plays every RayJob of a namespace; see the top of this module."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        namespace: str,
+        programme: Sequence[str],
+        *,
+        begin: datetime | None = None,
+    ) -> None:
+        self.players: dict[str, Player] = {}  # by the RayJob's uid, in order of appearance
+        self._stage = stage
+        self._namespace = namespace
+        self._programme = programme
+        self._begin = begin
+
+    async def tick(self) -> bool:
+        """Find new RayJobs and play one step of each; tell whether anything happened.
+
+        Raises:
+            LookupError: there are more RayJobs than recordings in the programme.
+        """
+        await self.find_players()
+        steps = [await player.step() for player in self.players.values()]
+        return any(step is not None for step in steps)
+
+    async def find_players(self) -> Sequence[Player]:
+        """Cast a recording for each RayJob that has none; return all players."""
+        for rayjob in await self._stage.list("RayJob", self._namespace):
+            if rayjob["metadata"]["uid"] not in self.players:
+                self._cast(rayjob)
+        return tuple(self.players.values())
+
+    def _cast(self, rayjob: Json) -> None:
+        metadata = rayjob["metadata"]
+        if len(self.players) == len(self._programme):
+            raise LookupError(f"no recording is left for RayJob {metadata['name']}")
+        recording = read_recording(self._programme[len(self.players)])
+        player = Player(self._stage, recording, rayjob, begin=self._begin)
+        self.players[metadata["uid"]] = player

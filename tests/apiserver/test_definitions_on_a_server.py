@@ -1,0 +1,320 @@
+"""A real API server takes our CRDs, says what their fields mean, and refuses what must not be."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from api_server import OURS, ROOT, list_ours
+from kube_client import KubeClient, Refusal, spell_path
+from recordings import Json
+from strandline_api import CurationPipeline
+from waiting import wait_until
+
+DEFINITIONS = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in list_ours()]
+NAMES = [definition["spec"]["names"]["kind"] for definition in DEFINITIONS]
+EXAMPLES = sorted((ROOT / "pipelines" / "examples").glob("*.yaml"))
+SCHEMAS = "openapi/v3/apis/strandline.dev/v1alpha1"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+# What a status is written with to see every column filled.
+SAMPLES = {"string": "word", "integer": 7, "number": 7, "boolean": True}
+
+each_definition = pytest.mark.parametrize("definition", DEFINITIONS, ids=NAMES)
+
+Edit = Callable[[Json], object]
+
+
+def make_pipeline(name: str = "corpus") -> Json:
+    return {
+        "apiVersion": "strandline.dev/v1alpha1",
+        "kind": "CurationPipeline",
+        "metadata": {"name": name},
+        "spec": {
+            "source": {"use": "files"},
+            "stages": [{"use": "read-files"}],
+            "sink": {"use": "parquet"},
+        },
+    }
+
+
+def make_attempt(name: str = "corpus-2") -> Json:
+    return {
+        "apiVersion": "strandline.dev/v1alpha1",
+        "kind": "CurationAttempt",
+        "metadata": {"name": name},
+        "spec": {
+            "pipeline": "corpus",
+            "pipelineUid": "0",
+            "run": "first",
+            "number": 2,
+            "trigger": "Run",
+        },
+    }
+
+
+MAKERS = {"CurationPipeline": make_pipeline, "CurationAttempt": make_attempt}
+
+
+def put(*path: str | int, to: Any) -> Edit:
+    """Set a value deep in an object, making the objects on the way."""
+
+    def edit(body: Json) -> None:
+        target: Any = body
+        for key in path[:-1]:
+            target = target[key] if isinstance(key, int) else target.setdefault(key, {})
+        target[path[-1]] = to
+
+    return edit
+
+
+# For each rule of the schemas one edit that it must refuse: of a new object, or of one there.
+WORKERS = {"min": 3, "max": 2}
+NEW: dict[str, tuple[str, Edit]] = {
+    "an attempt ends in its number": (
+        "the name of an attempt ends in",
+        put("metadata", "name", to="corpus-3"),
+    ),
+    "previous before number": ("'previous' must be less", put("spec", "previous", to=2)),
+    "workers of the source": ("'max' must be", put("spec", "source", "workers", to=WORKERS)),
+    "workers of a stage": ("'max' must be", put("spec", "stages", 0, "workers", to=WORKERS)),
+    "workers of the sink": ("'max' must be", put("spec", "sink", "workers", to=WORKERS)),
+    "a claim or a new one": (
+        "give 'claimName' for a claim that exists",
+        put("spec", "storage", "ledger", to={"claimName": "mine", "size": "1Gi"}),
+    ),
+    "url or claim": (
+        "give 'url' or 'claimName'",
+        put("spec", "storage", "output", to={"url": "s3://a/b", "claimName": "mine"}),
+    ),
+    "replicas of a group": (
+        "'maxReplicas' must be at least",
+        put("spec", "ray", "workerGroups", to=[{"name": "a", "minReplicas": 3, "maxReplicas": 2}]),
+    ),
+}
+CHANGED: dict[str, tuple[str, Edit]] = {
+    "an attempt": ("an attempt cannot be changed", put("spec", "run", to="second")),
+    "the ledger's place": (
+        "the ledger stays where it is",
+        put("spec", "storage", "ledger", "claimName", to="another"),
+    ),
+}
+
+
+def make_for(sentence: str) -> Json:
+    """Make the kind of object that has the rule."""
+    kind = next(kind for kind, rule in list_rules() if rule["message"].startswith(sentence))
+    return MAKERS[kind]()
+
+
+def list_rules() -> Iterator[tuple[str, Json]]:
+    for definition in DEFINITIONS:
+        for version in definition["spec"]["versions"]:
+            for schema in walk(version["schema"]["openAPIV3Schema"]):
+                for rule in schema.get("x-kubernetes-validations", ()):
+                    yield definition["spec"]["names"]["kind"], rule
+
+
+def walk(schema: Json) -> Iterator[Json]:
+    yield schema
+    below = [*schema.get("properties", {}).values(), schema.get("items")]
+    for part in (*below, schema.get("additionalProperties")):
+        if isinstance(part, dict):
+            yield from walk(part)
+
+
+def list_silent(schema: Json, path: str) -> Iterator[str]:
+    """List the fields below a schema that have no description."""
+    for name, part in schema.get("properties", {}).items():
+        if not part.get("description"):
+            yield f"{path}.{name}"
+        yield from list_silent(part, f"{path}.{name}")
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            yield from list_silent(schema[key], f"{path}[]")
+
+
+def refusal_of(call: Callable[[], object]) -> Refusal:
+    with pytest.raises(Refusal) as caught:
+        call()
+    return caught.value
+
+
+@each_definition
+def test_the_server_takes_the_definition_without_reserve(
+    definition: Json, client: KubeClient
+) -> None:
+    found = client.get("CustomResourceDefinition", definition["metadata"]["name"])
+    assert found is not None
+    conditions = {it["type"]: (it["status"], it["message"]) for it in found["status"]["conditions"]}
+    assert conditions.pop("Established")[0] == "True"
+    assert conditions.pop("NamesAccepted")[0] == "True"
+    assert conditions == {}
+    assert found["spec"]["versions"] == definition["spec"]["versions"]
+
+
+@each_definition
+def test_every_field_is_explained_by_the_server(definition: Json, client: KubeClient) -> None:
+    kind = definition["spec"]["names"]["kind"]
+    wait_until(lambda: bool(find_schemas(client, kind)))  # it comes a moment after the kind
+    (schema,) = find_schemas(client, kind)
+    assert schema["description"]
+    for part in ("spec", "status"):
+        assert schema["properties"][part]["description"]
+        assert list(list_silent(schema["properties"][part], f".{part}")) == []
+
+
+def find_schemas(client: KubeClient, kind: str) -> list[Json]:
+    try:
+        schemas = client.ask("GET", SCHEMAS)["components"]["schemas"]
+    except Refusal:
+        return []
+    return [it for name, it in schemas.items() if name.endswith(f".{kind}")]
+
+
+@each_definition
+def test_the_server_lists_the_kind_by_its_short_name_and_category(
+    definition: Json, client: KubeClient
+) -> None:
+    served = client.ask("GET", "apis/strandline.dev/v1alpha1")["resources"]
+    names = definition["spec"]["names"]
+    (resource,) = [it for it in served if it["name"] == names["plural"]]
+    assert resource["shortNames"] == names["shortNames"]
+    assert resource["categories"] == ["curation"]
+    assert f"{names['plural']}/status" in {it["name"] for it in served}
+
+
+def test_every_rule_has_an_edit_that_it_refuses() -> None:
+    sentences = {sentence for sentence, _ in (NEW | CHANGED).values()}
+    untried = [rule for _, rule in list_rules() if not rule["message"].startswith(tuple(sentences))]
+    assert untried == []
+
+
+@pytest.mark.parametrize("case", NEW)
+def test_a_rule_refuses_a_new_object(case: str, client: KubeClient, namespace: str) -> None:
+    sentence, edit = NEW[case]
+    body = make_for(sentence)
+    client.create(copy.deepcopy(body), namespace, dryRun="All")
+    edit(body)
+    refusal = refusal_of(lambda: client.create(body, namespace, dryRun="All"))
+    assert (refusal.status, refusal.reason) == (422, "Invalid")
+    assert sentence in refusal.message
+
+
+@pytest.mark.parametrize("case", CHANGED)
+def test_a_rule_refuses_a_change(case: str, client: KubeClient, namespace: str) -> None:
+    sentence, edit = CHANGED[case]
+    made = client.create(make_for(sentence), namespace)
+    edit(made)
+    path = spell_path(made["kind"], namespace, made["metadata"]["name"])
+    refusal = refusal_of(lambda: client.ask("PUT", path, made))
+    assert refusal.status == 422
+    assert sentence in refusal.message
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_is_taken(path: Any, client: KubeClient, namespace: str) -> None:
+    body = yaml.safe_load(path.read_text(encoding="utf-8"))
+    name = body["metadata"]["name"]
+    made = client.apply(
+        path.read_bytes(), body["kind"], name, namespace, dryRun="All", fieldValidation="Strict"
+    )
+    assert made["metadata"]["uid"]
+
+
+def test_there_are_examples_and_definitions_to_try() -> None:
+    assert len(EXAMPLES) >= 2
+    assert NAMES == ["CurationAttempt", "CurationPipeline"]
+    assert {path.parent for path in list_ours()} == {OURS}
+
+
+@each_definition
+def test_an_unknown_field_is_refused_where_the_sender_asks_for_it(
+    definition: Json, client: KubeClient, namespace: str
+) -> None:
+    body = MAKERS[definition["spec"]["names"]["kind"]]()
+    body["spec"]["colour"] = "blue"
+    refusal = refusal_of(lambda: client.create(body, namespace, dryRun="All"))
+    assert 'unknown field "spec.colour"' in refusal.message
+
+
+def test_the_servers_defaults_are_the_models(client: KubeClient, namespace: str) -> None:
+    sent = make_pipeline()
+    made = client.create(copy.deepcopy(sent), namespace)
+    assert made["spec"] != sent["spec"]
+    read, meant = (CurationPipeline.model_validate(body) for body in (made, sent))
+    assert read.spec == meant.spec
+
+
+@each_definition
+def test_a_status_is_written_by_its_own_door_only(
+    definition: Json, client: KubeClient, namespace: str
+) -> None:
+    kind = definition["spec"]["names"]["kind"]
+    body = {**MAKERS[kind](), "status": {"phase": "Running"}}
+    made = client.create(body, namespace)
+    assert "status" not in made
+    name = made["metadata"]["name"]
+    written = client.put_status(kind, name, {"phase": "Running"}, namespace)
+    assert written["status"]["phase"] == "Running"
+    assert written["metadata"]["generation"] == made["metadata"]["generation"]
+
+
+@each_definition
+def test_every_column_shows_its_value(definition: Json, client: KubeClient, namespace: str) -> None:
+    kind = definition["spec"]["names"]["kind"]
+    columns = definition["spec"]["versions"][0]["additionalPrinterColumns"]
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    body = MAKERS[kind]()
+    for column in columns:
+        path = column["jsonPath"].strip(".").split(".")
+        if path[0] != "metadata":
+            put(*path, to=make_sample(schema, path))(body)
+    if kind == "CurationAttempt":
+        body["spec"] |= {"number": 2, "previous": 1}
+    made = client.create({**body, "status": {}}, namespace)
+    client.put_status(kind, made["metadata"]["name"], body["status"], namespace)
+    table = client.ask("GET", spell_path(kind, namespace), accept=TABLE)
+    assert [it["name"] for it in table["columnDefinitions"]] == [
+        "Name",
+        *(column["name"] for column in columns),
+    ]
+    assert all(cell not in {None, "", "<unknown>"} for cell in table["rows"][0]["cells"])
+
+
+def make_sample(schema: Json, path: list[str]) -> Any:
+    """Make a value that the field at a path of a schema takes."""
+    for key in path:
+        schema = schema["properties"][key]
+    if "enum" in schema:
+        return schema["enum"][-1]
+    if schema.get("format") == "date-time":
+        return "2026-11-21T12:00:00Z"
+    return SAMPLES[schema["type"]]
+
+
+@each_definition
+def test_objects_are_selected_by_every_selectable_field(
+    definition: Json, client: KubeClient, namespace: str
+) -> None:
+    kind = definition["spec"]["names"]["kind"]
+    made = client.create(MAKERS[kind](), namespace)
+    for field in definition["spec"]["versions"][0]["selectableFields"]:
+        key = field["jsonPath"].strip(".")
+        shown = show(made, key.split("."))
+        found = client.list(kind, namespace, fieldSelector=f"{key}={shown}")
+        assert [it["metadata"]["name"] for it in found] == [made["metadata"]["name"]], key
+        assert client.list(kind, namespace, fieldSelector=f"{key}=other") == [], key
+
+
+def show(body: Json, path: list[str]) -> str:
+    """Spell a value as a field selector does; what is not there is empty."""
+    value: Any = body
+    for key in path:
+        value = value.get(key, {})
+    if value == {}:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,306 @@
+"""The player keeps to its recording, and leaves it when the RayJob is deleted."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from fake_store import FakeStore
+from kuberay_player import Player, Troupe
+from memory_stage import MemoryStage
+from played_objects import FINALIZER
+from rayjob_bodies import make_rayjob
+from recordings import Json, list_recordings, read_recording
+from store_stage import StoreStage
+from strandline_api.outcomes import find_outcome_line
+from strandline_operator.model.plan import Resource
+
+NAMESPACE = "here"
+LINGER = "s-k-head-deleted-linger"
+TIME = re.compile(r"(\d{4}-\d\d-\d\d)T")
+
+
+def start(name: str, **options: Any) -> tuple[MemoryStage, Player]:
+    """Let a RayJob appear, and a player who knows what will become of it."""
+    stage = MemoryStage()
+    rayjob = asyncio.run(stage.create("RayJob", NAMESPACE, make_rayjob()))
+    return stage, Player(stage, read_recording(name), rayjob, **options)
+
+
+def play(name: str, until: str | None = None, **options: Any) -> tuple[MemoryStage, Player]:
+    stage, player = start(name, **options)
+    asyncio.run(player.play(until))
+    return stage, player
+
+
+async def take_steps(player: Player, count: int) -> None:
+    for _ in range(count):
+        await player.step()
+
+
+def delete_rayjob(stage: MemoryStage) -> None:
+    asyncio.run(stage.delete("RayJob", NAMESPACE, "corpus-1"))
+
+
+def list_names(stage: MemoryStage, kind: str) -> list[str]:
+    return [place[2] for place in stage.objects if place[0] == kind]
+
+
+def find_pod(stage: MemoryStage, part: str) -> Json:
+    return next(
+        body for place, body in stage.objects.items() if place[0] == "Pod" and part in place[2]
+    )
+
+
+@pytest.mark.parametrize("name", list_recordings())
+def test_every_recording_is_played_to_its_end(name: str) -> None:
+    stage, player = play(name)
+    there = set()
+    for step in player.recording.steps:
+        there |= {step.key} if step.new else set()
+        there -= {step.key} if step.is_gone else set()
+    assert len(stage.objects) == len(there)
+    assert player.is_over
+    assert player.time == player.recording.steps[-1].time
+
+
+@pytest.mark.parametrize("name", list_recordings())
+def test_every_status_is_as_recorded_and_under_the_names_of_the_play(name: str) -> None:
+    stage, player = start(name)
+    while (step := asyncio.run(player.step())) is not None:
+        place = (step.kind, NAMESPACE, player.casting.cast_text(step.name))
+        if place not in stage.objects:
+            continue
+        status = stage.objects[place].get("status", {})
+        assert status.get("phase") == step.status.get("phase")
+        assert len(status.get("conditions", ())) == len(step.status.get("conditions", ()))
+        assert status.keys() == step.status.keys()
+        assert not re.search(r"\brj-", str(stage.objects[place]))
+
+
+@pytest.mark.parametrize("name", list_recordings())
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
+def test_whenever_the_rayjob_is_deleted_everything_goes_and_nothing_comes(
+    name: str, share: float
+) -> None:
+    stage, player = start(name)
+    asyncio.run(take_steps(player, int(len(player.recording.steps) * share)))
+    delete_rayjob(stage)
+    stage.diary.clear()
+    asyncio.run(player.play())
+    assert stage.objects == {}
+    own_deletion = "RayJob deleting" in player.recording.marks
+    assert own_deletion or not [entry for entry in stage.diary if entry.startswith("create")]
+
+
+@pytest.mark.parametrize("name", list_recordings())
+def test_every_recording_is_played_before_the_operators_own_fake(name: str) -> None:
+    store = FakeStore(patient={Resource.POD})
+    stage = StoreStage(store)
+    rayjob = asyncio.run(stage.create("RayJob", NAMESPACE, make_rayjob()))
+    player = Player(stage, read_recording(name), rayjob)
+    asyncio.run(player.play())
+    asyncio.run(stage.delete("RayJob", NAMESPACE, "corpus-1"))
+    asyncio.run(player.play())
+    assert store.objects == {}
+    gone = [change.body for change in store.history if change.kind == "DELETED"]
+    pods = [body for body in gone if body["kind"] == "Pod"]
+    assert len(pods) == len({step.name for step in player.recording.steps if step.kind == "Pod"})
+    assert all("phase" in pod["status"] for pod in pods)
+
+
+def test_owners_go_before_pods_and_pods_end_as_the_recorded_teardown_ended_them() -> None:
+    stage, player = play("s-k-success", "RayJob Complete")
+    delete_rayjob(stage)
+    assert list_names(stage, "RayJob") == ["corpus-1"]
+    for _ in range(3):
+        asyncio.run(player.step())
+    assert {place[0] for place in stage.objects} == {"Pod"}
+    asyncio.run(player.play("head Failed"))
+    head = find_pod(stage, "-head-")
+    ended = head["status"]["containerStatuses"][0]["state"]["terminated"]
+    assert "deletionTimestamp" in head["metadata"]
+    outcome = find_outcome_line(ended["message"])
+    assert outcome is not None
+    assert outcome.exit_code == 0
+
+
+def test_a_pod_whose_end_was_not_recorded_has_the_ordinary_one() -> None:
+    stage, player = play(LINGER)
+    delete_rayjob(stage)
+    ends = []
+    while (step := asyncio.run(player.step())) is not None:
+        if step.subject == "worker":
+            ends.append((step.is_deleting, step.is_gone, step.status["containerStatuses"][0]))
+    assert [(deleting, gone) for deleting, gone, _ in ends] == [(True, False), (False, True)]
+    assert ends[-1][2]["state"]["terminated"]["reason"] == "Error"
+
+
+def test_a_disruption_that_was_still_to_come_is_no_part_of_a_teardown() -> None:
+    stage, player = play("s-k-head-preempted", "RayJob RUNNING")
+    delete_rayjob(stage)
+    seen: set[str] = set()
+    while (step := asyncio.run(player.step())) is not None:
+        seen |= {condition["type"] for condition in step.status.get("conditions", ())}
+    assert "DisruptionTarget" not in seen
+
+
+def test_a_pod_that_is_going_already_goes_as_recorded() -> None:
+    stage, player = play("s-k-head-preempted", "head deleting")
+    delete_rayjob(stage)
+    asyncio.run(player.play("head Failed"))
+    conditions = find_pod(stage, "-head-")["status"]["conditions"]
+    assert "DisruptionTarget" in {condition["type"] for condition in conditions}
+
+
+def test_kuberays_finalizer_holds_a_rayjob_until_the_player_heeds_it() -> None:
+    stage, player = play("s-k-success", "RayJob RUNNING")
+    assert stage.objects["RayJob", NAMESPACE, "corpus-1"]["metadata"]["finalizers"] == [FINALIZER]
+    delete_rayjob(stage)
+    assert "RayJob" in {place[0] for place in stage.objects}
+    asyncio.run(player.step())
+    assert "RayJob" not in {place[0] for place in stage.objects}
+
+
+def test_a_rayjob_of_the_same_name_is_not_mistaken_for_the_played_one() -> None:
+    stage, player = start("s-k-success")
+    delete_rayjob(stage)
+    asyncio.run(stage.create("RayJob", NAMESPACE, make_rayjob()))
+    asyncio.run(player.play())
+    assert list_names(stage, "Pod") == []
+
+
+def test_pods_have_the_labels_of_kuberay_and_of_our_templates() -> None:
+    stage, _ = play("s-k-success", "RayJob RUNNING")
+    head, worker = find_pod(stage, "-head-"), find_pod(stage, "-worker-")
+    labels = head["metadata"]["labels"]
+    assert labels["example.com/role"] == "head"
+    assert labels["ray.io/node-type"] == "head"
+    assert labels["ray.io/cluster"] == list_names(stage, "RayCluster")[0]
+    assert worker["metadata"]["labels"]["ray.io/group"] == "cpu"
+    submitter = next(
+        body
+        for place, body in stage.objects.items()
+        if place[0] == "Pod" and body["metadata"]["labels"].get("job-name") == "corpus-1"
+    )
+    assert submitter["metadata"]["labels"]["example.com/role"] == "submitter"
+
+
+def test_each_owner_is_the_one_that_was_recorded_by_its_new_uid() -> None:
+    stage, _ = play("s-k-success", "RayJob RUNNING")
+    uids = {body["metadata"]["uid"]: place[0] for place, body in stage.objects.items()}
+    owners = {
+        (place[0], uids[body["metadata"]["ownerReferences"][0]["uid"]])
+        for place, body in stage.objects.items()
+        if "ownerReferences" in body["metadata"]
+    }
+    assert owners == {
+        ("RayCluster", "RayJob"),
+        ("Job", "RayJob"),
+        ("Pod", "RayCluster"),
+        ("Pod", "Job"),
+    }
+
+
+def test_containers_have_the_names_of_our_templates() -> None:
+    stage, _ = play("s-k-success", "RayJob RUNNING")
+    for part, name in (("-head-", "head"), ("-worker-", "main")):
+        pod = find_pod(stage, part)
+        assert [container["name"] for container in pod["spec"]["containers"]] == [name]
+        assert [status["name"] for status in pod["status"]["containerStatuses"]] == [name]
+
+
+def test_a_sidecar_is_added_where_one_was_recorded() -> None:
+    stage, _ = play("s-success", "RayJob RUNNING")
+    names = [container["name"] for container in find_pod(stage, "-head-")["spec"]["containers"]]
+    assert names == ["head", "ray-job-submitter"]
+
+
+def test_the_outcome_line_is_the_one_that_our_driver_prints() -> None:
+    stage, player = start(LINGER)
+    asyncio.run(player.play("head Failed"))
+    message = stage.objects["RayJob", NAMESPACE, "corpus-1"]["status"]["message"]
+    state = find_pod(stage, "-head-")["status"]["containerStatuses"][0]["state"]
+    for text in (message, state["terminated"]["message"]):
+        outcome = find_outcome_line(text)
+        assert outcome is not None
+        assert outcome.exit_code == 75
+
+
+def test_a_log_grows_with_the_play_and_goes_with_its_pod() -> None:
+    stage, player = play(LINGER, "RayJob RUNNING")
+    submitter = next(
+        name for name in list_names(stage, "Pod") if "-head-" not in name and "worker" not in name
+    )
+    early = player.read_log(submitter, "ray-job-submitter")
+    assert early is not None
+    assert find_outcome_line(early) is None
+    asyncio.run(player.play("RayJob Failed"))
+    late = player.read_log(submitter, "ray-job-submitter")
+    assert late is not None
+    assert late.startswith(early)
+    outcome = find_outcome_line(late)
+    assert outcome is not None
+    assert outcome.exit_code == 75
+    delete_rayjob(stage)
+    asyncio.run(player.play())
+    assert player.read_log(submitter, "ray-job-submitter") is None
+
+
+def test_times_count_from_the_beginning_of_the_play() -> None:
+    begin = datetime(2030, 1, 31, 12, tzinfo=UTC)
+    stage, _ = play("s-k-success", begin=begin)
+    assert set(TIME.findall(str(stage.objects["RayJob", NAMESPACE, "corpus-1"]))) == {"2030-01-31"}
+
+
+def test_without_a_beginning_times_are_as_recorded() -> None:
+    stage, _ = play("s-k-success")
+    assert set(TIME.findall(str(stage.objects["RayJob", NAMESPACE, "corpus-1"]))) == {"2026-11-21"}
+
+
+def test_a_deletion_by_the_recorder_is_played_as_somebodys() -> None:
+    stage, player = play("s-k-rayjob-deleted", "RayJob deleting")
+    assert "deletionTimestamp" in stage.objects["RayJob", NAMESPACE, "corpus-1"]["metadata"]
+    assert stage.diary[-2] == "delete RayJob/corpus-1"
+    asyncio.run(player.play())
+    assert stage.objects == {}
+
+
+def test_suspension_is_played_as_a_change_of_the_spec() -> None:
+    stage, player = play("j-suspend-resume", "RayJob Suspending")
+    spec = stage.objects["RayJob", NAMESPACE, "corpus-1"]["spec"]
+    assert spec["suspend"] is True
+    asyncio.run(player.play("RayJob Complete"))
+    assert stage.objects["RayJob", NAMESPACE, "corpus-1"]["spec"]["suspend"] is False
+
+
+def test_a_mark_that_does_not_come_is_an_error() -> None:
+    with pytest.raises(LookupError, match="s-k-success ended before 'head OOMKilled'"):
+        play("s-k-success", "head OOMKilled")
+
+
+def test_a_troupe_plays_each_rayjob_by_its_own_recording() -> None:
+    stage = MemoryStage()
+    troupe = Troupe(stage, NAMESPACE, [LINGER, "s-k-success"])
+    assert not asyncio.run(troupe.tick())
+    for name in ("corpus-1", "corpus-2"):
+        asyncio.run(stage.create("RayJob", NAMESPACE, make_rayjob(name)))
+        while asyncio.run(troupe.tick()):
+            pass
+    ends = {
+        place[2]: body["status"]["jobDeploymentStatus"]
+        for place, body in stage.objects.items()
+        if place[0] == "RayJob"
+    }
+    assert ends == {"corpus-1": "Failed", "corpus-2": "Complete"}
+
+
+def test_a_troupe_says_when_its_programme_is_at_an_end() -> None:
+    stage = MemoryStage()
+    asyncio.run(stage.create("RayJob", NAMESPACE, make_rayjob()))
+    with pytest.raises(LookupError, match="no recording is left for RayJob corpus-1"):
+        asyncio.run(Troupe(stage, NAMESPACE, []).tick())
