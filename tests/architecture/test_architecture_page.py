@@ -8,17 +8,23 @@ from source_tree import ROOT
 
 PAGE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 RUNTIME = ROOT / "pipelines" / "strandline"
+OPERATOR = ROOT / "operator" / "strandline_operator"
 
 
 def test_every_room_has_its_paragraph() -> None:
-    rooms = {f"pipelines/strandline/{path.parent.name}" for path in RUNTIME.glob("*/__init__.py")}
+    rooms = {
+        path.parent.relative_to(ROOT).as_posix()
+        for package in (RUNTIME, OPERATOR)
+        for path in package.glob("*/__init__.py")
+    }
     assert set(re.findall(r"(?m)^### `(.+)`$", PAGE)) == {*rooms, "crds/strandline_api"}
 
 
 def test_what_the_page_names_is_there() -> None:
     names = re.findall(r"`([\w/]+\.py)`", PAGE)
     assert len(names) >= 10
-    assert [name for name in names if not (RUNTIME / name).is_file()] == []
+    places = (ROOT, RUNTIME, OPERATOR)
+    assert [name for name in names if not any((place / name).is_file() for place in places)] == []
 
 
 def test_the_links_lead_somewhere() -> None:

@@ -22,6 +22,11 @@ CONTRACTS: list[dict[str, Any]] = CONFIG["contracts"]
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 LAYERS = "The rooms of the runtime are layers"
+ROOMS = "The rooms of the operator are layers"
+NO_RUNTIME = "The operator does not know the runtime"
+KOPF = "Only the operator's handlers know kopf"
+SERVERS = "Only the operator's cluster room talks to servers"
+PROMETHEUS = "Only the operator's metrics know Prometheus"
 API = "The API knows pydantic and nothing of ours"
 LMDB = "Only the store knows lmdb"
 RAY = "Only the engine's ray modules know Ray"
@@ -40,13 +45,31 @@ FAULTS = [
     (LAYERS, "strandline/engine/pools.py", "import strandline.run.outcome"),
     (LAYERS, "strandline/run/outcome.py", "import strandline.cli.wording"),
     (LAYERS, "strandline/newroom.py", "X = 1"),
+    (ROOMS, "strandline_operator/model/plan.py", "import strandline_operator.render.overlay"),
+    (ROOMS, "strandline_operator/render/order.py", "import strandline_operator.decide.blocks"),
+    (ROOMS, "strandline_operator/decide/blocks.py", "import strandline_operator.cluster.errors"),
+    (ROOMS, "strandline_operator/decide/blocks.py", "import strandline_operator.settings"),
+    (ROOMS, "strandline_operator/cluster/watch.py", "import strandline_operator.metrics.numbers"),
+    (ROOMS, "strandline_operator/metrics/numbers.py", "import strandline_operator.settings"),
+    (ROOMS, "strandline_operator/reconcile/queue.py", "import strandline_operator.handlers"),
+    (ROOMS, "strandline_operator/newroom.py", "X = 1"),
+    (NO_RUNTIME, "strandline_operator/decide/blocks.py", "import strandline.plan.token"),
+    (NO_RUNTIME, "strandline_operator/render/pods.py", "import ray"),
+    (NO_RUNTIME, "strandline_operator/reconcile/roster.py", "import lmdb"),
+    (KOPF, "strandline_operator/reconcile/service.py", "import kopf"),
+    (KOPF, "strandline_operator/cluster/client.py", "from kopf import ConnectionInfo"),
+    (SERVERS, "strandline_operator/reconcile/observe.py", "import kubernetes.aio.client"),
+    (SERVERS, "strandline_operator/handlers/registry.py", "from aiohttp import web"),
+    (PROMETHEUS, "strandline_operator/reconcile/passes.py", "import prometheus_client"),
     (API, "strandline_api/kinds.py", "import strandline.plan.token"),
+    (API, "strandline_api/kinds.py", "import strandline_operator.model.plan"),
     (API, "strandline_api/kinds.py", "import yaml"),
     (LMDB, "strandline/ledger/index.py", "import lmdb"),
     (RAY, "strandline/engine/flow.py", "import ray"),
     (RAY, "strandline/run/attempt.py", "from ray.exceptions import RayError"),
     (KUBERNETES, "strandline/cli/wording.py", "import kubernetes.client"),
     (KUBERNETES, "strandline/engine/ray_worker.py", "import kopf"),
+    (KUBERNETES, "strandline/run/attempt.py", "import strandline_operator.model.plan"),
     (TERMINAL, "strandline/run/outcome.py", "import click"),
     (TERMINAL, "strandline/ledger/entries.py", "from rich.table import Table"),
     (YAML, "strandline/plan/pipeline.py", "import yaml"),
@@ -102,6 +125,13 @@ def test_a_planted_fault_breaks_its_contract(
 
 def test_every_contract_has_a_planted_fault() -> None:
     assert {contract["name"] for contract in CONTRACTS} == {contract for contract, _, _ in FAULTS}
+
+
+def test_the_operator_imports_its_own_libraries_alone() -> None:
+    graph = grimp.build_graph("strandline_operator", include_external_packages=True, cache_dir=None)
+    outside = {module.split(".")[0] for module in graph.modules} - set(sys.stdlib_module_names)
+    known = {"aiohttp", "kopf", "kubernetes", "prometheus_client", "pydantic", "yaml"}
+    assert outside - {"strandline_operator", "strandline_api"} <= known
 
 
 def test_the_api_imports_pydantic_and_the_standard_library_alone() -> None:

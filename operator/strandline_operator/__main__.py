@@ -1,0 +1,124 @@
+"""The operator as a process: settings in, signals heard, an exit code out.
+
+0: it was asked to stop. 64: bad settings, or no cluster to talk to. 1: anything else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import random
+import sys
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+
+import kopf
+
+from strandline_api.exit_codes import ExitCode
+from strandline_operator.cluster.client import KubernetesApi
+from strandline_operator.cluster.connection import (
+    Credentials,
+    NoClusterError,
+    load_configuration,
+    read_credentials,
+)
+from strandline_operator.decide.pipeline import decide
+from strandline_operator.handlers.framework import configure
+from strandline_operator.handlers.registry import build_registry
+from strandline_operator.metrics.log_lines import start_log
+from strandline_operator.metrics.numbers import Numbers
+from strandline_operator.reconcile.service import Service, World
+from strandline_operator.settings import Settings, SettingsError, add_flags, read_settings
+
+PROGRAM = "strandline-operator"
+_LOGGER = logging.getLogger(__name__)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        self.exit(ExitCode.BAD_SPEC, f"{self.prog}: {message}; --help lists the options\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the operator until it is asked to stop."""
+    parser = _Parser(
+        prog=PROGRAM,
+        description="Runs CurationPipelines: one attempt after another, each as a RayJob.",
+        epilog=f"Example: {PROGRAM} --namespaces corpora --log-format text",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {_own_version()}")
+    add_flags(parser)
+    try:
+        settings = read_settings(vars(parser.parse_args(arguments)), os.environ)
+    except SettingsError as error:
+        sys.exit(_complain(str(error)))
+    start_log(sys.stderr, level=settings.log_level, form=settings.log_format)
+    try:
+        asyncio.run(_run(settings))
+    except (NoClusterError, SettingsError) as error:
+        sys.exit(_complain(str(error)))
+    except KeyboardInterrupt:
+        return
+    except Exception:
+        _LOGGER.critical("the operator ends", exc_info=True)
+        sys.exit(ExitCode.APPLICATION_ERROR)
+
+
+async def _run(settings: Settings) -> None:
+    configuration = await load_configuration()
+    numbers = Numbers()
+    agent = f"{PROGRAM}/{_own_version()}"
+    api = KubernetesApi(configuration, agent=agent, note=numbers.note_request)
+    world = World(api, clock=time.time, draw=random.random)
+    service = Service(settings, world, decide, numbers)
+
+    async def login() -> Credentials:
+        return await read_credentials(await load_configuration(configuration))
+
+    _serve(numbers, settings.metrics_port)
+    _LOGGER.info("%s starts", agent)
+    try:
+        await kopf.operator(
+            registry=build_registry(service, login),
+            settings=configure(settings),
+            clusterwide=not settings.namespaces,
+            namespaces=settings.namespaces,
+            standalone=True,
+            liveness_endpoint=_spell_endpoint(settings.liveness_port),
+        )
+    finally:
+        await service.stop()
+        await api.close()
+        numbers.close()
+    _LOGGER.info("%s has stopped", agent)
+
+
+def _serve(numbers: Numbers, port: int) -> None:
+    if not port:
+        return
+    try:
+        numbers.serve(port)
+    except OSError as error:
+        raise SettingsError(f"metrics can't be served at port {port}: {error.strerror}") from error
+
+
+def _spell_endpoint(port: int) -> str | None:
+    return f"http://0.0.0.0:{port}/healthz" if port else None
+
+
+def _own_version() -> str:
+    return version("strandline")
+
+
+def _complain(text: str) -> int:
+    for line in text.splitlines():
+        sys.stderr.write(f"{PROGRAM}: {line}\n")
+    return ExitCode.BAD_SPEC
+
+
+if __name__ == "__main__":
+    main()

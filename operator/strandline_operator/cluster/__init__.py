@@ -1,0 +1,1 @@
+"""The one room that talks to servers: Kubernetes' API, and the drivers of attempts."""

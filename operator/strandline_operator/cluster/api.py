@@ -1,0 +1,107 @@
+"""What the operator asks of an API server, whatever carries it there.
+
+Objects are plain JSON. This room must not know how a request travels, nor what an object means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from strandline_operator.model.plan import Resource
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Objects of a kind with some labels, of one namespace or of all."""
+
+    resource: Resource
+    namespace: str | None
+    selector: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """All objects of a list, and the version from which a watch goes on."""
+
+    items: tuple[Body, ...]
+    version: str
+
+
+class Api(Protocol):
+    """Reads and writes of single objects. Whatever fails raises an `ApiError`."""
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Body | None:
+        """An object; None where there is none."""
+
+    async def list_all(
+        self, resource: Resource, namespace: str | None, selector: str = ""
+    ) -> list[Body]:
+        """Objects with some labels, of one namespace or of all.
+
+        Raises:
+            NotFound: the kind is not served.
+        """
+
+    async def create(self, resource: Resource, namespace: str, body: Body) -> Body:
+        """Make an object.
+
+        Raises:
+            Conflict: there is one of that name.
+        """
+
+    async def replace_status(
+        self, resource: Resource, namespace: str, name: str, body: Body
+    ) -> Body:
+        """Replace an object's status; `body` has metadata.resourceVersion as it was read.
+
+        Raises:
+            Conflict: it has changed since.
+        """
+
+    async def patch(self, resource: Resource, namespace: str, name: str, patch: Body) -> Body:
+        """Merge a patch into an object.
+
+        Raises:
+            Conflict: the patch has a metadata.resourceVersion, and the object another one.
+        """
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, uid: str, grace: int | None = None
+    ) -> None:
+        """Delete the object of this very uid, and in the background what it owns.
+
+        Raises:
+            NotFound: there is none.
+            Conflict: one of the same name has another uid.
+        """
+
+    async def read_log(self, namespace: str, pod: str, container: str, lines: int) -> str:
+        """The last lines of a container's log."""
+
+    async def pull(self, url: str) -> object | None:
+        """What a driver answers, as JSON; None where it has nothing to say.
+
+        Raises:
+            ApiError: it can't be reached, or what it says is no JSON.
+        """
+
+
+class WatchApi(Protocol):
+    """Lists that are followed by watches."""
+
+    async def list_page(self, scope: Scope) -> Page:
+        """All objects of a scope, and their version."""
+
+    def watch(self, scope: Scope, version: str) -> AsyncIterator[Body]:
+        """Changes since a version, as Kubernetes' watch events: `type` and `object`.
+
+        It ends where the server ends it.
+
+        Raises:
+            Gone: the version is no longer kept.
+            Unavailable: nothing was heard for too long, not even a bookmark.
+        """

@@ -1,0 +1,257 @@
+"""The one implementation of `Api` and `WatchApi` on the official client.
+
+Requests and answers stay plain JSON, so that one piece of code serves all kinds, and an answer with
+words of a newer version is no error. This room must not know what an object means.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+from kubernetes.aio.client.api_client import ApiClient
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.client.exceptions import ApiException
+
+from strandline_operator.cluster.api import Body, Page, Scope
+from strandline_operator.cluster.connection import NoClusterError, load_configuration
+from strandline_operator.cluster.errors import (
+    ApiError,
+    NotFound,
+    Unavailable,
+    make_error,
+)
+from strandline_operator.cluster.paths import spell_path
+from strandline_operator.model.plan import Resource
+
+CONNECT_SECONDS = 5.0
+REQUEST_SECONDS = 30.0
+# Bookmarks come every minute; a stream that is silent for longer has died unnoticed.
+SILENCE_SECONDS = 90.0
+WATCH_SECONDS = 300
+PAGE_SIZE = 500
+_LOG_BYTES = 64 * 1024
+_DRIVER_BYTES = 256 * 1024
+_REQUEST = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
+_STREAM = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
+_DRIVER = aiohttp.ClientTimeout(total=3, sock_connect=1)
+_MERGE = "application/merge-patch+json"
+
+# Called after each request: verb, resource, HTTP status (0: no answer).
+Note = Callable[[str, str, int], None]
+Query = list[tuple[str, str]]
+
+
+class KubernetesApi:
+    """An API server, through a pool of connections; `close` it in the end."""
+
+    def __init__(
+        self, configuration: Configuration, *, agent: str, note: Note = lambda *_: None
+    ) -> None:
+        self._client = ApiClient(configuration)
+        self._client.user_agent = agent
+        self._note = note
+        self._drivers: aiohttp.ClientSession | None = None
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Body | None:
+        try:
+            return await self._ask("GET", resource, spell_path(resource, namespace, name))
+        except NotFound:
+            return None
+
+    async def list_all(
+        self, resource: Resource, namespace: str | None, selector: str = ""
+    ) -> list[Body]:
+        return list((await self.list_page(Scope(resource, namespace, selector))).items)
+
+    async def list_page(self, scope: Scope) -> Page:
+        items: list[Body] = []
+        query: Query = [("limit", str(PAGE_SIZE))]
+        if scope.selector:
+            query.append(("labelSelector", scope.selector))
+        following: Query = []
+        path = spell_path(scope.resource, scope.namespace)
+        while True:
+            answer = await self._ask("LIST", scope.resource, path, query=query + following)
+            items += answer.get("items") or []
+            metadata = answer.get("metadata") or {}
+            if not metadata.get("continue"):
+                return Page(tuple(items), str(metadata.get("resourceVersion", "")))
+            following = [("continue", metadata["continue"])]
+
+    async def create(self, resource: Resource, namespace: str, body: Body) -> Body:
+        return await self._ask("POST", resource, spell_path(resource, namespace), body)
+
+    async def replace_status(
+        self, resource: Resource, namespace: str, name: str, body: Body
+    ) -> Body:
+        return await self._ask(
+            "PUT", resource, spell_path(resource, namespace, name, "status"), body
+        )
+
+    async def patch(self, resource: Resource, namespace: str, name: str, patch: Body) -> Body:
+        return await self._ask("PATCH", resource, spell_path(resource, namespace, name), patch)
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, uid: str, grace: int | None = None
+    ) -> None:
+        options: Body = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid},
+            "propagationPolicy": "Background",
+        }
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        await self._ask("DELETE", resource, spell_path(resource, namespace, name), options)
+
+    async def read_log(self, namespace: str, pod: str, container: str, lines: int) -> str:
+        path = spell_path(Resource.POD, namespace, pod, "log")
+        query = [("tailLines", str(lines)), ("limitBytes", str(_LOG_BYTES))]
+        if container:
+            query.append(("container", container))
+        async with self._send("GET", Resource.POD, path, None, query) as response:
+            return (await response.read()).decode("utf-8", "replace")
+
+    async def pull(self, url: str) -> object | None:
+        session = self._drivers = self._drivers or aiohttp.ClientSession(timeout=_DRIVER)
+        try:
+            async with session.get(url, allow_redirects=False) as response:
+                if response.status != HTTPStatus.OK:
+                    return None
+                return await _read_json(response)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise _unreachable(error) from error
+        except (ValueError, RecursionError) as error:
+            raise ApiError(0, "", "the driver's answer is no JSON") from error
+
+    async def watch(self, scope: Scope, version: str) -> AsyncIterator[Body]:
+        query = [
+            ("watch", "true"),
+            ("allowWatchBookmarks", "true"),
+            ("resourceVersion", version),
+            ("timeoutSeconds", str(WATCH_SECONDS)),
+        ]
+        if scope.selector:
+            query.append(("labelSelector", scope.selector))
+        path = spell_path(scope.resource, scope.namespace)
+        async with self._send("WATCH", scope.resource, path, None, query, _STREAM) as response:
+            async for line in response.content:
+                event = json.loads(line)
+                if event.get("type") == "ERROR":
+                    raise _read_status(event.get("object"))
+                yield event
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.close()
+        if self._drivers is not None:
+            await self._drivers.close()
+
+    async def _ask(
+        self,
+        verb: str,
+        resource: Resource,
+        path: str,
+        body: Body | None = None,
+        query: Query | None = None,
+    ) -> Body:
+        async with self._send(verb, resource, path, body, query or []) as response:
+            answer = json.loads(await response.read())
+            return answer if isinstance(answer, dict) else {}
+
+    @asynccontextmanager
+    async def _send(
+        self,
+        verb: str,
+        resource: Resource,
+        path: str,
+        body: Body | None,
+        query: Query,
+        patience: aiohttp.ClientTimeout = _REQUEST,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        status = 0
+        try:
+            response = await self._request(verb, path, body, query, patience)
+            status = response.status
+            async with response:
+                if status >= HTTPStatus.BAD_REQUEST:
+                    raise await self._refuse(response)
+                yield response
+        except (aiohttp.ClientError, ApiException, OSError, TimeoutError) as error:
+            raise _unreachable(error) from error
+        except (ValueError, RecursionError) as error:
+            raise Unavailable(status, "", f"the server's answer is no JSON: {path}") from error
+        finally:
+            self._note(verb, resource.value, status)
+
+    async def _request(
+        self,
+        verb: str,
+        path: str,
+        body: Body | None,
+        query: Query,
+        patience: aiohttp.ClientTimeout,
+    ) -> aiohttp.ClientResponse:
+        method = verb if verb in {"POST", "PUT", "PATCH", "DELETE"} else "GET"
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        if method == "PATCH":
+            headers["Content-Type"] = _MERGE
+        prepared = await self._client.param_serialize(
+            method, path, None, query, headers, body, auth_settings=["BearerToken"]
+        )
+        sent = await self._client.call_api(*prepared, _request_timeout=patience)
+        response: aiohttp.ClientResponse = sent.response
+        return response
+
+    async def _refuse(self, response: aiohttp.ClientResponse) -> ApiError:
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            with suppress(NoClusterError):
+                await load_configuration(self._client.configuration)
+        text = (await response.read()).decode("utf-8", "replace")
+        try:
+            status = json.loads(text)
+        except ValueError:
+            status = None
+        if not isinstance(status, dict):
+            status = {"message": " ".join(text.split())[:500]}
+        return _read_status(
+            {"code": response.status, **status}, response.headers.get("Retry-After", "")
+        )
+
+
+async def _read_json(response: aiohttp.ClientResponse) -> object:
+    """What a driver answered; its code is a user's, so no more than some bytes are taken."""
+    text = bytearray()
+    async for chunk in response.content.iter_chunked(2**14):
+        text += chunk
+        if len(text) > _DRIVER_BYTES:
+            raise ValueError("too long")
+    answer: object = json.loads(bytes(text))
+    return answer
+
+
+def _read_status(body: object, retry_after: str = "") -> ApiError:
+    """The error in a `Status` of Kubernetes, from an answer or from inside a watch."""
+    status: Mapping[str, Any] = body if isinstance(body, Mapping) else {}
+    code = status.get("code")
+    details = status.get("details")
+    seconds = details.get("retryAfterSeconds") if isinstance(details, Mapping) else None
+    if retry_after.isdigit():
+        seconds = int(retry_after)
+    return make_error(
+        code if isinstance(code, int) else HTTPStatus.INTERNAL_SERVER_ERROR,
+        str(status.get("reason", "")),
+        str(status.get("message", "")),
+        float(seconds) if isinstance(seconds, int) else None,
+    )
+
+
+def _unreachable(error: Exception) -> Unavailable:
+    said = " ".join(str(error).split())
+    name = type(error).__name__
+    return Unavailable(0, "", f"no answer: {name}: {said}" if said else f"no answer: {name}")

@@ -1,0 +1,93 @@
+"""How the operator finds its API server and proves who it is: from inside a pod, or a kubeconfig.
+
+This room must not know what is asked of the server.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.config.config_exception import ConfigException
+from kubernetes.aio.config.incluster_config import load_incluster_config
+from kubernetes.aio.config.kube_config import load_kube_config
+
+_IN_POD = "KUBERNETES_SERVICE_HOST"
+# The library looks into a file of any shape without asking.
+_UNREADABLE = (
+    ConfigException,
+    OSError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    yaml.YAMLError,
+)
+
+
+class NoClusterError(Exception):
+    """Nothing tells which cluster to talk to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What another client of the same server needs.
+
+    Attributes:
+        server: address, such as `https://10.0.0.1:443`.
+        authorization: value of the header of that name; empty where a certificate says it.
+        ca_path, certificate_path, key_path: files; None where there are none.
+    """
+
+    server: str
+    authorization: str
+    ca_path: str | None
+    certificate_path: str | None
+    key_path: str | None
+    is_insecure: bool
+
+
+async def load_configuration(configuration: Configuration | None = None) -> Configuration:
+    """Read the credentials, or read them anew into a configuration that is in use.
+
+    KUBECONFIG wins, then the pod's service account, then the file in the home folder.
+
+    Raises:
+        NoClusterError: there is none of them, or it can't be read.
+    """
+    target = Configuration() if configuration is None else configuration
+    try:
+        if os.environ.get(_IN_POD) and not os.environ.get("KUBECONFIG"):
+            load_incluster_config(client_configuration=target)
+        else:
+            await load_kube_config(config_file=_find_file(), client_configuration=target)
+    except _UNREADABLE as error:
+        said = " ".join(str(error).split())
+        raise NoClusterError(
+            f"there is no cluster to talk to: {said}; set KUBECONFIG, or run in a pod with a "
+            "service account"
+        ) from error
+    return target
+
+
+def _find_file() -> str:
+    """The kubeconfig, or several with colons between; at least one must be there."""
+    paths = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    if not any(Path(path).is_file() for path in paths.split(os.pathsep)):
+        raise FileNotFoundError(f"no file {paths}")
+    return paths
+
+
+async def read_credentials(configuration: Configuration) -> Credentials:
+    """The credentials of a configuration, as they are at this moment."""
+    auth = (await configuration.auth_settings()).get("BearerToken", {})
+    return Credentials(
+        server=configuration.host,
+        authorization=auth.get("value") or "",
+        ca_path=configuration.ssl_ca_cert,
+        certificate_path=configuration.cert_file,
+        key_path=configuration.key_file,
+        is_insecure=not configuration.verify_ssl,
+    )

@@ -1,0 +1,67 @@
+"""What the driver of an attempt says of itself: how far it is, and how it ended.
+
+Users' code runs beside it, so every answer is taken as it comes and nothing it says is an error.
+This room must not know when to ask.
+"""
+
+from __future__ import annotations
+
+import json
+
+from strandline_api.outcomes import MARK, DriverOutcome, find_outcome_line
+from strandline_api.status import Progress
+from strandline_operator.cluster.api import Api
+from strandline_operator.cluster.errors import ApiError
+from strandline_operator.model.objects import Pod
+
+# The driver's last words are followed by what Ray and the submitter add.
+LOG_LINES = 200
+_SUBMITTER = "ray-job-submitter"
+
+
+async def ask_progress(api: Api, head: Pod, port: int) -> Progress | None:
+    """How far the driver has come; None where it can't be asked."""
+    answer = await _pull(api, head, port, "progress")
+    return read_progress(answer)
+
+
+def read_progress(answer: object) -> Progress | None:
+    """Progress in the words of `strandline run --json`; None where these are others."""
+    line = answer if isinstance(answer, dict) else {}
+    sources = line.get("sources")
+    if not isinstance(sources, dict):
+        return None
+    pace = {"ratePerSecond": line.get("rate"), "secondsLeft": line.get("secondsLeft")}
+    return Progress.parse({**sources, **pace})
+
+
+async def ask_outcome(api: Api, head: Pod, port: int) -> DriverOutcome | None:
+    """How the driver ended; None where it has not, or can't be asked.
+
+    Having been heard it goes, so whoever asks must keep the answer.
+    """
+    answer = await _pull(api, head, port, "outcome")
+    return find_outcome_line(f"{MARK} {json.dumps(answer)}") if answer is not None else None
+
+
+async def read_tail(api: Api, pod: Pod) -> tuple[DriverOutcome | None, tuple[str, ...]] | None:
+    """The outcome in the log of what submitted the driver, and the log's lines without it.
+
+    None where there is no log to read.
+    """
+    names = [container.name for container in pod.containers]
+    container = _SUBMITTER if _SUBMITTER in names else ""
+    try:
+        text = await api.read_log(pod.meta.namespace, pod.meta.name, container, LOG_LINES)
+    except ApiError:
+        return None
+    lines = (line.rstrip() for line in text.splitlines())
+    return find_outcome_line(text), tuple(line for line in lines if line and MARK not in line)
+
+
+async def _pull(api: Api, head: Pod, port: int, page: str) -> object | None:
+    host = f"[{head.ip}]" if ":" in head.ip else head.ip
+    try:
+        return await api.pull(f"http://{host}:{port}/{page}")
+    except ApiError:
+        return None

@@ -1,0 +1,1 @@
+"""What follows from what was seen. Pure: a view and a time in, a plan out."""

@@ -1,0 +1,272 @@
+"""What becomes of one attempt: launched, watched, ended, torn down, and in the end frozen.
+
+An attempt ends for us as soon as somebody who knows says so: its driver, its RayJob, or we
+ourselves. From then on its cause may still get better while late evidence comes in; it is final
+when nothing is left that could run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from strandline_api.attempt import (
+    AttemptOutcome,
+    AttemptStatus,
+    EvidenceRecord,
+    ObjectReference,
+)
+from strandline_api.causes import Cause
+from strandline_api.evidence import PRECEDENCE, Evidence, name_cause, read_exit
+from strandline_api.exit_codes import ExitCode
+from strandline_api.outcomes import DriverOutcome, find_outcome_line
+from strandline_api.pipeline import PipelineSpec
+from strandline_api.status import Counts
+from strandline_api.words import AttemptPhase
+from strandline_operator.decide.conditions import describe_attempt
+from strandline_operator.decide.evidence import (
+    find_image_problem,
+    find_outcome,
+    find_pod_evidence,
+    find_rayjob_evidence,
+)
+from strandline_operator.decide.scene import Scene, is_head, role_of
+from strandline_operator.decide.stop import find_lost_workers, find_stop
+from strandline_operator.model.limits import Limits
+from strandline_operator.model.objects import Pod, RayJob
+from strandline_operator.model.plan import Action, Delete, Resource
+
+# Ends that say enough; what befell a worker on the way did not bring them about.
+_DELIBERATE = frozenset(set(ExitCode) - {ExitCode.APPLICATION_ERROR})
+# A RayJob that KubeRay starts again would run the driver a second time; to us its first has ended.
+_TERMINAL = frozenset({"Complete", "Failed", "ValidationFailed", "Retrying"})
+# Ends that our own teardown gives to a driver.
+_BY_TEARDOWN = frozenset({Cause.INTERRUPTED, Cause.KILLED})
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An attempt's new status, what to do, and when to look again at the latest."""
+
+    status: AttemptStatus
+    actions: tuple[Action, ...] = ()
+    wake_at: float | None = None
+
+
+def follow(
+    scene: Scene, spec: PipelineSpec, limits: Limits, now: float, stop: Evidence | None
+) -> Step:
+    """The next step of an attempt whose RayJob was made, or has been asked for to no avail.
+
+    Args:
+        stop: why whoever decides about the pipeline wants it to end; None: it may go on.
+    """
+    status = _note(scene, scene.attempt.status, now)
+    if status.end_time is None:
+        reason = stop or _find_end(scene, status) or find_stop(scene, status, spec, limits, now)
+        if reason is None and not _is_complete(scene, status):
+            return Step(describe_attempt(_count_incidents(scene, status), scene, now))
+        if reason is None:
+            status = _count_incidents(scene, status)
+        status = _end(status, [reason] if reason else [], now)
+    status = _judge(scene, status, limits, now)
+    return _tear_down(scene, status, limits, now)
+
+
+def _note(scene: Scene, status: AttemptStatus, now: float) -> AttemptStatus:
+    """Take down what can be seen at any time."""
+    changes: dict[str, Any] = {}
+    rayjob = scene.rayjob
+    if rayjob is not None:
+        changes["ray_job"] = ObjectReference(name=rayjob.meta.name, uid=rayjob.meta.uid)
+        changes["start_time"] = status.start_time or rayjob.meta.created or now
+        changes["ray_cluster"] = rayjob.cluster or status.ray_cluster
+        if rayjob.deployment == "Running" and rayjob.job:
+            changes["running_time"] = status.running_time or now
+    driver = scene.driver
+    if driver is not None:
+        changes["progress"] = driver.progress or status.progress
+        changes["log_tail"] = driver.log_tail or status.log_tail
+        if driver.progress is not None:
+            changes["running_time"] = status.running_time or now
+    outcome = _find_outcome(scene)
+    if outcome is not None:
+        changes["outcome"] = _spell_outcome(outcome)
+        changes["evidence"] = _merge(status, outcome.evidence, now)
+    return status.model_copy(update=changes)
+
+
+def _count_incidents(scene: Scene, status: AttemptStatus) -> AttemptStatus:
+    """With the workers that were lost up to now and did not end the attempt."""
+    incidents = max(status.incidents, len(find_lost_workers(scene)))
+    return status.model_copy(update={"incidents": incidents})
+
+
+def _find_outcome(scene: Scene) -> DriverOutcome | None:
+    """The driver's word, from the first that has it."""
+    driver, rayjob = scene.driver, scene.rayjob
+    candidates = (
+        driver.outcome if driver else None,
+        find_outcome_line(rayjob.message) if rayjob else None,
+        driver.log_outcome if driver else None,
+        *(find_outcome(pod) for pod in scene.all_pods),
+    )
+    return next((one for one in candidates if one is not None), None)
+
+
+def _spell_outcome(outcome: DriverOutcome) -> AttemptOutcome:
+    return AttemptOutcome(
+        exit_code=outcome.exit_code,
+        outcome=outcome.outcome,
+        message=outcome.message,
+        sources=Counts.parse(outcome.sources.model_dump(by_alias=True)),
+        remaining=outcome.remaining,
+    )
+
+
+def _find_end(scene: Scene, status: AttemptStatus) -> Evidence | None:
+    """Why an attempt is over that did not complete; None where it goes on or completed."""
+    rayjob, said = scene.rayjob, _read_outcome(status)
+    if said is not None:
+        return said
+    if rayjob is None:
+        if status.ray_job is None:
+            return None
+        return Evidence(Cause.UNKNOWN, "its RayJob is gone", "rayjob")
+    if rayjob.meta.is_deleting:
+        return Evidence(Cause.UNKNOWN, "its RayJob was deleted", "rayjob")
+    if rayjob.deployment not in _TERMINAL or _has_succeeded(rayjob):
+        return None
+    return next(find_rayjob_evidence(rayjob), None) or Evidence(
+        Cause.UNKNOWN, f"RayJob {rayjob.reason or rayjob.deployment}: {rayjob.message}", "rayjob"
+    )
+
+
+def _read_outcome(status: AttemptStatus) -> Evidence | None:
+    """What a driver that has ended badly said of it."""
+    said = status.outcome
+    seen = read_exit(said.exit_code) if said and said.exit_code else None
+    if said is None or seen is None:
+        return None
+    return Evidence(seen.cause, said.message or seen.message, "outcome", seen.details)
+
+
+def _read_late_outcome(scene: Scene, status: AttemptStatus) -> Evidence | None:
+    """The same where it comes after the end, unless our own teardown brought it about."""
+    said, rayjob = _read_outcome(status), scene.rayjob
+    if said is None or said.cause not in _BY_TEARDOWN:
+        return said
+    is_before = rayjob is not None and not rayjob.meta.is_deleting
+    is_unexplained = all(record.cause is Cause.UNKNOWN for record in status.evidence)
+    return said if is_before or is_unexplained else None
+
+
+def _is_complete(scene: Scene, status: AttemptStatus) -> bool:
+    if status.outcome is not None and status.outcome.exit_code is not None:
+        return status.outcome.exit_code == 0
+    return scene.rayjob is not None and _has_succeeded(scene.rayjob)
+
+
+def _has_succeeded(rayjob: RayJob) -> bool:
+    return rayjob.deployment == "Complete" and rayjob.job == "SUCCEEDED"
+
+
+def _end(status: AttemptStatus, evidence: Iterable[Evidence], now: float) -> AttemptStatus:
+    return status.model_copy(update={"end_time": now, "evidence": _merge(status, evidence, now)})
+
+
+def _merge(
+    status: AttemptStatus, evidence: Iterable[Evidence], now: float
+) -> tuple[EvidenceRecord, ...]:
+    """The evidence with what is new; of a pod's container one sight of a cause is enough."""
+    records = list(status.evidence)
+    known = {_identify(record.evidence) for record in records}
+    for seen in evidence:
+        if _identify(seen) not in known:
+            known.add(_identify(seen))
+            records.append(EvidenceRecord.of(seen, now))
+    return tuple(records)
+
+
+def _identify(seen: Evidence) -> tuple[object, ...]:
+    details = seen.details
+    return (seen.cause, seen.source, details.get("pod"), details.get("container"))
+
+
+def _judge(scene: Scene, status: AttemptStatus, limits: Limits, now: float) -> AttemptStatus:
+    """Take in what pods and RayJob say of an end, and name the cause as it now looks."""
+    known = scene.attempt.status
+    # Once its RayJob is gone, nothing else tells that it had completed.
+    has_completed = known.end_time is not None and known.cause is None
+    if (has_completed or _is_complete(scene, status)) and not _was_stopped(status):
+        return status.model_copy(update={"cause": None, "message": "completed"})
+    assert status.end_time is not None  # it has ended
+    seen: list[Evidence] = []
+    if scene.rayjob is not None and scene.rayjob.deployment in _TERMINAL:
+        seen += find_rayjob_evidence(scene.rayjob)
+    seen += filter(None, [_read_late_outcome(scene, status)])
+    for pod in scene.all_pods:
+        seen += _pick(pod, status, limits, now)
+    records = sorted(_merge(status, seen, now), key=lambda one: PRECEDENCE.index(one.cause))
+    status = status.model_copy(update={"evidence": tuple(records)})
+    named = name_cause(status.sights)
+    return status.model_copy(update={"cause": named.cause, "message": named.message})
+
+
+def _was_stopped(status: AttemptStatus) -> bool:
+    ours = {Cause.USER_CANCELLED, Cause.DEADLINE_EXCEEDED}
+    return any(record.cause in ours or record.source == "suspend" for record in status.evidence)
+
+
+def _pick(pod: Pod, status: AttemptStatus, limits: Limits, now: float) -> Iterable[Evidence]:
+    """Of what a pod says, what can have to do with the end."""
+    assert status.end_time is not None  # it has ended
+    is_fresh = now <= status.end_time + limits.settle
+    code = status.outcome.exit_code if status.outcome else None
+    image = find_image_problem(pod)
+    if image is not None and status.running_time is None:
+        yield image
+    for seen in find_pod_evidence(pod):
+        if seen.cause is Cause.OOM_KILLED:
+            # containerd shows it late, at the teardown even; but it is not what ended a driver
+            # that says why it ended.
+            if code not in _DELIBERATE:
+                yield seen
+        elif role_of(pod) == "worker":
+            if is_fresh and code not in _DELIBERATE:
+                yield seen
+        elif is_fresh and (is_head(pod) or seen.cause is Cause.SUBMISSION_FAILED):
+            yield seen
+
+
+def _tear_down(scene: Scene, status: AttemptStatus, limits: Limits, now: float) -> Step:
+    """Remove what is left, once the evidence is in; freeze the cause when nothing is."""
+    assert status.end_time is not None  # it has ended
+    settled = status.end_time + limits.settle
+    heard_by = status.end_time + limits.outcome
+    is_stopped = _was_stopped(status)
+    waits = status.outcome is None and not is_stopped and _may_speak(scene)
+    due = heard_by if waits else settled
+    actions: tuple[Action, ...] = ()
+    rayjob = scene.rayjob
+    if is_stopped or now >= due:
+        if rayjob is not None and not rayjob.meta.is_deleting:
+            actions = (Delete(Resource.RAYJOB, rayjob.meta.name, rayjob.meta.uid),)
+        if limits.force_teardown and now > status.end_time + limits.teardown:
+            actions += tuple(
+                Delete(Resource.POD, pod.meta.name, pod.meta.uid, grace=0) for pod in scene.pods
+            )
+    if scene.is_gone and now >= settled:
+        phase = AttemptPhase.FAILED if status.cause else AttemptPhase.SUCCEEDED
+        status = status.model_copy(update={"is_frozen": True, "phase": phase})
+        return Step(describe_attempt(status, scene, now))
+    phase = AttemptPhase.DRAINING if is_stopped and scene.pods else AttemptPhase.TEARING_DOWN
+    status = status.model_copy(update={"phase": phase})
+    wake = min((time for time in (settled, due) if time > now), default=now + limits.settle)
+    return Step(describe_attempt(status, scene, now), actions, wake)
+
+
+def _may_speak(scene: Scene) -> bool:
+    """Whether the driver's own word can still be had."""
+    return any(is_head(pod) and not pod.is_gone for pod in scene.pods)

@@ -1,0 +1,38 @@
+"""A pipeline that is being deleted: its attempt ends, its pods go, then it is let go."""
+
+from __future__ import annotations
+
+from strandline_api.labels import FINALIZER
+from strandline_operator.decide.draft import Draft
+from strandline_operator.decide.report import report_deletion
+from strandline_operator.model.plan import Delete, Plan, Resource, SetFinalizer
+
+
+def delete(draft: Draft) -> Plan:
+    """What one pass over it does.
+
+    Its claim stays unless the claim is the pipeline's own, in which case the API server's garbage
+    collection takes it. A RayJob that KubeRay does not let go of is not waited for: pods are.
+    """
+    view = draft.view
+    if FINALIZER not in view.pipeline.meta.finalizers:
+        return draft.finish()
+    for rayjob in view.rayjobs:
+        if not rayjob.meta.is_deleting:
+            draft.actions.append(Delete(Resource.RAYJOB, rayjob.meta.name, rayjob.meta.uid))
+    # Where KubeRay is gone its finalizer would hold RayJob and cluster for ever; the cluster's pods
+    # would never be deleted.
+    for cluster in view.rayclusters:
+        if not cluster.meta.is_deleting:
+            draft.actions.append(Delete(Resource.RAYCLUSTER, cluster.meta.name, cluster.meta.uid))
+    for pod in view.pods:
+        if not pod.meta.is_deleting:
+            draft.actions.append(Delete(Resource.POD, pod.meta.name, pod.meta.uid))
+    if view.pods:
+        names = ", ".join(pod.meta.name for pod in view.pods[:3])
+        report_deletion(draft, f"Still there: {names}.")
+    else:
+        draft.actions.append(SetFinalizer(is_set=False))
+        report_deletion(draft, "")
+    draft.wake(draft.now + draft.limits.settle)
+    return draft.finish()

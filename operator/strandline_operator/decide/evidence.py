@@ -1,0 +1,142 @@
+"""Why an attempt ended, from its pods, its RayJob and its driver's own word.
+
+KubeRay deletes a pod within seconds of its end, so pods are seen on their way out, and an ordinary
+teardown looks like a failure: exit code 1 or 137 on a pod that is being deleted says nothing. What
+can be trusted is a reason that somebody gave: OOMKilled, a disruption, the driver's exit code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from strandline_api.causes import Cause
+from strandline_api.evidence import Evidence, read_exit
+from strandline_api.labels import GROUP_LABEL, ROLE_LABEL
+from strandline_api.outcomes import DriverOutcome, find_outcome_line
+from strandline_operator.model.objects import Container, Pod, RayJob, Termination
+from strandline_operator.render.order import Role
+
+OOM_KILLED = "OOMKilled"
+SIGKILLED = 137
+IMAGE_REASONS = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
+)
+_EXIT_CODE = re.compile(r"exit code (\d{1,3})\b")
+_DISRUPTIONS = {
+    "PreemptionByScheduler": Cause.PREEMPTED,
+    "EvictionByEvictionAPI": Cause.EVICTED,
+    "TerminationByKubelet": Cause.EVICTED,
+    "DeletionByTaintManager": Cause.NODE_LOST,
+    "DeletionByPodGC": Cause.NODE_LOST,
+}
+_POD_REASONS = {
+    "Evicted": Cause.EVICTED,
+    "Preempting": Cause.PREEMPTED,
+    "NodeShutdown": Cause.EVICTED,
+    "Terminated": Cause.EVICTED,
+    "NodeLost": Cause.NODE_LOST,
+    "NodeAffinity": Cause.NODE_LOST,
+    "UnexpectedAdmissionError": Cause.NODE_LOST,
+}
+# Ray's own process was killed, and the program with it: no error of the program.
+_SUPERVISOR_DIED = "Job supervisor actor died"
+_RAYJOB_REASONS = {
+    "DeadlineExceeded": Cause.DEADLINE_EXCEEDED,
+    "PreRunningDeadlineExceeded": Cause.SCHEDULING_TIMEOUT,
+    "ValidationFailed": Cause.INVALID_SPEC,
+    "SubmissionFailed": Cause.SUBMISSION_FAILED,
+    "JobStatusCheckTimeoutExceeded": Cause.STALLED,
+}
+
+
+def find_pod_evidence(pod: Pod) -> Iterator[Evidence]:
+    """All that a pod's last body says of a cause."""
+    role = pod.meta.labels.get(ROLE_LABEL, "")
+    disruption = _DISRUPTIONS.get(pod.disruption, Cause.EVICTED) if pod.disruption else None
+    disruption = disruption or _POD_REASONS.get(pod.reason)
+    if disruption is not None:
+        words = pod.disruption_message or pod.message or pod.disruption or pod.reason
+        reason = pod.disruption or pod.reason
+        yield _blame(pod, disruption, f"{role or 'pod'} {pod.meta.name}: {words}", reason=reason)
+    for container in pod.containers:
+        for end in container.ends:
+            yield from _read_end(pod, container, end)
+
+
+def find_image_problem(pod: Pod) -> Evidence | None:
+    """That an image can't be pulled, where a container waits for one."""
+    for container in pod.containers:
+        if container.waiting in IMAGE_REASONS:
+            words = container.waiting_message or container.waiting
+            message = f"pod {pod.meta.name} can't pull its image: {words}"
+            return _blame(
+                pod, Cause.IMAGE_PULL_FAILURE, message, container.name, reason=container.waiting
+            )
+    return None
+
+
+def find_outcome(pod: Pod) -> DriverOutcome | None:
+    """The driver's own word, where a container of the head has left it as its last message."""
+    if pod.meta.labels.get(ROLE_LABEL) != Role.HEAD:
+        return None
+    ends = (end for container in pod.containers for end in container.ends)
+    return next((found for end in ends if (found := find_outcome_line(end.message))), None)
+
+
+def find_rayjob_evidence(rayjob: RayJob) -> Iterator[Evidence]:
+    """What a RayJob that has ended badly says of a cause, where it can be trusted."""
+    cause = _RAYJOB_REASONS.get(rayjob.reason)
+    if rayjob.deployment == "ValidationFailed":
+        cause = Cause.INVALID_SPEC
+    if cause is not None:
+        message = f"RayJob {rayjob.reason or rayjob.deployment}: {rayjob.message or 'no message'}"
+        yield Evidence(cause, message, "rayjob", {"reason": rayjob.reason})
+        return
+    if rayjob.job == "STOPPED":
+        yield Evidence(Cause.INTERRUPTED, "the Ray job was stopped", "rayjob", {})
+    if rayjob.job != "FAILED":  # KubeRay has lost the job; the words are its own, not the job's
+        return
+    found = _EXIT_CODE.search(rayjob.message)
+    seen = read_exit(int(found[1])) if found else None
+    if seen is not None:
+        yield Evidence(seen.cause, seen.message, "rayjob", seen.details)
+        return
+    message = rayjob.message or "the driver failed"
+    is_killed = message.startswith(_SUPERVISOR_DIED)
+    cause = Cause.KILLED if is_killed else Cause.APPLICATION_ERROR
+    yield Evidence(cause, message, "rayjob", {"reason": rayjob.reason})
+
+
+def _read_end(pod: Pod, container: Container, end: Termination) -> Iterator[Evidence]:
+    if end.reason == OOM_KILLED:
+        message = f"container {container.name} of pod {pod.meta.name} was killed for memory"
+        yield _blame(pod, Cause.OOM_KILLED, message, container.name, end)
+    elif end.exit_code == SIGKILLED and not (pod.meta.is_deleting or pod.is_gone):
+        message = f"container {container.name} of pod {pod.meta.name} was killed by signal 9"
+        yield _blame(pod, Cause.KILLED, message, container.name, end)
+
+
+def _blame(
+    pod: Pod,
+    cause: Cause,
+    message: str,
+    container: str = "",
+    end: Termination | None = None,
+    *,
+    reason: str = "",
+) -> Evidence:
+    role = pod.meta.labels.get(ROLE_LABEL, "")
+    details: dict[str, str | int] = {"pod": pod.meta.name, "node": pod.node, "role": role}
+    details["group"] = pod.meta.labels.get(GROUP_LABEL, role)
+    if container:
+        details["container"] = container
+    if end is not None:
+        details |= {"exitCode": end.exit_code, "reason": end.reason}
+    if reason:
+        details["reason"] = reason
+    if role == Role.SUBMITTER and cause is not Cause.IMAGE_PULL_FAILURE:
+        cause = Cause.SUBMISSION_FAILED  # the driver does not live in that pod
+    return Evidence(
+        cause, message, "pod", {name: one for name, one in details.items() if one != ""}
+    )

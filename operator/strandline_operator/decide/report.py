@@ -1,0 +1,180 @@
+"""What the pipeline's status says of it all: phase, state, progress and conditions."""
+
+from __future__ import annotations
+
+from strandline_api.attempt import AttemptStatus
+from strandline_api.pipeline import PipelineSpec
+from strandline_api.reasons import ConditionType, Reason
+from strandline_api.status import Progress
+from strandline_api.words import AttemptPhase, PipelinePhase
+from strandline_operator.decide.blocks import Block
+from strandline_operator.decide.conditions import Truth, drop_conditions, set_condition
+from strandline_operator.decide.draft import Draft
+from strandline_operator.decide.storage import Storage
+from strandline_operator.model.view import AttemptView
+
+_ONLY_WHEN_TRUE = (
+    ConditionType.STALLED,
+    ConditionType.RECONCILING,
+    ConditionType.SUSPENDED,
+)
+_REASONS = {
+    AttemptPhase.PENDING: Reason.PENDING,
+    AttemptPhase.QUEUED: Reason.QUEUED,
+    AttemptPhase.STARTING: Reason.STARTING,
+    AttemptPhase.RUNNING: Reason.RUNNING,
+    AttemptPhase.DRAINING: Reason.DRAINING,
+    AttemptPhase.TEARING_DOWN: Reason.TEARING_DOWN,
+}
+
+
+def report(
+    draft: Draft,
+    spec: PipelineSpec,
+    current: AttemptView | None,
+    storage: Storage,
+    block: Block | None,
+) -> None:
+    """Bring the pipeline's status up to date with everything that was decided."""
+    active = current if current and not draft.status_of(current).is_frozen else None
+    _copy_progress(draft, current)
+    phase, truth, reason, message = _sum_up(draft, spec, active, block)
+    meta = draft.view.pipeline.meta
+    draft.update(
+        observed_generation=meta.generation,
+        phase=phase,
+        volume_claim=spec.storage.ledger.claim_name
+        or (draft.view.claim.meta.name if draft.view.claim else ""),
+    )
+    _set(draft, ConditionType.SUCCEEDED, truth, reason, message)
+    _set(draft, ConditionType.STORAGE_READY, storage.truth, storage.reason, storage.message)
+    has_run = draft.status.attempts or (active and draft.status_of(active).running_time)
+    if truth == "False":
+        _show_only(draft, ConditionType.STALLED, reason, message)
+    elif truth == "Unknown" and spec.suspend:
+        _show_only(draft, ConditionType.SUSPENDED, Reason.SUSPENDED, Reason.SUSPENDED.meaning)
+    elif truth == "Unknown" and not has_run:
+        _show_only(draft, ConditionType.RECONCILING, reason, message)
+    else:
+        _show_only(draft)
+    _describe_edit(draft, active, is_over=truth != "Unknown")
+
+
+def report_invalid(draft: Draft) -> None:
+    """Say what is wrong with the spec."""
+    message = "; ".join(draft.view.pipeline.problems) or "the spec is invalid"
+    draft.update(observed_generation=draft.view.pipeline.meta.generation, state=message)
+    _show_only(draft, ConditionType.STALLED, "InvalidSpec", message)
+    _set(draft, ConditionType.SUCCEEDED, "Unknown", "InvalidSpec", message)
+
+
+def report_deletion(draft: Draft, waits_for: str) -> None:
+    """Say what the deletion waits for."""
+    message = f"{Reason.DELETING.meaning} {waits_for}".strip()
+    generation = draft.view.pipeline.meta.generation
+    draft.update(observed_generation=generation, phase=PipelinePhase.DELETING, state=message)
+    _set(draft, ConditionType.SUCCEEDED, "Unknown", Reason.DELETING, message)
+
+
+def _sum_up(
+    draft: Draft, spec: PipelineSpec, active: AttemptView | None, block: Block | None
+) -> tuple[PipelinePhase, Truth, str, str]:
+    """Phase, and truth, reason and message of `Succeeded`."""
+    status = draft.status
+    if active is not None:
+        attempt = draft.status_of(active)
+        phase = PipelinePhase.RUNNING
+        reason: str = block.reason if block else _REASONS.get(attempt.phase, Reason.RUNNING)
+        state = f"attempt {active.spec.number}: {attempt.phase.value}"
+        if block is None:
+            draft.update(state=state)
+        message = block.message if block else f"{state}; {attempt.message}".rstrip("; ")
+        if attempt.phase in {AttemptPhase.PENDING, AttemptPhase.QUEUED, AttemptPhase.STARTING}:
+            phase = PipelinePhase.PENDING
+        return phase, "Unknown", reason, message
+    if status.next_attempt_time is not None:
+        return _sum_up_wait(draft, spec, block)
+    if status.retry_cause is not None:
+        message = status.state or f"the last attempt ended with {status.retry_cause}"
+        return PipelinePhase.FAILED, "False", status.retry_cause.value, message
+    return PipelinePhase.SUCCEEDED, "True", Reason.COMPLETED, _describe_success(draft)
+
+
+def _sum_up_wait(
+    draft: Draft, spec: PipelineSpec, block: Block | None
+) -> tuple[PipelinePhase, Truth, str, str]:
+    """The same where an attempt is due, now or later."""
+    status = draft.status
+    if spec.suspend:
+        return PipelinePhase.SUSPENDED, "Unknown", Reason.SUSPENDED, Reason.SUSPENDED.meaning
+    if block is not None:
+        return PipelinePhase.PENDING, "Unknown", block.reason, block.message
+    due = status.next_attempt_time or 0.0
+    if not draft.view.may_dispatch and due <= draft.now:
+        held = Reason.RETRIES_HELD_BACK
+        return PipelinePhase.WAITING, "Unknown", held, held.meaning
+    if not status.attempts:
+        return PipelinePhase.PENDING, "Unknown", Reason.PENDING, Reason.PENDING.meaning
+    waits = Reason.WAITING_TO_RETRY
+    return PipelinePhase.WAITING, "Unknown", waits, status.state or waits.meaning
+
+
+def _describe_success(draft: Draft) -> str:
+    progress = draft.status.progress
+    done = f" ({progress.text})" if progress else ""
+    message = f"run {draft.status.run} is complete{done}"
+    draft.update(state=message)
+    return message
+
+
+def _copy_progress(draft: Draft, current: AttemptView | None) -> None:
+    """Progress of the attempt; written no more often than the interval allows, but at its end."""
+    if current is None:
+        return
+    attempt = draft.status_of(current)
+    progress = _end_progress(attempt) or attempt.progress
+    if progress is not None:
+        draft.update(progress=progress)
+
+
+def _end_progress(attempt: AttemptStatus) -> Progress | None:
+    outcome = attempt.outcome
+    if outcome is None or outcome.sources is None:
+        return None
+    time = attempt.end_time if attempt.end_time is not None else None
+    return Progress.parse({**outcome.sources.to_json()}).model_copy(update={"time": time})
+
+
+def _describe_edit(draft: Draft, active: AttemptView | None, *, is_over: bool) -> None:
+    """Whether what runs is what the spec says; only what somebody edited is told of."""
+    view = draft.view.pipeline
+    seen = view.status.observed_generation
+    is_edited = view.has_status and seen is not None and seen != view.meta.generation
+    old = draft.status.find_condition(ConditionType.SPEC_APPLIED)
+    if active is None and not is_over:
+        _set(draft, ConditionType.SPEC_APPLIED, "True", Reason.APPLIED, Reason.APPLIED.meaning)
+    elif is_edited:
+        reason = Reason.WAITS_FOR_NEXT_RUN if is_over else Reason.WAITS_FOR_NEXT_ATTEMPT
+        words = f"{reason.meaning} {reason.advice}"
+        _set(draft, ConditionType.SPEC_APPLIED, "False", reason, words)
+    elif old is None:
+        _set(draft, ConditionType.SPEC_APPLIED, "True", Reason.APPLIED, Reason.APPLIED.meaning)
+
+
+def _set(draft: Draft, type_: ConditionType, truth: Truth, reason: str, message: str) -> None:
+    conditions = draft.status.conditions
+    draft.update(
+        conditions=set_condition(conditions, type_, truth, str(reason), message, draft.now)
+    )
+
+
+def _show_only(
+    draft: Draft, shown: ConditionType | None = None, reason: str = "", message: str = ""
+) -> None:
+    """Of the conditions that are there only when they are true, have this one or none."""
+    # Such a condition is removed, not set to False: tools read its mere presence. One that stays
+    # keeps its time, or each pass would write the status and so bring about the next.
+    untrue = [one for one in _ONLY_WHEN_TRUE if one is not shown]
+    draft.update(conditions=drop_conditions(draft.status.conditions, untrue))
+    if shown is not None:
+        _set(draft, shown, "True", reason, message)

@@ -1,0 +1,187 @@
+"""The run as a sequence of attempts: what has ended is counted, what follows gets its time.
+
+An attempt is counted once: `retries.through` is the number of the last one that is. The next one's
+number follows from it, so however often a pass is cut short, the same attempt is made.
+"""
+
+from __future__ import annotations
+
+from strandline_api.attempt import AttemptStatus
+from strandline_api.causes import Cause
+from strandline_api.memory_growth import grow_memory
+from strandline_api.pipeline import PipelineSpec
+from strandline_api.quantities import parse_memory
+from strandline_api.reasons import EventReason
+from strandline_api.retry import (
+    GiveUp,
+    PastAttempt,
+    RetryAt,
+    Spent,
+    count_spent,
+    decide,
+    describe_due,
+)
+from strandline_api.status import PastAttemptRecord, RetryCounts
+from strandline_api.times import spell_time
+from strandline_api.words import Trigger
+from strandline_operator.decide.draft import Draft
+from strandline_operator.model.view import AttemptView
+
+SUSPEND = "suspend"  # the word of evidence that an attempt was ended to hold the pipeline back
+_MIB = 1 << 20
+
+
+def begin_run(draft: Draft, spec: PipelineSpec, *, is_first: bool) -> None:
+    """Start counting anew and make the first attempt due at once."""
+    through = _find_through(draft)
+    draft.update(
+        run=spec.run_id,
+        run_start_time=draft.now,
+        retries=RetryCounts(through=through),
+        incidents=0,
+        next_attempt_time=draft.now,
+        retry_cause=None,
+        retry_trigger=Trigger.RUN,
+        progress=None,
+        state="",
+    )
+    if not is_first:
+        draft.tell(EventReason.RUN_STARTED, f"run {spec.run_id} began")
+
+
+def _find_through(draft: Draft) -> int:
+    """The number of the last attempt that needs no counting any more."""
+    counted = draft.status.retries.through if draft.status.retries else 0
+    ended = (one.spec.number for one in draft.view.attempts if draft.status_of(one).is_frozen)
+    newest = max((one.spec.number for one in draft.view.attempts), default=0)
+    return max(counted, *ended, newest - 1, 0)
+
+
+def count_attempt(draft: Draft, spec: PipelineSpec, attempt: AttemptView, drawn: float) -> None:
+    """Count an attempt that is frozen, and fix what follows it."""
+    status, counts = draft.status_of(attempt), draft.status.retries or RetryCounts()
+    number = attempt.spec.number
+    if not status.is_frozen or number <= counts.through:
+        return
+    past = _recall(attempt, status)
+    spent = count_spent(draft.view.policy, [past], counts.spent)
+    draft.update(
+        retries=RetryCounts.of(spent, number),
+        incidents=draft.status.incidents + status.incidents,
+        attempts=_remember(draft, spec, attempt, status),
+        next_attempt_time=None,
+        retry_cause=status.cause,
+        retry_trigger=None,
+    )
+    _measure(draft, attempt, status, counts)
+    if _is_suspension(status):
+        draft.update(next_attempt_time=draft.now, retry_trigger=Trigger.RESUME)
+    elif status.cause is not None:
+        _raise_memory(draft, spec, status)
+        _schedule(draft, spec, past, counts.spent, drawn)
+    else:
+        draft.tell(EventReason.ATTEMPT_SUCCEEDED, status.message, attempt=attempt.meta.name)
+        draft.tell(EventReason.RUN_SUCCEEDED, f"run {draft.status.run}: {status.message}")
+
+
+def _recall(attempt: AttemptView, status: AttemptStatus) -> PastAttempt:
+    outcome = status.outcome
+    sources = outcome.sources if outcome else None
+    finished = sources.finished if sources else (status.progress.finished if status.progress else 0)
+    return PastAttempt(
+        number=attempt.spec.number,
+        cause=status.cause,
+        ended=status.end_time or 0.0,
+        finished=finished,
+        remaining=outcome.remaining if outcome else None,
+        is_manual=attempt.spec.trigger in {Trigger.MANUAL, Trigger.RESUME},
+        resets=attempt.spec.trigger is Trigger.RUN,
+    )
+
+
+def _is_suspension(status: AttemptStatus) -> bool:
+    return any(record.source == SUSPEND for record in status.evidence)
+
+
+def _schedule(
+    draft: Draft, spec: PipelineSpec, past: PastAttempt, since: Spent, drawn: float
+) -> None:
+    view = draft.view
+    decision = decide(
+        view.policy, [past], draft.now, uid=view.pipeline.meta.uid, drawn=drawn, since=since
+    )
+    longest, begun = spec.deadlines.run_seconds, draft.status.run_start_time or draft.now
+    if isinstance(decision, RetryAt) and longest is not None and decision.time > begun + longest:
+        decision = GiveUp(f"{decision.why}, which is after the run's deadline")
+    name, cause = f"attempt {past.number}", str(past.cause)
+    if isinstance(decision, RetryAt):
+        _plan_retry(draft, decision, name)
+        return
+    draft.update(state=decision.why)
+    draft.tell(EventReason.ATTEMPT_FAILED, f"{name} ended with {cause}", is_warning=True)
+    draft.tell(EventReason.RUN_FAILED, decision.why, is_warning=True)
+    if decision.is_exhausted:
+        draft.count("retry_exhausted", cause)
+        if view.policy.emit_retry_events:
+            draft.tell(EventReason.RETRY_EXHAUSTED, decision.why, is_warning=True)
+
+
+def _plan_retry(draft: Draft, decision: RetryAt, name: str) -> None:
+    due = round(max(decision.time, draft.now), 3)
+    clock = spell_time(round(due))[11:19]
+    state = describe_due(decision, clock)
+    draft.update(next_attempt_time=due, retry_trigger=Trigger.RETRY, state=state)
+    draft.count("retry_scheduled", decision.cause.value)
+    draft.count("retry_wait_seconds", decision.cause.value, decision.delay)
+    draft.tell(EventReason.ATTEMPT_FAILED, f"{name} ended with {decision.cause}", is_warning=True)
+    if draft.view.policy.emit_retry_events:
+        draft.tell(EventReason.RETRY_SCHEDULED, state)
+
+
+def _measure(
+    draft: Draft, attempt: AttemptView, status: AttemptStatus, before: RetryCounts
+) -> None:
+    cause = status.cause.value if status.cause else "Completed"
+    draft.count("attempts", cause)
+    if status.start_time is not None and status.end_time is not None:
+        draft.count("attempt_seconds", cause, status.end_time - status.start_time)
+    if status.cause is None and before.cause is not None and attempt.spec.trigger is Trigger.RETRY:
+        draft.count("retry_succeeded", before.cause.value)
+
+
+def _remember(
+    draft: Draft, spec: PipelineSpec, attempt: AttemptView, status: AttemptStatus
+) -> tuple[PastAttemptRecord, ...]:
+    past = _recall(attempt, status)
+    record = PastAttemptRecord(
+        number=past.number,
+        name=attempt.meta.name,
+        run=attempt.spec.run,
+        cause=status.cause,
+        start_time=status.start_time,
+        end_time=status.end_time,
+        finished=past.finished,
+    )
+    kept = [one for one in draft.status.attempts if one.number != past.number]
+    return tuple([*kept, record][-spec.attempt_history_limit :])
+
+
+def _raise_memory(draft: Draft, spec: PipelineSpec, status: AttemptStatus) -> None:
+    """After a kill for memory: more for the group that was killed, kept for all later attempts."""
+    if status.cause is not Cause.OOM_KILLED:
+        return
+    requested = {"head": spec.ray.head.resources.memory_bytes}
+    requested |= {group.name: group.resources.memory_bytes for group in spec.ray.worker_groups}
+    raised = {name: parse_memory(size) for name, size in draft.status.memory.items()}
+    before = {name: max(size, raised.get(name, 0)) for name, size in requested.items()}
+    named = {
+        str(one.details.get("group", "")) for one in status.evidence if one.cause is status.cause
+    }
+    killed = sorted(named & before.keys()) or ["head"]
+    after = grow_memory(spec.oom, before, killed)
+    memory = {name: f"{size // _MIB}Mi" for name, size in after.items() if size > requested[name]}
+    if memory == draft.status.memory:
+        return
+    draft.update(memory=memory)
+    words = ", ".join(f"{name} {memory[name]}" for name in killed if name in memory)
+    draft.tell(EventReason.MEMORY_RAISED, f"memory for the next attempt: {words}")

@@ -1,0 +1,94 @@
+"""One attempt with everything that belongs to it, picked out of a view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from strandline_api.labels import ATTEMPT_LABEL, ROLE_LABEL
+from strandline_api.names import name_rayjob
+from strandline_operator.model.objects import Meta, Pod, RayCluster, RayJob
+from strandline_operator.model.view import AttemptView, DriverView, View
+from strandline_operator.render.order import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """An attempt and its objects.
+
+    Attributes:
+        rayjob: None where there is none of its name that is ours.
+        others: RayJobs, clusters and pods of other attempts that are still there.
+        gone_pods: last bodies of deleted ones.
+    """
+
+    attempt: AttemptView
+    rayjob: RayJob | None
+    rayjob_name: str
+    clusters: tuple[RayCluster, ...]
+    pods: tuple[Pod, ...]
+    gone_pods: tuple[Pod, ...]
+    others: tuple[str, ...]
+    driver: DriverView | None
+
+    @classmethod
+    def of(cls, view: View, attempt: AttemptView) -> Scene:
+        """The scene of one attempt."""
+        number, name = (
+            attempt.spec.number,
+            name_rayjob(view.pipeline.meta.name, attempt.spec.number),
+        )
+        rayjob = next((one for one in view.rayjobs if one.meta.name == name), None)
+        driver = view.driver if view.driver and view.driver.attempt == attempt.meta.name else None
+        return cls(
+            attempt=attempt,
+            rayjob=rayjob,
+            rayjob_name=name,
+            clusters=tuple(one for one in view.rayclusters if _is_of(one.meta, number)),
+            pods=tuple(one for one in view.pods if _is_of(one.meta, number)),
+            gone_pods=tuple(one for one in view.gone_pods if _is_of(one.meta, number)),
+            others=tuple(_list_others(view, number)),
+            driver=driver,
+        )
+
+    @property
+    def all_pods(self) -> tuple[Pod, ...]:
+        """Pods that are there and pods that were."""
+        return (*self.pods, *self.gone_pods)
+
+    @property
+    def is_gone(self) -> bool:
+        """Nothing is left that could run."""
+        return self.rayjob is None and not self.clusters and not self.pods
+
+    @property
+    def is_running(self) -> bool:
+        """KubeRay says that the driver runs."""
+        return self.rayjob is not None and self.rayjob.deployment == "Running"
+
+
+def role_of(pod: Pod) -> str:
+    """What a pod is for: a word of `Role`, or empty."""
+    return pod.meta.labels.get(ROLE_LABEL, "")
+
+
+def is_head(pod: Pod) -> bool:
+    """Whether the driver lives in it."""
+    return role_of(pod) == Role.HEAD
+
+
+def _is_of(meta: Meta, number: int) -> bool:
+    return meta.labels.get(ATTEMPT_LABEL) == str(number)
+
+
+def _list_others(view: View, number: int) -> Iterator[str]:
+    """Names of what other attempts have left, by kind."""
+    for rayjob in view.rayjobs:
+        if not _is_of(rayjob.meta, number):
+            yield f"RayJob {rayjob.meta.name}"
+    for cluster in view.rayclusters:
+        if not _is_of(cluster.meta, number):
+            yield f"RayCluster {cluster.meta.name}"
+    for pod in view.pods:
+        if not _is_of(pod.meta, number):
+            yield f"pod {pod.meta.name}"

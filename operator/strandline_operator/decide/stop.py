@@ -1,0 +1,135 @@
+"""Whether a running attempt is to be stopped before its end, and why."""
+
+from __future__ import annotations
+
+from strandline_api.attempt import AttemptStatus
+from strandline_api.causes import Cause
+from strandline_api.evidence import Evidence
+from strandline_api.pipeline import PipelineSpec
+from strandline_operator.decide.evidence import find_image_problem, find_pod_evidence
+from strandline_operator.decide.scene import Scene, is_head, role_of
+from strandline_operator.model.limits import Limits
+from strandline_operator.model.objects import Pod
+
+_DISRUPTIONS = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
+
+
+def find_stop(
+    scene: Scene, status: AttemptStatus, spec: PipelineSpec, limits: Limits, now: float
+) -> Evidence | None:
+    """The first reason to end an attempt that has not ended by itself; None to let it go on."""
+    return (
+        _find_second_run(scene, status)
+        or _find_suspension(scene, status)
+        or _find_deadline(status, spec, now)
+        or _find_late_start(scene, status, spec, limits, now)
+        or _find_worker_loss(scene, spec)
+        or _find_lost_submitter(scene, limits, now)
+        or _find_stall(scene, status, spec, now)
+    )
+
+
+def find_lost_workers(scene: Scene) -> list[Pod]:
+    """Worker pods that were lost while the attempt ran: killed for memory or disrupted."""
+    return [pod for pod in scene.all_pods if role_of(pod) == "worker" and _find_loss(pod)]
+
+
+def _find_loss(pod: Pod) -> Evidence | None:
+    losses = _DISRUPTIONS | {Cause.OOM_KILLED}
+    return next((seen for seen in find_pod_evidence(pod) if seen.cause in losses), None)
+
+
+def _find_second_run(scene: Scene, status: AttemptStatus) -> Evidence | None:
+    """A head that came back, or a driver that was started again: KubeRay's doing, not ours."""
+    begun, heads = status.running_time, [pod for pod in scene.all_pods if is_head(pod)]
+    is_alone = len({pod.meta.uid for pod in heads}) <= 1
+    if begun is None or is_alone or not any(_is_later(pod, begun) for pod in heads):
+        return None
+    lost = next((pod for pod in heads if pod.is_gone or pod.meta.is_deleting), None)
+    replaced = Evidence(Cause.NODE_LOST, "the head pod was replaced", "pod")
+    if lost is not None and lost.meta.is_deleting:  # somebody did that, whom nothing names
+        message = f"the head pod {lost.meta.name} was deleted, and another one made"
+        replaced = Evidence(Cause.INTERRUPTED, message, "pod", {"pod": lost.meta.name})
+    return next(find_pod_evidence(lost), replaced) if lost is not None else replaced
+
+
+def _is_later(head: Pod, begun: float) -> bool:
+    """Whether a head was made after the driver had begun; before that one may be replaced."""
+    return not head.meta.created or head.meta.created > begun
+
+
+def _find_suspension(scene: Scene, status: AttemptStatus) -> Evidence | None:
+    """A driver that is suspended has ended, and after that KubeRay would start it once more."""
+    rayjob = scene.rayjob
+    if rayjob is None or status.running_time is None:
+        return None
+    if rayjob.deployment not in {"Suspending", "Suspended"}:
+        return None
+    message = f"RayJob {rayjob.meta.name} was suspended while its driver ran"
+    return Evidence(Cause.INTERRUPTED, message, "rayjob", {"reason": rayjob.deployment})
+
+
+def _find_deadline(status: AttemptStatus, spec: PipelineSpec, now: float) -> Evidence | None:
+    longest, begun = spec.deadlines.attempt_seconds, status.running_time
+    if longest is None or begun is None or now - begun <= longest:
+        return None
+    message = f"the attempt ran longer than deadlines.attempt allows: {longest:g} s"
+    return Evidence(Cause.DEADLINE_EXCEEDED, message, "deadline")
+
+
+def _find_late_start(
+    scene: Scene, status: AttemptStatus, spec: PipelineSpec, limits: Limits, now: float
+) -> Evidence | None:
+    """That the driver does not get to run. Time in a queue, where suspension is set, is free."""
+    rayjob, begun = scene.rayjob, status.start_time
+    if rayjob is None or begun is None or status.running_time is not None or rayjob.is_suspended:
+        return None
+    image = next(filter(None, map(find_image_problem, scene.pods)), None)
+    if image is not None and now - begun > limits.image_pull:
+        return image
+    longest = spec.deadlines.pre_running_seconds or limits.pre_running
+    if now - begun <= longest:
+        return None
+    if image is not None:
+        return image
+    unplaced = next((pod for pod in scene.pods if pod.unschedulable), None)
+    why = f": pod {unplaced.meta.name}: {unplaced.unschedulable}" if unplaced else ""
+    message = f"the driver did not run within {longest:g} s{why}"
+    return Evidence(Cause.SCHEDULING_TIMEOUT, message, "deadline")
+
+
+def _find_worker_loss(scene: Scene, spec: PipelineSpec) -> Evidence | None:
+    for pod in find_lost_workers(scene):
+        seen = _find_loss(pod)
+        assert seen is not None  # that is what they were picked by
+        policy = spec.on_worker_loss
+        wanted = policy.oom if seen.cause is Cause.OOM_KILLED else policy.disruption
+        if wanted == "Recreate":
+            return seen
+    return None
+
+
+def _find_lost_submitter(scene: Scene, limits: Limits, now: float) -> Evidence | None:
+    """The submitter ended a while ago, KubeRay has not noticed, and the driver is not heard of."""
+    if scene.driver is not None and scene.driver.progress is not None:
+        return None
+    submitters = [pod for pod in scene.pods if role_of(pod) == "submitter"]
+    if not scene.is_running or any(pod.phase in {"Pending", "Running"} for pod in submitters):
+        return None
+    times = [end.time for pod in submitters for one in pod.containers for end in one.ends]
+    ended = max((time for time in times if time is not None), default=None)
+    if ended is None or now - ended <= limits.submitter:
+        return None
+    message = f"the submitter ended {now - ended:.0f} s ago, and KubeRay has not noticed"
+    return Evidence(Cause.SUBMISSION_FAILED, message, "pod")
+
+
+def _find_stall(
+    scene: Scene, status: AttemptStatus, spec: PipelineSpec, now: float
+) -> Evidence | None:
+    """No word of a driver that was heard before; one that can't be asked at all is let alone."""
+    heard = status.progress.time if status.progress else None
+    longest = spec.deadlines.stall_seconds
+    if not scene.is_running or heard is None or now - heard <= longest:
+        return None
+    return Evidence(Cause.STALLED, f"no sign of life for {now - heard:.0f} s", "deadline")

@@ -1,0 +1,54 @@
+"""How kopf is set up: it streams events of two kinds, and does nothing else on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import kopf
+
+from strandline_api.kinds import GROUP
+from strandline_operator.settings import Settings
+
+UNUSED_FINALIZER = f"{GROUP}/unused"
+_CONNECT_SECONDS = 5.0
+_REQUEST_SECONDS = 30.0
+_STREAM_SECONDS = 300  # whole, since kopf hands it on as it is
+# Bookmarks come every minute.
+_SILENCE_SECONDS = 90.0
+_PAGE_SIZE = 500
+_EXTRA_SECONDS = 10.0
+
+
+class Backoffs:
+    """Waits between tries, without end: kopf ends the operator when they are used up."""
+
+    def __iter__(self) -> Iterator[float]:
+        """Seconds, growing to half a minute."""
+        yield from (1.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0)
+        while True:
+            yield 30.0
+
+
+def configure(settings: Settings) -> kopf.OperatorSettings:
+    """Kopf's settings for ours."""
+    chosen = kopf.OperatorSettings()
+    chosen.posting.enabled = False
+    chosen.peering.standalone = True
+    # Finding new kinds and namespaces would take rights over the whole cluster.
+    chosen.scanning.disabled = True
+    chosen.watching.server_timeout = _STREAM_SECONDS
+    chosen.watching.client_timeout = _STREAM_SECONDS + _REQUEST_SECONDS
+    chosen.watching.connect_timeout = _CONNECT_SECONDS
+    chosen.watching.inactivity_timeout = _SILENCE_SECONDS
+    chosen.watching.chunk_size = _PAGE_SIZE
+    chosen.networking.request_timeout = _REQUEST_SECONDS
+    chosen.networking.connect_timeout = _CONNECT_SECONDS
+    chosen.networking.error_backoffs = Backoffs()
+    chosen.networking.enforce_retry_after = True
+    chosen.queueing.idle_timeout = 1.0
+    # Never our own: kopf takes its finalizer off wherever it sees no need for it.
+    chosen.persistence.finalizer = UNUSED_FINALIZER
+    chosen.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
+    chosen.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
+    chosen.process.ultimate_exiting_timeout = settings.shutdown_grace + _EXTRA_SECONDS
+    return chosen

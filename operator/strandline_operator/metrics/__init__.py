@@ -1,0 +1,1 @@
+"""What the operator tells of itself: numbers for Prometheus, and lines for a log."""

@@ -1,0 +1,61 @@
+"""Log lines: one JSON object each, so that a pipeline's lines can be picked out.
+
+What a line is about comes as `extra={"pipeline": …, "attempt": …, "rayjob": …}`. This room must not
+know what is worth a line.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+from typing import TextIO
+
+KEYS = ("pipeline", "attempt", "rayjob")
+
+
+class JsonLines(logging.Formatter):
+    """A line as one JSON object: time, level, logger, message, and what it is about."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Spell a line; a value that is no JSON is spelled as text."""
+        line: dict[str, object] = {
+            "time": _spell_moment(record.created),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {key: getattr(record, key) for key in KEYS if getattr(record, key, None)}
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+class TextLines(logging.Formatter):
+    """A line for people: time, level, message, and what it is about in brackets."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Spell a line."""
+        about = " ".join(
+            f"{key}={getattr(record, key)}" for key in KEYS if getattr(record, key, None)
+        )
+        parts = [_spell_moment(record.created), record.levelname, record.getMessage()]
+        line = " ".join([*parts, f"[{about}]"] if about else parts)
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+def start_log(stream: TextIO, *, level: str, form: str) -> None:
+    """Send all lines of the process to a stream, in the form `json` or `text`."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    # They tell each event and request; their warnings matter.
+    for chatty in ("kopf", "aiohttp.access", "asyncio"):
+        logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+
+
+def _spell_moment(seconds: float) -> str:
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"

@@ -1,0 +1,141 @@
+"""Counters, histograms and gauges, and the page that serves them.
+
+No label has values without bound: never the name of a pipeline, a namespace or a pod. This room
+must not know why something is counted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from threading import Thread
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+from strandline_api.causes import Cause
+from strandline_api.status import Progress
+from strandline_operator.model.plan import Count
+
+_LOGGER = logging.getLogger(__name__)
+PREFIX = "strandline_"
+# From a minute to two weeks; waits start at a second.
+_DURATIONS = (60, 300, 900, 1800, 3600, 7200, 14400, 28800, 86400, 259200, 604800, 1209600)
+_WAITS = (1, 5, 15, 30, 60, 120, 300, 900, 1800, 3600, 14400, 86400)
+_DELAYS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300)
+_PASSES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_COUNTERS = {
+    "attempts": "Attempts that have ended, by cause.",
+    "retry_scheduled": "Retries that were scheduled, by the cause of the attempt before.",
+    "retry_exhausted": "Runs that ended since no retry was left, by the last cause.",
+    "retry_succeeded": "Retries that completed, by the cause of the attempt before.",
+}
+_HISTOGRAMS = {
+    "attempt_seconds": ("From an attempt's start to its end, by cause.", _DURATIONS),
+    "retry_wait_seconds": ("Wait before a retry, by the cause of the attempt before.", _WAITS),
+    "attempt_delay_seconds": ("From the time that an attempt is due to its object.", _DELAYS),
+}
+COMPLETED = "Completed"  # stands for the cause of an attempt that ended well
+_SOURCE_STATES = ("finished", "failed", "quarantined", "unfinished")
+_CAUSES = frozenset({COMPLETED, *(cause.value for cause in Cause)})
+
+
+class Numbers:
+    """All numbers of one operator."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._counters = {
+            name: Counter(PREFIX + name, said, ["cause"], registry=self.registry)
+            for name, said in _COUNTERS.items()
+        }
+        self._histograms = {
+            name: Histogram(PREFIX + name, said, ["cause"], buckets=buckets, registry=self.registry)
+            for name, (said, buckets) in _HISTOGRAMS.items()
+        }
+        self._passes = Histogram(
+            PREFIX + "reconcile_duration_seconds",
+            "Length of a pass over one pipeline, by how it went.",
+            ["outcome"],
+            buckets=_PASSES,
+            registry=self.registry,
+        )
+        self._errors = self._count("reconcile_errors", "Passes that failed.")
+        self._requests = self._count(
+            "api_requests",
+            "Requests to the API server, by verb, kind and HTTP status; 0: no answer.",
+            "verb",
+            "resource",
+            "code",
+        )
+        self._sources = self._gauge("sources", "Sources of active runs by state.", "state")
+        self._queue = self._gauge("queue_depth", "Pipelines that wait for a pass.")
+        self._lag = self._gauge("queue_lag_seconds", "Longest wait of a pass that is due.")
+        self._ages = self._gauge("watch_age_seconds", "Since a watch heard something.", "resource")
+        self._progress: dict[str, Progress] = {}
+        self._server: tuple[WSGIServer, Thread] | None = None
+
+    def note(self, count: Count) -> None:
+        """Count what a plan says; a name that is not known is said in the log."""
+        cause = count.cause if count.cause in _CAUSES else ""
+        if count.name in _COUNTERS:
+            self._counters[count.name].labels(cause).inc(count.value)
+        elif count.name in _HISTOGRAMS:
+            self._histograms[count.name].labels(cause).observe(max(0.0, count.value))
+        else:
+            _LOGGER.error("there is no metric named %s", count.name)
+
+    def note_pass(self, seconds: float, outcome: str) -> None:
+        """A pass ended: `done`, `again`, or `failed`."""
+        self._passes.labels(outcome).observe(max(0.0, seconds))
+        if outcome == "failed":
+            self._errors.inc()
+
+    def note_request(self, verb: str, resource: str, code: int) -> None:
+        """A request to the API server ended."""
+        self._requests.labels(verb, resource, str(code)).inc()
+
+    def note_progress(self, pipeline: str, progress: Progress | None) -> None:
+        """How far a run is; None: it is over, or its pipeline gone."""
+        if progress is None:
+            self._progress.pop(pipeline, None)
+        else:
+            self._progress[pipeline] = progress
+
+    def watch_queue(self, depth: Callable[[], float], lag: Callable[[], float]) -> None:
+        """Ask these for the queue's gauges whenever the page is read."""
+        self._queue.set_function(depth)
+        self._lag.set_function(lag)
+        for state in _SOURCE_STATES:
+            self._sources.labels(state).set_function(partial(self._sum, state))
+
+    def watch_age(self, resource: str, age: Callable[[], float]) -> None:
+        """Ask this for the age of what a watch heard last."""
+        self._ages.labels(resource).set_function(age)
+
+    def serve(self, port: int) -> None:
+        """Serve the page, until closed.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        self._server = start_http_server(port, registry=self.registry)
+
+    def close(self) -> None:
+        """Serve no longer."""
+        if self._server is not None:
+            server, thread = self._server
+            server.shutdown()
+            server.server_close()
+            thread.join()
+            self._server = None
+
+    def _sum(self, state: str) -> float:
+        return float(sum(getattr(progress, state) for progress in list(self._progress.values())))
+
+    def _count(self, name: str, said: str, *labels: str) -> Counter:
+        return Counter(PREFIX + name, said, labels, registry=self.registry)
+
+    def _gauge(self, name: str, said: str, *labels: str) -> Gauge:
+        return Gauge(PREFIX + name, said, labels, registry=self.registry)

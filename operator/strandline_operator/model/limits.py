@@ -1,0 +1,43 @@
+"""What the operator was configured with, as far as decisions and manifests depend on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Times in seconds, names, and the images of this installation.
+
+    Attributes:
+        settle: from the first sign of an attempt's end to its teardown, so that evidence that
+            comes late is caught.
+        outcome: longest wait for the driver's own word after that.
+        driver_end: from the driver's word that it has ended to taking that as the attempt's end,
+            whatever the RayJob says.
+        submitter: from the submitter's end without a word of the driver, the same.
+        teardown: from the deletion of a RayJob to the condition that its pods do not go.
+        force_teardown: pods that do not go are deleted by force then.
+        pre_running: longest time until the driver runs, where the pipeline names none.
+        image_pull: longest time that an image can't be pulled.
+        pull_interval: from one question to the driver to the next.
+        status_interval: from one write of mere progress to the next.
+        resync: from one pass to the next where nothing happens.
+        runtime_image, ray_version: of the driver and Ray, where the pipeline names none.
+        driver_port: where the driver answers.
+    """
+
+    settle: float = 3.0
+    outcome: float = 20.0
+    driver_end: float = 45.0
+    submitter: float = 45.0
+    teardown: float = 600.0
+    force_teardown: bool = False
+    pre_running: float = 1800.0
+    image_pull: float = 300.0
+    pull_interval: float = 15.0
+    status_interval: float = 30.0
+    resync: float = 60.0
+    runtime_image: str = "strandline/runtime:latest"
+    ray_version: str = ""
+    driver_port: int = 8780

@@ -1,0 +1,246 @@
+"""Kubernetes' objects as far as decisions need them, read from what an API server or a watch gave.
+
+Reading never fails: a field that is missing or of another shape is empty, an unknown word stays a
+word. This room must not know where an object came from, nor what is made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """An object's metadata.
+
+    Attributes:
+        created: seconds since the epoch; 0 where unknown.
+        is_deleting: it has a deletion timestamp.
+        owner: uid of the object that controls it; empty without one.
+    """
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int = 0
+    version: str = ""
+    created: float = 0.0
+    is_deleting: bool = False
+    owner: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    finalizers: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, body: Json) -> Meta:
+        """The metadata of an object."""
+        meta = _dict(body.get("metadata"))
+        owners = [_dict(owner) for owner in _list(meta.get("ownerReferences"))]
+        owner = next((one for one in owners if one.get("controller")), {})
+        generation = meta.get("generation")
+        return cls(
+            name=_text(meta.get("name")),
+            namespace=_text(meta.get("namespace")),
+            uid=_text(meta.get("uid")),
+            generation=generation if isinstance(generation, int) else 0,
+            version=_text(meta.get("resourceVersion")),
+            created=read_time(meta.get("creationTimestamp")) or 0.0,
+            is_deleting=bool(meta.get("deletionTimestamp")),
+            owner=_text(owner.get("uid")),
+            labels=_dict(meta.get("labels")),
+            annotations=_dict(meta.get("annotations")),
+            finalizers=tuple(map(str, _list(meta.get("finalizers")))),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Termination:
+    """How a container ended: reason, exit code, what it wrote last, and when (epoch, or None)."""
+
+    reason: str
+    exit_code: int
+    message: str
+    time: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container of a pod.
+
+    Attributes:
+        waiting, waiting_message: why it waits; empty where it does not.
+        ends: the state and the last state, where these are ends.
+    """
+
+    name: str
+    waiting: str
+    waiting_message: str
+    is_running: bool
+    ends: tuple[Termination, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod.
+
+    Attributes:
+        phase: a word of Kubernetes', such as `Running`.
+        reason, message: of the pod as a whole, such as `Evicted`.
+        disruption: reason of its condition DisruptionTarget, such as `PreemptionByScheduler`.
+        unschedulable: why it can't be placed; empty where it can.
+        is_gone: it was deleted; this is its last body.
+    """
+
+    meta: Meta
+    phase: str
+    reason: str
+    message: str
+    node: str
+    ip: str
+    containers: tuple[Container, ...]
+    disruption: str
+    disruption_message: str
+    unschedulable: str
+    is_gone: bool = False
+
+    @classmethod
+    def read(cls, body: Json, *, is_gone: bool = False) -> Pod:
+        """A pod from its object."""
+        status, spec = _dict(body.get("status")), _dict(body.get("spec"))
+        conditions = {
+            _text(one.get("type")): one for one in map(_dict, _list(status.get("conditions")))
+        }
+        target = conditions.get("DisruptionTarget", {})
+        placed = conditions.get("PodScheduled", {})
+        kinds = ("initContainerStatuses", "containerStatuses")
+        return cls(
+            meta=Meta.read(body),
+            phase=_text(status.get("phase")),
+            reason=_text(status.get("reason")),
+            message=_text(status.get("message")),
+            node=_text(spec.get("nodeName")),
+            ip=_text(status.get("podIP")),
+            containers=tuple(
+                _read_container(_dict(one)) for kind in kinds for one in _list(status.get(kind))
+            ),
+            disruption=_text(target.get("reason")) if target.get("status") == "True" else "",
+            disruption_message=_text(target.get("message")),
+            unschedulable=_text(placed.get("message")) if placed.get("status") == "False" else "",
+            is_gone=is_gone,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RayJob:
+    """A RayJob. The words are KubeRay's; newer versions may have others.
+
+    Attributes:
+        deployment: `jobDeploymentStatus`.
+        job: `jobStatus`.
+        started: start of the driver's run by Ray's word; a change means that it ran twice.
+    """
+
+    meta: Meta
+    deployment: str
+    job: str
+    reason: str
+    message: str
+    cluster: str
+    started: str
+    is_suspended: bool
+
+    @classmethod
+    def read(cls, body: Json) -> RayJob:
+        """A RayJob from its object."""
+        status, spec = _dict(body.get("status")), _dict(body.get("spec"))
+        return cls(
+            meta=Meta.read(body),
+            deployment=_text(status.get("jobDeploymentStatus")),
+            job=_text(status.get("jobStatus")),
+            reason=_text(status.get("reason")),
+            message=_text(status.get("message")),
+            cluster=_text(status.get("rayClusterName")),
+            started=_text(_dict(status.get("rayJobInfo")).get("startTime")),
+            is_suspended=spec.get("suspend") is True,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RayCluster:
+    """A RayCluster; of interest as long as it exists."""
+
+    meta: Meta
+
+    @classmethod
+    def read(cls, body: Json) -> RayCluster:
+        """A RayCluster from its object."""
+        return cls(Meta.read(body))
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A PersistentVolumeClaim: its phase (`Pending`, `Bound`, `Lost`) and access modes."""
+
+    meta: Meta
+    phase: str
+    modes: tuple[str, ...]
+
+    @classmethod
+    def read(cls, body: Json) -> Claim:
+        """A claim from its object."""
+        status, spec = _dict(body.get("status")), _dict(body.get("spec"))
+        modes = tuple(map(str, _list(spec.get("accessModes"))))
+        return cls(Meta.read(body), _text(status.get("phase")), modes)
+
+
+def read_time(text: object) -> float | None:
+    """A time as Kubernetes spells it, in seconds since the epoch."""
+    if not isinstance(text, str):
+        return None
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None
+
+
+def _read_container(status: Json) -> Container:
+    state = _dict(status.get("state"))
+    waiting = _dict(state.get("waiting"))
+    states = (state, _dict(status.get("lastState")))
+    return Container(
+        name=_text(status.get("name")),
+        waiting=_text(waiting.get("reason")),
+        waiting_message=_text(waiting.get("message")),
+        is_running=bool(state.get("running")),
+        ends=tuple(_read_ends(states)),
+    )
+
+
+def _read_ends(states: tuple[Json, ...]) -> Iterator[Termination]:
+    for state in states:
+        end = _dict(state.get("terminated"))
+        if end:
+            code = end.get("exitCode")
+            yield Termination(
+                reason=_text(end.get("reason")),
+                exit_code=code if isinstance(code, int) else -1,
+                message=_text(end.get("message")),
+                time=read_time(end.get("finishedAt")),
+            )
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,107 @@
+"""What one pass is going to do, as data: statuses to write, then actions in order, then events.
+
+Whoever enacts a plan writes the statuses first and stops where one can't be written, so an action
+never happens before the intent behind it is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from strandline_api.attempt import AttemptStatus
+from strandline_api.status import PipelineStatus
+
+Manifest = dict[str, Any]
+
+
+class Resource(StrEnum):
+    """The kinds of objects that the operator reads or writes."""
+
+    PIPELINE = "curationpipelines.strandline.dev"
+    ATTEMPT = "curationattempts.strandline.dev"
+    RAYJOB = "rayjobs.ray.io"
+    RAYCLUSTER = "rayclusters.ray.io"
+    POD = "pods"
+    CLAIM = "persistentvolumeclaims"
+    CONFIG_MAP = "configmaps"
+    EVENT = "events"
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create an object; that it exists and is ours is success."""
+
+    resource: Resource
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete an object of this very uid; that it is gone is success.
+
+    Attributes:
+        grace: seconds for its processes to end; None: the object's own.
+    """
+
+    resource: Resource
+    name: str
+    uid: str
+    grace: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetFinalizer:
+    """Put our finalizer on the pipeline, or take it off."""
+
+    is_set: bool
+
+
+Action = Create | Delete | SetFinalizer
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened, for `kubectl describe`: reason and sentence.
+
+    Attributes:
+        attempt: name of the attempt that it is about; None: the pipeline.
+    """
+
+    reason: str
+    message: str
+    is_warning: bool = False
+    attempt: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A metric's step: name of a counter or histogram of ours, a cause or nothing, a value."""
+
+    name: str
+    cause: str = ""
+    value: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A pass's result.
+
+    Attributes:
+        pipeline: the status to write; None: nothing changed.
+        attempts: statuses to write, by name of the attempt.
+        actions: in this order, after the statuses.
+        events, counts: after that; all speak of transitions.
+        audit: lines for the log, one for each attempt that is dispatched.
+        wake_at: when to look again even if nothing happens, in seconds since the epoch.
+    """
+
+    pipeline: PipelineStatus | None = None
+    attempts: Mapping[str, AttemptStatus] = field(default_factory=dict)
+    actions: tuple[Action, ...] = ()
+    events: tuple[Event, ...] = ()
+    counts: tuple[Count, ...] = ()
+    audit: tuple[str, ...] = ()
+    wake_at: float | None = None

@@ -1,0 +1,1 @@
+"""One pass over one pipeline: read all, decide, write. And when which pass runs."""

@@ -1,0 +1,78 @@
+"""Defaults of the retry policy that a namespace gives in a ConfigMap.
+
+Read once in a while, since all pipelines of a namespace share them. A broken one is said, and the
+layer below holds. This room must not know how layers are merged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import yaml
+from pydantic import ValidationError
+
+from strandline_api.problems import problems_of
+from strandline_api.spec_policy import RetryPolicy
+from strandline_operator.cluster.api import Api, Body
+from strandline_operator.cluster.errors import Forbidden
+from strandline_operator.model.plan import Resource
+from strandline_operator.model.view import Refusal
+
+KEY = "retry"
+KEEP_SECONDS = 15.0
+_INVALID = 422
+
+Found = tuple[RetryPolicy, tuple[Refusal, ...]]
+
+
+def parse_defaults(config_map: Body) -> RetryPolicy:
+    """The policy in a ConfigMap; one without it gives nothing.
+
+    Raises:
+        ValueError: it is no policy; the message is one sentence.
+    """
+    data = config_map.get("data")
+    text = data.get(KEY, "") if isinstance(data, dict) else ""
+    try:
+        document = yaml.safe_load(text)
+        return RetryPolicy.model_validate(
+            {} if document is None else document, by_alias=True, by_name=False
+        )
+    except ValidationError as error:
+        problems = problems_of(error, RetryPolicy, KEY)
+        raise ValueError("; ".join(map(str, problems))) from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        said = " ".join(str(error).split())
+        raise ValueError(f"{KEY}: this is no YAML: {said}") from None
+
+
+@dataclass(slots=True)
+class NamespaceDefaults:
+    """The defaults of namespaces, as they were read last."""
+
+    name: str
+    _kept: dict[str, tuple[float, Found]] = field(default_factory=dict)
+
+    async def read(self, api: Api, namespace: str, now: float) -> Found:
+        """The policy of a namespace, and what is wrong with it.
+
+        Raises:
+            ApiError: it could not be read, for a reason that may pass.
+        """
+        read_at, found = self._kept.get(namespace, (0.0, None))
+        if found is None or not 0 <= now - read_at < KEEP_SECONDS:
+            found = await self._ask(api, namespace)
+            self._kept[namespace] = (now, found)
+        return found
+
+    async def _ask(self, api: Api, namespace: str) -> Found:
+        try:
+            body = await api.get(Resource.CONFIG_MAP, namespace, self.name)
+            return (RetryPolicy() if body is None else parse_defaults(body)), ()
+        except Forbidden as error:
+            return RetryPolicy(), (self._refuse(error.status, error.message),)
+        except ValueError as error:
+            return RetryPolicy(), (self._refuse(_INVALID, str(error)),)
+
+    def _refuse(self, status: int, message: str) -> Refusal:
+        return Refusal(Resource.CONFIG_MAP, self.name, status, message)

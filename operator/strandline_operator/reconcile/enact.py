@@ -1,0 +1,266 @@
+"""Carries a plan out: statuses first, then actions in their order, then events.
+
+It may be cut short between any two requests and done again: a status is written only over the
+version that was read, names are given, what exists and is ours counts as made, and what is gone
+counts as deleted. This room must not choose anything.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from strandline_api.kinds import API_VERSION, ATTEMPT, PIPELINE
+from strandline_api.labels import (
+    ATTEMPT_LABEL,
+    FINALIZER,
+    MANAGED_BY_LABEL,
+    MANAGER,
+    PIPELINE_LABEL,
+)
+from strandline_api.names import name_attempt
+from strandline_operator.cluster.api import Api, Body
+from strandline_operator.cluster.errors import (
+    ApiError,
+    Conflict,
+    Gone,
+    NotFound,
+    TooMany,
+    Unavailable,
+)
+from strandline_operator.model.objects import Meta
+from strandline_operator.model.plan import (
+    Action,
+    Create,
+    Delete,
+    Event,
+    Plan,
+    Resource,
+    SetFinalizer,
+)
+from strandline_operator.model.view import Refusal, View
+from strandline_operator.reconcile.event_bodies import spell_event
+
+_LOGGER = logging.getLogger(__name__)
+_CONFLICT = 409
+# What may go well another time without anybody changing anything.
+_PASSING = (TooMany, Unavailable, Gone)
+
+
+@dataclass(slots=True)
+class Enacted:
+    """What came of a plan.
+
+    Attributes:
+        is_written: the statuses stand, so what the plan tells has happened.
+        is_stale: something had changed since it was read; nothing after that was done.
+        refusals: what the server will not do until somebody changes something.
+        created: kinds of the objects that were newly made.
+        error: why it could not be done now; None where it could.
+    """
+
+    is_written: bool = True
+    is_stale: bool = False
+    refusals: list[Refusal] = field(default_factory=list)
+    created: list[Resource] = field(default_factory=list)
+    error: ApiError | None = None
+
+
+async def enact(api: Api, view: View, plan: Plan, now: float) -> Enacted:
+    """Carry a plan out, as far as the API server lets it.
+
+    Args:
+        now: seconds since the epoch; the time of events.
+
+    Raises:
+        ApiError: a status could not be written, for a reason that may pass.
+    """
+    hand = _Hand(api, view, plan, now)
+    hand.done.is_written = await hand.write(plan)
+    if not hand.done.is_written:
+        return hand.done
+    try:
+        for action in plan.actions:
+            await hand.act(action)
+    except (Conflict, *_PASSING) as error:
+        hand.done.error = error
+    # What has become durable is told even where the rest has to wait: nobody will tell it later.
+    for event in plan.events:
+        await hand.tell(event)
+    return hand.done
+
+
+class _Hand:
+    def __init__(self, api: Api, view: View, plan: Plan, now: float) -> None:
+        self.done = Enacted()
+        self._api = api
+        self._now = now
+        self._meta = view.pipeline.meta
+        self._version = view.pipeline.meta.version
+        self._attempts = {attempt.meta.name: attempt.meta for attempt in view.attempts}
+        self._kin = {
+            (resource, one.meta.name): one.meta
+            for resource, found in (
+                (Resource.RAYJOB, view.rayjobs),
+                (Resource.RAYCLUSTER, view.rayclusters),
+                (Resource.POD, view.pods),
+            )
+            for one in found
+        }
+        status = plan.pipeline or view.pipeline.status
+        self._turn = f"{self._meta.generation}/{status.attempt}"
+        self._audit = plan.audit
+        self._key = f"{self._meta.namespace}/{self._meta.name}"
+
+    async def write(self, plan: Plan) -> bool:
+        """Write the statuses; whether all of them stand."""
+        for name, attempt in plan.attempts.items():
+            body = _spell_status(ATTEMPT.name, self._attempts[name], attempt.to_json())
+            if await self._write(Resource.ATTEMPT, name, body) is None:
+                return False
+        if plan.pipeline is not None:
+            body = _spell_status(PIPELINE.name, self._meta, plan.pipeline.to_json())
+            written = await self._write(Resource.PIPELINE, self._meta.name, body)
+            if written is None:
+                return False
+            self._version = Meta.read(written).version
+        return True
+
+    async def act(self, action: Action) -> None:
+        """Do one thing; a refusal is noted and keeps later objects from being made."""
+        if isinstance(action, Create):
+            if not self.done.refusals:
+                await self._create(action)
+        elif isinstance(action, Delete):
+            await self._delete(action)
+        else:
+            await self._set_finalizer(action)
+
+    async def tell(self, event: Event) -> None:
+        """Make an event; where that fails it is only said in the log."""
+        meta = self._meta if event.attempt is None else self._attempts.get(event.attempt)
+        if meta is None:
+            return
+        body = spell_event(event, meta, self._turn, self._now)
+        try:
+            await self._api.create(Resource.EVENT, meta.namespace, body)
+        except Conflict:
+            return
+        except ApiError as error:
+            line = f"event {event.reason} was not made: {error}"
+            _LOGGER.info("%s", line, extra={"pipeline": self._key, "attempt": event.attempt})
+
+    async def _write(self, resource: Resource, name: str, body: Body) -> Body | None:
+        try:
+            return await self._api.replace_status(resource, self._meta.namespace, name, body)
+        except (Conflict, NotFound):
+            self.done.is_stale = True
+        except _PASSING:
+            raise
+        except ApiError as error:
+            self._refuse(resource, f"{name}/status", error.status, error.message)
+        return None
+
+    async def _create(self, action: Create) -> None:
+        metadata = action.manifest["metadata"]
+        name, resource = metadata["name"], action.resource
+        if resource is Resource.ATTEMPT:
+            # Before it is done: a line too many is better than one that is missing.
+            for line in self._audit:
+                self._say(line, resource, metadata)
+        try:
+            await self._api.create(resource, self._meta.namespace, action.manifest)
+        except Conflict:
+            await self._recognise(action, name)
+        except _PASSING:
+            raise
+        except ApiError as error:
+            self._refuse(resource, name, error.status, error.message)
+        else:
+            self.done.created.append(resource)
+            self._say(f"made {resource} {name}", resource, metadata)
+
+    async def _recognise(self, action: Create, name: str) -> None:
+        """What exists and is ours was made by an earlier try; anything else is in the way."""
+        existing = await self._api.get(action.resource, self._meta.namespace, name)
+        if existing is None or Meta.read(existing).is_deleting:
+            message = f"{action.resource} {name} is on its way out"
+            raise Conflict(_CONFLICT, "AlreadyExists", message)
+        if not is_ours(action.manifest, existing):
+            message = f"{name} exists and belongs to something else"
+            self._refuse(action.resource, name, _CONFLICT, message)
+
+    async def _delete(self, action: Delete) -> None:
+        namespace, name = self._meta.namespace, action.name
+        try:
+            await self._api.delete(action.resource, namespace, name, action.uid, action.grace)
+        except (NotFound, Conflict):
+            return
+        except _PASSING:
+            raise
+        except ApiError as error:
+            self._refuse(action.resource, name, error.status, error.message)
+        else:
+            kin = self._kin.get((action.resource, name))
+            labels = kin.labels if kin else {}
+            line = f"deleted {action.resource} {name}"
+            self._say(line, action.resource, {"name": name, "labels": labels})
+
+    async def _set_finalizer(self, action: SetFinalizer) -> None:
+        others = [one for one in self._meta.finalizers if one != FINALIZER]
+        wanted = [*others, FINALIZER] if action.is_set else others
+        # The version keeps another's finalizer, put on in between, from being lost.
+        patch = {"metadata": {"resourceVersion": self._version, "finalizers": wanted}}
+        name = self._meta.name
+        try:
+            await self._api.patch(Resource.PIPELINE, self._meta.namespace, name, patch)
+        except NotFound:
+            return
+        except (Conflict, *_PASSING):
+            raise
+        except ApiError as error:
+            self._refuse(Resource.PIPELINE, name, error.status, error.message)
+
+    def _refuse(self, resource: Resource, name: str, status: int, message: str) -> None:
+        self.done.refusals.append(Refusal(resource.value, name, status, message))
+
+    def _say(self, line: str, resource: Resource, metadata: Body) -> None:
+        """Log a line under the names of what it is about."""
+        number = str((metadata.get("labels") or {}).get(ATTEMPT_LABEL, ""))
+        about = {"pipeline": self._key}
+        if number.isdigit():
+            about["attempt"] = name_attempt(self._meta.name, int(number))
+        if resource is Resource.RAYJOB:
+            about["rayjob"] = metadata["name"]
+        _LOGGER.info("%s", line, extra=about)
+
+
+def is_ours(manifest: Body, existing: Body) -> bool:
+    """Whether an object is the one that a manifest would have made.
+
+    One with an owner is known by the owner's uid. One without, such as a claim that outlives its
+    pipeline, is known by its labels, and a pipeline made anew takes it over.
+    """
+    wanted, found = Meta.read(manifest), Meta.read(existing)
+    if wanted.owner:
+        return found.owner == wanted.owner
+    if found.owner:
+        return False
+    names = (MANAGED_BY_LABEL, PIPELINE_LABEL)
+    return found.labels.get(MANAGED_BY_LABEL) == MANAGER and all(
+        found.labels.get(name) == wanted.labels.get(name) for name in names
+    )
+
+
+def _spell_status(kind: str, meta: Meta, status: Body) -> Body:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": kind,
+        "metadata": {
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "uid": meta.uid,
+            "resourceVersion": meta.version,
+        },
+        "status": status,
+    }

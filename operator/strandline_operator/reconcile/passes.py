@@ -1,0 +1,122 @@
+"""One pass over one pipeline: observe → decide → enact → count.
+
+This room must not choose anything: it puts the others' work in order and remembers, from one pass
+to the next, what the API server refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from strandline_api.reasons import ConditionType
+from strandline_api.status import Progress
+from strandline_operator.cluster.api import Api
+from strandline_operator.model.limits import Limits
+from strandline_operator.model.plan import Count, Plan, Resource
+from strandline_operator.model.view import Refusal, View
+from strandline_operator.reconcile.dispatch_gate import DispatchGate
+from strandline_operator.reconcile.enact import Enacted, enact
+from strandline_operator.reconcile.observe import Observed, Senses, observe
+from strandline_operator.reconcile.queue import Passed
+from strandline_operator.reconcile.roster import Roster
+from strandline_operator.reconcile.schedule import Key
+
+Decide = Callable[[View, float, Limits, float], Plan]
+
+
+class Counter(Protocol):
+    """Whoever keeps the numbers."""
+
+    def note(self, count: Count) -> None:
+        """A step of a metric."""
+
+    def note_progress(self, pipeline: str, progress: Progress | None) -> None:
+        """How far a run is; None: it is over, or its pipeline gone."""
+
+
+@dataclass(slots=True)
+class Passes:
+    """Everything that passes need, and what they remember.
+
+    Attributes:
+        clock: seconds since the epoch.
+        draw: a random number from [0, 1).
+    """
+
+    api: Api
+    decide: Decide
+    limits: Limits
+    senses: Senses
+    roster: Roster
+    gate: DispatchGate
+    counter: Counter
+    clock: Callable[[], float]
+    draw: Callable[[], float]
+    _refusals: dict[Key, tuple[Refusal, ...]] = field(default_factory=dict)
+
+    async def run(self, key: Key) -> Passed:
+        """Do one pass.
+
+        Raises:
+            ApiError: it could not be finished; nothing is lost if it is done again.
+        """
+        now = self.clock()
+        before = self._refusals.get(key, ())
+        is_open = self.gate.is_open(now)
+        seen = await observe(self.api, key, self.senses, now, may_dispatch=is_open, refusals=before)
+        if seen is None:
+            self.forget(key)
+            return Passed()
+        self._forget_namesake(key, seen.view.pipeline.meta.uid)
+        now = self.clock()
+        plan = self.decide(seen.view, now, self.limits, self.draw())
+        done = await enact(self.api, seen.view, plan, now)
+        self._count(seen.view, plan, done, now)
+        if done.error is not None:
+            raise done.error
+        self._refusals[key] = tuple(done.refusals)
+        return _conclude(seen, plan, done, before, now)
+
+    def forget(self, key: Key) -> None:
+        """A pipeline is gone."""
+        self._drop(key, self.roster.strike(key))
+
+    def _forget_namesake(self, key: Key, uid: str) -> None:
+        former = self.roster.note(key, uid)
+        if former:
+            self._drop(key, former)
+
+    def _drop(self, key: Key, uid: str) -> None:
+        self._refusals.pop(key, None)
+        self.senses.pods.forget(uid)
+        self.senses.drivers.forget(uid)
+        self.counter.note_progress(uid, None)
+
+    def _count(self, view: View, plan: Plan, done: Enacted, now: float) -> None:
+        if not done.is_written:
+            return
+        for count in plan.counts:
+            self.counter.note(count)
+        for _ in range(done.created.count(Resource.ATTEMPT)):
+            self.gate.count(now)
+        status = plan.pipeline or view.pipeline.status
+        summary = status.find_condition(ConditionType.SUCCEEDED)
+        is_active = summary is None or summary.status == "Unknown"
+        self.counter.note_progress(view.pipeline.meta.uid, status.progress if is_active else None)
+
+
+def _conclude(
+    seen: Observed, plan: Plan, done: Enacted, before: tuple[Refusal, ...], now: float
+) -> Passed:
+    if done.is_stale:
+        return Passed(again=True)
+    times = [time for time in (plan.wake_at, seen.ask_at) if time is not None]
+    if not {_identify(one) for one in done.refusals} <= {_identify(one) for one in before}:
+        times.append(now)  # so that a condition tells of it at once
+    return Passed(wake_at=min(times, default=None))
+
+
+def _identify(refusal: Refusal) -> tuple[str, str, int]:
+    return refusal.what, refusal.name, refusal.status

@@ -1,0 +1,91 @@
+"""The last that was seen of pods, for as long as it may tell why an attempt ended.
+
+Much of what names a cause stands in a pod for less than a second before the pod is gone. This room
+must not know what it means.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from strandline_api.labels import PIPELINE_UID_LABEL
+from strandline_operator.cluster.watch import Sight
+from strandline_operator.model.objects import Pod
+
+# A pod takes some 2 kB here.
+MOST_OF_ONE = 200
+MOST_OF_ALL = 10_000
+
+
+@dataclass(slots=True)
+class PodMemory:
+    """Pods by the uid of their pipeline: those that live, and the newest of those that went."""
+
+    most_of_one: int = MOST_OF_ONE
+    most_of_all: int = MOST_OF_ALL
+    _live: dict[str, dict[str, Pod]] = field(default_factory=dict)
+    # Both in the order of their end, by uid of the pod.
+    _gone: dict[str, OrderedDict[str, Pod]] = field(default_factory=dict)
+    _order: OrderedDict[str, str] = field(default_factory=OrderedDict)
+
+    def note(self, sight: Sight[Pod]) -> str:
+        """A pod was seen or went; returns the uid of its pipeline."""
+        pod = sight.value
+        pipeline = pod.meta.labels.get(PIPELINE_UID_LABEL, "")
+        if sight.is_gone:
+            self._live.get(pipeline, {}).pop(pod.meta.uid, None)
+            self._bury(pipeline, pod)
+        elif pod.meta.uid not in self._order:
+            self._live.setdefault(pipeline, {})[pod.meta.uid] = pod
+        return pipeline
+
+    def live(self, pipeline: str) -> dict[str, Pod]:
+        """The pods of a pipeline that live as far as the watch knows, by uid."""
+        return dict(self._live.get(pipeline, {}))
+
+    def gone(self, pipeline: str) -> tuple[Pod, ...]:
+        """The last of those that went, in the order of their ends."""
+        return tuple(self._gone.get(pipeline, {}).values())
+
+    def compare(
+        self, pipeline: str, before: Mapping[str, Pod], listed: Iterable[Pod]
+    ) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
+        """Put a fresh list and the watch together: pods that live, and the last of those gone.
+
+        Args:
+            before: what `live` said before the list was asked for. What it knows and the list does
+                not is gone, though the watch has not told yet.
+        """
+        gone = {pod.meta.uid: pod for pod in self.gone(pipeline)}
+        living = tuple(pod for pod in listed if pod.meta.uid not in gone)
+        seen = {pod.meta.uid for pod in living}
+        lost = (
+            replace(pod, is_gone=True)
+            for uid, pod in before.items()
+            if uid not in seen and uid not in gone
+        )
+        return living, (*gone.values(), *lost)
+
+    def forget(self, pipeline: str) -> None:
+        """A pipeline is gone, and what was seen of its pods with it."""
+        self._live.pop(pipeline, None)
+        for uid in self._gone.pop(pipeline, {}):
+            self._order.pop(uid, None)
+
+    def __len__(self) -> int:
+        return len(self._order) + sum(map(len, self._live.values()))
+
+    def _bury(self, pipeline: str, pod: Pod) -> None:
+        graves = self._gone.setdefault(pipeline, OrderedDict())
+        graves.pop(pod.meta.uid, None)
+        graves[pod.meta.uid] = replace(pod, is_gone=True)
+        self._order.pop(pod.meta.uid, None)
+        self._order[pod.meta.uid] = pipeline
+        while len(graves) > self.most_of_one:
+            uid, _ = graves.popitem(last=False)
+            self._order.pop(uid, None)
+        while len(self._order) > self.most_of_all:
+            uid, owner = self._order.popitem(last=False)
+            self._gone[owner].pop(uid, None)

@@ -1,0 +1,125 @@
+"""Runs passes: several pipelines at once, each pipeline one at a time.
+
+This room must not know what a pass does; it is told only when the next one is due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from strandline_operator.cluster.errors import ApiError
+from strandline_operator.reconcile.schedule import Key, Schedule
+
+_LOGGER = logging.getLogger(__name__)
+# The wall clock may be set while we wait by another one.
+_LONGEST_WAIT = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """How a pass went.
+
+    Attributes:
+        wake_at: when another one is due even if nothing happens; None: never.
+        again: it could not do all that it wanted; try again soon, and later if that goes on.
+    """
+
+    wake_at: float | None = None
+    again: bool = False
+
+
+class Watcher(Protocol):
+    """Somebody who counts passes."""
+
+    def note_pass(self, seconds: float, outcome: str) -> None:
+        """A pass ended: `done`, `again`, or `failed`."""
+
+
+class Queue:
+    """Passes that run, and those that wait."""
+
+    def __init__(
+        self,
+        run: Callable[[Key], Awaitable[Passed]],
+        *,
+        concurrency: int,
+        clock: Callable[[], float],
+        watcher: Watcher,
+    ) -> None:
+        self._run = run
+        self._clock = clock
+        self._watcher = watcher
+        self._slots = asyncio.Semaphore(concurrency)
+        self._changed = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.schedule = Schedule()
+        self.last_finish = clock()
+
+    def poke(self, key: Key) -> None:
+        """Something happened that concerns a pipeline."""
+        self.schedule.poke(key, self._clock())
+        self._changed.set()
+
+    async def work(self) -> None:
+        """Start passes as they are due, until cancelled; those that run go on."""
+        while True:
+            await self._slots.acquire()
+            key = await self._take()
+            task = asyncio.create_task(self._pass(key), name=f"pass of {key}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def drain(self, grace: float) -> bool:
+        """Wait for the passes that run, then cancel them; False where some had to be."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=grace)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+            return not late
+        return True
+
+    async def _take(self) -> Key:
+        while True:
+            self._changed.clear()
+            now = self._clock()
+            key = self.schedule.take(now)
+            if key is not None:
+                return key
+            due = self.schedule.next_time
+            wait = _LONGEST_WAIT if due is None else min(max(due - now, 0.0), _LONGEST_WAIT)
+            # Not `wait_for`, which can swallow a cancellation that comes just as it ends.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._changed.wait()
+
+    async def _pass(self, key: Key) -> None:
+        started = self._clock()
+        outcome = "failed"
+        try:
+            passed = await self._run(key)
+            outcome = "again" if passed.again else "done"
+            self._settle(key, passed)
+        except ApiError as error:
+            wait = self.schedule.fail(key, self._clock(), at_least=error.retry_after or 0.0)
+            _LOGGER.warning("%s, again in %.1f s", error, wait, extra={"pipeline": str(key)})
+        except Exception:
+            self.schedule.fail(key, self._clock())
+            _LOGGER.exception("a pass failed", extra={"pipeline": str(key)})
+        finally:
+            self.last_finish = self._clock()
+            self._watcher.note_pass(self.last_finish - started, outcome)
+            self._slots.release()
+            self._changed.set()
+
+    def _settle(self, key: Key, passed: Passed) -> None:
+        now = self._clock()
+        if passed.again:
+            self.schedule.fail(key, now)
+        else:
+            self.schedule.finish(key, now, passed.wake_at)

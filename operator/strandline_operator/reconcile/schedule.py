@@ -1,0 +1,121 @@
+"""Which pipeline's pass is due when: pure, with the clock given.
+
+A pipeline has at most one pass at a time; what happens during it asks for another one. Passes that
+failed come again later and later. This room must not know what a pass does.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from itertools import count
+from typing import NamedTuple
+
+FIRST_BACKOFF = 0.2
+LONGEST_BACKOFF = 60.0
+# Events come in bursts, as when a hundred pods start; one pass sees all of a burst.
+LEAST_PAUSE = 0.2
+
+
+class Key(NamedTuple):
+    """A pipeline by namespace and name."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(slots=True)
+class Schedule:
+    """Who is due; times in seconds since the epoch."""
+
+    _due: dict[Key, float] = field(default_factory=dict)
+    _heap: list[tuple[float, int, Key]] = field(default_factory=list)
+    _numbers: count[int] = field(default_factory=count)
+    _running: dict[Key, float] = field(default_factory=dict)
+    _again: set[Key] = field(default_factory=set)
+    _failures: dict[Key, int] = field(default_factory=dict)
+    _held: dict[Key, float] = field(default_factory=dict)
+
+    def poke(self, key: Key, now: float) -> None:
+        """Something happened: a pass is due now, or a moment after the last one.
+
+        Where that one failed, it is due once that has been waited for.
+        """
+        if key in self._running:
+            self._again.add(key)
+        else:
+            self._advance(key, max(now, self._held.get(key, now)))
+
+    def take(self, now: float) -> Key | None:
+        """The pipeline that has been due for longest; its pass runs until it is finished."""
+        self._drop_stale()
+        if not self._heap or self._heap[0][0] > now:
+            return None
+        key = heapq.heappop(self._heap)[2]
+        del self._due[key]
+        self._running[key] = now
+        return key
+
+    def finish(self, key: Key, now: float, wake_at: float | None) -> None:
+        """A pass went well; another one is due at a time, or when something happens."""
+        del self._running[key]
+        self._failures.pop(key, None)
+        if wake_at is None and key not in self._again:
+            self._held.pop(key, None)
+            return
+        self._held[key] = now + LEAST_PAUSE
+        if wake_at is not None:
+            self._advance(key, max(wake_at, self._held[key]))
+        self._repeat(key, now)
+
+    def fail(self, key: Key, now: float, *, at_least: float = 0.0) -> float:
+        """A pass failed; returns the seconds until the next one.
+
+        Args:
+            at_least: seconds that the server asked to be left alone.
+        """
+        del self._running[key]
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        wait = max(min(LONGEST_BACKOFF, FIRST_BACKOFF * 2.0 ** min(failures, 20)), at_least)
+        self._held[key] = now + wait
+        self._advance(key, now + wait)
+        self._repeat(key, now)
+        return wait
+
+    @property
+    def next_time(self) -> float | None:
+        """When the next pass is due; None where none is."""
+        self._drop_stale()
+        return self._heap[0][0] if self._heap else None
+
+    @property
+    def depth(self) -> int:
+        """How many pipelines wait for a time or for their turn."""
+        return len(self._due)
+
+    def lag(self, now: float) -> float:
+        """For how long somebody who is due has been waiting, in seconds."""
+        due = self.next_time
+        return 0.0 if due is None else max(0.0, now - due)
+
+    def longest_pass(self, now: float) -> float:
+        """For how long the oldest pass has been running, in seconds."""
+        return max((now - started for started in self._running.values()), default=0.0)
+
+    def _repeat(self, key: Key, now: float) -> None:
+        if key in self._again:
+            self._again.discard(key)
+            self.poke(key, now)
+
+    def _advance(self, key: Key, time: float) -> None:
+        if time < self._due.get(key, float("inf")):
+            self._due[key] = time
+            heapq.heappush(self._heap, (time, next(self._numbers), key))
+
+    def _drop_stale(self) -> None:
+        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
+            heapq.heappop(self._heap)

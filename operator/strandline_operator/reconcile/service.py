@@ -1,0 +1,229 @@
+"""All that goes on in the operator: streams that look, a queue of passes, a sweep now and then.
+
+Whatever is seen only asks for a pass. This room must not know kopf, nor what a pass does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from strandline_api.labels import PIPELINE_UID_LABEL, select_all
+from strandline_operator.cluster.api import Api, Body, Scope, WatchApi
+from strandline_operator.cluster.errors import ApiError, Forbidden, NotFound
+from strandline_operator.cluster.watch import Sight, Watch
+from strandline_operator.metrics.numbers import Numbers
+from strandline_operator.model.objects import Meta, Pod
+from strandline_operator.model.plan import Resource
+from strandline_operator.reconcile.defaults import NamespaceDefaults
+from strandline_operator.reconcile.dispatch_gate import DispatchGate
+from strandline_operator.reconcile.driver_talk import DriverTalk
+from strandline_operator.reconcile.observe import Senses
+from strandline_operator.reconcile.passes import Decide, Passes
+from strandline_operator.reconcile.pod_memory import PodMemory
+from strandline_operator.reconcile.queue import Queue
+from strandline_operator.reconcile.roster import Roster
+from strandline_operator.reconcile.schedule import Key
+from strandline_operator.settings import Settings
+
+_LOGGER = logging.getLogger(__name__)
+# Streams have missed events before; a pipeline that none has told of is found after so long.
+SWEEP_SECONDS = 300.0
+_START_WAIT = 5.0
+# Every request has an end, so that whatever takes longer than these is stuck.
+STUCK_PASS = 600.0
+STUCK_QUEUE = 120.0
+STUCK_WATCH = 300.0
+
+
+class Server(Api, WatchApi, Protocol):
+    """An API server with all that is asked of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Time, chance, and the server.
+
+    Attributes:
+        clock: seconds since the epoch.
+        draw: a random number from [0, 1).
+    """
+
+    server: Server
+    clock: Callable[[], float]
+    draw: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+class Service:
+    """The operator at work; `start` it, and `stop` it in the end."""
+
+    def __init__(self, settings: Settings, world: World, decide: Decide, numbers: Numbers) -> None:
+        self._settings = settings
+        self._world = world
+        self._numbers = numbers
+        self._pods = PodMemory()
+        self._roster = Roster()
+        limits = settings.limits
+        senses = Senses(
+            pods=self._pods,
+            drivers=DriverTalk(limits),
+            defaults=NamespaceDefaults(settings.defaults_config_map),
+            layer=settings.retry_defaults,
+        )
+        passes = Passes(
+            api=world.server,
+            decide=decide,
+            limits=limits,
+            senses=senses,
+            roster=self._roster,
+            gate=DispatchGate(settings.retries_per_minute),
+            counter=numbers,
+            clock=world.clock,
+            draw=world.draw,
+        )
+        self.queue = Queue(
+            passes.run, concurrency=settings.concurrency, clock=world.clock, watcher=numbers
+        )
+        self.watches: list[Watch[Pod] | Watch[Meta]] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Wait until our kinds are served, look at every pipeline once, and go to work."""
+        while not await self._try_sweep():
+            await self._world.sleep(_START_WAIT)
+        self.watches = list(self._make_watches())
+        for watch in self.watches:
+            self._spawn(watch.run(), f"watch of {watch.scope.resource}")
+        self._spawn(self._sweep_forever(), "sweep")
+        self._spawn(self.queue.work(), "queue")
+        schedule, clock = self.queue.schedule, self._world.clock
+        self._numbers.watch_queue(lambda: schedule.depth, lambda: schedule.lag(clock()))
+        for resource in {watch.scope.resource for watch in self.watches}:
+            self._numbers.watch_age(resource.value, self._make_age(resource))
+
+    async def stop(self) -> None:
+        """Start no more passes, let those that run end, and stop looking."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if not await self.queue.drain(self._settings.shutdown_grace):
+            _LOGGER.warning("some passes were cut short; the next start goes on from there")
+
+    def see_pipeline(self, body: Body) -> None:
+        """A pipeline was made, changed or deleted."""
+        meta = Meta.read(body)
+        key = Key(meta.namespace, meta.name)
+        if self._roster.find(meta.uid) is None and not meta.is_deleting:
+            self._roster.note(key, meta.uid)
+        self.queue.poke(key)
+
+    def see_attempt(self, body: Body) -> None:
+        """An attempt was made, changed or deleted."""
+        spec = body.get("spec")
+        name = spec.get("pipeline") if isinstance(spec, dict) else None
+        if isinstance(name, str):
+            self.queue.poke(Key(Meta.read(body).namespace, name))
+
+    def check(self) -> dict[str, float]:
+        """Figures that tell whether work is being done.
+
+        Raises:
+            RuntimeError: it is not; the message says what is stuck.
+        """
+        now, schedule = self._world.clock(), self.queue.schedule
+        for task in self._tasks:
+            if task.done():
+                raise RuntimeError(f"the {task.get_name()} has ended")
+        figures = {
+            "longest_pass_seconds": schedule.longest_pass(now),
+            "queue_lag_seconds": min(schedule.lag(now), now - self.queue.last_finish),
+            "watch_age_seconds": max((now - one.heard for one in self.watches), default=0.0),
+        }
+        bounds = (STUCK_PASS, STUCK_QUEUE, STUCK_WATCH)
+        for (name, figure), bound in zip(figures.items(), bounds, strict=True):
+            if figure > bound:
+                raise RuntimeError(f"{name} is {figure:.0f}, more than {bound:.0f}")
+        return {name: round(figure, 3) for name, figure in figures.items()}
+
+    def _make_watches(self) -> Iterator[Watch[Pod] | Watch[Meta]]:
+        for namespace in self._settings.watched_namespaces:
+            yield Watch(
+                self._world.server,
+                Scope(Resource.POD, namespace, select_all()),
+                read=Pod.read,
+                tell=self._see_pod,
+                clock=self._world.clock,
+                sleep=self._world.sleep,
+            )
+            for resource in (Resource.RAYJOB, Resource.RAYCLUSTER):
+                is_expected = self._settings.kuberay_expected
+                yield Watch(
+                    self._world.server,
+                    Scope(resource, namespace, select_all()),
+                    read=Meta.read,
+                    tell=self._see_child,
+                    clock=self._world.clock,
+                    sleep=self._world.sleep,
+                    absence=logging.WARNING if is_expected else logging.DEBUG,
+                )
+
+    def _see_pod(self, sight: Sight[Pod]) -> None:
+        self._poke(self._pods.note(sight))
+
+    def _see_child(self, sight: Sight[Meta]) -> None:
+        self._poke(sight.value.labels.get(PIPELINE_UID_LABEL, ""))
+
+    def _poke(self, uid: str) -> None:
+        key = self._roster.find(uid)
+        if key is not None:
+            self.queue.poke(key)
+
+    async def _try_sweep(self) -> bool:
+        """Ask for a pass over each pipeline that no stream has told of."""
+        try:
+            for namespace in self._settings.watched_namespaces:
+                page = await self._world.server.list_page(Scope(Resource.PIPELINE, namespace))
+                for body in page.items:
+                    if self._roster.find(Meta.read(body).uid) is None:
+                        self.see_pipeline(body)
+        except ApiError as error:
+            _LOGGER.warning("%s", _explain(error))
+        else:
+            return True
+        return False
+
+    async def _sweep_forever(self) -> None:
+        while True:
+            await self._world.sleep(SWEEP_SECONDS)
+            await self._try_sweep()
+
+    def _make_age(self, resource: Resource) -> Callable[[], float]:
+        def age() -> float:
+            heard = [one.heard for one in self.watches if one.scope.resource is resource]
+            return self._world.clock() - min(heard)
+
+        return age
+
+    def _spawn(self, work: Awaitable[None], name: str) -> None:
+        task = asyncio.ensure_future(work)
+        task.set_name(name)
+        task.add_done_callback(_report)
+        self._tasks.append(task)
+
+
+def _explain(error: ApiError) -> str:
+    if isinstance(error, NotFound):
+        return "the cluster does not know CurationPipelines: apply the files in crds/"
+    if isinstance(error, Forbidden):
+        return f"the operator lacks rights: {error.message}"
+    return f"pipelines could not be listed: {error}"
+
+
+def _report(task: asyncio.Future[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        _LOGGER.critical("work has stopped", exc_info=task.exception())

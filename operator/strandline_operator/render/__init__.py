@@ -1,0 +1,1 @@
+"""Manifests of what the operator makes, spelled from specs. Pure."""

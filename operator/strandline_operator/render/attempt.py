@@ -1,0 +1,64 @@
+"""An attempt's object, and the claim that holds a pipeline's ledger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strandline_api.attempt import AttemptSpec
+from strandline_api.kinds import API_VERSION, ATTEMPT, PIPELINE
+from strandline_api.names import name_attempt, name_claim
+from strandline_operator.model.plan import Manifest
+from strandline_operator.model.view import PipelineView
+from strandline_operator.render.order import label_attempt, label_pipeline
+
+
+def render_attempt(pipeline: PipelineView, spec: AttemptSpec) -> Manifest:
+    """The CurationAttempt of a number; it goes with its pipeline."""
+    meta = pipeline.meta
+    return {
+        "apiVersion": API_VERSION,
+        "kind": ATTEMPT.name,
+        "metadata": {
+            "name": name_attempt(meta.name, spec.number),
+            "namespace": meta.namespace,
+            "labels": label_attempt(meta.name, meta.uid, spec.number),
+            "ownerReferences": [_own(pipeline)],
+        },
+        "spec": spec.to_json(),
+    }
+
+
+def render_claim(pipeline: PipelineView) -> Manifest:
+    """The claim that holds the ledger; it goes with the pipeline only where that says so."""
+    assert pipeline.spec is not None  # an invalid pipeline gets no claim
+    meta, storage = pipeline.meta, pipeline.spec.storage
+    metadata: dict[str, Any] = {
+        "name": name_claim(meta.name),
+        "namespace": meta.namespace,
+        "labels": label_pipeline(meta.name, meta.uid),
+    }
+    if storage.retention == "Delete":
+        metadata["ownerReferences"] = [_own(pipeline)]
+    spec: dict[str, Any] = {
+        "accessModes": [storage.ledger.access_mode],
+        "resources": {"requests": {"storage": str(storage.ledger.size_bytes)}},
+    }
+    if storage.ledger.storage_class_name is not None:
+        spec["storageClassName"] = storage.ledger.storage_class_name
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def _own(pipeline: PipelineView) -> dict[str, Any]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": PIPELINE.name,
+        "name": pipeline.meta.name,
+        "uid": pipeline.meta.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }

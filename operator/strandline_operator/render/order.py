@@ -1,0 +1,86 @@
+"""What a manifest is rendered from: one attempt of one pipeline, with all names decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from strandline_api.labels import (
+    ATTEMPT_LABEL,
+    GROUP_LABEL,
+    MANAGED_BY_LABEL,
+    MANAGER,
+    PIPELINE_LABEL,
+    PIPELINE_UID_LABEL,
+    ROLE_LABEL,
+    spell_label,
+)
+from strandline_api.pipeline import PipelineSpec
+from strandline_operator.model.limits import Limits
+
+
+class Role(StrEnum):
+    """What a pod of an attempt is there for."""
+
+    HEAD = "head"
+    WORKER = "worker"
+    SUBMITTER = "submitter"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One attempt to be made.
+
+    Attributes:
+        name: of the attempt's object; its ConfigMap has the same.
+        rayjob: name of its RayJob.
+        uid: of the attempt's object.
+        pipeline, pipeline_uid: name and uid of the pipeline.
+        claim: name of the claim that holds the ledger.
+        manifest: what the driver reads.
+        memory: bytes by group, where it is not what the spec says.
+        after: why the attempt before ended; empty for the first one.
+    """
+
+    name: str
+    rayjob: str
+    namespace: str
+    uid: str
+    number: int
+    pipeline: str
+    pipeline_uid: str
+    spec: PipelineSpec
+    manifest: Mapping[str, object]
+    claim: str
+    limits: Limits
+    memory: Mapping[str, int]
+    after: str = ""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Labels of everything that belongs to the attempt."""
+        return label_attempt(self.pipeline, self.pipeline_uid, self.number)
+
+    def label_pod(self, role: Role, group: str | None = None) -> dict[str, str]:
+        """Labels of one kind of its pods."""
+        labels = {**self.labels, ROLE_LABEL: role.value}
+        return labels if group is None else {**labels, GROUP_LABEL: group}
+
+    def find_memory(self, group: str, own: int) -> int:
+        """Bytes of a group's pods: the raised ones, or its own."""
+        return max(own, self.memory.get(group, 0))
+
+
+def label_pipeline(pipeline: str, uid: str) -> dict[str, str]:
+    """Labels of everything that belongs to a pipeline."""
+    return {
+        MANAGED_BY_LABEL: MANAGER,
+        PIPELINE_LABEL: spell_label(pipeline),
+        PIPELINE_UID_LABEL: uid,
+    }
+
+
+def label_attempt(pipeline: str, uid: str, number: int) -> dict[str, str]:
+    """Labels of everything that belongs to one of its attempts."""
+    return label_pipeline(pipeline, uid) | {ATTEMPT_LABEL: str(number)}

@@ -1,0 +1,223 @@
+"""How this installation is configured: flags, then environment variables, then defaults.
+
+Bad values become one sentence each. This room must not know what the values are for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from strandline_api.problems import Problem, problems_of
+from strandline_api.quantities import parse_duration
+from strandline_api.spec_base import Label, ObjectName
+from strandline_api.spec_policy import RetryPolicy
+from strandline_operator.model.limits import Limits
+
+PREFIX = "STRANDLINE_"
+# Kubernetes sets such variables for each service, and STRANDLINE_METRICS_PORT could be one.
+_SERVICE_LINKS = ("tcp://", "udp://", "sctp://")
+_LIMITS = Limits()
+
+
+class SettingsError(ValueError):
+    """Settings that can't be used; the message has one line for each problem."""
+
+
+def _read_seconds(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        return parse_duration(value)
+
+
+def _read_list(value: object) -> object:
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, list):
+        return value
+    words = (part.strip() for text in value for part in str(text).split(","))
+    return tuple(dict.fromkeys(word for word in words if word))
+
+
+def _read_json(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value or "{}")
+    except (ValueError, RecursionError):
+        raise ValueError("must be JSON, such as '{\"maxRetries\": 5}'") from None
+
+
+def _read_policy(value: object) -> object:
+    if isinstance(value, RetryPolicy):
+        return value
+    return RetryPolicy.model_validate(_read_json(value), by_alias=True, by_name=False)
+
+
+Seconds = Annotated[float, Field(ge=0), BeforeValidator(_read_seconds)]
+Port = Annotated[int, Field(ge=0, le=65535)]
+
+
+class Settings(BaseModel):
+    """All that can be configured; a time may be spelled '30s', '5m' or as a number of seconds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    namespaces: Annotated[tuple[Label, ...], BeforeValidator(_read_list)] = Field(
+        default=(), description="Namespaces to work in, with commas between. All when empty."
+    )
+    concurrency: int = Field(
+        default=8, ge=1, le=256, description="Pipelines that are looked at at the same time."
+    )
+    retries_per_minute: float = Field(
+        default=120,
+        ge=0,
+        description="Attempts that may start per minute across the cluster; 0 starts none.",
+    )
+    defaults_config_map: ObjectName = Field(
+        default="strandline-defaults",
+        description="ConfigMap in a namespace whose key 'retry' has defaults of the retry policy.",
+    )
+    retry_defaults: Annotated[RetryPolicy, BeforeValidator(_read_policy)] = Field(
+        default_factory=RetryPolicy, description="Defaults of the retry policy, as JSON."
+    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        default="INFO", description="Least severe lines that are logged."
+    )
+    log_format: Literal["json", "text"] = Field(
+        default="json", description="One JSON object a line, or text for people."
+    )
+    metrics_port: Port = Field(default=9090, description="Port of /metrics; 0 serves none.")
+    liveness_port: Port = Field(default=8080, description="Port of /healthz; 0 serves none.")
+    shutdown_grace: Seconds = Field(
+        default=20.0, description="Longest wait for running passes after a request to stop."
+    )
+    kuberay_expected: bool = Field(
+        default=True, description="Say in the log when KubeRay is not installed."
+    )
+    settle: Seconds = Field(
+        default=_LIMITS.settle, description="Wait for late evidence of an attempt's end."
+    )
+    outcome: Seconds = Field(
+        default=_LIMITS.outcome, description="Longest wait for the driver's own word after that."
+    )
+    driver_end: Seconds = Field(
+        default=_LIMITS.driver_end,
+        description="Longest that a RayJob may go on after its driver has ended.",
+    )
+    submitter: Seconds = Field(
+        default=_LIMITS.submitter,
+        description="Longest that a RayJob may go on after its submitter has ended.",
+    )
+    teardown: Seconds = Field(
+        default=_LIMITS.teardown, description="Longest that pods of an ended attempt may take."
+    )
+    force_teardown: bool = Field(
+        default=_LIMITS.force_teardown,
+        description="Delete pods that take longer by force, though they may still run unseen.",
+    )
+    pre_running: Seconds = Field(
+        default=_LIMITS.pre_running,
+        description="Longest time until a driver runs, where the pipeline names none.",
+    )
+    image_pull: Seconds = Field(
+        default=_LIMITS.image_pull, description="Longest time that an image can't be pulled."
+    )
+    pull_interval: Annotated[Seconds, Field(ge=1)] = Field(
+        default=_LIMITS.pull_interval, description="Time from one question to a driver to the next."
+    )
+    status_interval: Seconds = Field(
+        default=_LIMITS.status_interval, description="Time from one write of progress to the next."
+    )
+    resync: Annotated[Seconds, Field(ge=1)] = Field(
+        default=_LIMITS.resync, description="Longest time between two looks at a pipeline."
+    )
+    runtime_image: Annotated[str, Field(min_length=1)] = Field(
+        default=_LIMITS.runtime_image, description="Image of Ray pods, where none is named."
+    )
+    ray_version: str = Field(
+        default=_LIMITS.ray_version, description="Ray version in that image; its own when empty."
+    )
+    driver_port: Annotated[int, Field(ge=1, le=65535)] = Field(
+        default=_LIMITS.driver_port, description="Port on which drivers answer."
+    )
+
+    @property
+    def limits(self) -> Limits:
+        """The part that decisions depend on."""
+        return Limits(**{field.name: getattr(self, field.name) for field in fields(Limits)})
+
+    @property
+    def watched_namespaces(self) -> tuple[str | None, ...]:
+        """Namespaces to watch; one None for all."""
+        return self.namespaces or (None,)
+
+    @model_validator(mode="after")
+    def _check_ports(self) -> Self:
+        if self.metrics_port and self.metrics_port == self.liveness_port:
+            raise ValueError("'metrics-port' and 'liveness-port' must differ")
+        return self
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Give a parser one flag for each setting."""
+    for name, field in Settings.model_fields.items():
+        is_list = name == "namespaces"
+        parser.add_argument(
+            spell_flag(name),
+            dest=name,
+            action="append" if is_list else "store",
+            metavar="VALUE",
+            help=f"{field.description} [{spell_variable(name)}]".replace("%", "%%"),
+        )
+
+
+def read_settings(flags: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
+    """Put flags and variables together.
+
+    Args:
+        flags: values by name of the setting; None where a flag was not given.
+        environment: variables of the process.
+
+    Raises:
+        SettingsError: something can't be used.
+    """
+    names = Settings.model_fields
+    set_here = {name: environment.get(spell_variable(name), "") for name in names}
+    variables = {
+        name: value
+        for name, value in set_here.items()
+        if value and not value.startswith(_SERVICE_LINKS)
+    }
+    given = {name: value for name, value in flags.items() if value is not None}
+    try:
+        return Settings.model_validate(variables | given)
+    except ValidationError as error:
+        problems = problems_of(error, Settings, "")
+        raise SettingsError("\n".join(_say(problem, given) for problem in problems)) from None
+
+
+def spell_flag(name: str) -> str:
+    """The flag of a setting: `--log-level`."""
+    return f"--{name.replace('_', '-')}"
+
+
+def spell_variable(name: str) -> str:
+    """The environment variable of a setting: `STRANDLINE_LOG_LEVEL`."""
+    return f"{PREFIX}{name.upper()}"
+
+
+def _say(problem: Problem, flags: Sequence[str] | Mapping[str, Any]) -> str:
+    name = problem.path.partition(".")[0].partition("[")[0]
+    if name not in Settings.model_fields:
+        return str(problem)
+    source = spell_flag(name) if name in flags else spell_variable(name)
+    return f"{source}{problem.path[len(name) :]}: {str(problem).partition(': ')[2]}"

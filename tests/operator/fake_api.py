@@ -1,0 +1,205 @@
+"""An API server in memory that fails as it is told to.
+
+    api = FakeApi()
+    api.store.create(Resource.PIPELINE, "team", body)     # by hand, not counted
+    await api.get(Resource.PIPELINE, "team", "corpus")    # as the operator calls it, counted
+    api.before.append(hook)                               # called before each call, may raise
+
+Hooks get the `Call`, and may raise an `ApiError` (the call fails), raise `KilledError` (the
+operator dies there), or return an awaitable (the call takes its time). `after` hooks see the call
+done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from fake_store import Body, FakeStore, matches
+from strandline_operator.cluster.api import Page, Scope
+from strandline_operator.cluster.errors import Gone, NotFound, Unavailable
+from strandline_operator.model.plan import Resource
+
+
+class KilledError(BaseException):
+    """The operator was killed: nothing may catch it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call as a hook sees it; `number` counts from 1."""
+
+    number: int
+    verb: str
+    resource: Resource | None
+    name: str = ""
+
+    @property
+    def is_write(self) -> bool:
+        return self.verb in {"create", "status", "patch", "delete"}
+
+
+Hook = Callable[[Call], Awaitable[None] | None]
+
+
+@dataclass
+class FakeApi:
+    """`Api` and `WatchApi` over a store.
+
+    Attributes:
+        unserved: kinds that the server does not know.
+        logs: what a pod has printed, by namespace and name.
+        drivers: what answers at a URL, as JSON; None: it has nothing to say.
+    """
+
+    store: FakeStore = field(default_factory=FakeStore)
+    unserved: set[Resource] = field(default_factory=set)
+    logs: dict[tuple[str, str], str] = field(default_factory=dict)
+    drivers: dict[str, Any] = field(default_factory=dict)
+    before: list[Hook] = field(default_factory=list)
+    after: list[Hook] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    forgotten: int = 0
+    _epoch: int = 0
+
+    @property
+    def writes(self) -> list[Call]:
+        """The calls that change something, in order."""
+        return [call for call in self.calls if call.is_write]
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Body | None:
+        async with self._call("get", resource, name):
+            return None if resource in self.unserved else self.store.get(resource, namespace, name)
+
+    async def list_all(
+        self, resource: Resource, namespace: str | None, selector: str = ""
+    ) -> list[Body]:
+        async with self._call("list", resource):
+            self._check(resource)
+            return self.store.list(resource, namespace, selector)
+
+    async def create(self, resource: Resource, namespace: str, body: Body) -> Body:
+        async with self._call("create", resource, body["metadata"]["name"]):
+            self._check(resource)
+            return self.store.create(resource, namespace, body)
+
+    async def replace_status(
+        self, resource: Resource, namespace: str, name: str, body: Body
+    ) -> Body:
+        async with self._call("status", resource, name):
+            return self.store.replace_status(resource, namespace, name, body)
+
+    async def patch(self, resource: Resource, namespace: str, name: str, patch: Body) -> Body:
+        async with self._call("patch", resource, name):
+            return self.store.patch(resource, namespace, name, patch)
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, uid: str, grace: int | None = None
+    ) -> None:
+        async with self._call("delete", resource, name):
+            self.store.delete(resource, namespace, name, uid, grace)
+
+    async def read_log(self, namespace: str, pod: str, container: str, lines: int) -> str:
+        async with self._call("log", Resource.POD, pod):
+            text = self.logs.get((namespace, pod))
+            if text is None:
+                raise NotFound(404, "NotFound", f"pods {pod} not found")
+            return "\n".join(text.splitlines()[-lines:])
+
+    async def pull(self, url: str) -> object | None:
+        async with self._call("pull", None, url):
+            if url not in self.drivers:
+                raise Unavailable(0, "", "no answer")
+            answer: object = copy.deepcopy(self.drivers[url])
+            return answer
+
+    async def list_page(self, scope: Scope) -> Page:
+        items = await self.list_all(scope.resource, scope.namespace, scope.selector)
+        return Page(tuple(items), str(self.store.version))
+
+    async def watch(self, scope: Scope, version: str) -> AsyncIterator[Body]:
+        async with self._call("watch", scope.resource):
+            self._check(scope.resource)
+        seen, epoch = int(version), self._epoch
+        if seen < self.forgotten:
+            raise Gone(410, "Expired", "the version is too old")
+        while epoch == self._epoch:
+            for change in [one for one in self.store.history if one.version > seen]:
+                seen = change.version
+                if self._concerns(scope, change.resource, change.body):
+                    yield {"type": change.kind, "object": copy.deepcopy(change.body)}
+            await asyncio.sleep(0.001)
+
+    def drop_watches(self) -> None:
+        """End every stream, as a server does when its time is up."""
+        self._epoch += 1
+
+    def forget_history(self) -> None:
+        """From now on no watch can go on from an earlier version."""
+        self.forgotten = self.store.skip_version()
+        self.store.history.clear()
+        self.drop_watches()
+
+    def fork(self) -> FakeApi:
+        """A copy of everything but the hooks and calls."""
+        return FakeApi(
+            copy.deepcopy(self.store),
+            set(self.unserved),
+            dict(self.logs),
+            copy.deepcopy(self.drivers),
+        )
+
+    def _check(self, resource: Resource) -> None:
+        if resource in self.unserved:
+            raise NotFound(404, "", "404 page not found")
+
+    @staticmethod
+    def _concerns(scope: Scope, resource: Resource, body: Body) -> bool:
+        metadata = body["metadata"]
+        return (
+            resource is scope.resource
+            and scope.namespace in {None, metadata["namespace"]}
+            and matches(scope.selector, metadata.get("labels") or {})
+        )
+
+    @asynccontextmanager
+    async def _call(
+        self, verb: str, resource: Resource | None, name: str = ""
+    ) -> AsyncIterator[None]:
+        call = Call(len(self.calls) + 1, verb, resource, name)
+        self.calls.append(call)
+        await _run(self.before, call)
+        yield
+        await _run(self.after, call)
+
+
+async def _run(hooks: list[Hook], call: Call) -> None:
+    for hook in list(hooks):
+        answer = hook(call)
+        if inspect.isawaitable(answer):
+            await answer
+
+
+def kill_before(number: int, verb: Callable[[Call], bool] = lambda _: True) -> Hook:
+    """A hook that kills the operator before the n-th call of a sort."""
+    seen = 0
+
+    def hook(call: Call) -> None:
+        nonlocal seen
+        seen += verb(call)
+        if verb(call) and seen == number:
+            raise KilledError(f"before {call}")
+
+    return hook
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until something is so; nobody tells when."""
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - what is awaited is no event
+            await asyncio.sleep(0.001)

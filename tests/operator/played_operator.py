@@ -1,0 +1,244 @@
+"""The operator in memory and one recording of KubeRay, on one clock: that of the recording.
+
+    scenario = Scenario("s-k-exit-64")
+    scenario.run()                    # until the attempt is final and what follows is decided
+    scenario.attempt["status"]["cause"]
+
+Between two recorded steps the operator makes every pass that it has asked for, and after each step
+as many as it takes to come to rest. Where it deletes the RayJob itself the recording is left, and
+the teardown takes as long as the recorded one did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from fake_api import FakeApi
+from fake_stage import FakeStage
+from fake_store import FakeStore
+from kuberay_player import Player
+from operator_bodies import KEY, NAMESPACE, make_pipeline
+from recordings import Step, read_recording
+from strandline_api.labels import ATTEMPT_LABEL, ROLE_LABEL
+from strandline_api.spec_policy import RetryPolicy
+from strandline_operator.cluster.errors import ApiError
+from strandline_operator.cluster.watch import Sight
+from strandline_operator.decide.pipeline import decide
+from strandline_operator.metrics.numbers import Numbers
+from strandline_operator.model.limits import Limits
+from strandline_operator.model.objects import Pod
+from strandline_operator.model.plan import Resource
+from strandline_operator.reconcile.defaults import NamespaceDefaults
+from strandline_operator.reconcile.dispatch_gate import DispatchGate
+from strandline_operator.reconcile.driver_talk import DriverTalk
+from strandline_operator.reconcile.observe import Senses
+from strandline_operator.reconcile.passes import Passes
+from strandline_operator.reconcile.pod_memory import PodMemory
+from strandline_operator.reconcile.roster import Roster
+
+Body = dict[str, Any]
+# At midnight, so that every time in a status reads as time since the beginning.
+MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+SUBMITTER = "ray-job-submitter"
+MOST_PASSES = 20
+# Longer than any recorded teardown, shorter than the operator's patience with one.
+PATIENCE = 300.0
+SPEC: Body = {
+    "retry": {"jitter": "none"},
+    "ray": {"workerGroups": [{"name": "cpu", "resources": {"memory": "8Gi"}}]},
+}
+
+
+class Operator:
+    """One operator's process: what it remembers goes with it."""
+
+    def __init__(self, api: FakeApi, limits: Limits) -> None:
+        self.memory = PodMemory()
+        self.passes = Passes(
+            api=api,
+            decide=decide,
+            limits=limits,
+            senses=Senses(
+                self.memory, DriverTalk(limits), NamespaceDefaults("none"), RetryPolicy()
+            ),
+            roster=Roster(),
+            gate=DispatchGate(60),
+            counter=Numbers(),
+            clock=lambda: api.store.time,
+            draw=lambda: 0.0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A status that was written: seconds since the beginning, after what, whose, and the object."""
+
+    at: float
+    after: str
+    kind: str
+    body: Body
+
+
+class Scenario:
+    """One attempt, played from a recording."""
+
+    def __init__(self, recording: str, limits: Limits | None = None, **spec: Any) -> None:
+        self.recording = read_recording(recording)
+        self.limits = limits or Limits()
+        self.api = FakeApi(FakeStore(time=MIDNIGHT))
+        self.stage = FakeStage(self.api)
+        self.operator = Operator(self.api, self.limits)
+        self.sightings: list[Sighting] = []
+        self.most_attempts = 0
+        self._told = 0
+        self._wake_at: float | None = None
+        self._after = "apply"
+        make_pipeline(self.api.store, **{**SPEC, **spec})
+
+    @property
+    def store(self) -> FakeStore:
+        return self.api.store
+
+    @property
+    def pipeline(self) -> Body:
+        return self.store.list(Resource.PIPELINE)[0]
+
+    @property
+    def attempt(self) -> Body:
+        """The one that is played."""
+        return self.store.list(Resource.ATTEMPT)[0]
+
+    def is_final(self) -> bool:
+        attempts = self.store.list(Resource.ATTEMPT)
+        return bool(attempts and attempts[0].get("status", {}).get("isFrozen"))
+
+    def run(self) -> None:
+        """Play until the attempt is final, or nothing more comes."""
+        asyncio.run(self._run())
+
+    async def _run(self) -> None:
+        await self.settle()
+        while not self.store.list(Resource.RAYJOB):
+            await self.wait_until(self._wake_at or self.store.time)
+        (rayjob,) = self.store.list(Resource.RAYJOB)
+        begin = datetime.fromtimestamp(self.store.time, UTC)
+        player = Player(self.stage, self.recording, rayjob, begin=begin)
+        clock = _Clock(self.store.time)
+        while not self.is_final():
+            step = await player.peek()
+            if step is None:
+                if self.store.time > clock.latest + PATIENCE or self._wake_at is None:
+                    return
+                await self.wait_until(self._wake_at)
+                continue
+            clock.latest = self.store.time
+            await self.wait_until(clock.read(step, self.store.time, is_left=self._has_deleted()))
+            if self.is_final() or step is not await player.peek():
+                continue  # the operator has just left the recording
+            await player.step()
+            self._after = describe_step(step)
+            self._hear(player)
+            await self.settle()
+
+    async def wait_until(self, due: float) -> None:
+        """Let time go on, with every pass that the operator has asked for."""
+        while self._wake_at is not None and self._wake_at <= due and not self.is_final():
+            self.store.time = max(self.store.time, self._wake_at)
+            self._after = "time"
+            await self.settle()
+        self.store.time = max(self.store.time, due)
+
+    async def settle(self) -> None:
+        """Pass until nothing changes any more, without time going on."""
+        for _ in range(MOST_PASSES):
+            self.tell()
+            before = self.store.version
+            await self.pass_once()
+            self._note()
+            if self.store.version == before and (self._wake_at or 0.0) != self.store.time:
+                return
+        raise AssertionError("the operator does not come to rest")
+
+    async def pass_once(self) -> None:
+        """One pass of the operator."""
+        try:
+            passed = await self.operator.passes.run(KEY)
+        except ApiError:
+            self._wake_at = self.store.time + 1.0
+        else:
+            self._wake_at = self.store.time + 1.0 if passed.again else passed.wake_at
+
+    def tell(self) -> None:
+        """What the watch of pods tells."""
+        for change in self.store.history[self._told :]:
+            if change.resource is Resource.POD:
+                self.see(change.body, is_gone=change.kind == "DELETED")
+        self.skip()
+
+    def see(self, pod: Body, *, is_gone: bool = False) -> None:
+        """The watch tells of one pod."""
+        self.operator.memory.note(Sight(Pod.read(pod), is_gone))
+
+    def skip(self) -> None:
+        """The watch never tells of what has happened up to now."""
+        self._told = len(self.store.history)
+
+    def _has_deleted(self) -> bool:
+        return any(
+            call.verb == "delete" and call.resource is Resource.RAYJOB for call in self.api.calls
+        )
+
+    def _hear(self, player: Player) -> None:
+        """What the pods have printed up to now, where they are there to be asked."""
+        self.api.logs.clear()
+        for pod in self.store.list(Resource.POD):
+            name = pod["metadata"]["name"]
+            text = player.read_log(name, SUBMITTER)
+            if text is not None and (text or pod["metadata"]["labels"][ROLE_LABEL] != "worker"):
+                self.api.logs[NAMESPACE, name] = text
+
+    def _note(self) -> None:
+        pods = self.store.list(Resource.POD)
+        numbers = {pod["metadata"]["labels"].get(ATTEMPT_LABEL) for pod in pods}
+        self.most_attempts = max(self.most_attempts, len(numbers))
+        for kind in (Resource.ATTEMPT, Resource.PIPELINE):
+            for body in self.store.list(kind):
+                self._note_status(body)
+
+    def _note_status(self, body: Body) -> None:
+        mine = [
+            one
+            for one in self.sightings
+            if one.kind == body["kind"] and one.body["metadata"]["name"] == body["metadata"]["name"]
+        ]
+        if "status" in body and (not mine or mine[-1].body["status"] != body["status"]):
+            at = round(self.store.time - MIDNIGHT, 3)
+            self.sightings.append(Sighting(at, self._after, body["kind"], body))
+
+
+@dataclass(slots=True)
+class _Clock:
+    """When a step is due: as recorded, or as long after the operator's own deletion."""
+
+    start: float
+    latest: float = 0.0
+    left: tuple[float, float] | None = None
+
+    def read(self, step: Step, now: float, *, is_left: bool) -> float:
+        if not is_left:
+            return self.start + step.time
+        if step.kind != "Pod":
+            return now
+        if self.left is None:
+            self.left = (now, step.time)
+        return max(now, self.left[0] + step.time - self.left[1])
+
+
+def describe_step(step: Step) -> str:
+    """What happened, in the words of marks."""
+    if step.marks:
+        return ", ".join(sorted(step.marks))
+    return f"{step.subject or step.kind} changed" if step.kind else "log"

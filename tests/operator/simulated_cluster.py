@@ -1,0 +1,300 @@
+"""A cluster as plain data: it carries out plans, and KubeRay and pods do what a test tells them.
+
+Everything that real controllers do at some later time happens when a method is called, so a test
+decides the order; `pass_once` is one pass of the operator over it.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from strandline_api.attempt import AttemptSpec, AttemptStatus
+from strandline_api.documents import SpecError, parse_pipeline
+from strandline_api.labels import FINALIZER
+from strandline_api.outcomes import DriverOutcome
+from strandline_api.pipeline import PipelineSpec
+from strandline_api.spec_policy import RetryPolicy
+from strandline_api.status import PipelineStatus, Progress
+from strandline_api.times import spell_time
+from strandline_operator.decide.pipeline import decide
+from strandline_operator.model.limits import Limits
+from strandline_operator.model.objects import Claim, Meta, Pod, RayCluster, RayJob
+from strandline_operator.model.plan import Create, Delete, Event, Plan, Resource, SetFinalizer
+from strandline_operator.model.view import AttemptView, DriverView, PipelineView, Refusal, View
+
+Body = dict[str, Any]
+PIPELINE: Body = {
+    "apiVersion": "strandline.dev/v1alpha1",
+    "kind": "CurationPipeline",
+    "metadata": {"name": "corpus", "namespace": "team", "uid": "uid-p", "generation": 1},
+    "spec": {
+        "source": {"use": "files"},
+        "sink": {"use": "jsonl"},
+        "retry": {"jitter": "none"},
+        "ray": {"workerGroups": [{"name": "cpu", "resources": {"memory": "8Gi"}}]},
+    },
+}
+
+
+@dataclass
+class SimulatedCluster:
+    """One pipeline in one namespace."""
+
+    time: float = 1_000_000.0
+    pipeline: Body = field(default_factory=lambda: copy.deepcopy(PIPELINE))
+    status: PipelineStatus = field(default_factory=PipelineStatus)
+    has_status: bool = False
+    attempts: dict[str, tuple[Body, AttemptStatus]] = field(default_factory=dict)
+    objects: dict[tuple[str, str], Body] = field(default_factory=dict)
+    gone_pods: list[Body] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    audit: list[str] = field(default_factory=list)
+    refusals: tuple[Refusal, ...] = ()
+    refused: dict[str, Refusal] = field(default_factory=dict)
+    progress: Progress | None = None
+    outcome: DriverOutcome | None = None
+    has_kuberay: bool = True
+    taken: frozenset[str] = frozenset()
+    may_dispatch: bool = True
+    policy: RetryPolicy | None = None
+    limits: Limits = field(default_factory=Limits)
+    most_running: int = 0
+    calls: int = 0
+    cut_at: int | None = None
+    cuts: int = 0
+    _uids: Any = field(default_factory=lambda: count(1))
+
+    @property
+    def spec(self) -> Body:
+        spec: Body = self.pipeline["spec"]
+        return spec
+
+    def edit(self, **fields: Any) -> None:
+        """Edit the spec as a person does."""
+        self.spec.update(fields)
+        self.pipeline["metadata"]["generation"] += 1
+
+    def annotate(self, name: str, value: str) -> None:
+        self.pipeline["metadata"].setdefault("annotations", {})[f"strandline.dev/{name}"] = value
+
+    def view(self) -> View:
+        """What a pass sees."""
+        return View(
+            pipeline=self._view_pipeline(),
+            attempts=tuple(self._view_attempts()),
+            rayjobs=tuple(RayJob.read(one) for one in self.list_of(Resource.RAYJOB)),
+            rayclusters=tuple(RayCluster.read(one) for one in self.list_of(Resource.RAYCLUSTER)),
+            pods=tuple(Pod.read(one) for one in self.list_of(Resource.POD)),
+            gone_pods=tuple(Pod.read(one, is_gone=True) for one in self.gone_pods),
+            policy=self.policy or self._read_policy(),
+            taken=self.taken,
+            claim=next((Claim.read(one) for one in self.list_of(Resource.CLAIM)), None),
+            driver=self._view_driver(),
+            has_kuberay=self.has_kuberay,
+            may_dispatch=self.may_dispatch,
+            refusals=self.refusals,
+        )
+
+    def pass_once(self) -> Plan:
+        """One pass; the operator is killed before the call whose number is `cut_at`."""
+        plan = decide(self.view(), self.time, self.limits, 0.0)
+        self.refusals = ()
+        try:
+            self._enact(plan)
+        except KilledError:
+            self.cuts += 1
+            return plan
+        self.events += plan.events
+        self.audit += plan.audit
+        return plan
+
+    def settle(self, passes: int = 30) -> None:
+        """Pass until nothing changes any more, without time going on."""
+        for _ in range(passes):
+            cuts = self.cuts
+            plan = self.pass_once()
+            is_idle = plan.pipeline is None and not plan.attempts and not plan.actions
+            if is_idle or (self.refusals and plan.pipeline is None and cuts == self.cuts):
+                return
+        raise AssertionError("the operator does not come to rest")
+
+    def advance(self, seconds: float) -> None:
+        """Let time go on, then come to rest."""
+        self.time += seconds
+        self.settle()
+
+    def list_of(self, resource: Resource) -> list[Body]:
+        return [body for (kind, _), body in sorted(self.objects.items()) if kind == resource]
+
+    # What other controllers do.
+
+    def bind_claim(self) -> None:
+        for claim in self.list_of(Resource.CLAIM):
+            claim["status"] = {"phase": "Bound"}
+
+    def start_rayjob(self) -> str:
+        """KubeRay makes cluster and pods, the driver runs; the number of the attempt."""
+        (rayjob,) = [one for one in self.list_of(Resource.RAYJOB) if "status" not in one]
+        labels, name = rayjob["metadata"]["labels"], rayjob["metadata"]["name"]
+        self._put(Resource.RAYCLUSTER, f"{name}-abcde", labels, {})
+        templates = rayjob["spec"]["rayClusterSpec"]
+        head = templates["headGroupSpec"]["template"]
+        self.add_pod(f"{name}-head", head["metadata"]["labels"])
+        for group in templates["workerGroupSpecs"]:
+            pod_labels = group["template"]["metadata"]["labels"]
+            self.add_pod(f"{name}-{group['groupName']}", pod_labels)
+        rayjob["status"] = {
+            "jobDeploymentStatus": "Running",
+            "jobStatus": "RUNNING",
+            "rayClusterName": f"{name}-abcde",
+        }
+        self._watch_overlap()
+        return str(labels["strandline.dev/attempt"])
+
+    def add_pod(self, name: str, labels: dict[str, str], **status: Any) -> None:
+        self._put(Resource.POD, name, labels, {"phase": "Running", **status})
+
+    def end_rayjob(self, deployment: str = "Complete", job: str = "SUCCEEDED", **more: Any) -> None:
+        for rayjob in self.list_of(Resource.RAYJOB):
+            status = {"jobDeploymentStatus": deployment, "jobStatus": job, **more}
+            rayjob["status"] = {**rayjob.get("status", {}), **status}
+
+    def set_pod(self, ending: str, **status: Any) -> None:
+        """Change the status of the pods whose name ends so."""
+        for pod in self.list_of(Resource.POD):
+            if pod["metadata"]["name"].endswith(ending):
+                pod["status"] = {**pod["status"], **status}
+
+    def lose_pod(self, ending: str) -> None:
+        """A pod is deleted by somebody."""
+        for pod in self.list_of(Resource.POD):
+            if pod["metadata"]["name"].endswith(ending):
+                self.gone_pods.append(self.objects.pop((Resource.POD, pod["metadata"]["name"])))
+
+    def sweep(self) -> None:
+        """KubeRay and the kubelet finish what is being deleted."""
+        deleting = {
+            one["metadata"]["labels"]["strandline.dev/attempt"]
+            for one in self.list_of(Resource.RAYJOB)
+            if "deletionTimestamp" in one["metadata"]
+        }
+        for key, body in list(self.objects.items()):
+            number = body["metadata"].get("labels", {}).get("strandline.dev/attempt")
+            is_of_job = key[0] in {Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD}
+            if is_of_job and (number in deleting or "deletionTimestamp" in body["metadata"]):
+                if key[0] == Resource.POD:
+                    self.gone_pods.append(body)
+                del self.objects[key]
+
+    def fail_attempt(self, message: str = "Job entrypoint command failed with exit code 1") -> None:
+        """The running attempt's driver fails, and all of it goes."""
+        self.end_rayjob("Failed", "FAILED", reason="AppFailed", message=message)
+        self.finish_teardown()
+
+    def finish_teardown(self) -> None:
+        """Time goes on until the newest attempt is frozen, and no further."""
+        name = max(self.attempts, key=lambda each: self.attempts[each][0]["spec"]["number"])
+        for seconds in (0.0, self.limits.settle + 0.5, self.limits.outcome, 1.0):
+            self.advance(seconds)
+            self.sweep()
+            self.outcome = None
+            self.settle()
+            if self.attempts[name][1].is_frozen:
+                return
+        raise AssertionError(f"{name} is not frozen")
+
+    def _view_pipeline(self) -> PipelineView:
+        problems: tuple[str, ...] = ()
+        try:
+            spec: PipelineSpec | None = parse_pipeline(self.pipeline).spec
+        except SpecError as error:
+            spec, problems = None, tuple(map(str, error.problems))
+        return PipelineView(
+            meta=Meta.read(self.pipeline),
+            spec=spec,
+            problems=problems,
+            status=self.status,
+            has_status=self.has_status,
+            manifest=self.pipeline,
+        )
+
+    def _view_attempts(self) -> list[AttemptView]:
+        views = [
+            AttemptView(Meta.read(body), AttemptSpec.parse(body["spec"]), status)
+            for body, status in self.attempts.values()
+        ]
+        return sorted(views, key=lambda one: one.spec.number)
+
+    def _view_driver(self) -> DriverView | None:
+        views = self._view_attempts()
+        is_heard = self.progress is not None or self.outcome is not None
+        if not views or not is_heard:
+            return None
+        return DriverView(views[-1].meta.name, self.progress, self.outcome)
+
+    def _read_policy(self) -> RetryPolicy:
+        return RetryPolicy.model_validate(self.spec.get("retry", {}))
+
+    def _enact(self, plan: Plan) -> None:
+        for name, status in plan.attempts.items():
+            self._call()
+            self.attempts[name] = (self.attempts[name][0], status)
+        if plan.pipeline is not None:
+            self._call()
+            self.status, self.has_status = plan.pipeline, True
+        for action in plan.actions:
+            self._call()
+            if isinstance(action, Create):
+                self._create(action)
+            elif isinstance(action, Delete):
+                self._delete(action)
+            else:
+                self._set_finalizer(action)
+
+    def _call(self) -> None:
+        self.calls += 1
+        if self.calls == self.cut_at:
+            raise KilledError
+
+    def _create(self, action: Create) -> None:
+        manifest = copy.deepcopy(action.manifest)
+        name = manifest["metadata"]["name"]
+        if action.resource in self.refused:
+            self.refusals = (*self.refusals, self.refused[action.resource])
+            return
+        manifest["metadata"].setdefault("uid", f"uid-{next(self._uids)}")
+        manifest["metadata"]["creationTimestamp"] = spell_time(self.time)
+        manifest["metadata"]["generation"] = 1
+        if action.resource is Resource.ATTEMPT:
+            self.attempts.setdefault(name, (manifest, AttemptStatus()))
+        else:
+            self.objects.setdefault((action.resource, name), manifest)
+
+    def _delete(self, action: Delete) -> None:
+        if action.resource is Resource.ATTEMPT:
+            self.attempts.pop(action.name, None)
+            return
+        body = self.objects.get((action.resource, action.name))
+        if body is not None and body["metadata"]["uid"] == action.uid:
+            body["metadata"]["deletionTimestamp"] = spell_time(self.time)
+
+    def _set_finalizer(self, action: SetFinalizer) -> None:
+        self.pipeline["metadata"]["finalizers"] = [FINALIZER] if action.is_set else []
+
+    def _put(self, resource: Resource, name: str, labels: dict[str, str], status: Body) -> None:
+        metadata = {"name": name, "uid": f"uid-{next(self._uids)}", "labels": dict(labels)}
+        self.objects[(resource, name)] = {"metadata": metadata, "status": status}
+
+    def _watch_overlap(self) -> None:
+        numbers = {
+            pod["metadata"]["labels"]["strandline.dev/attempt"]
+            for pod in self.list_of(Resource.POD)
+        }
+        self.most_running = max(self.most_running, len(numbers))
+
+
+class KilledError(Exception):
+    """The operator was killed."""

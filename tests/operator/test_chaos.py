@@ -1,0 +1,152 @@
+"""Requests fail, watches break off and the operator dies at random; runs end as if nothing had.
+
+What is really lost may cost the cause its best evidence, never the run: no attempt is left out,
+none is made twice, and whatever followed follows still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from functools import cache
+from typing import Any
+
+import pytest
+
+from fake_api import Call, KilledError
+from played_operator import Operator, Scenario
+from strandline_operator.cluster.errors import ApiError, Conflict, TooMany, Unavailable
+from strandline_operator.model.limits import Limits
+from strandline_operator.model.plan import Resource
+
+SEEDS = range(4)
+SOONER = 0.5  # share of the trouble that comes after a write was done, whose answer is lost
+# One for each way to an end: a driver's word, a pod's, KubeRay's, a deletion, a kill, a success.
+STORIES: dict[str, set[str | None]] = {
+    "s-k-success": {None},
+    "s-k-exit-64": {"InvalidSpec"},
+    "b-app-failure": {"ApplicationError"},
+    "s-k-head-preempted-linger": {"Preempted", "Interrupted"},
+    "s-k-head-deleted": {"Interrupted"},
+    "c2-worker-container-oom-kernel": {"OOMKilled", "ApplicationError"},
+    "k2-active-deadline-shutdown": {"DeadlineExceeded"},
+    "s-k-rayjob-deleted": {"Interrupted", "Unknown"},
+}
+
+
+class Trouble:
+    """What goes wrong, drawn anew for each request."""
+
+    def __init__(self, seed: str, rate: float) -> None:
+        self.drawn = random.Random(seed)
+        self.rate = rate
+        self.kinds: set[str] = set()
+
+    def before(self, call: Call) -> None:
+        if call.verb in {"pull", "watch"} or self.drawn.random() > self.rate:
+            return
+        self.strike(call)
+
+    def after(self, call: Call) -> None:
+        if call.is_write and self.drawn.random() < self.rate * SOONER:
+            self.strike(call)
+
+    def strike(self, call: Call) -> None:
+        kind = self.drawn.choice(["killed", "timeout", "429", "500", "409"])
+        self.kinds.add(kind)
+        if kind == "killed":
+            raise KilledError
+        if kind == "409" and call.is_write:
+            raise Conflict(409, "Conflict", "the object has been modified")
+        if kind == "429":
+            raise TooMany(429, "TooManyRequests", "slow down", retry_after=1.0)
+        raise Unavailable(0 if kind == "timeout" else 500, "", kind)
+
+
+class Chaos(Scenario):
+    """A scenario whose operator is killed and whose requests fail."""
+
+    def __init__(self, recording: str, trouble: Trouble) -> None:
+        super().__init__(recording, Limits())
+        self.trouble = trouble
+        self.made: list[str] = []
+        self.jobs: set[str] = set()
+        self.deaths = 0
+        self.api.before.append(trouble.before)
+        self.api.after.append(trouble.after)
+
+    async def pass_once(self) -> None:
+        try:
+            await super().pass_once()
+        except KilledError:
+            self.deaths += 1
+            self.operator = Operator(self.api, self.limits)
+            for pod in self.store.list(Resource.POD):
+                self.see(pod)
+            self._wake_at = self.store.time + 1.0
+
+    def tell(self) -> None:
+        if self.trouble.drawn.random() < self.trouble.rate:
+            self.skip()  # the watch broke off, and its next list shows only what is there then
+            for pod in self.store.list(Resource.POD):
+                self.see(pod)
+        super().tell()
+
+
+@cache
+def play_in_peace(name: str) -> dict[str, Any]:
+    scenario = Scenario(name, Limits())
+    scenario.run()
+    status: dict[str, Any] = scenario.attempt["status"]
+    return status
+
+
+def count_made(scenario: Scenario, resource: Resource) -> dict[str, int]:
+    uids: dict[str, set[str]] = {}
+    for change in scenario.store.history:
+        if change.resource is resource:
+            metadata = change.body["metadata"]
+            uids.setdefault(metadata["name"], set()).add(metadata["uid"])
+    return {name: len(found) for name, found in uids.items()}
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_run_ends_as_it_would_have_undisturbed(name: str) -> None:
+    kinds, deaths = set(), 0
+    for seed in SEEDS:
+        trouble = Trouble(f"{name} {seed}", rate=0.04)
+        scenario = Chaos(name, trouble)
+        scenario.run()
+        kinds |= trouble.kinds
+        deaths += scenario.deaths
+        status = scenario.attempt["status"]
+        assert status["isFrozen"], seed
+        assert status.get("cause") in STORIES[name], (seed, status)
+        assert scenario.most_attempts == 1
+        assert set(count_made(scenario, Resource.RAYJOB).values()) == {1}, seed
+        assert set(count_made(scenario, Resource.ATTEMPT).values()) == {1}, seed
+        asyncio.run(calm_down(scenario))
+        pipeline = scenario.pipeline["status"]
+        assert pipeline["retries"]["through"] == 1, seed
+        assert [one["number"] for one in pipeline["attempts"]] == [1], seed
+    assert play_in_peace(name).get("cause") in STORIES[name]
+    assert kinds == {"killed", "timeout", "429", "500", "409"}
+    assert deaths
+
+
+async def calm_down(scenario: Chaos) -> None:
+    """The trouble is over; what was begun is brought to its end."""
+    scenario.api.before.clear()
+    scenario.api.after.clear()
+    scenario.trouble.rate = 0.0
+    await scenario.settle()
+
+
+def test_errors_of_every_kind_are_errors_of_the_server() -> None:
+    trouble = Trouble("seed", rate=1.0)
+    for _ in range(50):
+        try:
+            trouble.before(Call(1, "create", Resource.RAYJOB, "corpus-1"))
+        except (ApiError, KilledError):
+            continue
+        raise AssertionError("nothing went wrong")

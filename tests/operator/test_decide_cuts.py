@@ -1,0 +1,132 @@
+"""The operator killed before any of its calls, in any story: the run ends as it would have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from simulated_cluster import SimulatedCluster
+from strandline_api.outcomes import DriverOutcome, SourceCounts
+from strandline_operator.model.plan import Resource
+
+Story = Callable[[SimulatedCluster], None]
+
+
+def run(cluster: SimulatedCluster, code: int = 0, **more: Any) -> None:
+    """The attempt that is due runs, and ends so."""
+    due = cluster.status.next_attempt_time
+    cluster.time = max(cluster.time, due or 0.0)
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.settle()
+    cluster.outcome = DriverOutcome(exit_code=code, **more)
+    cluster.settle()
+    cluster.finish_teardown()
+
+
+def complete_after_failures(cluster: SimulatedCluster) -> None:
+    cluster.settle()
+    run(cluster, 1)
+    run(cluster, 75)
+    run(cluster, 137, sources=SourceCounts(finished=5), remaining=10)
+    run(cluster)
+
+
+def use_up_the_retries(cluster: SimulatedCluster) -> None:
+    cluster.settle()
+    for _ in range(4):
+        run(cluster, 1)
+
+
+def kill_for_memory(cluster: SimulatedCluster) -> None:
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.settle()
+    end = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
+    cluster.set_pod("cpu", containerStatuses=[{"name": "ray-worker", "state": end}])
+    cluster.settle()
+    cluster.finish_teardown()
+    run(cluster)
+
+
+def suspend_and_resume(cluster: SimulatedCluster) -> None:
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.settle()
+    cluster.edit(suspend=True)
+    cluster.settle()
+    cluster.finish_teardown()
+    cluster.edit(suspend=False)
+    run(cluster)
+
+
+def retry_by_hand_and_run_again(cluster: SimulatedCluster) -> None:
+    cluster.settle()
+    run(cluster, 64)
+    cluster.annotate("retry", "one")
+    run(cluster)
+    cluster.edit(runId="second")
+    run(cluster)
+
+
+def cancel(cluster: SimulatedCluster) -> None:
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.settle()
+    cluster.annotate("cancel", "enough")
+    cluster.settle()
+    cluster.finish_teardown()
+    cluster.advance(10_000)
+
+
+STORIES: list[Story] = [
+    complete_after_failures,
+    use_up_the_retries,
+    kill_for_memory,
+    suspend_and_resume,
+    retry_by_hand_and_run_again,
+    cancel,
+]
+
+
+def summarise(cluster: SimulatedCluster) -> dict[str, Any]:
+    """What must not depend on where the operator was killed."""
+    status = cluster.status
+    return {
+        "attempts": {
+            name: (body["spec"], one.cause, one.is_frozen)
+            for name, (body, one) in cluster.attempts.items()
+        },
+        "retries": status.retries,
+        "phase": status.phase,
+        "history": [(one.number, one.cause) for one in status.attempts],
+        "memory": status.memory,
+        "next": status.next_attempt_time,
+        "conditions": {one.type: (one.status, one.reason) for one in status.conditions},
+        "left": [key for key in cluster.objects if key[0] in {Resource.RAYJOB, Resource.POD}],
+        "finalizers": cluster.pipeline["metadata"].get("finalizers", []),
+    }
+
+
+def tell(story: Story, cut_at: int | None) -> SimulatedCluster:
+    cluster = SimulatedCluster(cut_at=cut_at)
+    story(cluster)
+    return cluster
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: str(story.__name__))
+def test_a_kill_before_any_call_changes_nothing_in_the_end(story: Story) -> None:
+    whole = tell(story, None)
+    assert whole.calls > 15
+    for cut_at in range(1, whole.calls + 1):
+        cut = tell(story, cut_at)
+        assert cut.cuts == 1, cut_at
+        assert summarise(cut) == summarise(whole), cut_at
+        assert cut.most_running <= 1, cut_at
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: str(story.__name__))
+def test_no_story_starts_an_attempt_beside_another(story: Story) -> None:
+    assert tell(story, None).most_running == 1

@@ -1,0 +1,342 @@
+"""Whatever stands in the way ends in a condition that says what to do, and goes on by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulated_cluster import SimulatedCluster
+from strandline_api.outcomes import DriverOutcome
+from strandline_api.reasons import ConditionType
+from strandline_api.words import AttemptPhase, PipelinePhase
+from strandline_operator.model.limits import Limits
+from strandline_operator.model.plan import Resource
+from strandline_operator.model.view import Refusal
+
+
+def truth(cluster: SimulatedCluster, type_: ConditionType) -> tuple[str, str] | None:
+    found = cluster.status.find_condition(type_)
+    return None if found is None else (found.status, found.reason)
+
+
+def message(cluster: SimulatedCluster, type_: ConditionType) -> str:
+    found = cluster.status.find_condition(type_)
+    assert found is not None
+    return found.message
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    """A pipeline that nobody has looked at yet."""
+    return SimulatedCluster()
+
+
+def test_an_invalid_spec_is_stalled_and_mended_by_an_edit(cluster: SimulatedCluster) -> None:
+    cluster.edit(sink={"use": "NO"})
+    cluster.settle()
+    assert truth(cluster, ConditionType.STALLED) == ("True", "InvalidSpec")
+    assert "spec.sink.use" in message(cluster, ConditionType.STALLED)
+    assert not cluster.attempts
+    cluster.edit(sink={"use": "jsonl"})
+    cluster.settle()
+    assert truth(cluster, ConditionType.STALLED) is None
+    assert len(cluster.attempts) == 1
+
+
+def test_an_attempt_goes_on_while_the_spec_is_invalid(cluster: SimulatedCluster) -> None:
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.edit(sink={"use": "NO"})
+    cluster.settle()
+    assert len(cluster.list_of(Resource.POD)) == 2
+    cluster.outcome = DriverOutcome(exit_code=1)
+    cluster.settle()
+    cluster.finish_teardown()
+    cluster.advance(1000)
+    assert len(cluster.attempts) == 1
+
+
+@pytest.mark.parametrize(
+    ("claim", "reason", "words"),
+    [
+        ({}, "ClaimPending", "storage class"),
+        ({"status": {"phase": "Lost"}}, "ClaimLost", "Restore the volume"),
+        (
+            {"spec": {"accessModes": ["ReadOnlyMany"]}, "status": {"phase": "Bound"}},
+            "ClaimNotWritable",
+            "ReadOnlyMany",
+        ),
+    ],
+)
+def test_a_claim_that_can_not_be_used_says_what_to_do(
+    cluster: SimulatedCluster, claim: dict[str, Any], reason: str, words: str
+) -> None:
+    cluster.pass_once()
+    for body in cluster.list_of(Resource.CLAIM):
+        body.update(claim)
+    cluster.settle()
+    found = cluster.status.find_condition(ConditionType.STORAGE_READY)
+    assert found is not None
+    assert found.reason == reason
+    assert words in found.message
+    # A claim may wait for its first pod; one that is lost or can't be written to gets none.
+    assert bool(cluster.attempts) == (reason == "ClaimPending")
+
+
+def test_a_claim_that_exists_is_not_made(cluster: SimulatedCluster) -> None:
+    cluster.edit(storage={"ledger": {"claimName": "mine"}})
+    cluster.settle()
+    assert cluster.list_of(Resource.CLAIM) == []
+    assert truth(cluster, ConditionType.STORAGE_READY) == ("False", "ClaimMissing")
+    assert not cluster.attempts
+
+
+def test_a_claim_that_is_refused_is_asked_for_again(cluster: SimulatedCluster) -> None:
+    cluster.refused[Resource.CLAIM] = Refusal(
+        Resource.CLAIM, "corpus-ledger", 403, "exceeded quota: storage"
+    )
+    cluster.settle()
+    assert truth(cluster, ConditionType.STORAGE_READY) == ("False", "ClaimRefused")
+    assert "exceeded quota" in message(cluster, ConditionType.STORAGE_READY)
+    cluster.refused.clear()
+    cluster.settle()
+    assert len(cluster.attempts) == 1
+
+
+def test_without_kuberay_it_waits(cluster: SimulatedCluster) -> None:
+    cluster.has_kuberay = False
+    cluster.settle()
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "KubeRayMissing")
+    assert "Install KubeRay" in message(cluster, ConditionType.SUCCEEDED)
+    cluster.has_kuberay = True
+    cluster.settle()
+    assert len(cluster.list_of(Resource.RAYJOB)) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "reason"),
+    [
+        (403, 'User "x" cannot create resource "rayjobs"', "PermissionDenied"),
+        (403, "denied by a policy", "ObjectRefused"),
+        (403, "namespace team is being terminated", "NamespaceTerminating"),
+        (422, "spec.rayClusterSpec: Invalid value", "ObjectRefused"),
+        (404, "the server could not find the requested resource", "KubeRayMissing"),
+        (429, "too many requests", "ApiUnavailable"),
+        (503, "etcd is down", "ApiUnavailable"),
+        (0, "connection refused", "ApiUnavailable"),
+    ],
+)
+def test_what_the_api_server_refuses_is_told(
+    cluster: SimulatedCluster, status: int, words: str, reason: str
+) -> None:
+    cluster.refused[Resource.RAYJOB] = Refusal(Resource.RAYJOB, "corpus-1", status, words)
+    cluster.settle()
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", reason)
+    assert words in message(cluster, ConditionType.SUCCEEDED)
+    assert len(cluster.events) <= 2
+    cluster.refused.clear()
+    cluster.settle()
+    assert len(cluster.list_of(Resource.RAYJOB)) == 1
+
+
+def test_a_quota_that_is_used_up_ends_the_run(cluster: SimulatedCluster) -> None:
+    cluster.refused[Resource.RAYJOB] = Refusal(
+        Resource.RAYJOB, "corpus-1", 403, "exceeded quota: pods"
+    )
+    cluster.settle()
+    cluster.advance(10)
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("False", "QuotaExceeded")
+
+
+def test_an_image_that_can_not_be_pulled_ends_the_attempt(cluster: SimulatedCluster) -> None:
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.end_rayjob("Initializing", "")
+    waiting = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "nope"'}
+    cluster.set_pod("head", containerStatuses=[{"name": "ray-head", "state": {"waiting": waiting}}])
+    cluster.settle()
+    cluster.advance(299)
+    assert next(iter(cluster.attempts.values()))[1].end_time is None
+    cluster.advance(2)
+    cluster.finish_teardown()
+    (status,) = [status for _, status in cluster.attempts.values()]
+    assert status.cause == "ImagePullFailure"
+    assert "nope" in status.message
+
+
+def test_a_pod_that_finds_no_node_ends_the_attempt(cluster: SimulatedCluster) -> None:
+    cluster.edit(deadlines={"preRunning": "10m"})
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.end_rayjob("Initializing", "")
+    unplaced = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}
+    cluster.set_pod("head", conditions=[unplaced])
+    cluster.settle()
+    cluster.advance(601)
+    cluster.finish_teardown()
+    (status,) = [status for _, status in cluster.attempts.values()]
+    assert status.cause == "SchedulingTimeout"
+    assert "0/3 nodes are available" in status.message
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (
+            {"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/3"}]},
+            "Unschedulable",
+        ),
+        (
+            {
+                "conditions": [
+                    {
+                        "type": "PodScheduled",
+                        "status": "False",
+                        "message": "PVC with ReadWriteOncePod access mode is in use",
+                    }
+                ]
+            },
+            "ClaimInUse",
+        ),
+        (
+            {
+                "containerStatuses": [
+                    {
+                        "name": "ray-head",
+                        "state": {"waiting": {"reason": "ErrImagePull", "message": "not found"}},
+                    }
+                ]
+            },
+            "ImageNotPulled",
+        ),
+    ],
+)
+def test_what_delays_a_start_is_told_at_once(
+    cluster: SimulatedCluster, status: dict[str, Any], reason: str
+) -> None:
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.end_rayjob("Initializing", "")
+    cluster.set_pod("head", **status)
+    cluster.settle()
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", reason)
+    cluster.set_pod("head", conditions=[], containerStatuses=[])
+    cluster.settle()
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "Starting")
+
+
+def test_a_silent_kuberay_is_told(cluster: SimulatedCluster) -> None:
+    cluster.settle()
+    cluster.advance(59)
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "Starting")
+    cluster.advance(2)
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "KubeRaySilent")
+
+
+def test_a_full_volume_is_told_with_the_claim(cluster: SimulatedCluster) -> None:
+    cluster.settle()
+    cluster.bind_claim()
+    cluster.start_rayjob()
+    cluster.settle()
+    cluster.outcome = DriverOutcome(exit_code=73, message="no space is left on the volume")
+    cluster.settle()
+    cluster.finish_teardown()
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("False", "VolumeUnusable")
+    assert truth(cluster, ConditionType.STORAGE_READY) == ("False", "ClaimFull")
+    cluster.annotate("retry", "after making it larger")
+    cluster.settle()
+    assert len(cluster.attempts) == 2
+
+
+def test_time_in_a_queue_is_free(cluster: SimulatedCluster) -> None:
+    cluster.settle()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    rayjob["spec"]["suspend"] = True
+    rayjob["status"] = {"jobDeploymentStatus": "Suspended"}
+    cluster.advance(1_000_000)
+    (status,) = [status for _, status in cluster.attempts.values()]
+    assert status.phase is AttemptPhase.QUEUED
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "Queued")
+
+
+def test_a_rayjob_of_somebody_else_is_not_touched(cluster: SimulatedCluster) -> None:
+    cluster.taken = frozenset({"corpus-1"})
+    cluster.settle()
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "NameTaken")
+    assert cluster.list_of(Resource.RAYJOB) == []
+
+
+def test_pods_that_do_not_go_hold_the_next_attempt_back(cluster: SimulatedCluster) -> None:
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.outcome = DriverOutcome(exit_code=1)
+    cluster.settle()
+    cluster.advance(5)
+    cluster.advance(601)
+    assert len(cluster.attempts) == 1
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "TeardownOverdue")
+    assert "corpus-1-head" in message(cluster, ConditionType.SUCCEEDED) or (
+        "corpus-1-cpu" in message(cluster, ConditionType.SUCCEEDED)
+    )
+    assert all("deletionTimestamp" not in pod["metadata"] for pod in cluster.list_of(Resource.POD))
+
+
+def test_force_is_used_where_it_was_chosen() -> None:
+    cluster = SimulatedCluster(limits=Limits(force_teardown=True))
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.outcome = DriverOutcome(exit_code=1)
+    cluster.settle()
+    cluster.advance(5)
+    cluster.time += 601
+    cluster.pass_once()
+    assert all("deletionTimestamp" in pod["metadata"] for pod in cluster.list_of(Resource.POD))
+
+
+def test_the_limit_on_attempts_holds_them_back(cluster: SimulatedCluster) -> None:
+    cluster.may_dispatch = False
+    cluster.settle()
+    assert not cluster.attempts
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "RetriesHeldBack")
+    cluster.may_dispatch = True
+    cluster.settle()
+    assert len(cluster.attempts) == 1
+
+
+def test_a_head_that_came_back_ends_the_attempt(cluster: SimulatedCluster) -> None:
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.settle()
+    labels = next(
+        pod["metadata"]["labels"]
+        for pod in cluster.list_of(Resource.POD)
+        if pod["metadata"]["name"].endswith("head")
+    )
+    cluster.lose_pod("head")
+    cluster.add_pod("corpus-1-head2", labels)
+    cluster.settle()
+    assert next(iter(cluster.attempts.values()))[1].end_time is not None
+    cluster.finish_teardown()
+    assert next(iter(cluster.attempts.values()))[1].cause == "NodeLost"
+
+
+def test_a_deletion_waits_for_the_pods_and_no_longer(cluster: SimulatedCluster) -> None:
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.settle()
+    cluster.pipeline["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
+    cluster.settle(3)
+    assert cluster.status.phase is PipelinePhase.DELETING
+    assert cluster.pipeline["metadata"]["finalizers"]
+    # KubeRay is gone too: RayJob and cluster keep its finalizers, pods end all the same.
+    for key in [key for key in cluster.objects if key[0] == Resource.POD]:
+        del cluster.objects[key]
+    cluster.pass_once()
+    assert not cluster.pipeline["metadata"]["finalizers"]
+
+
+def test_a_pipeline_that_never_ran_is_deleted_at_once(cluster: SimulatedCluster) -> None:
+    cluster.pipeline["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
+    plan = cluster.pass_once()
+    assert plan.actions == ()

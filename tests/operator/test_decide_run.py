@@ -1,0 +1,437 @@
+"""A run as a sequence of attempts: each ends with its cause, and what follows is the policy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulated_cluster import SimulatedCluster
+from strandline_api.causes import Cause
+from strandline_api.outcomes import DriverOutcome, SourceCounts
+from strandline_api.reasons import ConditionType, EventReason
+from strandline_api.status import Progress
+from strandline_api.words import AttemptPhase, PipelinePhase, Trigger
+from strandline_operator.model.plan import Resource
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    """A pipeline whose first attempt runs."""
+    cluster = SimulatedCluster()
+    cluster.settle()
+    cluster.bind_claim()
+    cluster.start_rayjob()
+    cluster.settle()
+    return cluster
+
+
+def causes(cluster: SimulatedCluster) -> list[Cause | None]:
+    return [status.cause for _, status in cluster.attempts.values()]
+
+
+def truth(cluster: SimulatedCluster, type_: ConditionType) -> tuple[str, str] | None:
+    found = cluster.status.find_condition(type_)
+    return None if found is None else (found.status, found.reason)
+
+
+def reasons(cluster: SimulatedCluster) -> list[str]:
+    return [event.reason for event in cluster.events]
+
+
+def finish(cluster: SimulatedCluster, code: int = 0, **more: Any) -> None:
+    """The driver says how it ended, KubeRay sees it, and all of it goes."""
+    cluster.outcome = DriverOutcome(exit_code=code, **more)
+    is_good = code == 0
+    cluster.end_rayjob("Complete" if is_good else "Failed", "SUCCEEDED" if is_good else "FAILED")
+    cluster.settle()
+    cluster.finish_teardown()
+    cluster.outcome = None
+
+
+def run_next(cluster: SimulatedCluster) -> None:
+    """The next attempt's time comes, and it runs."""
+    due = cluster.status.next_attempt_time
+    if due is not None:
+        cluster.time = max(cluster.time, due)
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.settle()
+
+
+def test_a_run_that_completes_succeeds(cluster: SimulatedCluster) -> None:
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "Running")
+
+    finish(cluster)
+
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("True", "Completed")
+    assert cluster.status.phase is PipelinePhase.SUCCEEDED
+    assert truth(cluster, ConditionType.STALLED) is None
+    assert causes(cluster) == [None]
+    assert not cluster.pipeline["metadata"]["finalizers"]
+    assert cluster.list_of(Resource.RAYJOB) == []
+
+
+def test_the_wait_is_stored_and_kept(cluster: SimulatedCluster) -> None:
+    ended = cluster.time
+    cluster.outcome = DriverOutcome(exit_code=1)
+    cluster.settle()
+    cluster.advance(4)
+    cluster.sweep()
+    cluster.advance(4)
+    cluster.outcome = None
+
+    due = cluster.status.next_attempt_time
+    assert due == ended + 60
+    assert cluster.status.phase is PipelinePhase.WAITING
+    assert cluster.status.state.startswith("attempt 2 of 4, retry at ")
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "WaitingToRetry")
+    cluster.advance(due - cluster.time - 1)
+    assert len(cluster.attempts) == 1
+    cluster.advance(1)
+    assert len(cluster.attempts) == 2
+    assert cluster.status.next_attempt_time is None
+    (_, second) = cluster.attempts.values()
+    assert second[0]["spec"]["trigger"] == "Retry"
+    assert second[0]["spec"]["retryCause"] == "ApplicationError"
+
+
+def test_when_the_retries_are_used_up_the_run_has_failed(cluster: SimulatedCluster) -> None:
+    finish(cluster, 1)
+    for _ in range(3):
+        run_next(cluster)
+        finish(cluster, 1)
+
+    assert len(cluster.attempts) == 4
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("False", "ApplicationError")
+    assert truth(cluster, ConditionType.STALLED) == ("True", "ApplicationError")
+    assert cluster.status.phase is PipelinePhase.FAILED
+    assert reasons(cluster)[-1] == EventReason.RETRY_EXHAUSTED
+    cluster.advance(100_000)
+    assert len(cluster.attempts) == 4
+
+
+def test_what_no_retry_can_mend_is_not_retried(cluster: SimulatedCluster) -> None:
+    finish(cluster, 64, message="spec.stages[0].use: no stage is called 'x'")
+    assert truth(cluster, ConditionType.STALLED) == ("True", "InvalidSpec")
+    assert EventReason.RETRY_EXHAUSTED not in reasons(cluster)
+
+
+def test_progress_renews_the_budget(cluster: SimulatedCluster) -> None:
+    sources = SourceCounts(total=100, finished=10, unfinished=90)
+    finish(cluster, 1, sources=sources, remaining=100)
+    for _ in range(6):
+        run_next(cluster)
+        finish(cluster, 1, sources=sources, remaining=90)
+    assert len(cluster.attempts) == 7
+    assert cluster.status.phase is not PipelinePhase.FAILED
+
+
+def test_a_head_killed_for_memory_gets_more(cluster: SimulatedCluster) -> None:
+    cluster.set_pod("head", containerStatuses=[oom("ray-head")])
+    cluster.end_rayjob("Failed", "RUNNING", reason="AppFailed", message="Ray job not found")
+    cluster.finish_teardown()
+
+    assert causes(cluster)[0] is Cause.OOM_KILLED
+    evidence = next(iter(cluster.attempts.values()))[1].evidence[0]
+    assert evidence.details["container"] == "ray-head"
+    assert evidence.details["exitCode"] == 137
+    assert cluster.status.memory == {"head": "6144Mi"}
+    run_next(cluster)
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    head = rayjob["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
+    assert head["resources"]["limits"]["memory"] == str(6144 << 20)
+
+
+def test_a_worker_killed_for_memory_ends_the_attempt_and_its_group_gets_more(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.set_pod("cpu", containerStatuses=[oom("ray-worker")])
+    cluster.settle()
+    assert next(iter(cluster.attempts.values()))[1].end_time is not None
+    cluster.finish_teardown()
+    assert causes(cluster)[0] is Cause.OOM_KILLED
+    assert cluster.status.memory == {"cpu": "12288Mi"}
+
+
+def test_a_worker_killed_for_memory_may_be_absorbed() -> None:
+    cluster = SimulatedCluster()
+    cluster.edit(onWorkerLoss={"oom": "Absorb"})
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.settle()
+    cluster.set_pod("cpu", containerStatuses=[oom("ray-worker")])
+    cluster.settle()
+    (status,) = [status for _, status in cluster.attempts.values()]
+    assert status.end_time is None
+    assert status.incidents == 1
+    finish(cluster)
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("True", "Completed")
+    assert cluster.status.incidents == 1
+
+
+def test_a_preempted_worker_is_absorbed(cluster: SimulatedCluster) -> None:
+    cluster.set_pod("cpu", conditions=[target("PreemptionByScheduler")])
+    cluster.lose_pod("cpu")
+    cluster.settle()
+    (status,) = [status for _, status in cluster.attempts.values()]
+    assert (status.phase, status.incidents) == (AttemptPhase.RUNNING, 1)
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("PreemptionByScheduler", Cause.PREEMPTED),
+        ("EvictionByEvictionAPI", Cause.EVICTED),
+        ("TerminationByKubelet", Cause.EVICTED),
+        ("DeletionByTaintManager", Cause.NODE_LOST),
+        ("SomethingNew", Cause.EVICTED),
+    ],
+)
+def test_a_disrupted_head_costs_no_retry(
+    cluster: SimulatedCluster, reason: str, cause: Cause
+) -> None:
+    cluster.set_pod("head", conditions=[target(reason)])
+    cluster.outcome = DriverOutcome(exit_code=75)
+    cluster.end_rayjob("Failed", "FAILED", reason="AppFailed", message="exit code 75")
+    cluster.settle()
+    cluster.finish_teardown()
+    cluster.outcome = None
+    assert causes(cluster)[0] is cause
+    assert cluster.status.retries is not None
+    assert cluster.status.retries.retries == 0
+    run_next(cluster)
+    finish(cluster)
+    assert cluster.status.retries.disruptions == 1
+
+
+def test_an_oom_that_shows_at_the_teardown_still_names_the_cause(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.end_rayjob("Failed", "FAILED", message="WorkerCrashedError", reason="AppFailed")
+    cluster.settle()
+    cluster.advance(21)
+    cluster.set_pod("cpu", containerStatuses=[oom("ray-worker", code=1)])
+    cluster.settle()
+    cluster.finish_teardown()
+    assert causes(cluster)[0] is Cause.OOM_KILLED
+
+
+def test_an_oom_at_the_teardown_of_a_good_end_is_no_cause(cluster: SimulatedCluster) -> None:
+    cluster.outcome = DriverOutcome(exit_code=0)
+    cluster.settle()
+    cluster.set_pod("cpu", containerStatuses=[oom("ray-worker")])
+    finish(cluster)
+    assert causes(cluster) == [None]
+
+
+def test_an_ordinary_teardown_says_nothing(cluster: SimulatedCluster) -> None:
+    cluster.end_rayjob("Failed", "FAILED", message="exit code 3", reason="AppFailed")
+    cluster.settle()
+    killed = {"name": "ray-head", "state": {"terminated": {"reason": "Error", "exitCode": 137}}}
+    for pod in cluster.list_of(Resource.POD):
+        pod["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
+    cluster.set_pod("head", containerStatuses=[killed])
+    cluster.finish_teardown()
+    assert causes(cluster)[0] is Cause.SOURCES_FAILED
+
+
+def test_a_driver_that_has_ended_is_not_waited_for(cluster: SimulatedCluster) -> None:
+    """The RayJob says Running, for ever perhaps; the driver knows better."""
+    cluster.outcome = DriverOutcome(exit_code=0)
+    cluster.settle()
+    cluster.advance(4)
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    assert "deletionTimestamp" in rayjob["metadata"]
+    cluster.sweep()
+    cluster.settle()
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("True", "Completed")
+
+
+def test_a_silent_driver_is_stalled(cluster: SimulatedCluster) -> None:
+    cluster.progress = Progress(finished=1, time=cluster.time)
+    cluster.settle()
+    cluster.progress = None
+    cluster.advance(599)
+    assert causes(cluster) == [None]
+    cluster.advance(62)
+    cluster.finish_teardown()
+    assert causes(cluster)[0] is Cause.STALLED
+
+
+def test_a_driver_that_never_could_be_asked_is_let_alone(cluster: SimulatedCluster) -> None:
+    cluster.advance(100_000)
+    assert causes(cluster) == [None]
+    assert next(iter(cluster.attempts.values()))[1].end_time is None
+
+
+def test_a_deleted_rayjob_is_not_made_again(cluster: SimulatedCluster) -> None:
+    for key in [key for key in cluster.objects if key[0] != Resource.CLAIM]:
+        del cluster.objects[key]
+    cluster.settle()
+    cluster.advance(30)
+    assert causes(cluster)[0] is Cause.UNKNOWN
+    assert cluster.list_of(Resource.RAYJOB) == []
+    assert cluster.status.next_attempt_time is not None
+
+
+def test_a_manual_retry_starts_at_once_and_costs_nothing(cluster: SimulatedCluster) -> None:
+    finish(cluster, 64)
+    cluster.annotate("retry", "one")
+    cluster.settle()
+    assert len(cluster.attempts) == 2
+    assert cluster.attempts["corpus-2"][0]["spec"]["trigger"] == Trigger.MANUAL
+    assert truth(cluster, ConditionType.STALLED) is None
+    cluster.start_rayjob()
+    finish(cluster)
+    cluster.advance(1000)
+    assert len(cluster.attempts) == 2  # the same token acts once
+
+
+def test_a_retry_during_an_attempt_does_nothing(cluster: SimulatedCluster) -> None:
+    cluster.annotate("retry", "one")
+    cluster.settle()
+    finish(cluster)
+    cluster.advance(1000)
+    assert len(cluster.attempts) == 1
+
+
+def test_a_cancel_ends_attempt_and_run(cluster: SimulatedCluster) -> None:
+    cluster.annotate("cancel", "wrong input")
+    cluster.settle()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    assert "deletionTimestamp" in rayjob["metadata"]
+    cluster.finish_teardown()
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("False", "UserCancelled")
+    cluster.advance(100_000)
+    assert len(cluster.attempts) == 1
+
+
+def test_a_cancel_during_the_wait_ends_the_run(cluster: SimulatedCluster) -> None:
+    cluster.outcome = DriverOutcome(exit_code=1)
+    cluster.settle()
+    cluster.advance(4)
+    cluster.sweep()
+    cluster.advance(4)
+    cluster.annotate("cancel", "enough")
+    cluster.advance(1000)
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("False", "UserCancelled")
+    assert len(cluster.attempts) == 1
+
+
+def test_annotations_that_came_along_ask_for_nothing() -> None:
+    cluster = SimulatedCluster()
+    cluster.annotate("cancel", "from another life")
+    cluster.annotate("retry", "from another life")
+    cluster.settle()
+    cluster.start_rayjob()
+    finish(cluster)
+    cluster.advance(1000)
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("True", "Completed")
+    assert len(cluster.attempts) == 1
+
+
+def test_suspension_ends_the_attempt_and_costs_nothing(cluster: SimulatedCluster) -> None:
+    cluster.edit(suspend=True)
+    cluster.settle()
+    cluster.finish_teardown()
+    assert cluster.status.phase is PipelinePhase.SUSPENDED
+    assert truth(cluster, ConditionType.SUSPENDED) == ("True", "Suspended")
+    cluster.advance(100_000)
+    assert len(cluster.attempts) == 1
+    cluster.edit(suspend=False)
+    cluster.settle()
+    assert cluster.attempts["corpus-2"][0]["spec"]["trigger"] == Trigger.RESUME
+    assert truth(cluster, ConditionType.SUSPENDED) is None
+    cluster.start_rayjob()
+    finish(cluster, 1)
+    assert cluster.status.retries is not None
+    assert (cluster.status.retries.retries, cluster.status.retries.disruptions) == (0, 0)
+
+
+def test_the_same_yaml_again_starts_nothing(cluster: SimulatedCluster) -> None:
+    finish(cluster)
+    cluster.edit()
+    cluster.advance(1000)
+    assert len(cluster.attempts) == 1
+    assert truth(cluster, ConditionType.SPEC_APPLIED) == ("False", "WaitsForNextRun")
+
+
+def test_a_new_run_id_runs_it_again(cluster: SimulatedCluster) -> None:
+    finish(cluster)
+    cluster.edit(runId="second")
+    cluster.settle()
+    assert cluster.status.run == "second"
+    assert cluster.attempts["corpus-2"][0]["spec"]["trigger"] == Trigger.RUN
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "Starting")
+
+
+def test_a_new_run_id_waits_for_the_attempt_under_way(cluster: SimulatedCluster) -> None:
+    cluster.edit(runId="second")
+    cluster.settle()
+    assert len(cluster.attempts) == 1
+    finish(cluster)
+    assert [body["spec"]["run"] for body, _ in cluster.attempts.values()] == ["first", "second"]
+
+
+def test_a_restore_without_status_starts_at_most_one_attempt(cluster: SimulatedCluster) -> None:
+    finish(cluster, 1)
+    run_next(cluster)
+    finish(cluster)
+    fresh = SimulatedCluster(time=cluster.time)
+    fresh.settle()
+    fresh.start_rayjob()
+    finish(fresh)
+    fresh.advance(100_000)
+    assert len(fresh.attempts) == 1
+
+
+def test_the_runs_deadline_ends_it(cluster: SimulatedCluster) -> None:
+    cluster.edit(deadlines={"run": "1h"})
+    cluster.settle()
+    cluster.advance(3601)
+    cluster.finish_teardown()
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("False", "DeadlineExceeded")
+    cluster.advance(100_000)
+    assert len(cluster.attempts) == 1
+
+
+def test_an_attempts_deadline_ends_it(cluster: SimulatedCluster) -> None:
+    cluster.edit(deadlines={"attempt": "10m"})
+    cluster.settle()
+    cluster.advance(601)
+    cluster.finish_teardown()
+    assert causes(cluster)[0] is Cause.DEADLINE_EXCEEDED
+
+
+def test_history_is_kept_within_its_limit(cluster: SimulatedCluster) -> None:
+    cluster.edit(attemptHistoryLimit=2)
+    finish(cluster, 1)
+    for _ in range(3):
+        run_next(cluster)
+        finish(cluster, 1)
+    assert list(cluster.attempts) == ["corpus-3", "corpus-4"]
+    assert [one.number for one in cluster.status.attempts] == [3, 4]
+
+
+def test_ended_attempts_go_after_their_time_but_the_newest_stays(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.edit(ttlAfterFinished="1h")
+    finish(cluster, 1)
+    run_next(cluster)
+    finish(cluster)
+    cluster.advance(100_000)
+    assert list(cluster.attempts) == ["corpus-2"]
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("True", "Completed")
+
+
+def oom(container: str, code: int = 137) -> dict[str, Any]:
+    return {
+        "name": container,
+        "state": {"terminated": {"reason": "OOMKilled", "exitCode": code}},
+    }
+
+
+def target(reason: str) -> dict[str, str]:
+    return {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "by a test"}

@@ -1,0 +1,182 @@
+"""Drivers are asked now and then, and what they said last is kept until a status has it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from fake_api import FakeApi
+from operator_bodies import NAMESPACE, Body, make_attempt, make_pipeline, make_pod, make_rayjob
+from strandline_api.attempt import AttemptOutcome
+from strandline_api.outcomes import DriverOutcome, spell_outcome_line
+from strandline_operator.model.limits import Limits
+from strandline_operator.model.objects import Pod, RayJob
+from strandline_operator.model.plan import Resource
+from strandline_operator.model.view import AttemptView, DriverView
+from strandline_operator.reconcile.driver_talk import END_INTERVAL, DriverTalk
+from strandline_operator.reconcile.observe import read_attempt
+
+URL = "http://10.0.0.7:8780"
+PROGRESS = {
+    "event": "progress",
+    "sources": {"listed": 10, "total": 10, "finished": 4, "failed": 2, "skipped": 1},
+    "rate": 0.5,
+    "secondsLeft": None,
+}
+OUTCOME = DriverOutcome(exit_code=3, message="2 failed")
+
+
+class Scene:
+    """A pipeline with one attempt whose driver can be asked."""
+
+    def __init__(self, ip: str = "10.0.0.7") -> None:
+        self.api = FakeApi()
+        self.talk = DriverTalk(Limits(pull_interval=15.0))
+        self.pipeline: Body = make_pipeline(self.api.store)
+        self.uid = str(self.pipeline["metadata"]["uid"])
+        body = make_attempt(self.api.store, self.pipeline)
+        make_rayjob(self.api.store, self.pipeline, body, {"jobStatus": "RUNNING"})
+        make_pod(self.api.store, self.pipeline, "head", "head", ip=ip)
+        make_pod(self.api.store, self.pipeline, "submit", "submitter", ip="10.0.0.8")
+        attempt = read_attempt(body)
+        assert attempt is not None
+        self.attempt: AttemptView = attempt
+
+    def end(self, **status: str) -> None:
+        self.api.store.put_status(Resource.RAYJOB, NAMESPACE, "corpus-1", status)
+
+    def listen(self, now: float) -> tuple[DriverView, float | None]:
+        store = self.api.store
+        rayjobs = [RayJob.read(body) for body in store.list(Resource.RAYJOB)]
+        pods = tuple(Pod.read(body) for body in store.list(Resource.POD))
+        listening = self.talk.listen(
+            self.api, self.uid, self.attempt, rayjobs[0] if rayjobs else None, pods, now
+        )
+        return asyncio.run(listening)
+
+    @property
+    def asked(self) -> list[str]:
+        """What was asked since this was read last."""
+        names = [call.name for call in self.api.calls if call.verb in {"pull", "log"}]
+        self.api.calls.clear()
+        return [name.removeprefix(URL) for name in names]
+
+
+def test_a_driver_is_asked_at_most_every_interval() -> None:
+    scene = Scene()
+    scene.api.drivers[f"{URL}/progress"] = PROGRESS
+    scene.api.drivers[f"{URL}/outcome"] = None
+    view, ask_at = scene.listen(100.0)
+
+    assert scene.asked == ["/progress", "/outcome"]
+    assert view.progress is not None
+    assert (view.progress.text, view.progress.time) == ("5/10", 100.0)
+    assert (view.progress.rate_per_second, view.progress.seconds_left) == (0.5, None)
+    assert (view.attempt, view.outcome, ask_at) == ("corpus-1", None, 115.0)
+
+    again, ask_at = scene.listen(114.0)
+    assert (again, ask_at, scene.asked) == (view, 115.0, [])
+    scene.listen(115.0)
+    assert scene.asked == ["/progress", "/outcome"]
+
+
+def test_its_last_word_is_kept_though_it_can_not_be_asked_again() -> None:
+    scene = Scene()
+    scene.api.drivers[f"{URL}/outcome"] = OUTCOME.to_json()
+    view, _ = scene.listen(100.0)
+    assert view.outcome == OUTCOME
+
+    scene.api.drivers.clear()
+    again, ask_at = scene.listen(200.0)
+    assert again.outcome == OUTCOME
+    assert ask_at is None
+    assert scene.asked == ["/progress", "/outcome"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [7, "text", [], {}, {"exitCode": "many"}, {"sources": 7}, {"sources": {"finished": -1}}],
+)
+def test_nonsense_is_taken_for_silence(answer: object) -> None:
+    scene = Scene()
+    scene.api.drivers |= {f"{URL}/progress": answer, f"{URL}/outcome": answer}
+    view, _ = scene.listen(100.0)
+    assert view.outcome is None
+    assert view.progress is None or view.progress.finished == 0
+
+
+def test_a_driver_at_an_address_of_the_newer_kind_is_asked() -> None:
+    scene = Scene(ip="fd00::7")
+    scene.api.drivers["http://[fd00::7]:8780/progress"] = PROGRESS
+    view, _ = scene.listen(100.0)
+    assert view.progress is not None
+
+
+@pytest.mark.parametrize(
+    "status", [{"jobStatus": "FAILED"}, {"jobDeploymentStatus": "Failed", "jobStatus": "RUNNING"}]
+)
+def test_at_the_end_the_log_is_read_too_and_more_often(status: dict[str, str]) -> None:
+    scene = Scene()
+    scene.end(**status)
+    lines = [f"line {number}" for number in range(30)]
+    scene.api.logs[NAMESPACE, "submit"] = "\n".join(lines)
+    view, ask_at = scene.listen(100.0)
+
+    assert scene.asked == ["/progress", "/outcome", "submit"]
+    assert view.log_tail == tuple(lines[-10:])
+    assert (view.log_outcome, ask_at) == (None, 100.0 + END_INTERVAL)
+
+    scene.api.logs[NAMESPACE, "submit"] += f"\n\n{spell_outcome_line(OUTCOME)}\nlast\n"
+    view, ask_at = scene.listen(102.0)
+    assert view.log_outcome == OUTCOME
+    assert view.log_tail == (*lines[-9:], "last")
+
+
+def test_once_everything_is_known_nobody_is_asked() -> None:
+    scene = Scene()
+    scene.end(jobStatus="FAILED")
+    scene.api.logs[NAMESPACE, "submit"] = "said"
+    scene.api.drivers[f"{URL}/outcome"] = OUTCOME.to_json()
+    view, _ = scene.listen(100.0)
+    assert (view.outcome, view.log_tail) == (OUTCOME, ("said",))
+    assert scene.asked
+    assert scene.listen(200.0) == (view, None)
+
+    status = scene.attempt.status.model_copy(
+        update={"outcome": AttemptOutcome(exit_code=3), "log_tail": ("said",)}
+    )
+    scene.attempt = replace(scene.attempt, status=status)
+    scene.talk.forget(scene.uid)
+    assert scene.listen(300.0) == (DriverView("corpus-1"), None)
+    assert scene.asked == []
+
+
+def test_without_pods_there_is_nobody_to_ask() -> None:
+    scene = Scene()
+    for name in ("head", "submit"):
+        scene.api.store.remove(Resource.POD, NAMESPACE, name)
+    scene.end(jobStatus="FAILED")
+    assert scene.listen(100.0) == (DriverView("corpus-1"), None)
+    assert scene.asked == []
+
+
+def test_a_log_that_can_not_be_read_is_no_failure() -> None:
+    scene = Scene()
+    scene.end(jobStatus="FAILED")
+    view, ask_at = scene.listen(100.0)
+    assert (view.log_tail, view.log_outcome, ask_at) == ((), None, 102.0)
+    assert scene.asked == ["/progress", "/outcome", "submit", "head"]
+
+
+def test_a_new_attempt_starts_with_nothing_heard() -> None:
+    scene = Scene()
+    scene.api.drivers[f"{URL}/outcome"] = OUTCOME.to_json()
+    scene.listen(100.0)
+    body = make_attempt(scene.api.store, scene.pipeline, 2)
+    attempt = read_attempt(body)
+    assert attempt is not None
+    scene.attempt = attempt
+    view, _ = scene.listen(101.0)
+    assert view == DriverView("corpus-2")

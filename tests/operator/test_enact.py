@@ -1,0 +1,365 @@
+"""Plans become requests: in their order, over what was read, and again as often as one likes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fake_api import Call, FakeApi
+from operator_bodies import (
+    NAMESPACE,
+    Body,
+    make_attempt,
+    make_pipeline,
+    make_pod,
+    own,
+    spell_attempt,
+    spell_labels,
+)
+from strandline_api.attempt import AttemptStatus
+from strandline_api.labels import FINALIZER
+from strandline_api.status import PipelineStatus
+from strandline_operator.cluster.errors import (
+    ApiError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    TooMany,
+    Unavailable,
+)
+from strandline_operator.model.plan import Create, Delete, Event, Plan, Resource, SetFinalizer
+from strandline_operator.model.view import View
+from strandline_operator.reconcile.enact import Enacted, enact, is_ours
+from strandline_operator.reconcile.observe import read_attempt, read_pipeline
+
+TEXT = {"apiVersion": "v1", "kind": "ConfigMap"}
+
+
+def look(api: FakeApi) -> View:
+    """The part of a view that enacting needs."""
+    body = api.store.get(Resource.PIPELINE, NAMESPACE, "corpus")
+    assert body is not None
+    attempts = map(read_attempt, api.store.list(Resource.ATTEMPT))
+    return View(read_pipeline(body), tuple(one for one in attempts if one is not None))
+
+
+def carry_out(api: FakeApi, plan: Plan, view: View | None = None) -> Enacted:
+    return asyncio.run(enact(api, view or look(api), plan, 1_000_000.0))
+
+
+def fail(error: ApiError, when: Callable[[Call], bool]) -> Callable[[Call], None]:
+    def hook(call: Call) -> None:
+        if when(call):
+            raise error
+
+    return hook
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    api = FakeApi()
+    make_pipeline(api.store)
+    return api
+
+
+@pytest.fixture
+def pipeline(api: FakeApi) -> Body:
+    return api.store.list(Resource.PIPELINE)[0]
+
+
+def spell_config(pipeline: Body, name: str = "corpus-1") -> Body:
+    metadata = {"name": name, "labels": spell_labels(pipeline), "ownerReferences": own(pipeline)}
+    return {**TEXT, "metadata": metadata}
+
+
+def test_statuses_come_first_then_actions_then_events(api: FakeApi, pipeline: Body) -> None:
+    make_attempt(api.store, pipeline)
+    plan = Plan(
+        pipeline=PipelineStatus(attempt=1),
+        attempts={"corpus-1": AttemptStatus(message="starts")},
+        actions=(Create(Resource.CONFIG_MAP, spell_config(pipeline)), SetFinalizer(is_set=True)),
+        events=(Event("AttemptStarted", "it starts", attempt="corpus-1"),),
+    )
+    done = carry_out(api, plan)
+
+    assert [(call.verb, call.resource) for call in api.calls] == [
+        ("status", Resource.ATTEMPT),
+        ("status", Resource.PIPELINE),
+        ("create", Resource.CONFIG_MAP),
+        ("patch", Resource.PIPELINE),
+        ("create", Resource.EVENT),
+    ]
+    assert (done.is_written, done.is_stale, done.refusals, done.error) == (True, False, [], None)
+    assert done.created == [Resource.CONFIG_MAP]
+    stored = api.store.list(Resource.PIPELINE)[0]
+    assert stored["status"]["attempt"] == 1
+    assert stored["metadata"]["finalizers"] == [FINALIZER]
+    assert stored["spec"] == pipeline["spec"]
+
+
+@pytest.mark.parametrize("resource", [Resource.ATTEMPT, Resource.PIPELINE])
+def test_a_status_that_has_changed_stops_all_that_follows(
+    api: FakeApi, pipeline: Body, resource: Resource
+) -> None:
+    make_attempt(api.store, pipeline)
+    view = look(api)
+    name = api.store.list(resource)[0]["metadata"]["name"]
+    api.store.put_status(resource, NAMESPACE, name, {"message": "somebody else's"})
+    plan = Plan(
+        pipeline=PipelineStatus(attempt=1),
+        attempts={"corpus-1": AttemptStatus(message="starts")},
+        actions=(Create(Resource.CONFIG_MAP, spell_config(pipeline)),),
+        events=(Event("RunStarted", "it starts"),),
+    )
+    done = carry_out(api, plan, view)
+
+    assert (done.is_written, done.is_stale) == (False, True)
+    assert api.store.list(Resource.CONFIG_MAP) == []
+    assert api.store.list(Resource.EVENT) == []
+
+
+def test_a_pipeline_of_the_same_name_is_another_one(api: FakeApi) -> None:
+    view = look(api)
+    api.store.remove(Resource.PIPELINE, NAMESPACE, "corpus")
+    assert carry_out(api, Plan(pipeline=PipelineStatus()), view).is_stale
+    make_pipeline(api.store)
+    assert carry_out(api, Plan(pipeline=PipelineStatus()), view).is_stale
+    assert "status" not in api.store.list(Resource.PIPELINE)[0]
+
+
+def test_a_status_that_is_refused_is_said_and_nothing_is_done(api: FakeApi, pipeline: Body) -> None:
+    api.before.append(fail(Invalid(422, "Invalid", "too long"), lambda call: call.verb == "status"))
+    plan = Plan(pipeline=PipelineStatus(), actions=(SetFinalizer(is_set=True),))
+    done = carry_out(api, plan)
+
+    assert (done.is_written, done.is_stale) == (False, False)
+    (refusal,) = done.refusals
+    assert (refusal.what, refusal.name) == ("curationpipelines.strandline.dev", "corpus/status")
+    assert (refusal.status, refusal.message) == (422, "too long")
+    assert len(api.calls) == 1
+
+
+def test_what_exists_and_is_ours_counts_as_made(api: FakeApi, pipeline: Body) -> None:
+    plan = Plan(actions=(Create(Resource.ATTEMPT, spell_attempt(pipeline)),))
+    assert carry_out(api, plan).created == [Resource.ATTEMPT]
+    done = carry_out(api, plan)
+    assert (done.created, done.refusals, done.error) == ([], [], None)
+    assert len(api.store.list(Resource.ATTEMPT)) == 1
+
+
+def test_what_belongs_to_another_is_refused(api: FakeApi, pipeline: Body) -> None:
+    other = make_pipeline(api.store, "other")
+    api.store.create(Resource.CONFIG_MAP, NAMESPACE, spell_config(other))
+    plan = Plan(
+        actions=(
+            Create(Resource.CONFIG_MAP, spell_config(pipeline)),
+            Create(Resource.CONFIG_MAP, spell_config(pipeline, "corpus-2")),
+            SetFinalizer(is_set=True),
+        )
+    )
+    done = carry_out(api, plan)
+
+    (refusal,) = done.refusals
+    assert (refusal.what, refusal.name, refusal.status) == ("configmaps", "corpus-1", 409)
+    assert refusal.message == "corpus-1 exists and belongs to something else"
+    # Nothing more is made, since it may need what could not be made.
+    assert len(api.store.list(Resource.CONFIG_MAP)) == 1
+    assert api.store.list(Resource.PIPELINE)[0]["metadata"]["finalizers"] == [FINALIZER]
+
+
+def test_what_is_on_its_way_out_is_waited_for(api: FakeApi, pipeline: Body) -> None:
+    api.store.patient.add(Resource.CONFIG_MAP)
+    made = api.store.create(Resource.CONFIG_MAP, NAMESPACE, spell_config(pipeline))
+    api.store.delete(Resource.CONFIG_MAP, NAMESPACE, "corpus-1", made["metadata"]["uid"])
+    done = carry_out(api, Plan(actions=(Create(Resource.CONFIG_MAP, spell_config(pipeline)),)))
+    assert isinstance(done.error, Conflict)
+    assert done.refusals == []
+
+
+def test_a_claim_that_outlived_its_pipeline_is_taken_over(pipeline: Body) -> None:
+    labels = spell_labels(pipeline)
+    manifest = {"metadata": {"name": "corpus-ledger", "labels": labels}}
+    old = {
+        "metadata": {
+            "name": "corpus-ledger",
+            "labels": {**labels, "strandline.dev/pipeline-uid": "x"},
+        }
+    }
+    assert is_ours(manifest, old)
+    assert not is_ours(manifest, {"metadata": {"name": "corpus-ledger"}})
+    assert not is_ours(
+        manifest, {"metadata": {**old["metadata"], "ownerReferences": own(pipeline)}}
+    )
+    foreign = {**labels, "strandline.dev/pipeline": "other"}
+    assert not is_ours(manifest, {"metadata": {"labels": foreign}})
+    assert not is_ours(
+        manifest, {"metadata": {"labels": {**labels, "app.kubernetes.io/managed-by": "you"}}}
+    )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Forbidden(403, "Forbidden", "exceeded quota"),
+        NotFound(404, "", "404 page not found"),
+        Invalid(422, "Invalid", "bad"),
+        ApiError(405, "", "not so"),
+    ],
+)
+def test_a_refusal_is_noted_and_the_rest_goes_on(
+    api: FakeApi, pipeline: Body, error: ApiError
+) -> None:
+    pod = make_pod(api.store, pipeline, "head", "head")
+    api.before.append(fail(error, lambda call: call.resource is Resource.CONFIG_MAP))
+    plan = Plan(
+        pipeline=PipelineStatus(),
+        actions=(
+            Create(Resource.CONFIG_MAP, spell_config(pipeline)),
+            Delete(Resource.POD, "head", pod["metadata"]["uid"]),
+        ),
+        events=(Event("Blocked", "it is blocked", is_warning=True),),
+    )
+    done = carry_out(api, plan)
+
+    assert [(one.name, one.status, one.message) for one in done.refusals] == [
+        ("corpus-1", error.status, error.message)
+    ]
+    assert (done.is_written, done.error) == (True, None)
+    assert api.store.list(Resource.POD) == []
+    assert len(api.store.list(Resource.EVENT)) == 1
+
+
+@pytest.mark.parametrize(
+    "error", [TooMany(429, "", "slow down", 3.0), Unavailable(0, "", "no answer")]
+)
+def test_what_may_pass_ends_the_actions_but_not_the_telling(
+    api: FakeApi, pipeline: Body, error: ApiError
+) -> None:
+    api.before.append(fail(error, lambda call: call.resource is Resource.CONFIG_MAP))
+    plan = Plan(
+        pipeline=PipelineStatus(),
+        actions=(Create(Resource.CONFIG_MAP, spell_config(pipeline)), SetFinalizer(is_set=True)),
+        events=(Event("RunStarted", "it starts"),),
+    )
+    done = carry_out(api, plan)
+
+    assert done.error is error
+    assert done.is_written
+    assert [call.verb for call in api.calls] == ["status", "create", "create"]
+
+
+def test_a_status_that_can_not_be_written_now_ends_the_pass(api: FakeApi) -> None:
+    api.before.append(fail(Unavailable(500, "", "sorry"), lambda call: call.verb == "status"))
+    with pytest.raises(Unavailable):
+        carry_out(api, Plan(pipeline=PipelineStatus()))
+
+
+def test_only_the_very_object_is_deleted(api: FakeApi, pipeline: Body) -> None:
+    pod = make_pod(api.store, pipeline, "head", "head")
+    other = Delete(Resource.POD, "head", "another-uid")
+    missing = Delete(Resource.POD, "gone", "uid")
+    assert carry_out(api, Plan(actions=(other, missing))) == Enacted()
+    assert len(api.store.list(Resource.POD)) == 1
+
+    api.store.patient.add(Resource.POD)
+    uid = pod["metadata"]["uid"]
+    carry_out(api, Plan(actions=(Delete(Resource.POD, "head", uid),)))
+    assert "deletionTimestamp" in api.store.list(Resource.POD)[0]["metadata"]
+    carry_out(api, Plan(actions=(Delete(Resource.POD, "head", uid, grace=0),)))
+    assert api.store.list(Resource.POD) == []
+
+
+def test_a_finalizer_of_others_is_kept(api: FakeApi) -> None:
+    def put(*names: str) -> None:
+        metadata = {"finalizers": list(names)}
+        api.store.patch(Resource.PIPELINE, NAMESPACE, "corpus", {"metadata": metadata})
+
+    def read() -> Any:
+        return api.store.list(Resource.PIPELINE)[0]["metadata"]["finalizers"]
+
+    put("theirs")
+    carry_out(api, Plan(actions=(SetFinalizer(is_set=True),)))
+    assert read() == ["theirs", FINALIZER]
+    carry_out(api, Plan(actions=(SetFinalizer(is_set=False),)))
+    assert read() == ["theirs"]
+
+    view = look(api)
+    put("theirs", "new")
+    done = carry_out(api, Plan(actions=(SetFinalizer(is_set=True),)), view)
+    assert isinstance(done.error, Conflict)
+    assert read() == ["theirs", "new"]
+
+
+def test_a_pipeline_that_is_gone_needs_no_finalizer_taken_off(api: FakeApi) -> None:
+    view = look(api)
+    api.store.remove(Resource.PIPELINE, NAMESPACE, "corpus")
+    assert carry_out(api, Plan(actions=(SetFinalizer(is_set=False),)), view) == Enacted()
+
+
+def test_an_event_is_told_once_however_often_it_is_told(api: FakeApi, pipeline: Body) -> None:
+    make_attempt(api.store, pipeline)
+    plan = Plan(
+        events=(
+            Event("RunStarted", "x" * 2000),
+            Event("AttemptFailed", "it failed", is_warning=True, attempt="corpus-1"),
+            Event("AttemptFailed", "nobody", attempt="corpus-9"),
+        )
+    )
+    carry_out(api, plan)
+    carry_out(api, plan)
+
+    first, second = api.store.list(Resource.EVENT)
+    told = sorted((first, second), key=lambda one: str(one["reason"]))
+    assert [one["reason"] for one in told] == ["AttemptFailed", "RunStarted"]
+    assert [one["type"] for one in told] == ["Warning", "Normal"]
+    assert [one["involvedObject"]["name"] for one in told] == ["corpus-1", "corpus"]
+    assert len(told[1]["message"]) == 1024
+    assert told[0]["metadata"]["name"].startswith("corpus-1.")
+
+    # The same words after an edit of the spec are another transition.
+    api.store.patch(Resource.PIPELINE, NAMESPACE, "corpus", {"spec": {"suspend": True}})
+    carry_out(api, plan)
+    assert len(api.store.list(Resource.EVENT)) == 4
+
+
+def test_events_that_can_not_be_made_stop_nothing(api: FakeApi) -> None:
+    refused = Forbidden(403, "Forbidden", "no events")
+    api.before.append(fail(refused, lambda call: call.resource is Resource.EVENT))
+    done = carry_out(api, Plan(events=(Event("RunStarted", "a"), Event("RunStarted", "b"))))
+    assert done == Enacted()
+    assert len(api.calls) == 2
+
+
+def test_every_dispatch_leaves_a_line_before_it_is_done(
+    api: FakeApi, pipeline: Body, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    create = Create(Resource.ATTEMPT, spell_attempt(pipeline))
+    api.before.append(fail(Unavailable(500, "", "sorry"), lambda call: call.verb == "create"))
+    carry_out(api, Plan(actions=(create,), audit=("dispatch corpus-1",)))
+    assert [record.getMessage() for record in caplog.records] == ["dispatch corpus-1"]
+    assert caplog.records[0].__dict__["pipeline"] == "team/corpus"
+    assert caplog.records[0].__dict__["attempt"] == "corpus-1"
+
+
+def test_lines_say_what_they_are_about(
+    api: FakeApi, pipeline: Body, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    attempt = make_attempt(api.store, pipeline, 3)
+    metadata = {
+        "name": "corpus-3",
+        "labels": spell_labels(pipeline, 3),
+        "ownerReferences": own(attempt),
+    }
+    rayjob = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata}
+    carry_out(api, Plan(actions=(Create(Resource.RAYJOB, rayjob),)))
+    (line,) = caplog.records
+    assert line.getMessage() == "made rayjobs.ray.io corpus-3"
+    about = [line.__dict__[key] for key in ("pipeline", "attempt", "rayjob")]
+    assert about == ["team/corpus", "corpus-3", "corpus-3"]

@@ -1,0 +1,139 @@
+"""What kopf is given: two streams of events, and settings under which it does nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import islice
+from typing import Any
+
+import kopf
+import pytest
+from kopf._core.intents.causes import Activity
+
+from strandline_api.labels import FINALIZER
+from strandline_operator.cluster.connection import Credentials
+from strandline_operator.handlers.framework import Backoffs, configure
+from strandline_operator.handlers.registry import build_registry, spell_connection
+from strandline_operator.settings import Settings
+
+CREDENTIALS = Credentials("https://10.0.0.1:443", "Bearer word", "/ca", "/cert", "/key", False)
+
+
+class FakeService:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, Any]] = []
+        self.complaint = ""
+
+    async def start(self) -> None:
+        self.told.append(("start", None))
+
+    async def stop(self) -> None:
+        self.told.append(("stop", None))
+
+    def see_pipeline(self, body: dict[str, Any]) -> None:
+        self.told.append(("pipeline", body))
+
+    def see_attempt(self, body: dict[str, Any]) -> None:
+        self.told.append(("attempt", body))
+
+    def check(self) -> dict[str, float]:
+        if self.complaint:
+            raise RuntimeError(self.complaint)
+        return {"queue_lag_seconds": 0.5}
+
+
+async def login() -> Credentials:
+    return CREDENTIALS
+
+
+@pytest.fixture
+def service() -> FakeService:
+    return FakeService()
+
+
+@pytest.fixture
+def registry(service: FakeService) -> kopf.OperatorRegistry:
+    return build_registry(service, login)  # type: ignore[arg-type]
+
+
+def call(handlers: Any, **arguments: Any) -> list[Any]:
+    async def run() -> list[Any]:
+        return [await handler.fn(**arguments) for handler in handlers]
+
+    return asyncio.run(run())
+
+
+def test_there_is_no_handler_for_which_kopf_would_write_anything(
+    registry: kopf.OperatorRegistry,
+) -> None:
+    selectors = [handler.selector for handler in registry._watching.get_all_handlers()]
+    plurals = {selector.any_name for selector in selectors if selector is not None}
+    assert plurals == {"curationpipelines", "curationattempts"}
+    for kind in (registry._changing, registry._spawning, registry._indexing, registry._webhooks):
+        assert kind.get_all_handlers() == []
+
+
+def test_events_are_handed_on(registry: kopf.OperatorRegistry, service: FakeService) -> None:
+    body = {"metadata": {"name": "a"}}
+    for handler in registry._watching.get_all_handlers():
+        call([handler], body=body, type="ADDED", logger=None)
+    assert sorted(service.told, key=str) == [("attempt", body), ("pipeline", body)]
+
+
+def test_start_stop_and_sign_in_reach_us(
+    registry: kopf.OperatorRegistry, service: FakeService
+) -> None:
+    activities = registry._activities
+    call(activities.get_handlers(activity=Activity.STARTUP), settings=None)
+    call(activities.get_handlers(activity=Activity.CLEANUP), settings=None)
+    assert service.told == [("start", None), ("stop", None)]
+    signed = call(activities.get_handlers(activity=Activity.AUTHENTICATION), settings=None)
+    assert signed == [spell_connection(CREDENTIALS)]
+
+
+def test_a_probe_tells_figures_or_what_is_stuck(
+    registry: kopf.OperatorRegistry, service: FakeService
+) -> None:
+    probes = registry._activities.get_handlers(activity=Activity.PROBE)
+    assert call(probes, settings=None) == [{"queue_lag_seconds": 0.5}]
+    service.complaint = "the queue has ended"
+    with pytest.raises(kopf.PermanentError, match=r"^the queue has ended$"):
+        call(probes, settings=None)
+
+
+def test_credentials_are_spelled_as_kopf_takes_them() -> None:
+    info = spell_connection(CREDENTIALS)
+    assert info.as_http_headers() == {"Authorization": "Bearer word"}
+    assert (info.server, info.ca_path, info.insecure) == ("https://10.0.0.1:443", "/ca", False)
+    assert (info.certificate_path, info.private_key_path) == ("/cert", "/key")
+    bare = spell_connection(Credentials("http://localhost", "", None, None, None, is_insecure=True))
+    assert bare.as_http_headers() == {}
+
+
+def test_kopf_keeps_its_hands_off() -> None:
+    chosen = configure(Settings(shutdown_grace=20))
+    assert not chosen.posting.enabled
+    assert chosen.peering.standalone
+    assert chosen.scanning.disabled
+    # Where kopf meets its finalizer on an object without handlers that need it, it takes it off.
+    assert chosen.persistence.finalizer != FINALIZER
+    assert chosen.process.ultimate_exiting_timeout == 30
+
+
+def test_streams_end_and_begin_anew_and_silence_is_noticed() -> None:
+    watching = configure(Settings()).watching
+    # It is handed to the server as it is spelled here.
+    assert str(watching.server_timeout) == "300"
+    assert watching.client_timeout is not None
+    assert watching.server_timeout is not None
+    assert watching.inactivity_timeout < watching.server_timeout < watching.client_timeout
+    assert watching.chunk_size == 500
+
+
+def test_a_server_that_is_away_is_waited_for_without_end() -> None:
+    waits = list(islice(Backoffs(), 1000))
+    assert waits[:3] == [1.0, 1.0, 2.0]
+    assert set(waits[8:]) == {30.0}
+    assert list(islice(Backoffs(), 2)) == [1.0, 1.0]

@@ -1,0 +1,97 @@
+"""A namespace's defaults of the retry policy: read now and then, and broken ones only said."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fake_api import FakeApi
+from strandline_operator.cluster.errors import Forbidden, Unavailable
+from strandline_operator.model.plan import Resource
+from strandline_operator.reconcile.defaults import KEEP_SECONDS, NamespaceDefaults, parse_defaults
+
+NAME = "strandline-defaults"
+
+
+def put(api: FakeApi, text: str) -> None:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}}
+    api.store.create(Resource.CONFIG_MAP, "team", {**body, "data": {"retry": text}})
+
+
+def test_a_policy_has_the_fields_that_are_given() -> None:
+    policy = parse_defaults({"data": {"retry": "maxRetries: 7\ndelay: 5s\n"}})
+    assert (policy.max_retries, policy.delay_seconds) == (7, 5.0)
+    assert policy.model_fields_set == {"max_retries", "delay"}
+
+
+@pytest.mark.parametrize("body", [{}, {"data": None}, {"data": {}}, {"data": {"retry": ""}}])
+def test_nothing_gives_nothing(body: dict[str, object]) -> None:
+    assert parse_defaults(body).model_fields_set == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("maxRetrys: 1", "retry.maxRetrys: unknown field 'maxRetrys'; did you mean 'maxRetries'?"),
+        ("maxRetries: many", "retry.maxRetries: must be a whole number, not 'many'"),
+        ("[1, 2]", "retry: must be an object, not a list"),
+        ("a: [", "retry: this is no YAML: "),
+        ("[" * 10_000, "retry: this is no YAML: "),
+        ("2026-13-45", "retry: this is no YAML: "),
+    ],
+)
+def test_a_broken_one_is_said_and_the_layers_below_hold(text: str, said: str) -> None:
+    api = FakeApi()
+    put(api, text)
+
+    policy, (problem,) = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
+
+    assert policy.model_fields_set == set()
+    assert problem.message.startswith(said)
+    assert "\n" not in problem.message
+    assert (problem.what, problem.name, problem.status) == ("configmaps", NAME, 422)
+
+
+def test_missing_rights_are_said() -> None:
+    api = FakeApi()
+
+    def refuse(_: object) -> None:
+        raise Forbidden(403, "Forbidden", "you cannot get configmaps")
+
+    api.before.append(refuse)
+    _, (problem,) = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
+    assert (problem.status, problem.message) == (403, "you cannot get configmaps")
+
+
+def test_a_namespace_is_asked_once_in_a_while() -> None:
+    async def run() -> None:
+        api, defaults = FakeApi(), NamespaceDefaults(NAME)
+        assert (await defaults.read(api, "team", 100.0))[0].model_fields_set == set()
+        put(api, "maxRetries: 7")
+        assert (await defaults.read(api, "team", 100.0 + KEEP_SECONDS - 1))[0].max_retries == 3
+        assert (await defaults.read(api, "other", 101.0))[0].max_retries == 3
+        assert (await defaults.read(api, "team", 100.0 + KEEP_SECONDS))[0].max_retries == 7
+        assert len(api.calls) == 3
+        # A clock that was set back does not keep the old for ever.
+        await defaults.read(api, "team", 0.0)
+        assert len(api.calls) == 4
+
+    asyncio.run(run())
+
+
+def test_what_may_pass_is_not_kept() -> None:
+    async def run() -> None:
+        api, defaults = FakeApi(), NamespaceDefaults(NAME)
+
+        def fail(_: object) -> None:
+            api.before.clear()
+            raise Unavailable(500, "", "try again")
+
+        api.before.append(fail)
+        put(api, "maxRetries: 7")
+        with pytest.raises(Unavailable):
+            await defaults.read(api, "team", 0.0)
+        assert (await defaults.read(api, "team", 0.0))[0].max_retries == 7
+
+    asyncio.run(run())

@@ -1,0 +1,242 @@
+"""What one pass reads, from a server with anything on it: odd objects make no pass fail."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fake_api import FakeApi
+from operator_bodies import (
+    KEY,
+    NAMESPACE,
+    RAY,
+    Body,
+    make_attempt,
+    make_pipeline,
+    make_pod,
+    make_rayjob,
+    own,
+    spell_labels,
+)
+from strandline_api.spec_policy import RetryPolicy
+from strandline_operator.cluster.errors import ApiError, Forbidden, Unavailable
+from strandline_operator.cluster.watch import Sight
+from strandline_operator.model.limits import Limits
+from strandline_operator.model.objects import Pod
+from strandline_operator.model.plan import Resource
+from strandline_operator.model.view import Refusal, View
+from strandline_operator.reconcile.defaults import NamespaceDefaults
+from strandline_operator.reconcile.driver_talk import DriverTalk
+from strandline_operator.reconcile.observe import Observed, Senses, observe
+from strandline_operator.reconcile.pod_memory import PodMemory
+
+NOW = 1_000_000.0
+
+
+def make_senses(**layer: Any) -> Senses:
+    return Senses(
+        pods=PodMemory(),
+        drivers=DriverTalk(Limits()),
+        defaults=NamespaceDefaults("strandline-defaults"),
+        layer=RetryPolicy(**layer),
+    )
+
+
+def try_to_look(api: FakeApi, senses: Senses | None = None, **more: Any) -> Observed | None:
+    return asyncio.run(observe(api, KEY, senses or make_senses(), NOW, **more))
+
+
+def look(api: FakeApi, senses: Senses | None = None, **more: Any) -> View:
+    seen = try_to_look(api, senses, **more)
+    assert seen is not None
+    return seen.view
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    return FakeApi()
+
+
+@pytest.fixture
+def pipeline(api: FakeApi) -> Body:
+    return make_pipeline(api.store, retry={"maxRetries": 7})
+
+
+def test_a_pipeline_that_is_gone_is_none(api: FakeApi) -> None:
+    assert try_to_look(api) is None
+    assert len(api.calls) == 1
+
+
+def test_all_that_carries_the_uid_is_seen_and_nothing_else(api: FakeApi, pipeline: Body) -> None:
+    other = make_pipeline(api.store, "other")
+    for number in (10, 2):
+        make_attempt(api.store, pipeline, number)
+    make_attempt(api.store, other)
+    attempt = api.store.get(Resource.ATTEMPT, NAMESPACE, "corpus-10") or {}
+    make_rayjob(api.store, pipeline, attempt, {"jobStatus": "RUNNING"})
+    make_pod(api.store, pipeline, "head", "head", number=10)
+    make_pod(api.store, other, "theirs", "head")
+    claim = {
+        "apiVersion": "v1",
+        "metadata": {"name": "corpus-ledger"},
+        "status": {"phase": "Bound"},
+    }
+    api.store.create(Resource.CLAIM, NAMESPACE, claim)
+
+    view = look(api, may_dispatch=False)
+
+    assert view.pipeline.spec is not None
+    assert view.pipeline.meta.uid == pipeline["metadata"]["uid"]
+    assert [one.spec.number for one in view.attempts] == [2, 10]
+    assert [(one.meta.name, one.job) for one in view.rayjobs] == [("corpus-10", "RUNNING")]
+    assert [pod.meta.name for pod in view.pods] == ["head"]
+    assert view.claim is not None
+    assert view.claim.phase == "Bound"
+    assert (view.has_kuberay, view.may_dispatch, view.taken) == (True, False, frozenset())
+
+
+def test_the_driver_gets_the_manifest_without_what_is_ours(api: FakeApi, pipeline: Body) -> None:
+    metadata = {"labels": {"team": "blue"}, "annotations": {"a": "b"}}
+    api.store.patch(Resource.PIPELINE, NAMESPACE, "corpus", {"metadata": metadata})
+    api.store.put_status(Resource.PIPELINE, NAMESPACE, "corpus", {"attempt": 3})
+    view = look(api)
+    assert view.pipeline.has_status
+    assert view.pipeline.status.attempt == 3
+    assert view.pipeline.manifest == {
+        "apiVersion": "strandline.dev/v1alpha1",
+        "kind": "CurationPipeline",
+        "metadata": {"name": "corpus", "namespace": "team", "labels": {"team": "blue"}},
+        "spec": pipeline["spec"],
+    }
+
+
+def test_an_invalid_spec_is_said_and_everything_else_still_seen(api: FakeApi) -> None:
+    pipeline = make_pipeline(api.store, stagess=[], onChange="Maybe")
+    make_attempt(api.store, pipeline)
+    view = look(api)
+    assert view.pipeline.spec is None
+    assert view.pipeline.problems == (
+        "spec.onChange: must be 'Fail', 'Restart' or 'Continue', not 'Maybe'",
+        "spec.stagess: unknown field 'stagess'; did you mean 'stages'?",
+    )
+    assert len(view.attempts) == 1
+
+
+ODD: list[Any] = [None, 7, "text", [], {}, {"conditions": 3, "phase": "Wondering", "new": {"a": 1}}]
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_objects_are_read_as_far_as_they_go(api: FakeApi, pipeline: Body, odd: Any) -> None:
+    attempt = make_attempt(api.store, pipeline)
+    for resource in (Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD):
+        labels = spell_labels(pipeline, 1)
+        body = {"apiVersion": RAY, "metadata": {"name": "odd", "labels": labels}, "spec": odd}
+        api.store.create(resource, NAMESPACE, body)
+        api.store.put_status(resource, NAMESPACE, "odd", odd)
+    for name, resource in (("corpus", Resource.PIPELINE), ("corpus-1", Resource.ATTEMPT)):
+        api.store.put_status(resource, NAMESPACE, name, odd)
+    stray = {"metadata": {"name": "stray", "labels": spell_labels(pipeline)}, "spec": odd}
+    stray["metadata"]["ownerReferences"] = own(pipeline)
+    api.store.create(Resource.ATTEMPT, NAMESPACE, stray)
+
+    view = look(api)
+
+    assert [one.meta.name for one in view.attempts] == [attempt["metadata"]["name"]]
+    assert [len(view.rayjobs), len(view.rayclusters), len(view.pods)] == [1, 1, 1]
+    assert view.pipeline.has_status == bool(odd)
+
+
+def test_an_attempt_of_somebody_else_does_not_count(api: FakeApi, pipeline: Body) -> None:
+    attempt = make_attempt(api.store, pipeline)
+    attempt["metadata"]["ownerReferences"] = own(make_pipeline(api.store, "other"))
+    api.store.objects[Resource.ATTEMPT, NAMESPACE, "corpus-1"] = attempt
+    assert look(api).attempts == ()
+
+
+def test_without_kuberay_the_rest_is_seen(api: FakeApi, pipeline: Body) -> None:
+    api.unserved |= {Resource.RAYJOB, Resource.RAYCLUSTER}
+    make_attempt(api.store, pipeline)
+    view = look(api)
+    assert not view.has_kuberay
+    assert (view.rayjobs, view.rayclusters, len(view.attempts)) == ((), (), 1)
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [Resource.PIPELINE, Resource.ATTEMPT, Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD],
+)
+@pytest.mark.parametrize("error", [Forbidden(403, "", "no"), Unavailable(500, "", "sorry")])
+def test_what_can_not_be_read_is_never_taken_for_gone(
+    api: FakeApi, pipeline: Body, resource: Resource, error: ApiError
+) -> None:
+    def refuse(call: Any) -> None:
+        if call.resource is resource:
+            raise error
+
+    api.before.append(refuse)
+    with pytest.raises(type(error)):
+        look(api)
+
+
+def test_layers_of_the_retry_policy_are_merged(api: FakeApi, pipeline: Body) -> None:
+    data = {"retry": "maxRetries: 9\ndelay: 5s"}
+    defaults = {"metadata": {"name": "strandline-defaults"}, "data": data}
+    api.store.create(Resource.CONFIG_MAP, NAMESPACE, defaults)
+    policy = look(api, make_senses(delay="9s", multiplier=4.0)).policy
+    assert (policy.max_retries, policy.delay, policy.multiplier) == (7, "5s", 4.0)
+
+
+def test_refusals_of_the_last_pass_and_broken_defaults_are_passed_on(
+    api: FakeApi, pipeline: Body
+) -> None:
+    broken = {"metadata": {"name": "strandline-defaults"}, "data": {"retry": "["}}
+    api.store.create(Resource.CONFIG_MAP, NAMESPACE, broken)
+    refusal = Refusal("pods", "a", 403, "no")
+    seen = look(api, refusals=(refusal,)).refusals
+    assert seen[0] == refusal
+    assert [(one.what, one.status) for one in seen[1:]] == [("configmaps", 422)]
+
+
+def test_a_rayjob_of_somebody_else_under_our_name_is_seen(api: FakeApi, pipeline: Body) -> None:
+    attempt = make_attempt(api.store, pipeline)
+    theirs = {"apiVersion": RAY, "kind": "RayJob", "metadata": {"name": "corpus-1"}}
+    api.store.create(Resource.RAYJOB, NAMESPACE, theirs)
+    assert look(api).taken == frozenset({"corpus-1"})
+
+    api.store.remove(Resource.RAYJOB, NAMESPACE, "corpus-1")
+    ours = {**theirs, "metadata": {"name": "corpus-1", "ownerReferences": own(attempt)}}
+    api.store.create(Resource.RAYJOB, NAMESPACE, ours)
+    assert look(api).taken == frozenset()
+
+
+def test_a_claim_that_was_named_is_the_one_that_is_read(api: FakeApi) -> None:
+    make_pipeline(api.store, storage={"ledger": {"claimName": "mine"}})
+    api.store.create(Resource.CLAIM, NAMESPACE, {"metadata": {"name": "mine"}})
+    claim = look(api).claim
+    assert claim is not None
+    assert claim.meta.name == "mine"
+
+
+def test_pods_that_went_are_seen_as_they_were_last(api: FakeApi, pipeline: Body) -> None:
+    senses = make_senses()
+    for name in ("stays", "went", "just-went"):
+        body = make_pod(api.store, pipeline, name, "worker")
+        senses.pods.note(Sight(Pod.read(body), is_gone=name == "went"))
+    api.store.remove(Resource.POD, NAMESPACE, "went")
+    api.store.remove(Resource.POD, NAMESPACE, "just-went")
+
+    view = look(api, senses)
+
+    assert [pod.meta.name for pod in view.pods] == ["stays"]
+    assert [(pod.meta.name, pod.is_gone) for pod in view.gone_pods] == [
+        ("went", True),
+        ("just-went", True),
+    ]
+
+
+def test_makers_are_read_before_what_they_make(api: FakeApi, pipeline: Body) -> None:
+    look(api)
+    lists = [call.resource for call in api.calls if call.verb == "list"]
+    assert lists == [Resource.ATTEMPT, Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD]

@@ -1,0 +1,122 @@
+"""The numbers that are served: every name that plans use is known, and no label is unbounded."""
+
+from __future__ import annotations
+
+import ast
+import logging
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+from prometheus_client import generate_latest
+
+from strandline_api.status import Progress
+from strandline_operator import decide
+from strandline_operator.metrics.numbers import Numbers
+from strandline_operator.model.plan import Count
+
+DECIDE = Path(decide.__file__).parent
+
+
+def read(numbers: Numbers) -> dict[str, float]:
+    lines = generate_latest(numbers.registry).decode().splitlines()
+    pairs = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+    return {name: float(value) for name, _, value in pairs}
+
+
+def find_counted_names() -> Iterator[str]:
+    for path in DECIDE.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(attr="count"), args=[ast.Constant(value=name), *_]
+                ):
+                    yield str(name)
+
+
+def test_every_name_that_decisions_count_is_served(caplog: pytest.LogCaptureFixture) -> None:
+    numbers, names = Numbers(), set(find_counted_names())
+    assert {"attempts", "retry_scheduled", "retry_exhausted", "retry_succeeded"} <= names
+    before = read(numbers)
+
+    for name in names:
+        numbers.note(Count(name, "OOMKilled", 2.0))
+
+    assert caplog.records == []
+    assert len(read(numbers).keys() - before.keys()) >= len(names)
+
+
+def test_a_name_that_is_not_known_is_said_and_harmless(caplog: pytest.LogCaptureFixture) -> None:
+    Numbers().note(Count("attempt", "Killed"))
+    assert [record.getMessage() for record in caplog.records] == [
+        "there is no metric named attempt"
+    ]
+
+
+def test_counters_carry_the_cause_and_nothing_else_becomes_one() -> None:
+    numbers = Numbers()
+    numbers.note(Count("attempts", "OOMKilled"))
+    numbers.note(Count("attempts", "OOMKilled"))
+    numbers.note(Count("attempts", "Completed"))
+    numbers.note(Count("attempts", "corpus-3"))
+    numbers.note(Count("attempt_seconds", "Killed", 120.0))
+    numbers.note(Count("attempt_delay_seconds", "", -1.0))
+
+    found = read(numbers)
+    assert found['strandline_attempts_total{cause="OOMKilled"}'] == 2
+    assert found['strandline_attempts_total{cause="Completed"}'] == 1
+    assert found['strandline_attempts_total{cause=""}'] == 1
+    assert found['strandline_attempt_seconds_sum{cause="Killed"}'] == 120
+    assert found['strandline_attempt_delay_seconds_sum{cause=""}'] == 0
+    assert not any("corpus" in name for name in found)
+
+
+def test_passes_and_requests_are_counted() -> None:
+    numbers = Numbers()
+    numbers.note_pass(0.2, "done")
+    numbers.note_pass(0.3, "failed")
+    numbers.note_request("GET", "pods", 200)
+
+    found = read(numbers)
+    assert found['strandline_reconcile_duration_seconds_count{outcome="done"}'] == 1
+    assert found["strandline_reconcile_errors_total"] == 1
+    assert found['strandline_api_requests_total{code="200",resource="pods",verb="GET"}'] == 1
+
+
+def test_sources_are_summed_over_active_runs() -> None:
+    numbers = Numbers()
+    numbers.watch_queue(lambda: 3, lambda: 1.5)
+    numbers.watch_age("pods", lambda: 12.0)
+    numbers.note_progress("one", Progress(finished=3, failed=1))
+    numbers.note_progress("two", Progress(finished=4))
+    numbers.note_progress("two", Progress(finished=5))
+    numbers.note_progress("three", None)
+
+    assert read(numbers)['strandline_sources{state="finished"}'] == 8
+    numbers.note_progress("one", None)
+    found = read(numbers)
+    assert found['strandline_sources{state="finished"}'] == 5
+    assert found['strandline_sources{state="failed"}'] == 0
+    assert found["strandline_queue_depth"] == 3
+    assert found["strandline_queue_lag_seconds"] == 1.5
+    assert found['strandline_watch_age_seconds{resource="pods"}'] == 12
+
+
+def test_the_page_is_served_until_closed(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    numbers = Numbers()
+    numbers.serve(0)
+    assert numbers._server is not None
+    port = numbers._server[0].server_address[1]
+    connection = HTTPConnection("127.0.0.1", int(port), timeout=10)
+    connection.request("GET", "/metrics")
+    answer = connection.getresponse()
+    assert answer.status == 200
+    assert b"strandline_queue_depth" in answer.read()
+    connection.close()
+
+    numbers.close()
+    numbers.close()
+    with pytest.raises(ConnectionError):
+        HTTPConnection("127.0.0.1", int(port), timeout=10).request("GET", "/metrics")

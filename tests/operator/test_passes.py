@@ -1,0 +1,199 @@
+"""A pass puts reading, deciding and writing in order, and remembers what was refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fake_api import Call, FakeApi
+from operator_bodies import KEY, NAMESPACE, make_attempt, make_pipeline, make_pod, spell_attempt
+from strandline_api.spec_policy import RetryPolicy
+from strandline_api.status import Condition, PipelineStatus, Progress
+from strandline_operator.cluster.errors import ApiError, Forbidden, Unavailable
+from strandline_operator.cluster.watch import Sight
+from strandline_operator.model.limits import Limits
+from strandline_operator.model.objects import Pod
+from strandline_operator.model.plan import Count, Create, Event, Plan, Resource, SetFinalizer
+from strandline_operator.model.view import View
+from strandline_operator.reconcile.defaults import NamespaceDefaults
+from strandline_operator.reconcile.dispatch_gate import DispatchGate
+from strandline_operator.reconcile.driver_talk import DriverTalk
+from strandline_operator.reconcile.observe import Senses
+from strandline_operator.reconcile.passes import Passes
+from strandline_operator.reconcile.pod_memory import PodMemory
+from strandline_operator.reconcile.queue import Passed
+from strandline_operator.reconcile.roster import Roster
+
+LIMITS = Limits(settle=9.0)
+
+
+class Scene:
+    """Passes over a pipeline, with a decision that a test sets."""
+
+    def __init__(self, per_minute: float = 60) -> None:
+        self.api = FakeApi()
+        self.pipeline = make_pipeline(self.api.store)
+        self.uid = str(self.pipeline["metadata"]["uid"])
+        self.plan: Plan | Callable[[View], Plan] = Plan()
+        self.now = 100.0
+        self.decided: list[tuple[View, float, Limits, float]] = []
+        self.counts: list[Count] = []
+        self.progress: dict[str, Progress | None] = {}
+        self.senses = Senses(
+            PodMemory(), DriverTalk(LIMITS), NamespaceDefaults("strandline-defaults"), RetryPolicy()
+        )
+        self.passes = Passes(
+            api=self.api,
+            decide=self.decide,
+            limits=LIMITS,
+            senses=self.senses,
+            roster=Roster(),
+            gate=DispatchGate(per_minute),
+            counter=self,
+            clock=lambda: self.now,
+            draw=lambda: 0.25,
+        )
+
+    def decide(self, view: View, now: float, limits: Limits, drawn: float) -> Plan:
+        self.decided.append((view, now, limits, drawn))
+        return self.plan(view) if callable(self.plan) else self.plan
+
+    def note(self, count: Count) -> None:
+        self.counts.append(count)
+
+    def note_progress(self, pipeline: str, progress: Progress | None) -> None:
+        self.progress[pipeline] = progress
+
+    def run(self) -> Passed:
+        return asyncio.run(self.passes.run(KEY))
+
+    def fail(self, error: ApiError, **fields: Any) -> None:
+        def hook(call: Call) -> None:
+            if all(getattr(call, name) == value for name, value in fields.items()):
+                raise error
+
+        self.api.before.append(hook)
+
+
+def test_a_decision_gets_the_view_the_time_the_limits_and_chance() -> None:
+    scene = Scene()
+    scene.plan = Plan(wake_at=160.0)
+    assert scene.run() == Passed(wake_at=160.0)
+    ((view, now, limits, drawn),) = scene.decided
+    assert (view.pipeline.meta.uid, now, limits, drawn) == (scene.uid, 100.0, LIMITS, 0.25)
+    assert scene.passes.roster.find(scene.uid) == KEY
+
+
+def test_a_pipeline_that_is_gone_is_forgotten() -> None:
+    scene = Scene()
+    scene.run()
+    pod = make_pod(scene.api.store, scene.pipeline, "head", "head")
+    scene.senses.pods.note(Sight(Pod.read(pod), is_gone=True))
+    scene.api.store.remove(Resource.PIPELINE, NAMESPACE, "corpus")
+
+    assert scene.run() == Passed()
+    assert len(scene.senses.pods) == 0
+    assert scene.passes.roster.find(scene.uid) is None
+    assert scene.progress[scene.uid] is None
+    assert len(scene.decided) == 1
+
+
+def test_a_pipeline_made_anew_under_the_name_has_no_past() -> None:
+    scene = Scene()
+    scene.fail(Forbidden(403, "", "no"), verb="patch")
+    scene.plan = Plan(actions=(SetFinalizer(is_set=True),))
+    scene.run()
+    pod = make_pod(scene.api.store, scene.pipeline, "head", "head")
+    scene.senses.pods.note(Sight(Pod.read(pod), is_gone=True))
+    scene.api.store.remove(Resource.PIPELINE, NAMESPACE, "corpus")
+    make_pipeline(scene.api.store)
+    scene.run()
+    assert len(scene.senses.pods) == 0
+    assert scene.passes.roster.find(scene.uid) is None
+
+
+def test_counts_are_told_when_the_statuses_stand() -> None:
+    scene = Scene()
+    scene.plan = Plan(pipeline=PipelineStatus(attempt=1), counts=(Count("attempts", "Killed"),))
+    scene.run()
+    assert scene.counts == [Count("attempts", "Killed")]
+
+
+def test_what_was_not_written_was_not_done() -> None:
+    scene = Scene()
+
+    def touch(view: View) -> Plan:
+        scene.api.store.put_status(Resource.PIPELINE, NAMESPACE, "corpus", {"attempt": 9})
+        return Plan(pipeline=PipelineStatus(attempt=1), counts=(Count("attempts", "Killed"),))
+
+    scene.plan = touch
+    assert scene.run() == Passed(again=True)
+    assert scene.counts == []
+
+
+def test_counts_are_told_though_an_action_has_to_wait() -> None:
+    scene = Scene()
+    scene.fail(Unavailable(500, "", "sorry"), verb="patch")
+    scene.plan = Plan(
+        pipeline=PipelineStatus(attempt=1),
+        actions=(SetFinalizer(is_set=True),),
+        events=(Event("RunStarted", "it starts"),),
+        counts=(Count("attempts", "Killed"),),
+    )
+    with pytest.raises(Unavailable):
+        scene.run()
+    assert len(scene.counts) == 1
+    assert len(scene.api.store.list(Resource.EVENT)) == 1
+
+
+def test_a_refusal_is_seen_by_the_next_pass_at_once_and_after_that_in_time() -> None:
+    scene = Scene()
+    scene.fail(Forbidden(403, "Forbidden", "exceeded quota"), verb="patch")
+    scene.plan = Plan(actions=(SetFinalizer(is_set=True),), wake_at=160.0)
+
+    assert scene.run() == Passed(wake_at=100.0)
+    assert scene.run() == Passed(wake_at=160.0)
+    (refusal,) = scene.decided[1][0].refusals
+    assert (refusal.what, refusal.status) == ("curationpipelines.strandline.dev", 403)
+    assert scene.decided[0][0].refusals == ()
+
+    scene.api.before.clear()
+    assert scene.run() == Passed(wake_at=160.0)
+    scene.run()
+    assert scene.decided[3][0].refusals == ()
+
+
+def test_attempts_count_against_the_rate_when_they_are_made() -> None:
+    scene = Scene(per_minute=1)
+    create = Create(Resource.ATTEMPT, spell_attempt(scene.pipeline))
+    scene.plan = Plan(actions=(create,))
+    for _ in range(3):
+        scene.run()
+    assert [view.may_dispatch for view, *_ in scene.decided] == [True, False, False]
+    scene.now += 61.0
+    scene.run()
+    assert scene.decided[3][0].may_dispatch
+
+
+def test_the_driver_is_asked_again_though_nothing_happens() -> None:
+    scene = Scene()
+    make_attempt(scene.api.store, scene.pipeline)
+    make_pod(scene.api.store, scene.pipeline, "head", "head", ip="10.0.0.7")
+    scene.plan = Plan(wake_at=160.0)
+    assert scene.run() == Passed(wake_at=100.0 + LIMITS.pull_interval)
+
+
+def test_progress_counts_while_the_run_goes_on() -> None:
+    scene = Scene()
+    progress = Progress(finished=3)
+    scene.plan = Plan(pipeline=PipelineStatus(progress=progress))
+    scene.run()
+    assert scene.progress == {scene.uid: progress}
+
+    ended = Condition(type="Succeeded", status="True", reason="Completed", last_transition_time=1.0)
+    scene.plan = Plan(pipeline=PipelineStatus(progress=progress, conditions=(ended,)))
+    scene.run()
+    assert scene.progress == {scene.uid: None}

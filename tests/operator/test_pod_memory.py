@@ -1,0 +1,105 @@
+"""The last of pods is kept for as long as it may tell something, and never too much of it."""
+
+from __future__ import annotations
+
+from fake_store import FakeStore
+from operator_bodies import make_pipeline, make_pod
+from strandline_operator.cluster.watch import Sight
+from strandline_operator.model.objects import Pod
+from strandline_operator.reconcile.pod_memory import PodMemory
+from strandline_operator.reconcile.roster import Roster
+from strandline_operator.reconcile.schedule import Key
+
+
+def make_pods(
+    count: int, pipeline: str = "corpus", store: FakeStore | None = None
+) -> tuple[str, list[Pod]]:
+    store = store or FakeStore()
+    body = make_pipeline(store, pipeline)
+    pods = [make_pod(store, body, f"{pipeline}-{number}", "worker") for number in range(count)]
+    return body["metadata"]["uid"], [Pod.read(pod) for pod in pods]
+
+
+def test_a_pod_that_was_deleted_is_kept_as_it_was_last() -> None:
+    uid, (pod,) = make_pods(1)
+    memory = PodMemory()
+    assert memory.note(Sight(pod, is_gone=False)) == uid
+    memory.note(Sight(pod, is_gone=True))
+
+    (gone,) = memory.gone(uid)
+    assert (gone.meta.name, gone.is_gone) == ("corpus-0", True)
+    assert memory.live(uid) == {}
+    assert memory.gone("another") == ()
+
+
+def test_a_late_sight_brings_nobody_back() -> None:
+    uid, (pod,) = make_pods(1)
+    memory = PodMemory()
+    memory.note(Sight(pod, is_gone=True))
+    memory.note(Sight(pod, is_gone=False))
+    assert memory.live(uid) == {}
+    assert len(memory.gone(uid)) == 1
+
+
+def test_what_was_known_and_is_not_listed_is_gone_though_no_watch_has_told() -> None:
+    uid, (first, second, third) = make_pods(3)
+    memory = PodMemory()
+    for pod in (first, second, third):
+        memory.note(Sight(pod, is_gone=False))
+    before = memory.live(uid)
+    memory.note(Sight(third, is_gone=True))
+
+    living, gone = memory.compare(uid, before, [first, third])
+
+    assert [pod.meta.name for pod in living] == ["corpus-0"]
+    assert [(pod.meta.name, pod.is_gone) for pod in gone] == [
+        ("corpus-2", True),
+        ("corpus-1", True),
+    ]
+
+
+def test_a_pod_that_came_after_the_list_is_not_gone() -> None:
+    uid, (pod,) = make_pods(1)
+    memory = PodMemory()
+    before = memory.live(uid)
+    memory.note(Sight(pod, is_gone=False))
+    assert memory.compare(uid, before, []) == ((), ())
+
+
+def test_the_oldest_make_room_in_a_pipeline_and_in_all() -> None:
+    memory, store = PodMemory(most_of_one=3, most_of_all=5), FakeStore()
+    first, pods = make_pods(5, store=store)
+    for pod in pods:
+        memory.note(Sight(pod, is_gone=True))
+    assert [pod.meta.name for pod in memory.gone(first)] == ["corpus-2", "corpus-3", "corpus-4"]
+
+    second, others = make_pods(3, "other", store)
+    for pod in others:
+        memory.note(Sight(pod, is_gone=True))
+
+    assert [pod.meta.name for pod in memory.gone(first)] == ["corpus-3", "corpus-4"]
+    assert len(memory.gone(second)) == 3
+    assert len(memory) == 5
+
+
+def test_a_pipeline_that_is_gone_leaves_nothing_behind() -> None:
+    memory = PodMemory()
+    uid, pods = make_pods(4)
+    for number, pod in enumerate(pods):
+        memory.note(Sight(pod, is_gone=number % 2 == 0))
+    assert len(memory) == 4
+    memory.forget(uid)
+    assert len(memory) == 0
+    assert (memory.live(uid), memory.gone(uid)) == ({}, ())
+
+
+def test_a_roster_knows_who_has_which_uid_now() -> None:
+    roster, key = Roster(), Key("team", "corpus")
+    assert roster.note(key, "one") == ""
+    assert roster.note(key, "one") == ""
+    assert roster.find("one") == key
+
+    assert roster.note(key, "two") == "one"
+    assert (roster.find("one"), roster.find("two")) == (None, key)
+    assert roster.strike(key) == "two"
+    assert (roster.find("two"), roster.strike(key), len(roster)) == (None, "", 0)

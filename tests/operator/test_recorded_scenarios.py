@@ -1,0 +1,225 @@
+"""Every recording of a real KubeRay ends in the right cause and is followed by the right thing.
+
+The table is by what the recordings' own notes say, not by what the code does. All statuses on the
+way are kept in tests/golden/scenarios, for whoever reads them as GitOps tools do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from played_operator import Scenario, Sighting
+from recordings import list_recordings, read_recording
+from strandline_operator.model.limits import Limits
+from strandline_operator.model.plan import Resource
+
+DISRUPTION, RETRY, NEVER, DONE, ON = "disruption", "retry", "never", "done", "goes on"
+
+
+class End(NamedTuple):
+    """A cause, what follows, and whose pod the evidence names: role or role/container."""
+
+    cause: str
+    follows: str
+    witness: str = ""
+    incidents: int = 0
+
+
+ENDS = {
+    "a-success": End("", DONE),
+    "b-app-failure": End("ApplicationError", RETRY),
+    "c1-worker-task-oom-kernel": End("OOMKilled", RETRY, "worker/ray-worker"),
+    "c2-worker-container-oom-kernel": End("OOMKilled", RETRY, "worker/ray-worker"),
+    "c3-worker-task-oom-ray-monitor": End("", ON),
+    "c4-worker-task-oom-ray-monitor-no-retry": End("ApplicationError", RETRY),
+    "c5-worker-task-oom-fast-monitor-on": End("OOMKilled", RETRY, "worker/ray-worker"),
+    "d1-driver-oom-kernel": End("Killed", RETRY),
+    "d2-driver-supervisor-oom-kernel": End("Killed", RETRY),
+    "d3-head-container-oom-kernel": End("OOMKilled", RETRY, "head/ray-head"),
+    "e1-submitter-oom": End("SubmissionFailed", RETRY, "submitter/ray-job-submitter"),
+    "e2-submitter-deleted": End("", DONE),
+    "f-worker-preempted": End("", DONE, incidents=1),
+    "f2-head-preempted": End("Preempted", DISRUPTION, "head"),
+    "g1-head-evicted": End("Evicted", DISRUPTION, "head"),
+    "g2-head-deleted": End("Interrupted", DISRUPTION, "head"),
+    "g3-worker-evicted": End("", DONE, incidents=1),
+    "g4-head-evicted-submitter-backoff-0": End("Evicted", DISRUPTION, "head"),
+    "g5-head-evicted-httpmode": End("Evicted", DISRUPTION, "head"),
+    "g6-node-taint": End("NodeLost", DISRUPTION, "head", incidents=1),
+    "h-image-pull": End("ImagePullFailure", RETRY, "head/ray-head"),
+    "i-unschedulable": End("SchedulingTimeout", RETRY),
+    "j-suspend-resume": End("Interrupted", DISRUPTION),
+    "j2-suspend-rejected": End("InvalidSpec", NEVER),
+    "k-active-deadline": End("DeadlineExceeded", NEVER),
+    "k2-active-deadline-shutdown": End("DeadlineExceeded", NEVER),
+    "l-rayjob-deleted": End("Unknown", RETRY),
+    "m-backoff-retry": End("ApplicationError", RETRY),
+    "s-driver-oom": End("OOMKilled", RETRY, "head/ray-head"),
+    "s-exit-1": End("ApplicationError", RETRY),
+    "s-exit-64": End("InvalidSpec", NEVER),
+    "s-exit-64-after-workers": End("InvalidSpec", NEVER),
+    "s-exit-75": End("Interrupted", DISRUPTION),
+    "s-head-container-oom": End("OOMKilled", RETRY, "head/ray-head"),
+    "s-head-deleted": End("Interrupted", DISRUPTION),
+    "s-head-deleted-before-ready": End("Interrupted", DISRUPTION),
+    "s-head-deleted-linger": End("Interrupted", DISRUPTION),
+    "s-head-evicted": End("Evicted", DISRUPTION, "head"),
+    "s-head-preempted": End("Preempted", DISRUPTION, "head"),
+    "s-k-exit-64": End("InvalidSpec", NEVER),
+    "s-k-head-and-submitter-evicted": End("Evicted", DISRUPTION, "head"),
+    "s-k-head-deleted": End("Interrupted", DISRUPTION),
+    "s-k-head-deleted-before-ready": End("", DONE),
+    "s-k-head-deleted-linger": End("Interrupted", DISRUPTION),
+    "s-k-head-preempted": End("Preempted", DISRUPTION, "head"),
+    "s-k-head-preempted-linger": End("Preempted", DISRUPTION, "head"),
+    "s-k-job-supervisor-oom": End("Killed", RETRY),
+    "s-k-rayjob-deleted": End("Interrupted", DISRUPTION),
+    "s-k-submitter-lost": End("SubmissionFailed", RETRY),
+    "s-k-success": End("", DONE),
+    # The driver was killed before it could say anything, and nobody tells who deleted the RayJob.
+    "s-rayjob-deleted": End("Unknown", RETRY),
+    "s-rayjob-deleted-stopwait": End("Interrupted", DISRUPTION),
+    "s-submitter-lost": End("SubmissionFailed", RETRY),
+    "s-success": End("", DONE),
+    "s-suspend": End("Interrupted", DISRUPTION),
+    # With more memory, rather than let the same worker die again.
+    "s-worker-oom": End("OOMKilled", RETRY, "worker/ray-worker"),
+    "s-worker-preempted": End("", DONE, incidents=1),
+}
+# The driver never gets to run, and the recorder went away before the operator's own patience ends.
+SPECS: dict[str, dict[str, Any]] = {"i-unschedulable": {"deadlines": {"preRunning": "60s"}}}
+NAMES = list_recordings()
+everywhere = pytest.mark.parametrize("name", NAMES)
+
+
+@cache
+def play(name: str) -> Scenario:
+    spec = dict(SPECS.get(name, {}))
+    scenario = Scenario(name, Limits(), **spec)
+    scenario.run()
+    return scenario
+
+
+def statuses(scenario: Scenario, kind: str) -> Iterator[Sighting]:
+    return (one for one in scenario.sightings if one.kind == kind)
+
+
+def find_conditions(body: dict[str, Any]) -> dict[str, str]:
+    return {one["type"]: one["status"] for one in body["status"]["conditions"]}
+
+
+def read_following(scenario: Scenario) -> str:
+    """What the pipeline's status says when the attempt is counted."""
+    for one in statuses(scenario, "CurationPipeline"):
+        status = one.body["status"]
+        if status.get("retries", {}).get("through") == 1:
+            if "nextAttemptTime" in status:
+                is_disruption = status["state"].startswith("disruption 1 of 100, retry at ")
+                assert is_disruption or status["state"].startswith("attempt 2 of 4, retry at ")
+                return DISRUPTION if is_disruption else RETRY
+            return DONE if find_conditions(one.body)["Succeeded"] == "True" else NEVER
+    return ON
+
+
+def test_every_recording_has_its_line_in_the_table() -> None:
+    assert sorted(ENDS) == sorted(NAMES)
+
+
+@everywhere
+def test_the_cause_is_right_and_what_follows_too(name: str) -> None:
+    scenario, expected = play(name), ENDS[name]
+    status = scenario.attempt["status"]
+    assert (status.get("cause", ""), read_following(scenario)) == expected[:2]
+    assert scenario.is_final() == (expected.follows != ON)
+    assert status.get("incidents", 0) == expected.incidents
+
+
+@everywhere
+def test_the_evidence_names_the_pod_that_tells(name: str) -> None:
+    witness = ENDS[name].witness
+    if not witness:
+        return
+    role, _, container = witness.partition("/")
+    scenario = play(name)
+    status = scenario.attempt["status"]
+    seen = [one for one in status["evidence"] if one["cause"] == status["cause"]]
+    seen = [one["details"] for one in seen if one["source"] == "pod"]
+    assert any(
+        one["pod"].startswith("corpus-1-")
+        and one.get("role", role) == role
+        and one.get("container", "") == container
+        for one in seen
+    ), seen
+
+
+@everywhere
+def test_no_two_attempts_ever_have_pods_and_nothing_is_left(name: str) -> None:
+    scenario = play(name)
+    assert scenario.most_attempts == 1
+    if ENDS[name].follows != ON:
+        for kind in (Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD):
+            left = scenario.store.list(kind)
+            assert [one for one in left if one["metadata"]["name"].startswith("corpus-1-")] == []
+
+
+@everywhere
+def test_gitops_tools_read_every_status_right(name: str) -> None:
+    scenario, has_run = play(name), False
+    for one in scenario.sightings:
+        status, found = one.body["status"], find_conditions(one.body)
+        assert status["observedGeneration"] == one.body["metadata"]["generation"]
+        assert all(truth == "True" for kind, truth in found.items() if kind == "Stalled")
+        if one.kind == "CurationAttempt":
+            has_run = has_run or "runningTime" in status
+            is_over = bool(status["isFrozen"])
+            assert found["Succeeded"] == (
+                "Unknown" if not is_over else "False" if "cause" in status else "True"
+            )
+            assert ("Frozen" in found) == is_over
+        else:
+            has_failed = found["Succeeded"] == "False"
+            assert ("Stalled" in found) == has_failed
+            is_active = status["phase"] not in {"Succeeded", "Failed"}
+            assert is_active == (found["Succeeded"] == "Unknown")
+            has_ended = bool(status.get("attempts"))
+            assert ("Reconciling" in found) == (is_active and not has_run and not has_ended)
+
+
+@everywhere
+def test_a_status_is_written_only_when_something_has_changed(name: str) -> None:
+    """Each write asks for another pass; were any of them about nothing, they would never end."""
+    last: dict[str, Any] = {}
+    for one in play(name).sightings:
+        before, now = last.get(one.kind), forget_times(one.body["status"])
+        assert now != before, f"{one.kind} at {one.at}"
+        last[one.kind] = now
+
+
+def forget_times(status: dict[str, Any]) -> dict[str, Any]:
+    conditions = [
+        {key: value for key, value in one.items() if key != "lastTransitionTime"}
+        for one in status["conditions"]
+    ]
+    return {**status, "conditions": conditions}
+
+
+@everywhere
+def test_every_status_is_kept(name: str, golden: Callable[[str, str], None]) -> None:
+    documents = [
+        {
+            "at": one.at,
+            "after": one.after,
+            "kind": one.kind,
+            "generation": one.body["metadata"]["generation"],
+            "status": one.body["status"],
+        }
+        for one in play(name).sightings
+    ]
+    title = f"# {name}: {read_recording(name).title}\n"
+    text = yaml.safe_dump(documents, sort_keys=False, width=100, allow_unicode=True)
+    golden(f"scenarios/{name}.yaml", title + text)

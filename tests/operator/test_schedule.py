@@ -1,0 +1,180 @@
+"""Which pass is due when: one at a time for each pipeline, none forgotten, failures ever later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline_operator.reconcile.schedule import (
+    FIRST_BACKOFF,
+    LEAST_PAUSE,
+    LONGEST_BACKOFF,
+    Key,
+    Schedule,
+)
+
+A, B = Key("team", "a"), Key("team", "b")
+
+
+def test_who_has_been_due_for_longest_goes_first() -> None:
+    schedule = Schedule()
+    schedule.poke(B, 1.0)
+    schedule.poke(A, 2.0)
+    schedule.poke(B, 3.0)
+
+    assert schedule.depth == 2
+    assert schedule.lag(5.0) == 4.0
+    assert [schedule.take(5.0), schedule.take(5.0), schedule.take(5.0)] == [B, A, None]
+    assert schedule.lag(9.0) == 0.0
+
+
+def test_a_poke_during_a_pass_asks_for_one_more() -> None:
+    schedule = Schedule()
+    schedule.poke(A, 0.0)
+    assert schedule.take(0.0) == A
+    schedule.poke(A, 1.0)
+    schedule.poke(A, 1.0)
+    assert schedule.take(1.0) is None
+    assert schedule.longest_pass(3.0) == 3.0
+
+    schedule.finish(A, 3.0, wake_at=100.0)
+
+    assert schedule.take(3.0) is None
+    assert schedule.take(3.0 + LEAST_PAUSE) == A
+    schedule.finish(A, 4.0, None)
+    assert schedule.next_time is None
+
+
+def test_a_pass_is_woken_at_its_time() -> None:
+    schedule = Schedule()
+    schedule.poke(A, 0.0)
+    schedule.take(0.0)
+    schedule.finish(A, 0.0, wake_at=60.0)
+
+    assert schedule.next_time == 60.0
+    assert schedule.take(59.9) is None
+    schedule.poke(A, 30.0)
+    assert schedule.take(30.0) == A
+    schedule.finish(A, 30.0, wake_at=0.0)
+    assert schedule.next_time == 30.0 + LEAST_PAUSE
+
+
+def test_a_burst_of_pokes_is_one_pass_now_and_one_a_moment_later() -> None:
+    schedule, passes = Schedule(), 0
+    for tick in range(100):
+        now = 50.0 + tick / 1000
+        schedule.poke(A, now)
+        if schedule.take(now) is not None:
+            passes += 1
+            schedule.finish(A, now, wake_at=110.0)
+    assert passes == 1
+    assert schedule.next_time == 50.0 + LEAST_PAUSE
+
+
+def test_a_pipeline_that_is_gone_leaves_nothing_behind() -> None:
+    schedule = Schedule()
+    schedule.poke(A, 0.0)
+    schedule.take(0.0)
+    schedule.fail(A, 0.0)
+    schedule.take(1.0)
+    schedule.finish(A, 1.0, None)
+    assert (schedule._due, schedule._held, schedule._failures) == ({}, {}, {})
+    schedule.poke(A, 1.0)
+    assert schedule.take(1.0) == A
+
+
+def test_failures_are_waited_for_longer_and_longer_until_one_goes_well() -> None:
+    schedule, now, waits = Schedule(), 0.0, []
+    schedule.poke(A, now)
+    for _ in range(20):
+        assert schedule.take(now) == A
+        wait = schedule.fail(A, now)
+        schedule.poke(A, now)
+        assert schedule.take(now + wait - 0.01) is None
+        waits.append(wait)
+        now += wait
+    schedule.take(now)
+    schedule.finish(A, now, wake_at=now)
+    schedule.take(now + 1)
+
+    assert waits[:4] == [FIRST_BACKOFF, 2 * FIRST_BACKOFF, 4 * FIRST_BACKOFF, 8 * FIRST_BACKOFF]
+    assert waits[-1] == LONGEST_BACKOFF
+    assert schedule.fail(A, now + 1) == FIRST_BACKOFF
+
+
+def test_a_server_that_asks_for_rest_gets_it() -> None:
+    schedule = Schedule()
+    schedule.poke(A, 0.0)
+    schedule.take(0.0)
+    assert schedule.fail(A, 0.0, at_least=17.0) == 17.0
+    assert schedule.next_time == 17.0
+
+
+def test_one_that_fails_holds_nobody_else_up() -> None:
+    schedule = Schedule()
+    schedule.poke(A, 0.0)
+    schedule.take(0.0)
+    schedule.fail(A, 0.0, at_least=1000.0)
+    schedule.poke(B, 1.0)
+    assert schedule.take(1.0) == B
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["poke", "take", "finish", "fail"]),
+        st.sampled_from([A, B]),
+        st.floats(0, 100),
+    ),
+    max_size=60,
+)
+
+
+@given(STEPS)
+def test_law_at_most_one_pass_at_a_time_and_no_poke_is_lost(
+    steps: Sequence[tuple[str, Key, float]],
+) -> None:
+    schedule, now = Schedule(), 0.0
+    running: set[Key] = set()
+    owed: set[Key] = set()
+    for step, key, seconds in steps:
+        now += seconds
+        if step == "poke":
+            schedule.poke(key, now)
+            owed.add(key)
+        elif step == "take":
+            taken = schedule.take(now)
+            assert taken not in running
+            if taken is not None:
+                running.add(taken)
+                owed.discard(taken)
+        elif key in running:
+            running.remove(key)
+            if step == "finish":
+                schedule.finish(key, now, None)
+            else:
+                schedule.fail(key, now)
+                owed.add(key)
+    for key in running:
+        schedule.finish(key, now, None)
+    left = set()
+    while (taken := schedule.take(now + 1000)) is not None:
+        left.add(taken)
+        now += 1
+        schedule.finish(taken, now + 1000, None)
+    assert left >= owed
+
+
+@pytest.mark.parametrize("count", [1, 1000])
+def test_old_entries_do_not_pile_up(count: int) -> None:
+    schedule = Schedule()
+    for turn in range(count):
+        schedule.poke(A, float(turn))
+        assert schedule.take(float(turn)) == A
+        schedule.finish(A, float(turn), wake_at=turn + 60.0)
+    assert schedule.depth == 1
+    assert schedule.take(count + 100.0) == A
+    assert schedule.next_time is None
+    assert len(schedule._heap) == 0

@@ -1,0 +1,251 @@
+"""The operator at work over an API server in memory: whatever is seen asks for a pass in time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from fake_api import FakeApi, until
+from operator_bodies import KEY, NAMESPACE, make_attempt, make_pipeline, make_pod, make_rayjob
+from strandline_operator.cluster.errors import Forbidden, Unavailable
+from strandline_operator.metrics.numbers import Numbers
+from strandline_operator.model.limits import Limits
+from strandline_operator.model.plan import Plan, Resource
+from strandline_operator.model.view import View
+from strandline_operator.reconcile.schedule import Key
+from strandline_operator.reconcile.service import STUCK_QUEUE, STUCK_WATCH, Service, World
+from strandline_operator.settings import Settings
+
+
+class Scene:
+    """A service whose decisions are kept and come to nothing."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.api = FakeApi()
+        self.now = 1000.0
+        self.views: list[View] = []
+        self.waits: list[float] = []
+        self.service: Service
+        self.settings = settings or Settings()
+
+    def decide(self, view: View, now: float, limits: Limits, drawn: float) -> Plan:
+        self.views.append(view)
+        return Plan()
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        await asyncio.sleep(0.001 if seconds < 100 else 3600)
+
+    @property
+    def seen(self) -> list[str]:
+        return [view.pipeline.meta.name for view in self.views]
+
+    def play(self, story: Callable[[], Awaitable[None]]) -> None:
+        async def run() -> None:
+            world = World(self.api, lambda: self.now, lambda: 0.0, self.sleep)
+            self.service = Service(self.settings, world, self.decide, Numbers())
+            try:
+                await story()
+            finally:
+                await self.service.stop()
+
+        asyncio.run(run())
+
+
+def test_every_pipeline_that_is_there_gets_a_pass() -> None:
+    scene = Scene()
+    for name in ("a", "b"):
+        make_pipeline(scene.api.store, name)
+
+    async def story() -> None:
+        await scene.service.start()
+        await until(lambda: sorted(scene.seen) == ["a", "b"])
+
+    scene.play(story)
+
+
+def test_it_waits_for_its_own_kinds_and_for_rights(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene()
+    scene.api.unserved.add(Resource.PIPELINE)
+
+    def refuse(_: object) -> None:
+        raise Forbidden(403, "Forbidden", "you can't list curationpipelines")
+
+    async def story() -> None:
+        starting = asyncio.create_task(scene.service.start())
+        await until(lambda: len(scene.waits) >= 2)
+        scene.api.unserved.clear()
+        scene.api.before.append(refuse)
+        await until(lambda: "lacks rights" in caplog.text)
+        scene.api.before.clear()
+        await starting
+
+    scene.play(story)
+    assert "apply the files in crds/" in caplog.text
+
+
+def test_what_belongs_to_a_pipeline_asks_for_its_pass() -> None:
+    scene = Scene()
+    store = scene.api.store
+    pipeline = make_pipeline(store)
+    attempt = make_attempt(store, pipeline)
+
+    async def story() -> None:
+        await scene.service.start()
+        await until(lambda: len(scene.seen) == 1)
+        await until(lambda: sum(call.verb == "watch" for call in scene.api.calls) == 3)
+        make_rayjob(store, pipeline, attempt)
+        await until(lambda: len(scene.seen) == 2)
+        make_pod(store, pipeline, "head", "head")
+        await until(lambda: len(scene.seen) == 3)
+        store.remove(Resource.POD, NAMESPACE, "head")
+        await until(lambda: len(scene.seen) == 4)
+        assert [pod.meta.name for pod in scene.views[-1].gone_pods] == ["head"]
+        make_pod(store, make_pipeline(store, "unknown"), "theirs", "head")
+        await asyncio.sleep(0.02)
+        assert len(scene.seen) == 4
+
+    scene.play(story)
+
+
+def test_events_of_our_kinds_ask_for_a_pass() -> None:
+    scene = Scene()
+
+    async def story() -> None:
+        await scene.service.start()
+        pipeline = make_pipeline(scene.api.store)
+        scene.service.see_pipeline(pipeline)
+        await until(lambda: len(scene.seen) == 1)
+        scene.service.see_attempt(make_attempt(scene.api.store, pipeline))
+        await until(lambda: len(scene.seen) == 2)
+        for odd in ({}, {"spec": None}, {"spec": {"pipeline": 7}}):
+            scene.service.see_attempt(odd)
+        await asyncio.sleep(0.02)
+        assert len(scene.seen) == 2
+
+    scene.play(story)
+
+
+def test_only_the_namespaces_that_were_named_are_looked_at() -> None:
+    scene = Scene(Settings(namespaces=("one", "two")))
+    make_pipeline(scene.api.store)
+
+    async def story() -> None:
+        await scene.service.start()
+        assert {watch.scope.namespace for watch in scene.service.watches} == {"one", "two"}
+        assert len(scene.service.watches) == 6
+        await asyncio.sleep(0.02)
+        assert scene.seen == []
+
+    scene.play(story)
+
+
+def test_a_pipeline_that_no_stream_told_of_is_found() -> None:
+    scene = Scene()
+
+    async def story() -> None:
+        await scene.service.start()
+        make_pipeline(scene.api.store)
+        assert await scene.service._try_sweep()
+        assert await scene.service._try_sweep()
+        await until(lambda: scene.seen == ["corpus"])
+        await asyncio.sleep(0.02)
+        assert scene.seen == ["corpus"]
+
+    scene.play(story)
+    assert scene.waits.count(300.0) == 1
+
+
+def test_a_failing_server_is_no_reason_to_be_killed() -> None:
+    scene = Scene()
+    make_pipeline(scene.api.store)
+
+    def fail(_: object) -> None:
+        raise Unavailable(500, "", "sorry")
+
+    async def story() -> None:
+        await scene.service.start()
+        scene.api.before.append(fail)
+        scene.api.drop_watches()
+        scene.now += STUCK_WATCH + 1
+        scene.service.queue.poke(KEY)
+        await until(lambda: all(one.heard == scene.now for one in scene.service.watches))
+        assert scene.service.check()["watch_age_seconds"] == 0
+
+    scene.play(story)
+
+
+def test_what_is_stuck_is_said() -> None:
+    scene = Scene()
+
+    async def story() -> None:
+        assert scene.service.check()["longest_pass_seconds"] == 0
+        await scene.service.start()
+        assert set(scene.service.check()) == {
+            "longest_pass_seconds",
+            "queue_lag_seconds",
+            "watch_age_seconds",
+        }
+        schedule = scene.service.queue.schedule
+        schedule.poke(Key("a", "b"), scene.now)
+        assert schedule.take(scene.now) is not None
+        scene.now += 601
+        with pytest.raises(RuntimeError, match=r"^longest_pass_seconds is 601, more than 600$"):
+            scene.service.check()
+
+    scene.play(story)
+
+
+def test_a_queue_that_is_merely_long_is_not_stuck() -> None:
+    scene = Scene()
+
+    async def story() -> None:
+        schedule = scene.service.queue.schedule
+        schedule.poke(Key("a", "b"), scene.now)
+        scene.now += STUCK_QUEUE + 1
+        scene.service.queue.last_finish = scene.now - 1
+        assert scene.service.check()["queue_lag_seconds"] == 1
+        scene.service.queue.last_finish = 0.0
+        with pytest.raises(RuntimeError, match="queue_lag_seconds"):
+            scene.service.check()
+
+    scene.play(story)
+
+
+def test_work_that_has_ended_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene()
+
+    def explode(_: object) -> None:
+        raise ZeroDivisionError("a mistake")
+
+    async def story() -> None:
+        await scene.service.start()
+        scene.api.before.append(explode)
+        scene.api.drop_watches()
+        await until(lambda: "work has stopped" in caplog.text)
+        with pytest.raises(RuntimeError, match=r"watch of .* has ended"):
+            scene.service.check()
+
+    scene.play(story)
+
+
+def test_a_pass_that_runs_may_end_when_the_operator_stops() -> None:
+    scene = Scene()
+    make_pipeline(scene.api.store)
+    reads: list[str] = []
+
+    async def slow(_: object) -> None:
+        reads.append("read")
+        await asyncio.sleep(0.005)
+
+    async def story() -> None:
+        await scene.service.start()
+        scene.api.before.append(slow)
+        scene.service.queue.poke(KEY)
+        await until(lambda: len(reads) > 0)
+        await scene.service.stop()
+        assert scene.seen
+
+    scene.play(story)

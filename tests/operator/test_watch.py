@@ -1,0 +1,208 @@
+"""A watch sees all that happens, whatever happens to its stream, and misses no end of a pod."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from fake_api import Call, FakeApi, until
+from operator_bodies import NAMESPACE, Body, make_pipeline, make_pod
+from strandline_api.labels import select_all
+from strandline_operator.cluster.api import Scope
+from strandline_operator.cluster.errors import Forbidden, NotFound, TooMany, Unavailable
+from strandline_operator.cluster.watch import LONGEST_WAIT, PAUSE, Sight, Watch
+from strandline_operator.model.objects import Pod
+from strandline_operator.model.plan import Resource
+
+SCOPE = Scope(Resource.POD, None, select_all())
+
+
+class Scene:
+    """A watch of pods; `sights` has what it told, `waits` how long it slept."""
+
+    def __init__(self) -> None:
+        self.api = FakeApi()
+        self.pipeline: Body = make_pipeline(self.api.store)
+        self.sights: list[tuple[str, str]] = []
+        self.waits: list[float] = []
+        self.now = 100.0
+        self.watch: Watch[Pod] = Watch(
+            self.api,
+            SCOPE,
+            read=Pod.read,
+            tell=self.tell,
+            clock=lambda: self.now,
+            sleep=self.sleep,
+        )
+
+    def tell(self, sight: Sight[Pod]) -> None:
+        word = "gone" if sight.is_gone else sight.value.phase
+        self.sights.append((sight.value.meta.name, word))
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        await asyncio.sleep(0)
+
+    def add(self, name: str) -> None:
+        make_pod(self.api.store, self.pipeline, name, "worker")
+
+    def set_phase(self, name: str, phase: str) -> None:
+        self.api.store.put_status(Resource.POD, NAMESPACE, name, {"phase": phase})
+
+    def remove(self, name: str) -> None:
+        self.api.store.remove(Resource.POD, NAMESPACE, name)
+
+    def count(self, verb: str) -> int:
+        return sum(call.verb == verb for call in self.api.calls)
+
+    def play(self, story: Callable[[], Awaitable[None]]) -> None:
+        async def run() -> None:
+            task = asyncio.create_task(self.watch.run())
+            try:
+                await story()
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+        asyncio.run(run())
+
+
+def test_all_that_happens_is_told_in_order() -> None:
+    scene = Scene()
+    scene.add("a")
+    unlabelled = {"metadata": {"name": "theirs"}}
+    scene.api.store.create(Resource.POD, NAMESPACE, unlabelled)
+
+    async def story() -> None:
+        await until(lambda: scene.count("watch") == 1)
+        scene.add("b")
+        scene.set_phase("a", "Failed")
+        scene.remove("a")
+        await until(lambda: len(scene.sights) == 4)
+
+    scene.play(story)
+    assert scene.sights == [("a", "Running"), ("b", "Running"), ("a", "Failed"), ("a", "gone")]
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_stream_that_ends_goes_on_where_it_ended(is_lost: bool) -> None:
+    scene = Scene()
+    scene.add("a")
+
+    async def story() -> None:
+        await until(lambda: scene.count("watch") == 1)
+        if is_lost:
+            scene.api.before.append(fail_once(Unavailable(0, "", "lost"), "watch"))
+        scene.api.drop_watches()
+        scene.set_phase("a", "Failed")
+        scene.remove("a")
+        await until(lambda: len(scene.sights) == 3)
+
+    scene.play(story)
+    assert scene.sights == [("a", "Running"), ("a", "Failed"), ("a", "gone")]
+    assert scene.count("list") == 1
+    assert PAUSE in scene.waits
+
+
+def test_what_went_while_the_thread_was_lost_is_told_with_the_last_that_was_seen() -> None:
+    scene = Scene()
+    scene.add("a")
+    scene.add("b")
+
+    async def story() -> None:
+        await until(lambda: scene.count("watch") == 1)
+        scene.set_phase("a", "Failed")
+        await until(lambda: len(scene.sights) == 3)
+        scene.remove("a")
+        scene.add("c")
+        scene.api.forget_history()
+        await until(lambda: scene.count("list") == 2 and len(scene.sights) == 6)
+
+    scene.play(story)
+    assert scene.sights[3:] == [("a", "gone"), ("b", "Running"), ("c", "Running")]
+
+
+def fail_once(error: Exception, verb: str) -> Callable[[Call], None]:
+    left = 1
+
+    def hook(call: Call) -> None:
+        nonlocal left
+        if call.verb == verb and left:
+            left -= 1
+            raise error
+
+    return hook
+
+
+def test_a_kind_that_is_not_served_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene()
+    scene.api.unserved.add(Resource.POD)
+
+    async def story() -> None:
+        await until(lambda: len(scene.waits) >= 9)
+        scene.add("a")
+        scene.api.unserved.clear()
+        await until(lambda: bool(scene.sights))
+
+    scene.play(story)
+    assert scene.waits[:4] == [0.5, 1.0, 2.0, 4.0]
+    assert scene.waits[8] == LONGEST_WAIT
+    warnings = [one for one in caplog.records if one.levelno >= logging.WARNING]
+    assert len(warnings) == 1
+    assert "watching pods again in 0.5 s" in warnings[0].getMessage()
+
+
+@pytest.mark.parametrize(
+    ("error", "wait"),
+    [
+        (Forbidden(403, "Forbidden", "no"), 0.5),
+        (TooMany(429, "", "slow down", 7.0), 7.0),
+        (NotFound(404, "", "page not found"), 0.5),
+    ],
+)
+def test_whatever_is_refused_is_tried_again(error: Exception, wait: float) -> None:
+    scene = Scene()
+    scene.api.before.append(fail_once(error, "list"))
+
+    async def story() -> None:
+        await until(lambda: scene.count("watch") == 1)
+
+    scene.play(story)
+    assert scene.waits == [wait]
+
+
+def test_it_tells_when_it_last_heard_of_the_server() -> None:
+    scene = Scene()
+
+    async def story() -> None:
+        await until(lambda: scene.count("watch") == 1)
+        assert scene.watch.heard == 100.0
+        scene.now = 160.0
+        scene.add("a")
+        await until(lambda: scene.watch.heard == 160.0)
+
+    scene.play(story)
+
+
+def test_an_event_of_no_known_kind_moves_on_and_tells_nothing() -> None:
+    scene = Scene()
+    seen: list[Any] = []
+
+    async def watch(scope: Scope, version: str) -> Any:
+        seen.append(version)
+        yield {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "77"}}}
+        yield {"type": "SOMETHING", "object": None}
+        await asyncio.sleep(0)
+
+    scene.api.watch = watch  # type: ignore[method-assign]
+
+    async def story() -> None:
+        await until(lambda: len(seen) >= 2)
+
+    scene.play(story)
+    assert seen[1] == "77"
+    assert scene.sights == []
