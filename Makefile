@@ -11,10 +11,10 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check crds bench picture kills crash soak cluster changelog constraints upgrade clean
+.PHONY: help run test check crds bench picture kills crash soak soak-operator cluster dns node helm chart gitops images changelog constraints upgrade clean
 
 help: ## List the targets
-	@sed -nE 's/^([a-z]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
 
 run: $(STAMP) ## Run the main example: the Python sources on this machine, curated
 	@echo "strandline run $(EXAMPLE) $(ARGS)"
@@ -31,7 +31,7 @@ check: $(STAMP) ## Lint, format, types, import contracts, generated files, spell
 			$(BIN)/ruff format --check; exit 1; }
 	@echo "mypy" && $(BIN)/mypy --no-error-summary
 	@for file in $$(find tests -name conftest.py | sort); do \
-		MYPYPATH=$$(dirname $$file) $(BIN)/mypy --no-error-summary $$file || exit 1; done
+		MYPYPATH=$$(dirname $$file):tests/apiserver $(BIN)/mypy --no-error-summary $$file || exit 1; done
 	@echo "lint-imports" && { $(BIN)/lint-imports --no-logo > $(VENV)/imports.log 2>&1 \
 		|| { cat $(VENV)/imports.log; exit 1; }; }
 	@echo "crds/generate.py --check" && $(BIN)/python crds/generate.py --check
@@ -55,8 +55,36 @@ crash: $(STAMP) ## Make every named step fail in every way, with both engines, a
 soak: $(STAMP) ## Disturb running jobs at random for SECONDS_TO_RUN seconds (600), then verify them
 	@$(BIN)/python tests/runtime/run_soak.py
 
+soak-operator: $(STAMP) ## Kill the operator in KILLS schedules (100) on a real API server; SEED=... repeats
+	@PYTHONPATH=tests/apiserver $(BIN)/python tests/apiserver/run_operator_soak.py $(ARGS)
+
 cluster: ## Build the control plane for tests, once: Go and five minutes; prints where it is
-	@$(build_cluster)
+	@$(call build_go,cluster,strandline-cluster,1.24,five minutes)
+
+dns: ## Build the DNS server and the pause program of a node for tests, once: Go and a minute or two
+	@$(call build_go,dns,strandline-dns,1.25,a minute or two)
+
+node: $(STAMP) ## Bring up a real Kubernetes node in namespaces of its own until Ctrl-C; ARGS=--trial tries it
+	@PYTHONPATH=e2e $(BIN)/python -m real_node up $(ARGS)
+
+helm: ## Build Helm for tests, once: Go and four minutes; prints where it is
+	@$(call build_go,helm,helm,1.26,four minutes)
+
+chart: $(STAMP) ## Lint and render the chart, install it in a real API server, try what docs/install.md says
+	@helm=$$($(MAKE) --silent --no-print-directory helm) || exit 1; \
+	for values in charts/strandline/ci/*-values.yaml; do \
+		echo "helm lint --strict --values $$values" && \
+		"$$helm" lint --strict --quiet charts/strandline --values "$$values" || exit 1; done
+	@echo "pytest tests/chart"
+	@STRANDLINE_NEEDS_HELM=1 $(BIN)/python -m pytest tests/chart $(ARGS)
+
+gitops: $(STAMP) ## Read all recorded statuses as Flux and Argo CD do, with the libraries of both
+	@program=$$($(call build_go,gitops,strandline-gitops,1.24,three minutes)) || exit 1; \
+	echo "pytest tests/gitops" && STRANDLINE_NEEDS_GITOPS=1 STRANDLINE_GITOPS="$$program" \
+		$(BIN)/python -m pytest tests/gitops $(ARGS)
+
+images: $(STAMP) ## Build both images once; prints names and archives. BASE=local where no registry is reached
+	@PYTHONPATH=e2e $(BIN)/python -m images $(or $(ARGS),build) --base "$(BASE)"
 
 changelog: $(STAMP) ## Show what the fragments in changelog.d would add to CHANGELOG.md
 	@$(BIN)/towncrier build --draft --version next 2> /dev/null
@@ -111,17 +139,17 @@ define freeze
 endef
 
 # What was built from the same sources serves every checkout; a second build at the same time waits.
-define build_cluster
-	sources="go.mod go.sum main.go"; \
-	name=cluster-$$(cd e2e/cluster && cat $$sources | sha256sum | cut -c 1-16); \
+# 1: a Go module in e2e, 2: the name of its program, 3: the oldest Go that builds it, 4: how long it takes
+define build_go
+	name=$(1)-$$(cd e2e/$(1) && find . -name '*.go' | LC_ALL=C sort | xargs cat go.mod go.sum | sha256sum | cut -c 1-16); \
 	folder="$${XDG_CACHE_HOME:-$$HOME/.cache}/strandline/$$name"; \
-	binary="$$folder/strandline-cluster"; \
+	binary="$$folder/$(2)"; \
 	test -x "$$binary" || { \
 		command -v go > /dev/null || { \
-			echo "strandline: there is no go; install Go 1.24 or newer" >&2; exit 1; }; \
+			echo "strandline: there is no go; install Go $(3) or newer" >&2; exit 1; }; \
 		mkdir -p "$$folder" && exec 9> "$$folder/lock" && flock 9 && { test -x "$$binary" || { \
-			echo "building $$name; this takes five minutes the first time" >&2; \
-			$(compile_cluster) && mv "$$binary.new" "$$binary"; }; }; \
+			echo "building $$name; this takes $(4) the first time" >&2; \
+			$(compile_$(1)) && mv "$$binary.new" "$$binary"; }; }; \
 	} || exit 1; \
 	echo "$$binary"
 endef
@@ -133,5 +161,25 @@ define compile_cluster
 	CGO_ENABLED=0 nice -n 10 go build -C e2e/cluster -trimpath -buildvcs=false \
 		-ldflags "-s -w -X $$stamp.gitVersion=$$version \
 			-X $$stamp.gitMajor=$${major#v} -X $$stamp.gitMinor=$${minor%%.*}" \
+		-o "$$binary.new" .
+endef
+
+define compile_gitops
+	CGO_ENABLED=0 nice -n 10 go build -C e2e/gitops -trimpath -buildvcs=false -ldflags "-s -w" \
+		-o "$$binary.new" .
+endef
+
+# Helm has no source of ours: go.mod names its program as a tool.
+define compile_helm
+	version=$$(sed -nE 's|^\thelm.sh/helm/v4 (v[0-9.]+).*$$|\1|p' e2e/helm/go.mod) && \
+	CGO_ENABLED=0 nice -n 10 go build -C e2e/helm -trimpath -buildvcs=false \
+		-ldflags "-s -w -X helm.sh/helm/v4/internal/version.version=$$version" \
+		-o "$$binary.new" helm.sh/helm/v4/cmd/helm
+endef
+
+define compile_dns
+	CGO_ENABLED=0 nice -n 10 go build -C e2e/dns -trimpath -buildvcs=false -ldflags "-s -w" \
+		-o "$$folder/strandline-pause" ./pause && \
+	CGO_ENABLED=0 nice -n 10 go build -C e2e/dns -trimpath -buildvcs=false -ldflags "-s -w" \
 		-o "$$binary.new" .
 endef

@@ -1,0 +1,202 @@
+"""States that no recording shows, each brought about by the operator's own decisions.
+
+The names are the rows of the table in docs/gitops.md. This room must not know how they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from simulated_cluster import SimulatedCluster
+from strandline_api.outcomes import DriverOutcome
+from strandline_operator.model.plan import Resource
+from strandline_operator.model.view import Refusal
+
+Body = dict[str, Any]
+
+
+def spell(cluster: SimulatedCluster) -> Body:
+    """The pipeline as an API server would show it."""
+    status = {"status": cluster.status.to_json()} if cluster.has_status else {}
+    return {**cluster.pipeline, **status}
+
+
+def run_first() -> SimulatedCluster:
+    """A pipeline whose first attempt runs."""
+    cluster = SimulatedCluster()
+    cluster.settle()
+    cluster.bind_claim()
+    cluster.start_rayjob()
+    cluster.settle()
+    return cluster
+
+
+def end_first(code: int) -> SimulatedCluster:
+    """A pipeline whose first attempt has ended with that exit code, and what follows is decided."""
+    cluster = run_first()
+    cluster.outcome = DriverOutcome(exit_code=code)
+    is_good = code == 0
+    cluster.end_rayjob("Complete" if is_good else "Failed", "SUCCEEDED" if is_good else "FAILED")
+    cluster.settle()
+    cluster.finish_teardown()
+    return cluster
+
+
+def apply() -> Body:
+    return spell(SimulatedCluster())
+
+
+def start() -> Body:
+    cluster = SimulatedCluster()
+    cluster.settle()
+    return spell(cluster)
+
+
+def lack_storage() -> Body:
+    cluster = SimulatedCluster()
+    cluster.edit(storage={"ledger": {"claimName": "mine"}})
+    cluster.settle()
+    return spell(cluster)
+
+
+def lack_kuberay() -> Body:
+    cluster = SimulatedCluster(has_kuberay=False)
+    cluster.settle()
+    return spell(cluster)
+
+
+def lack_rights() -> Body:
+    cluster = SimulatedCluster()
+    cluster.refused[Resource.RAYJOB] = Refusal(
+        Resource.RAYJOB, "corpus-1", 403, 'User "x" cannot create resource "rayjobs"'
+    )
+    cluster.settle()
+    return spell(cluster)
+
+
+def queue() -> Body:
+    cluster = SimulatedCluster()
+    cluster.settle()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    rayjob["spec"]["suspend"] = True
+    rayjob["status"] = {"jobDeploymentStatus": "Suspended"}
+    cluster.advance(3600)
+    return spell(cluster)
+
+
+def run() -> Body:
+    return spell(run_first())
+
+
+def wait() -> Body:
+    return spell(end_first(1))
+
+
+def start_again() -> Body:
+    cluster = end_first(1)
+    cluster.advance((cluster.status.next_attempt_time or 0.0) - cluster.time)
+    assert len(cluster.attempts) == 2
+    return spell(cluster)
+
+
+def hold_back() -> Body:
+    cluster = SimulatedCluster()
+    cluster.edit(suspend=True)
+    cluster.settle()
+    assert not cluster.attempts
+    return spell(cluster)
+
+
+def suspend() -> Body:
+    cluster = run_first()
+    cluster.edit(suspend=True)
+    cluster.settle()
+    cluster.finish_teardown()
+    return spell(cluster)
+
+
+def suspend_at_work() -> Body:
+    cluster = run_first()
+    cluster.edit(suspend=True)
+    cluster.settle()
+    assert cluster.list_of(Resource.POD)
+    return spell(cluster)
+
+
+def succeed() -> Body:
+    return spell(end_first(0))
+
+
+def fail() -> Body:
+    return spell(end_first(64))
+
+
+def exceed_quota() -> Body:
+    cluster = SimulatedCluster()
+    cluster.refused[Resource.RAYJOB] = Refusal(
+        Resource.RAYJOB, "corpus-1", 403, "exceeded quota: pods"
+    )
+    cluster.settle()
+    cluster.advance(10)
+    return spell(cluster)
+
+
+def cancel() -> Body:
+    cluster = run_first()
+    cluster.annotate("cancel", "enough")
+    cluster.settle()
+    cluster.finish_teardown()
+    return spell(cluster)
+
+
+def spoil() -> Body:
+    cluster = SimulatedCluster()
+    cluster.edit(sink={"use": "NO"})
+    cluster.settle()
+    return spell(cluster)
+
+
+def edit() -> Body:
+    cluster = end_first(0)
+    cluster.edit(runId="second")
+    return spell(cluster)
+
+
+def start_second_run() -> Body:
+    cluster = end_first(0)
+    cluster.edit(runId="second")
+    cluster.settle()
+    return spell(cluster)
+
+
+def delete() -> Body:
+    cluster = run_first()
+    cluster.pipeline["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
+    cluster.settle(3)
+    assert cluster.pipeline["metadata"]["finalizers"]
+    return spell(cluster)
+
+
+STATES: dict[str, Callable[[], Body]] = {
+    "Applied, and the operator has not seen it yet": apply,
+    "The first attempt is on its way": start,
+    "Its claim is missing": lack_storage,
+    "KubeRay is missing": lack_kuberay,
+    "The operator lacks rights": lack_rights,
+    "Kueue holds the first attempt back": queue,
+    "An attempt runs": run,
+    "An attempt has failed, the next one waits for its time": wait,
+    "The next attempt is on its way": start_again,
+    "Applied with `suspend: true`": hold_back,
+    "`suspend` is true": suspend,
+    "`suspend` is true, the attempt is still ending": suspend_at_work,
+    "The run has succeeded": succeed,
+    "The run has failed for good": fail,
+    "A quota stops the run": exceed_quota,
+    "The run was cancelled": cancel,
+    "The spec is invalid": spoil,
+    "The spec was edited, and the operator has not seen it yet": edit,
+    "A new `runId` is on its way": start_second_run,
+    "Deleted, its pods are still going": delete,
+}

@@ -1,0 +1,96 @@
+"""What each status has to be read as: the law, from the words that people read.
+
+It goes by phase and by what has happened, the tools by conditions; so it finds the one saying
+something else than the other. Running is Current for Flux and Progressing for Argo CD, as both read
+a Job of Kubernetes' own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+Body = dict[str, Any]
+Pair = tuple[str, str]
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "scenarios"
+GONE: Pair = ("Terminating", "Progressing")
+UNSEEN: Pair = ("InProgress", "Progressing")
+ENDS: dict[str, Pair] = {"Succeeded": ("Current", "Healthy"), "Failed": ("Failed", "Degraded")}
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A status that the operator wrote while a recording was played, and how it must be read."""
+
+    name: str
+    body: Body
+    expected: Pair
+
+
+def list_scenarios() -> tuple[str, ...]:
+    """Name all recordings whose statuses are kept."""
+    return tuple(sorted(path.stem for path in GOLDEN.glob("*.yaml")))
+
+
+@cache
+def read_sights(scenario: str) -> tuple[Sight, ...]:
+    """Read the statuses of a recording in the order they were written."""
+    text = (GOLDEN / f"{scenario}.yaml").read_text(encoding="utf-8")
+    documents = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+    return tuple(_expect(scenario, documents))
+
+
+def _expect(scenario: str, documents: list[Body]) -> Iterator[Sight]:
+    has_begun = False
+    for number, one in enumerate(documents):
+        status = one["status"]
+        if one["kind"] == "CurationAttempt":
+            has_begun = has_begun or "runningTime" in status or status["isFrozen"]
+            expected = expect_attempt(status)
+        else:
+            expected = expect_pipeline(status["phase"], has_begun=has_begun)
+        yield Sight(f"{scenario} {number} {one['kind']}", _spell(one), expected)
+
+
+def expect_pipeline(phase: str, *, has_begun: bool) -> Pair:
+    """Tell how a pipeline must be read whose spec is valid; begun: an attempt has run or ended."""
+    if phase in ENDS:
+        return ENDS[phase]
+    flux = "Current" if has_begun or phase == "Suspended" else "InProgress"
+    return flux, "Suspended" if phase == "Suspended" else "Progressing"
+
+
+def expect_attempt(status: Body) -> Pair:
+    """Tell how an attempt must be read; Flux, which does not apply it, has nothing to wait for."""
+    if status["phase"] == "Queued":
+        return "Current", "Suspended"
+    return "Current", "Healthy" if status["isFrozen"] else "Progressing"
+
+
+def expect_rayjob(deployment: str, job: str, *, is_suspended: bool, is_owned: bool) -> str:
+    """Tell how Argo CD must read a RayJob; owned: by an attempt."""
+    if deployment in {"Complete", "Failed", "ValidationFailed"}:
+        has_succeeded = (deployment, job) == ("Complete", "SUCCEEDED")
+        return "Healthy" if has_succeeded or is_owned else "Degraded"
+    if is_suspended or deployment in {"Suspended", "Suspending"}:
+        return "Suspended"
+    return "Progressing"
+
+
+def _spell(document: Body) -> Body:
+    return {
+        "apiVersion": "strandline.dev/v1alpha1",
+        "kind": document["kind"],
+        "metadata": {
+            "name": "corpus",
+            "namespace": "team",
+            "generation": document["generation"],
+        },
+        "status": document["status"],
+    }

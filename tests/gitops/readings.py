@@ -1,0 +1,111 @@
+"""How Flux and Argo CD read objects: asked of a program that has the libraries of both in it.
+
+    reader = Reader(find_program())
+    reader.read({"one": body})["one"]     # Reading(flux="Current", argo="Progressing", ...)
+
+`make gitops` builds the program and says where it is. This room must not know what is expected.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Body = dict[str, Any]
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "e2e" / "gitops"
+ARGO_CD = ROOT / "charts" / "argocd"
+SETTINGS = ARGO_CD / "argocd-cm.yaml"
+PLACE = "STRANDLINE_GITOPS"
+ADVICE = (
+    "FLUX AND ARGO CD WERE NOT ASKED how they read our statuses: `make gitops` builds what asks"
+    " them, once, and runs these tests; it needs Go 1.24 or newer"
+)
+
+
+class NoReaderError(Exception):
+    """The program is not there; the text says how to get it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What Flux and Argo CD say of an object: kstatus and health, or `error:` and a sentence."""
+
+    flux: str
+    argo: str
+    flux_message: str = ""
+    argo_message: str = ""
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Both in one word each."""
+        return self.flux, self.argo
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """The program, with the settings of Argo CD that it is given."""
+
+    program: Path
+    settings: Path = SETTINGS
+
+    def read(
+        self, bodies: Mapping[str, Body], expressions: Body | None = None
+    ) -> dict[str, Reading]:
+        """Read objects, all in one run of the program; the readings have the objects' names.
+
+        Flux judges them by the health check expressions, where there are any.
+        """
+        extra = {"expressions": expressions} if expressions else {}
+        questions = [{"name": name, "object": body, **extra} for name, body in bodies.items()]
+        done = subprocess.run(
+            [self.program, self.settings],
+            input=json.dumps(questions),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return {one["name"]: _spell(one["flux"], one["argo"]) for one in json.loads(done.stdout)}
+
+
+def find_program() -> Path:
+    """Find the program, where the environment says or where `make gitops` has put it.
+
+    Raises:
+        NoReaderError: it is not there.
+    """
+    program = Path(os.environ.get(PLACE) or find_cached())
+    if not program.is_file():
+        raise NoReaderError(ADVICE)
+    return program
+
+
+def find_cached() -> Path:
+    """Name the place of the program that these sources make."""
+    names = ["go.mod", "go.sum", *sorted(path.name for path in SOURCES.glob("*.go"))]
+    digest = hashlib.sha256(b"".join((SOURCES / name).read_bytes() for name in names))
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(cache) / "strandline" / f"gitops-{digest.hexdigest()[:16]}"
+    return folder / "strandline-gitops"
+
+
+def _spell(flux: Body, argo: Body) -> Reading:
+    return Reading(
+        flux=_spell_status(flux),
+        argo=_spell_status(argo),
+        flux_message=flux.get("message", ""),
+        argo_message=argo.get("message", ""),
+    )
+
+
+def _spell_status(told: Body) -> str:
+    error = told.get("error")
+    return f"error: {error}" if error else str(told.get("status", ""))

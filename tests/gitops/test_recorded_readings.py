@@ -1,0 +1,149 @@
+"""Flux and Argo CD read every status of every recording right, with their own libraries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+
+from reading_law import (
+    GONE,
+    UNSEEN,
+    Pair,
+    Sight,
+    expect_rayjob,
+    list_scenarios,
+    read_sights,
+)
+from readings import Reader, Reading
+from recordings import list_recordings, read_recording
+
+Body = dict[str, Any]
+Change = Callable[[Body], Body]
+
+OWNER = {"apiVersion": "strandline.dev/v1alpha1", "kind": "CurationAttempt", "name": "corpus-1"}
+# First letters: Flux waits, is satisfied while the run goes on, and is told where it has failed.
+FLUX_ORDER = re.compile(r"I*C*F*")
+ARGO_ORDER = re.compile(r"P*(H*|D*)")
+everywhere = pytest.mark.parametrize("scenario", list_scenarios())
+
+
+@cache
+def read_all(reader: Reader) -> dict[str, Reading]:
+    return reader.read({one.name: one.body for one in list_sights()})
+
+
+@cache
+def list_sights() -> tuple[Sight, ...]:
+    return tuple(one for name in list_scenarios() for one in read_sights(name))
+
+
+def read_changed(reader: Reader, change: Change) -> dict[str, Pair]:
+    """How all statuses are read after a change, by name."""
+    changed = {one.name: change(one.body) for one in list_sights()}
+    return {name: reading.pair for name, reading in reader.read(changed).items()}
+
+
+def with_metadata(body: Body, **metadata: Any) -> Body:
+    return {**body, "metadata": {**body["metadata"], **metadata}}
+
+
+def edit(body: Body) -> Body:
+    return with_metadata(body, generation=body["metadata"]["generation"] + 1)
+
+
+def delete(body: Body) -> Body:
+    return with_metadata(body, deletionTimestamp="2026-01-02T00:00:00Z")
+
+
+def test_every_recording_has_statuses_of_both_kinds() -> None:
+    assert list_scenarios() == tuple(sorted(list_recordings()))
+    for name in list_scenarios():
+        kinds = {one.body["kind"] for one in read_sights(name)}
+        assert kinds == {"CurationPipeline", "CurationAttempt"}
+
+
+def test_the_law_meets_every_state_that_recordings_can_show() -> None:
+    seen = {(one.body["kind"], *one.expected) for one in list_sights()}
+    assert seen >= {
+        ("CurationPipeline", "InProgress", "Progressing"),
+        ("CurationPipeline", "Current", "Progressing"),
+        ("CurationPipeline", "Current", "Healthy"),
+        ("CurationPipeline", "Failed", "Degraded"),
+        ("CurationAttempt", "Current", "Progressing"),
+        ("CurationAttempt", "Current", "Suspended"),
+        ("CurationAttempt", "Current", "Healthy"),
+    }
+
+
+@everywhere
+def test_every_status_is_read_as_what_people_are_told(reader: Reader, scenario: str) -> None:
+    sights = [one for one in list_sights() if one.name.startswith(f"{scenario} ")]
+    readings = read_all(reader)
+    wrong = [
+        (one.name, one.expected, readings[one.name])
+        for one in sights
+        if readings[one.name].pair != one.expected
+    ]
+    assert sights
+    assert wrong == []
+
+
+@everywhere
+def test_no_pipeline_is_called_ended_and_then_goes_on(reader: Reader, scenario: str) -> None:
+    sights = [one for one in read_sights(scenario) if one.body["kind"] == "CurationPipeline"]
+    readings = [read_all(reader)[one.name] for one in sights]
+    assert FLUX_ORDER.fullmatch("".join(one.flux[0] for one in readings))
+    assert ARGO_ORDER.fullmatch("".join(one.argo[0] for one in readings))
+
+
+def test_a_failure_is_told_with_its_cause(reader: Reader) -> None:
+    readings, failed = read_all(reader), 0
+    for one in list_sights():
+        status, told = one.body["status"], readings[one.name].argo_message
+        if one.body["kind"] == "CurationAttempt" and status["isFrozen"] and "cause" in status:
+            assert told.startswith(f"Ended with {status['cause']}: {status['message']}")
+            failed += 1
+        else:
+            assert told in {each["message"] for each in status["conditions"]}
+    assert failed > 20
+
+
+def test_an_edit_that_was_not_seen_yet_is_waited_for(reader: Reader) -> None:
+    assert set(read_changed(reader, edit).values()) == {UNSEEN}
+
+
+def test_a_deletion_is_waited_for(reader: Reader) -> None:
+    assert set(read_changed(reader, delete).values()) == {GONE}
+
+
+@pytest.mark.parametrize("is_owned", [True, False], ids=["ours", "anybody's"])
+def test_every_recorded_rayjob_is_read_right(reader: Reader, is_owned: bool) -> None:
+    bodies: dict[str, Body] = {}
+    expected: dict[str, str] = {}
+    for scenario in list_recordings():
+        is_suspended = False
+        steps = [one for one in read_recording(scenario).steps if one.kind == "RayJob"]
+        for number, step in enumerate(steps):
+            is_suspended = is_suspended if step.suspend is None else step.suspend
+            name = f"{scenario} {number}"
+            bodies[name] = spell_rayjob(step.status, is_suspended, is_owned)
+            words = (step.status.get("jobDeploymentStatus", ""), step.status.get("jobStatus", ""))
+            expected[name] = expect_rayjob(*words, is_suspended=is_suspended, is_owned=is_owned)
+    assert set(expected.values()) >= {"Progressing", "Suspended", "Healthy"}
+    assert ("Degraded" in expected.values()) == (not is_owned)
+    assert {name: one.argo for name, one in reader.read(bodies).items()} == expected
+
+
+def spell_rayjob(status: Body, is_suspended: bool, is_owned: bool) -> Body:
+    owners = {"ownerReferences": [OWNER]} if is_owned else {}
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": {"name": "corpus-1", "namespace": "team", "generation": 1, **owners},
+        "spec": {"suspend": True} if is_suspended else {},
+        "status": status,
+    }
