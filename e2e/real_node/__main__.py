@@ -1,0 +1,108 @@
+"""Words of a shell in, a node up.
+
+python -m real_node up [--folder FOLDER] [--trial] [-- COMMAND ...]
+python -m real_node enter [--folder FOLDER] [-- COMMAND ...]
+python -m real_node sweep [--folder FOLDER]
+python -m real_node leftovers [--folder FOLDER]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from real_node import leftovers, lifetime, trial
+from real_node.binaries import Binaries
+from real_node.errors import NodeError
+from real_node.supervision import BROKEN, Order, supervise
+
+TRIAL = (sys.executable, "-m", "real_node.trial")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what the words say, and return an exit code."""
+    word, *rest = arguments or ["--help"]
+    # These two are between processes of ours.
+    if word == "keep":
+        return lifetime.keep(Path(rest[0]), rest[1:])
+    if word == "supervise":
+        return supervise(read_order(rest), say)
+    words, command = split_command(arguments)
+    options = make_parser().parse_args(words)
+    options.folder = options.folder.resolve()
+    return WORDS[options.word](options, command)
+
+
+def bring_up(options: argparse.Namespace, command: Sequence[str]) -> int:
+    """Bring a node up for a command, or for its trial."""
+    if options.trial:
+        return lifetime.bring_up(options.folder, TRIAL, say, trial.PACKAGES)
+    return lifetime.bring_up(options.folder, command, say)
+
+
+def enter(options: argparse.Namespace, command: Sequence[str]) -> int:
+    """Run a command on a node that is up.
+
+    Raises:
+        NodeError: none is.
+    """
+    shell = [os.environ.get("SHELL", "/bin/sh")]
+    return lifetime.enter(options.folder, command or shell)
+
+
+def sweep(options: argparse.Namespace, command: Sequence[str]) -> int:  # noqa: ARG001
+    """Remove what a node that was killed has left."""
+    lifetime.sweep(options.folder)
+    return 0
+
+
+def show_leftovers(options: argparse.Namespace, command: Sequence[str]) -> int:  # noqa: ARG001
+    """Print what there is of a node, and fail if there is anything."""
+    found = leftovers.list_leftovers(options.folder)
+    print("\n".join(found) or "nothing is left")
+    return 1 if found else 0
+
+
+WORDS: Mapping[str, Callable[[argparse.Namespace, Sequence[str]], int]] = MappingProxyType(
+    {"up": bring_up, "enter": enter, "sweep": sweep, "leftovers": show_leftovers}
+)
+
+
+def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split what is ours from the command after `--`."""
+    words = list(arguments)
+    at = words.index("--") if "--" in words else len(words)
+    return words[:at], words[at + 1 :]
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of what is before `--`."""
+    parser = argparse.ArgumentParser(prog="real_node", description="A real Kubernetes node.")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    parser.add_argument("word", choices=WORDS)
+    parser.add_argument("--folder", type=Path, default=cache / "strandline" / "node")
+    parser.add_argument("--trial", action="store_true", help="try what a node must be able to do")
+    return parser
+
+
+def read_order(words: Sequence[str]) -> Order:
+    """Read what the keeper has spelled."""
+    folder, cluster, dns, pause, *command = words
+    return Order(Path(folder), Binaries(Path(cluster), Path(dns), Path(pause)), command)
+
+
+def say(text: str) -> None:
+    """Say something to the user, beside what the command prints."""
+    print(f"node: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except NodeError as error:
+        say(str(error))
+        sys.exit(BROKEN)

@@ -1,0 +1,96 @@
+"""Mounts, links and kernel settings of a node, made inside its fresh namespaces.
+
+All of it is gone with the namespaces. This room must not know which programs use it.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from pathlib import Path
+
+from real_node import places
+from real_node.errors import NodeError
+
+HOME = Path(places.HOME)
+# The kubelet would set these for the whole machine. It reads what it wants and leaves them alone.
+KERNEL_SETTINGS = {
+    "vm/overcommit_memory": "1",
+    "vm/panic_on_oom": "0",
+    "kernel/panic": "10",
+    "kernel/panic_on_oops": "1",
+    "kernel/keys/root_maxkeys": "1000000",
+    "kernel/keys/root_maxbytes": "25000000",
+}
+NETWORK_SETTINGS = {
+    "net/ipv4/ip_forward": "1",
+    # Pods on one bridge reach each other by Services only if the bridge asks nftables.
+    "net/bridge/bridge-nf-call-iptables": "1",
+}
+
+
+def run(*command: str) -> None:
+    """Run a short program.
+
+    Raises:
+        NodeError: it failed; with what it said.
+    """
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NodeError(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
+
+
+def mount_folders(folder: Path) -> None:
+    """Give the node a `/run` and a `/var/log` of its own, with its state and its logs in them."""
+    run("mount", "-t", "tmpfs", "-o", "mode=755", "node", "/run")
+    HOME.mkdir()
+    Path("/run/lock").mkdir()
+    run("mount", "--bind", str(folder / places.STATE), str(HOME))
+    run("mount", "--make-rshared", str(HOME))
+    run("mount", "--bind", str(folder / places.LOG_FOLDER), str(places.LOGS))
+
+
+def mount_names() -> None:
+    """Let the programs and the command on the node look names up as pods do."""
+    for name in ("resolv.conf", "hosts"):
+        run("mount", "--bind", str(HOME / places.SETTINGS / name), f"/etc/{name}")
+    socket.sethostname(places.NODE_NAME)
+
+
+def shield_kernel() -> None:
+    """Put files over the kernel's settings that a kubelet would write."""
+    folder = HOME / "kernel"
+    for name, value in KERNEL_SETTINGS.items():
+        shield, setting = folder / name, Path("/proc/sys", name)
+        shield.parent.mkdir(parents=True, exist_ok=True)
+        shield.write_text(f"{value}\n", encoding="utf-8")
+        if setting.exists():
+            run("mount", "--bind", str(shield), str(setting))
+
+
+def make_links() -> None:
+    """Make the loopback and the node's own address, which may not be a loopback one."""
+    run("ip", "link", "set", "lo", "up")
+    run("ip", "link", "add", places.NODE_LINK, "type", "bridge")
+    run("ip", "address", "add", f"{places.NODE_ADDRESS}/32", "dev", places.NODE_LINK)
+    run("ip", "link", "set", places.NODE_LINK, "up")
+    # Without a route there is nothing that kube-proxy could turn elsewhere.
+    run("ip", "route", "add", places.SERVICE_RANGE, "dev", places.NODE_LINK)
+    for name, value in NETWORK_SETTINGS.items():
+        setting = Path("/proc/sys", name)
+        if setting.exists():
+            setting.write_text(value, encoding="ascii")
+
+
+def find_snapshotter() -> str:
+    """Find what containerd can keep layers with: overlays, or copies where there are none."""
+    folders = {name: HOME / "overlay" / name for name in ("lower", "upper", "work", "all")}
+    for path in folders.values():
+        path.mkdir(parents=True)
+    layers = ",".join(f"{name}dir={folders[name]}" for name in ("lower", "upper", "work"))
+    try:
+        run("mount", "-t", "overlay", "-o", layers, "overlay", str(folders["all"]))
+    except NodeError:
+        return "native"
+    run("umount", str(folders["all"]))
+    return "overlayfs"

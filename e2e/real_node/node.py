@@ -1,0 +1,166 @@
+"""A node that is up, as the command that runs on it sees it.
+
+    node = Node.find()
+    node.kubectl("get", "pods")
+
+This room must not know how the node came to be.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from real_node import places
+from real_node.errors import NodeError
+
+PATIENCE = 60  # seconds
+PAUSE = 0.1
+# What is kept for those who look into a failure, beside the logs.
+KINDS = (
+    "nodes,namespaces,pods,jobs,deployments,services,events"
+    ",persistentvolumes,persistentvolumeclaims"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A real node in whose namespaces we are.
+
+    Attributes:
+        folder: its own; the logs stay there.
+        binary: all of Kubernetes in one file.
+    """
+
+    folder: Path
+    binary: Path
+
+    @classmethod
+    def find(cls, environment: Mapping[str, str] = os.environ) -> Node:
+        """Find the node on which this process runs.
+
+        Raises:
+            NodeError: it runs on none.
+        """
+        folder, binary = (
+            environment.get(name) for name in (places.FOLDER_VARIABLE, places.BINARY_VARIABLE)
+        )
+        if not folder or not binary:
+            raise NodeError("this runs on no node; start it by `python -m real_node up`")
+        return cls(Path(folder), Path(binary))
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Kubeconfig of an administrator."""
+        return self.folder / places.KUBECONFIG
+
+    @property
+    def logs(self) -> Path:
+        """Folder of all logs: of each program, and of containers in `pods`."""
+        return self.folder / places.LOG_FOLDER
+
+    @property
+    def volumes(self) -> Path:
+        """Folder for `hostPath` volumes; it is empty at the start, and removed at the end."""
+        return self.folder / places.VOLUMES
+
+    def kubectl(self, *arguments: str, stdin: str = "", patience: float = PATIENCE) -> str:
+        """Run kubectl as administrator and return what it prints.
+
+        Raises:
+            NodeError: it failed, or took more than `patience` seconds.
+        """
+        ours = (f"--kubeconfig={self.kubeconfig}", f"--cache-dir={places.KUBECTL_CACHE}")
+        command = (str(self.binary), "kubectl", *ours, *arguments)
+        return run(command, stdin=stdin, patience=patience)
+
+    def apply(self, *objects: Mapping[str, Any]) -> None:
+        """Apply objects, on the server's side."""
+        text = "\n---\n".join(json.dumps(each) for each in objects)
+        self.kubectl("apply", "--server-side", "--filename=-", stdin=text)
+
+    def read(self, kind: str, name: str, namespace: str = "default") -> dict[str, Any]:
+        """Read an object; it is empty where there is none."""
+        words = ("get", kind, name, f"--namespace={namespace}")
+        text = self.kubectl(*words, "--output=json", "--ignore-not-found")
+        answer: dict[str, Any] = json.loads(text) if text.strip() else {}
+        return answer
+
+    def import_image(self, archive: Path) -> None:
+        """Give containerd the images of an archive (OCI's or Docker's), so that none is pulled."""
+        settings = (self.folder / places.STATE / places.SETTINGS / "containerd.toml").read_text()
+        snapshotter = "native" if 'snapshotter = "native"' in settings else "overlayfs"
+        ctr = ("ctr", f"--address={places.CONTAINERD}", "--namespace=k8s.io")
+        words = ("images", "import", f"--snapshotter={snapshotter}", str(archive.resolve()))
+        run((*ctr, *words), patience=10 * PATIENCE)
+
+    def add_resource(self, name: str, amount: int) -> None:
+        """Let the node offer an extended resource, such as `example.com/slot`."""
+        key = name.replace("/", "~1")
+        patch = [{"op": "add", "path": f"/status/capacity/{key}", "value": str(amount)}]
+        words = ("patch", "node", places.NODE_NAME, "--subresource=status", "--type=json")
+        self.kubectl(*words, f"--patch={json.dumps(patch)}")
+
+    def stop(self, program: str) -> None:
+        """Kill a program of the node, such as `kubelet`, and keep it away."""
+        state = self.folder / places.STATE
+        (state / places.STOPPED / program).touch()
+        wait_until(f"{program} is gone", lambda: not (state / places.PIDS / program).exists())
+
+    def start(self, program: str) -> None:
+        """Start a program again that was stopped."""
+        state = self.folder / places.STATE
+        (state / places.STOPPED / program).unlink(missing_ok=True)
+        wait_until(f"{program} is back", (state / places.PIDS / program).exists)
+
+    def stop_kubelet(self) -> None:
+        """Make the node one that was lost: its containers go on, and nobody hears of them."""
+        self.stop("kubelet")
+
+    def start_kubelet(self) -> None:
+        """Bring the lost node back; it still offers what `add_resource` has added."""
+        self.start("kubelet")
+
+    def collect(self) -> Path:
+        """Write all objects beside the logs, and return the folder of both."""
+        for suffix, words in (("yaml", ("--output=yaml",)), ("txt", ("--output=wide",))):
+            text = self.kubectl("get", KINDS, "--all-namespaces", *words)
+            (self.logs / f"objects.{suffix}").write_text(text, encoding="utf-8")
+        return self.logs
+
+
+def wait_until(what: str, is_so: Callable[[], bool], patience: float = PATIENCE) -> None:
+    """Wait until something is so.
+
+    Raises:
+        NodeError: that took more than `patience` seconds.
+    """
+    end = time.monotonic() + patience
+    while not is_so():
+        if time.monotonic() > end:
+            raise NodeError(f"waited {patience:.0f} s in vain until {what}")
+        time.sleep(PAUSE)
+
+
+def run(command: tuple[str, ...], *, stdin: str = "", patience: float = PATIENCE) -> str:
+    """Run a short program and return what it prints.
+
+    Raises:
+        NodeError: it failed, or took more than `patience` seconds.
+    """
+    name = " ".join(word for word in command[:8] if not word.startswith(("--kube", "--cache")))
+    try:
+        done = subprocess.run(
+            command, input=stdin, capture_output=True, text=True, check=False, timeout=patience
+        )
+    except subprocess.TimeoutExpired:
+        raise NodeError(f"{name} took more than {patience:.0f} s") from None
+    if done.returncode:
+        raise NodeError(f"{name}: {done.stderr.strip()}")
+    return done.stdout

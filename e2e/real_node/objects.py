@@ -1,0 +1,68 @@
+"""The objects that a fresh cluster is given: rights of its DNS server, and a class of volumes.
+
+This room must not know how they get there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from real_node import places
+
+RBAC = "rbac.authorization.k8s.io"
+READ = ["get", "list", "watch"]
+
+
+def list_first_objects() -> list[dict[str, Any]]:
+    """List what there is on every node from the start."""
+    role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "system:coredns"}
+    user = {"apiGroup": RBAC, "kind": "User", "name": "system:coredns"}
+    return [
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": "system:coredns"},
+            "rules": [
+                {"apiGroups": [""], "resources": ["services", "namespaces"], "verbs": READ},
+                {
+                    "apiGroups": ["discovery.k8s.io"],
+                    "resources": ["endpointslices"],
+                    "verbs": READ,
+                },
+            ],
+        },
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "system:coredns"},
+            "roleRef": role,
+            "subjects": [user],
+        },
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {
+                "name": places.STORAGE_CLASS,
+                "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+            },
+            "provisioner": "kubernetes.io/no-provisioner",
+            # As with most clouds: a claim is bound when a pod wants it.
+            "volumeBindingMode": "WaitForFirstConsumer",
+        },
+    ]
+
+
+def describe_volume(name: str, size: str, mode: str = "ReadWriteMany") -> dict[str, Any]:
+    """Describe a volume that is a folder of the node's own: `volumes/NAME`."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "accessModes": [mode],
+            "capacity": {"storage": size},
+            "hostPath": {"path": f"{places.HOME}/volumes/{name}", "type": "DirectoryOrCreate"},
+            "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": places.STORAGE_CLASS,
+        },
+    }

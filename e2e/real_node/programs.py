@@ -1,0 +1,135 @@
+"""The programs of a node, with their arguments, in the order in which they start.
+
+This room must not know what starts them, or what they write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from real_node import places
+
+SETTINGS = places.HOME / places.SETTINGS
+ETCD = "http://127.0.0.1:2379"
+SERVICE = f"kubernetes.default.svc.{places.CLUSTER_DOMAIN}"
+
+ETCD_FLAGS = {
+    "data-dir": f"{places.HOME}/etcd",
+    "listen-client-urls": ETCD,
+    "advertise-client-urls": ETCD,
+    "listen-peer-urls": "http://127.0.0.1:2380",
+    "unsafe-no-fsync": "true",
+    "log-level": "warn",
+}
+
+# Admission is as it comes, Pod Security included.
+SERVER_FLAGS = {
+    "etcd-servers": ETCD,
+    "bind-address": "0.0.0.0",  # noqa: S104 - of the node's own network
+    "advertise-address": places.NODE_ADDRESS,
+    "cert-dir": f"{places.HOME}/certificates",
+    "token-auth-file": f"{SETTINGS}/tokens.csv",
+    "authorization-mode": "Node,RBAC",
+    "enable-admission-plugins": "NodeRestriction",
+    "service-cluster-ip-range": places.SERVICE_RANGE,
+    "service-account-issuer": f"https://{SERVICE}",
+    "service-account-key-file": f"{places.HOME}/accounts.key",
+    "service-account-signing-key-file": f"{places.HOME}/accounts.key",
+    "kubelet-preferred-address-types": "InternalIP",
+    "allow-privileged": "true",
+    "event-ttl": "6h",
+    # Pods leave a lost node after this instead of five minutes: nobody waits that long in a test.
+    "default-not-ready-toleration-seconds": "10",
+    "default-unreachable-toleration-seconds": "10",
+}
+
+# What needs a cloud or another node is left out.
+CONTROLLER_FLAGS = {
+    "kubeconfig": f"{SETTINGS}/kube-controller-manager.kubeconfig",
+    "controllers": "*,-node-ipam-controller,-node-route-controller,-service-lb-controller",
+    "use-service-account-credentials": "true",
+    "service-account-private-key-file": f"{places.HOME}/accounts.key",
+    "root-ca-file": f"{places.HOME}/certificates/apiserver.crt",
+    "leader-elect": "false",
+    "secure-port": "0",
+    "node-monitor-period": "2s",
+    "node-monitor-grace-period": "20s",
+    "pvclaimbinder-sync-period": "5s",
+    "kube-api-qps": "200",
+    "kube-api-burst": "400",
+}
+
+SCHEDULER_FLAGS = {
+    "kubeconfig": f"{SETTINGS}/kube-scheduler.kubeconfig",
+    "leader-elect": "false",
+    "secure-port": "0",
+    "kube-api-qps": "200",
+    "kube-api-burst": "400",
+}
+
+KUBELET_FLAGS = {
+    "config": f"{SETTINGS}/kubelet.json",
+    "kubeconfig": f"{SETTINGS}/kubelet.kubeconfig",
+    "hostname-override": places.NODE_NAME,
+    "node-ip": places.NODE_ADDRESS,
+    "root-dir": f"{places.HOME}/kubelet",
+    "cert-dir": f"{places.HOME}/kubelet-certificates",
+}
+
+PROXY_FLAGS = {
+    "kubeconfig": f"{SETTINGS}/kube-proxy.kubeconfig",
+    "hostname-override": places.NODE_NAME,
+    "proxy-mode": "nftables",
+    "cluster-cidr": "10.244.0.0/16",
+    # These belong to the machine.
+    "conntrack-max-per-core": "0",
+    "conntrack-tcp-timeout-established": "0",
+    "conntrack-tcp-timeout-close-wait": "0",
+    "oom-score-adj": "0",
+}
+
+CLUSTER: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "etcd": ETCD_FLAGS,
+        "kube-apiserver": SERVER_FLAGS,
+        "kube-controller-manager": CONTROLLER_FLAGS,
+        "kube-scheduler": SCHEDULER_FLAGS,
+        "kubelet": KUBELET_FLAGS,
+        "kube-proxy": PROXY_FLAGS,
+    }
+)
+# They start at once; the rest when there is a server that answers, or they would give up.
+FIRST = ("containerd", "etcd", "kube-apiserver")
+# It has no rights before the first objects are there, and is slow to ask again.
+LAST = "dns"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One long-running program: its name, and the command that starts it."""
+
+    name: str
+    command: tuple[str, ...]
+
+
+def list_programs(cluster: str, dns: str) -> tuple[Program, ...]:
+    """List all programs; those of `FIRST` come first, `LAST` last.
+
+    Args:
+        cluster: path of the binary that is all of Kubernetes and etcd.
+        dns: path of the DNS server.
+    """
+    containerd = ("containerd", "--config", f"{SETTINGS}/containerd.toml")
+    corefile = ("-conf", f"{SETTINGS}/Corefile")
+    return (
+        Program("containerd", containerd),
+        *(Program(name, (cluster, name, *spell(flags))) for name, flags in CLUSTER.items()),
+        Program(LAST, (dns, *corefile)),
+    )
+
+
+def spell(flags: Mapping[str, str]) -> tuple[str, ...]:
+    """Spell flags as arguments."""
+    return tuple(f"--{name}={value}" for name, value in flags.items())

@@ -1,0 +1,185 @@
+"""The files of settings that a node's programs read, as text.
+
+Nothing here depends on the machine but the snapshotter, and on the folder but the cgroup's name.
+This room must not know how the programs are started.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from real_node import places
+
+Json = dict[str, Any]
+
+# Users of the control plane: program, name, groups. Real clusters know them by certificates.
+USERS = (
+    ("admin", "admin", "system:masters"),
+    ("kube-controller-manager", "system:kube-controller-manager", ""),
+    ("kube-scheduler", "system:kube-scheduler", ""),
+    ("kube-proxy", "system:kube-proxy", ""),
+    ("kubelet", f"system:node:{places.NODE_NAME}", "system:nodes"),
+    ("dns", "system:coredns", ""),
+)
+
+CONTAINERD = """\
+version = 2
+root = "{home}/containerd"
+state = "/run/containerd"
+disabled_plugins = ["io.containerd.internal.v1.opt"]
+
+[grpc]
+address = "{socket}"
+
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "{pause}"
+# Where the capability is missing, a container with a lower score than ours does not start.
+restrict_oom_score_adj = true
+
+[plugins."io.containerd.grpc.v1.cri".containerd]
+snapshotter = "{snapshotter}"
+
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = "{plugins}"
+conf_dir = "{home}/settings/cni"
+"""
+
+# There is nothing outside to ask: what is not of the cluster does not exist.
+DNS = """\
+.:53 {{
+    bind {address}
+    errors
+    ready {address}:8181
+    kubernetes {domain} in-addr.arpa {{
+        kubeconfig {home}/settings/dns.kubeconfig
+        ttl 2
+    }}
+}}
+"""
+
+RESOLVER = f"""\
+search svc.{places.CLUSTER_DOMAIN} {places.CLUSTER_DOMAIN}
+nameserver {places.NODE_ADDRESS}
+options ndots:5
+"""
+
+HOSTS = f"""\
+127.0.0.1 localhost
+::1 localhost
+{places.NODE_ADDRESS} {places.NODE_NAME}
+"""
+
+
+def list_settings(
+    cgroup: str, snapshotter: str, plugins: str, tokens: Mapping[str, str]
+) -> dict[str, str]:
+    """List all files of settings, by their names within the folder of settings.
+
+    Args:
+        cgroup: name below which pods get theirs, in each hierarchy.
+        snapshotter: containerd's, `overlayfs` or `native`.
+        plugins: the folder of CNI's programs.
+        tokens: by program, each user's.
+    """
+    home = str(places.HOME)
+    kubeconfigs = {
+        f"{program}.kubeconfig": spell(describe_user(program, token))
+        for program, token in tokens.items()
+    }
+    return {
+        "containerd.toml": CONTAINERD.format(
+            home=home,
+            socket=places.CONTAINERD,
+            pause=places.PAUSE_IMAGE,
+            snapshotter=snapshotter,
+            plugins=plugins,
+        ),
+        "cni/10-bridge.conflist": spell(describe_network(home)),
+        "kubelet.json": spell(describe_kubelet(cgroup)),
+        "Corefile": DNS.format(
+            address=places.NODE_ADDRESS, domain=places.CLUSTER_DOMAIN, home=home
+        ),
+        "resolv.conf": RESOLVER,
+        "hosts": HOSTS,
+        "tokens.csv": "".join(
+            f'{tokens[program]},{name},{name},"{groups}"\n' for program, name, groups in USERS
+        ),
+        **kubeconfigs,
+    }
+
+
+def spell(value: Json) -> str:
+    """Spell JSON, which is YAML too."""
+    return json.dumps(value, indent=1) + "\n"
+
+
+def describe_user(program: str, token: str, authority: Json | None = None) -> Json:
+    """Describe a kubeconfig of one user; `authority` says whom to trust, as kubeconfigs do."""
+    trust = authority or {"certificate-authority": f"{places.HOME}/certificates/apiserver.crt"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "node",
+        "contexts": [{"name": "node", "context": {"cluster": "node", "user": program}}],
+        "clusters": [{"name": "node", "cluster": {"server": places.SERVER, **trust}}],
+        "users": [{"name": program, "user": {"token": token}}],
+    }
+
+
+def describe_network(home: str) -> Json:
+    """Describe the pods' network: one bridge, addresses from one range, no way out."""
+    bridge: Json = {
+        "type": "bridge",
+        "bridge": places.POD_LINK,
+        "isGateway": True,
+        "ipMasq": False,
+        "hairpinMode": True,  # a pod may reach itself by its Service
+        "ipam": {
+            "type": "host-local",
+            "dataDir": f"{home}/cni",
+            "ranges": [[{"subnet": places.POD_RANGE}]],
+            "routes": [{"dst": "0.0.0.0/0"}],
+        },
+    }
+    return {"cniVersion": "1.0.0", "name": "pods", "plugins": [bridge]}
+
+
+def describe_kubelet(cgroup: str) -> Json:
+    """Describe the kubelet's configuration: nothing reserved, nothing cleaned up, nothing evicted.
+
+    What a node does under pressure of its own disk would depend on the machine.
+    """
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "authentication": {
+            "anonymous": {"enabled": True},  # only the node's own network reaches it
+            "webhook": {"enabled": False},
+        },
+        "authorization": {"mode": "AlwaysAllow"},
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": f"/{cgroup}",
+        "enforceNodeAllocatable": ["pods"],
+        "failCgroupV1": False,
+        "failSwapOn": False,
+        "makeIPTablesUtilChains": False,
+        "containerRuntimeEndpoint": f"unix://{places.CONTAINERD}",
+        "clusterDNS": [places.NODE_ADDRESS],
+        "clusterDomain": places.CLUSTER_DOMAIN,
+        "resolvConf": f"{places.HOME}/settings/resolv.conf",
+        "podLogsDir": f"{places.LOGS}/pods",
+        "maxPods": 60,
+        "oomScoreAdj": 0,
+        "registryPullQPS": 0,
+        "eventRecordQPS": 0,
+        "evictionHard": {"memory.available": "50Mi", "nodefs.available": "1%"},
+        "imageGCHighThresholdPercent": 100,
+        "nodeStatusUpdateFrequency": "5s",
+        "nodeStatusReportFrequency": "1m",
+        "nodeLeaseDurationSeconds": 20,
+        "syncFrequency": "10s",
+        "fileCheckFrequency": "0s",
+        "httpCheckFrequency": "0s",
+    }

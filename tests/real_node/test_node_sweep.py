@@ -1,0 +1,189 @@
+"""What a node leaves is found and removed, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from real_node import cgroups, leftovers, lifetime, places
+from real_node.errors import NodeError
+
+NAME = "strandline-node-0123456789"
+SLEEP = shutil.which("sleep") or "/bin/sleep"
+NAMES = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map("/".join)
+
+
+@pytest.fixture
+def hierarchies(tmp_path: Path) -> Path:
+    """What version 1 of cgroups looks like: two hierarchies, and a link to one."""
+    for name in ("cpu", "memory"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "cgroup.procs").touch()
+    (tmp_path / "cpuacct").symlink_to("cpu")
+    return tmp_path
+
+
+@given(st.sets(NAMES, max_size=12))
+def test_children_go_before_parents(names: set[str]) -> None:
+    order = cgroups.order_for_removal(Path(name) for name in names)
+    assert {str(path) for path in order} == names
+    for place, path in enumerate(order):
+        assert not any(later != path and later.is_relative_to(path) for later in order[place:])
+
+
+def test_cgroups_are_made_in_every_hierarchy_and_can_be_entered(hierarchies: Path) -> None:
+    for setting in cgroups.INHERITED:
+        (hierarchies / "cpu" / setting).write_text("0-1\n")
+    (hierarchies / "cpu" / NAME).mkdir()
+    (hierarchies / "cpu" / NAME / "cpuset.cpus").write_text("\n")
+    (hierarchies / "cpu" / NAME / "cpuset.mems").write_text("0\n")
+
+    cgroups.make_cgroups(NAME, hierarchies)
+
+    assert cgroups.list_cgroups(NAME, hierarchies) == [
+        hierarchies / "cpu" / NAME,
+        hierarchies / "memory" / NAME,
+    ]
+    assert (hierarchies / "cpu" / NAME / "cpuset.cpus").read_text() == "0-1\n"
+    assert (hierarchies / "cpu" / NAME / "cpuset.mems").read_text() == "0\n"
+
+
+def test_version_2_has_one_hierarchy(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.procs").touch()
+    (tmp_path / "system.slice").mkdir()
+    (tmp_path / "system.slice" / "cgroup.procs").touch()
+    assert cgroups.list_hierarchies(tmp_path) == [tmp_path]
+
+
+def test_a_sweep_removes_the_cgroups_of_one_name(hierarchies: Path) -> None:
+    for name in (f"{NAME}/kubepods/pod1", "another/kubepods"):
+        (hierarchies / "memory" / name).mkdir(parents=True)
+
+    assert cgroups.sweep_cgroups(NAME, hierarchies) == []
+
+    assert not (hierarchies / "memory" / NAME).exists()
+    assert (hierarchies / "memory" / "another" / "kubepods").is_dir()
+
+
+def test_a_sweep_kills_and_thaws_and_says_what_would_not_go(
+    hierarchies: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cgroup = hierarchies / "memory" / NAME
+    cgroup.mkdir()
+    (cgroup / "freezer.state").write_text("FROZEN")
+    with subprocess.Popen([SLEEP, "100"]) as process:
+        (cgroup / "cgroup.procs").write_text(f"{process.pid}\n0\n")
+        monkeypatch.setattr(cgroups, "PATIENCE", 0)
+
+        assert cgroups.sweep_cgroups(NAME, hierarchies) == [cgroup]
+
+        assert process.wait() == -signal.SIGKILL
+    assert (cgroup / "freezer.state").read_text() == "THAWED"
+
+
+def test_the_cgroup_is_named_after_the_folder_alone() -> None:
+    one, other = places.name_cgroup(Path("/a/node")), places.name_cgroup(Path("/b/node"))
+    assert one == places.name_cgroup(Path("/a/node"))
+    assert one != other
+
+
+def test_only_mounts_within_the_folder_belong_to_it() -> None:
+    line = "{} 1 0:5 / {} rw - tmpfs tmpfs rw"
+    folders = ("/srv/node/state/x", "/srv/node", "/srv/node2", "/")
+    lines = [line.format(number, folder) for number, folder in enumerate(folders)]
+    found = leftovers.pick_mounts(lines, Path("/srv/node"))
+    assert found == ["/srv/node/state/x", "/srv/node"]
+
+
+def test_only_links_of_a_nodes_names_belong_to_it() -> None:
+    lines = [
+        "1: lo: <LOOPBACK,UP> mtu 65536",
+        f"2: {places.NODE_LINK}: <BROADCAST> mtu 1500",
+        f"3: {places.POD_LINK}@if2: <BROADCAST> mtu 1500",
+        "4: cni0: <BROADCAST> mtu 1500",
+    ]
+    assert leftovers.pick_links(lines) == [places.NODE_LINK, places.POD_LINK]
+
+
+def test_a_process_of_the_node_is_found_by_its_environment(tmp_path: Path) -> None:
+    environment = {**os.environ, places.FOLDER_VARIABLE: str(tmp_path)}
+    with subprocess.Popen([SLEEP, "100"], env=environment) as process:
+        found = [*leftovers.list_processes(tmp_path, NAME)]
+        elsewhere = [*leftovers.list_processes(tmp_path / "other", NAME)]
+        process.kill()
+    assert found == [f"{process.pid} {SLEEP} 100 "]
+    assert elsewhere == []
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """A folder whose node is up."""
+    with lifetime.lock(folder):
+        yield
+
+
+def test_a_folder_has_one_node_at_a_time(tmp_path: Path) -> None:
+    with held(tmp_path):
+        for claim in (lifetime.sweep, lambda folder: lifetime.keep(folder, [])):
+            with pytest.raises(NodeError, match="a node is already up in"):
+                claim(tmp_path)
+    with held(tmp_path):  # the lock went with its holder
+        pass
+
+
+def test_a_sweep_removes_state_and_keeps_logs(tmp_path: Path) -> None:
+    (tmp_path / places.VOLUMES).mkdir(parents=True)
+    (tmp_path / places.LOG_FOLDER).mkdir()
+    (tmp_path / places.KUBECONFIG).touch()
+
+    lifetime.sweep(tmp_path)
+
+    assert {path.name for path in tmp_path.iterdir()} == {places.LOG_FOLDER, places.LOCK}
+
+
+def test_a_sweep_of_a_folder_that_is_not_there_makes_none(tmp_path: Path) -> None:
+    lifetime.sweep(tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+def test_nobody_enters_a_node_that_is_not_up(tmp_path: Path) -> None:
+    with pytest.raises(NodeError, match="no node is up in"):
+        lifetime.enter(tmp_path, ["true"])
+
+
+@pytest.mark.parametrize(
+    ("user", "folder", "expected"),
+    [
+        (0, "/run/node", "name a folder outside of it"),
+        (0, "/var/log/node", "name a folder outside of it"),
+        (1000, "/srv/node", "a node needs root"),
+    ],
+)
+def test_a_place_without_a_future_is_refused(
+    user: int, folder: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    with pytest.raises(NodeError, match=expected):
+        lifetime.check_place(Path(folder))
+
+
+def test_our_processes_find_this_package_from_any_folder(tmp_path: Path) -> None:
+    call = [*lifetime.spell_call("leftovers"), "--folder", str(tmp_path)]
+    done = subprocess.run(
+        call,
+        cwd=tmp_path,
+        env=lifetime.describe_environment(),
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.returncode) == ("nothing is left\n", 0), done.stderr
