@@ -1,0 +1,57 @@
+"""The command: takes its arguments, and runs the shell until it is ended by a signal."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from kuberay_standin.api import Api, read_account, read_kubeconfig
+from kuberay_standin.dashboard import ask_dashboard, stop_job
+from kuberay_standin.loop import Loop, Outside
+
+# Letters and digits of generated names, as Kubernetes has them.
+LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+NAME_LENGTH = 5
+# After something was done there is usually more to do.
+SOON = 0.05
+
+
+def main() -> None:
+    """Serve RayJobs."""
+    parser = argparse.ArgumentParser(prog="kuberay_standin", description="Play KubeRay.")
+    parser.add_argument("--kubeconfig", type=Path, help="else: the service account of this pod")
+    parser.add_argument("--namespace", default="", help="serve this one; else all")
+    parser.add_argument("--every", type=float, default=0.5, help="seconds between two looks")
+    arguments = parser.parse_args()
+    path = arguments.kubeconfig
+    api = Api(read_kubeconfig(path) if path else read_account())
+    loop = Loop(api, find_outside(), arguments.namespace)
+    say("serving RayJobs")
+    while True:
+        time.sleep(SOON if loop.turn() else arguments.every)
+
+
+def find_outside() -> Outside:
+    """The real clocks, chance, dashboards and log."""
+    return Outside(
+        tell_time=lambda: datetime.now(UTC),
+        tell_seconds=time.monotonic,
+        draw=lambda: "".join(random.SystemRandom().choices(LETTERS, k=NAME_LENGTH)),
+        ask=ask_dashboard,
+        stop=stop_job,
+        say=say,
+    )
+
+
+def say(line: str) -> None:
+    """Write a line with the time to standard output, at once."""
+    sys.stdout.write(f"{datetime.now(UTC).isoformat(timespec='milliseconds')} {line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""A small client for the API server: asks once, hides nothing, knows no RayJob.
+
+Whoever it is comes from a kubeconfig, or from the service account of the pod it runs in.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import ssl
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from urllib.parse import SplitResult, urlencode, urlsplit
+
+import yaml
+
+from kuberay_standin.objects import Json
+
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+TIMEOUT = 30
+REFUSED = 400
+MERGE_PATCH = "application/merge-patch+json"
+RESOURCES: Mapping[str, str] = MappingProxyType(
+    {
+        "Job": "apis/batch/v1/jobs",
+        "Pod": "api/v1/pods",
+        "RayCluster": "apis/ray.io/v1/rayclusters",
+        "RayJob": "apis/ray.io/v1/rayjobs",
+        "Service": "api/v1/services",
+    }
+)
+
+
+class RefusalError(Exception):
+    """The server said no: `status` is HTTP's, the message is the server's."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Where the server is and what it is shown."""
+
+    address: SplitResult
+    context: ssl.SSLContext | None
+    token_file: Path | None = None
+    token: str = ""
+
+    def spell_headers(self) -> dict[str, str]:
+        """The header that says who asks; a token in a file may change while we run."""
+        found = self.token_file.read_text(encoding="utf-8") if self.token_file else self.token
+        return {"Authorization": f"Bearer {found.strip()}"} if found else {}
+
+
+class Api:
+    """One API server, over one connection; not for several threads."""
+
+    def __init__(self, login: Login) -> None:
+        self._login = login
+        host, port = login.address.hostname or "", login.address.port
+        self._connection: http.client.HTTPConnection
+        if login.context is None:
+            self._connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT)
+        else:
+            self._connection = http.client.HTTPSConnection(
+                host, port, timeout=TIMEOUT, context=login.context
+            )
+
+    def list(self, kind: str, namespace: str = "", labels: str = "") -> list[Json]:
+        """Read all objects of a kind in a namespace (empty: in all), or those with labels."""
+        query = {"labelSelector": labels} if labels else {}
+        answer = self._ask("GET", spell_path(kind, namespace), query=query)
+        version = answer["apiVersion"]
+        return [{"apiVersion": version, "kind": kind, **item} for item in answer["items"]]
+
+    def create(self, body: Json) -> None:
+        """Make an object in its namespace."""
+        self._ask("POST", spell_path(body["kind"], body["metadata"]["namespace"]), body)
+
+    def put_status(self, body: Json, status: Json) -> None:
+        """Make this the whole status of an object, if it is still as it was read."""
+        metadata = body["metadata"]
+        path = spell_path(body["kind"], metadata["namespace"], metadata["name"])
+        self._ask("PUT", f"{path}/status", {**body, "status": status})
+
+    def hold(self, body: Json, finalizers: tuple[str, ...]) -> None:
+        """Make these the finalizers of an object, if it is still as it was read."""
+        metadata = body["metadata"]
+        path = spell_path(body["kind"], metadata["namespace"], metadata["name"])
+        patch = {
+            "metadata": {
+                "finalizers": list(finalizers),
+                "resourceVersion": metadata["resourceVersion"],
+            }
+        }
+        self._ask("PATCH", path, patch, content=MERGE_PATCH)
+
+    def delete(self, kind: str, namespace: str, name: str) -> None:
+        """Delete an object; what it owns goes in the background."""
+        options = {"propagationPolicy": "Background"}
+        self._ask("DELETE", spell_path(kind, namespace, name), options)
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: Json | None = None,
+        *,
+        content: str = "application/json",
+        query: Mapping[str, str] = MappingProxyType({}),
+    ) -> Json:
+        prefix = self._login.address.path.rstrip("/")
+        target = f"{prefix}/{path}" + (f"?{urlencode(query)}" if query else "")
+        sent = None if body is None else json.dumps(body).encode()
+        headers = {**self._login.spell_headers(), "Content-Type": content}
+        try:
+            self._connection.request(method, target, sent, headers)
+            response = self._connection.getresponse()
+            text = response.read().decode()
+        except BaseException:
+            self._connection.close()  # the next request opens a new one
+            raise
+        return read_answer(response.status, text)
+
+
+def read_answer(status: int, text: str) -> Json:
+    """Read what a server answered.
+
+    Raises:
+        RefusalError: it was 400 or above.
+    """
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        answer = {"message": text}
+    if status >= REFUSED:
+        raise RefusalError(status, str(answer.get("message", text)))
+    return dict(answer)
+
+
+def spell_path(kind: str, namespace: str = "", name: str = "") -> str:
+    """Spell the path of an object, or of a list of them."""
+    version, _, plural = RESOURCES[kind].rpartition("/")
+    place = ("namespaces", namespace) if namespace else ()
+    return "/".join(part for part in (version, *place, plural, name) if part)
+
+
+def read_kubeconfig(path: Path) -> Login:
+    """Log in as a kubeconfig's current context says, by a token or a client certificate."""
+    config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    names = _pick(config, "context", config["current-context"])
+    cluster, user = _pick(config, "cluster", names["cluster"]), _pick(config, "user", names["user"])
+    address = urlsplit(cluster["server"])
+    context = _make_context(cluster, user) if address.scheme == "https" else None
+    return Login(address, context, token=user.get("token", ""))
+
+
+def read_account() -> Login:
+    """Log in as the service account of the pod that this runs in."""
+    host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
+    context = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
+    return Login(urlsplit(f"https://{host}:{port}"), context, ACCOUNT / "token")
+
+
+def _pick(config: Json, kind: str, name: str) -> Json:
+    return next(dict(one[kind]) for one in config[f"{kind}s"] if one["name"] == name)
+
+
+def _make_context(cluster: Json, user: Json) -> ssl.SSLContext:
+    authority = cluster.get("certificate-authority-data")
+    data = base64.b64decode(authority).decode() if authority else None
+    context = ssl.create_default_context(cafile=cluster.get("certificate-authority"), cadata=data)
+    if "client-certificate-data" in user:
+        with tempfile.NamedTemporaryFile(suffix=".pem") as both:
+            both.write(base64.b64decode(user["client-certificate-data"]) + b"\n")
+            both.write(base64.b64decode(user["client-key-data"]))
+            both.flush()
+            context.load_cert_chain(both.name)
+    elif "client-certificate" in user:
+        context.load_cert_chain(user["client-certificate"], user["client-key"])
+    return context

@@ -1,0 +1,147 @@
+"""The status of a RayCluster, told from its pods. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from kuberay_standin.objects import (
+    NODE_LABEL,
+    Json,
+    find_condition,
+    get_name,
+    get_status,
+    has_condition,
+    spell_time,
+)
+from kuberay_standin.pods import find_ports, name_service
+from kuberay_standin.quantities import spell_bytes, spell_count, sum_devices, sum_requests
+
+NO_RESOURCES = {"desiredCPU": "0", "desiredGPU": "0", "desiredMemory": "0", "desiredTPU": "0"}
+
+
+def describe_cluster(cluster: Json, pods: Sequence[Json], now: datetime) -> Json:
+    """The whole status that a RayCluster with these pods has.
+
+    `state` becomes `ready` when all are ready for the first time and stays so.
+    """
+    heads = [pod for pod in pods if pod["metadata"]["labels"][NODE_LABEL] == "head"]
+    workers = [pod for pod in pods if pod["metadata"]["labels"][NODE_LABEL] == "worker"]
+    head = heads[0] if heads else None
+    sizes = _count_sizes(cluster)
+    running = sum(get_status(pod).get("phase") == "Running" for pod in workers)
+    ready = sum(has_condition(pod, "Ready") for pod in workers)
+    is_ready = head is not None and has_condition(head, "Ready") and ready >= sizes["desired"]
+    counts = {"availableWorkerReplicas": running, "readyWorkerReplicas": ready}
+    return {
+        **{name: count for name, count in counts.items() if count},
+        **{f"{name}WorkerReplicas": size for name, size in sizes.items()},
+        **_sum_resources(cluster),
+        **_keep_state(cluster, now, is_ready=is_ready),
+        "conditions": _list_conditions(cluster, head, now, is_ready=is_ready),
+        "endpoints": {name: str(port) for name, port in find_ports(cluster).items()},
+        "head": _describe_head(cluster, head),
+        "lastUpdateTime": spell_time(now),
+        "observedGeneration": cluster["metadata"].get("generation", 1),
+    }
+
+
+def count_replicas(group: Json) -> int:
+    """How many workers a group has: its replicas, within its bounds."""
+    least = int(group.get("minReplicas") or 0)
+    wanted = max(least, int(group.get("replicas", least) or 0))
+    return min(wanted, int(group.get("maxReplicas", wanted)))
+
+
+def _count_sizes(cluster: Json) -> dict[str, int]:
+    groups = cluster["spec"].get("workerGroupSpecs") or ()
+    wanted = [count_replicas(group) for group in groups]
+    most = [int(group.get("maxReplicas", count_replicas(group))) for group in groups]
+    least = [int(group.get("minReplicas") or 0) for group in groups]
+    return {"desired": sum(wanted), "min": sum(least), "max": sum(most)}
+
+
+def _sum_resources(cluster: Json) -> Json:
+    specs = [cluster["spec"]["headGroupSpec"]["template"]["spec"]]
+    for group in cluster["spec"].get("workerGroupSpecs") or ():
+        specs += [group["template"]["spec"]] * count_replicas(group)
+    memory = sum((sum_requests(spec, "memory") for spec in specs), Decimal())
+    return {
+        "desiredCPU": spell_count(sum((sum_requests(spec, "cpu") for spec in specs), Decimal())),
+        "desiredGPU": spell_count(sum_devices(specs, "gpu")),
+        "desiredMemory": spell_bytes(memory),
+        "desiredTPU": spell_count(sum_devices(specs, "tpu")),
+    }
+
+
+def _keep_state(cluster: Json, now: datetime, *, is_ready: bool) -> Json:
+    before = get_status(cluster)
+    if before.get("state"):
+        return {"state": before["state"], "stateTransitionTimes": before["stateTransitionTimes"]}
+    return (
+        {"state": "ready", "stateTransitionTimes": {"ready": spell_time(now)}} if is_ready else {}
+    )
+
+
+def _describe_head(cluster: Json, head: Json | None) -> Json:
+    service = {"serviceName": name_service(get_name(cluster))}
+    if head is None:
+        return service
+    address = get_status(head).get("podIP")
+    addresses = {"podIP": address, "serviceIP": address} if address else {}
+    return {"podName": get_name(head), **addresses, **service}
+
+
+def _list_conditions(
+    cluster: Json, head: Json | None, now: datetime, *, is_ready: bool
+) -> list[Json]:
+    if is_ready or has_condition(cluster, "RayClusterProvisioned"):
+        provisioned = ("True", "AllPodRunningAndReadyFirstTime")
+        words = "All Ray Pods are ready for the first time"
+    else:
+        provisioned = ("False", "RayClusterPodsProvisioning")
+        words = "RayCluster Pods are being provisioned for first time"
+    told = [
+        ("HeadPodReady", *tell_head(head)),
+        ("RayClusterProvisioned", *provisioned, words),
+        ("RayClusterSuspended", "False", "RayClusterSuspended", ""),
+        ("RayClusterSuspending", "False", "RayClusterSuspending", ""),
+    ]
+    return [_spell_condition(cluster, now, *one) for one in told]
+
+
+def _spell_condition(
+    cluster: Json, now: datetime, kind: str, status: str, reason: str, message: str
+) -> Json:
+    before = find_condition(cluster, kind)
+    is_same = before is not None and before["status"] == status
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": before["lastTransitionTime"]
+        if before is not None and is_same
+        else spell_time(now),
+    }
+
+
+def tell_head(head: Json | None) -> tuple[str, str, str]:
+    """Status, reason and message of the condition HeadPodReady."""
+    if head is None:
+        return "False", "HeadPodNotFound", "Head Pod not found"
+    ready = find_condition(head, "Ready")
+    if ready is None:
+        return "False", "Unknown", ""
+    if ready["status"] == "True":
+        return "True", "HeadPodRunningAndReady", ""
+    reason, message = ready.get("reason", "Unknown"), ready.get("message", "")
+    if reason != "ContainersNotReady":
+        return "False", reason, message
+    for container in get_status(head).get("containerStatuses") or ():
+        for state in container["state"].values():
+            if not container.get("ready") and state.get("reason"):
+                said = f"{message}; {container['name']}: {state.get('message', '')}"
+                return "False", state["reason"], said
+    return "False", reason, message

@@ -1,0 +1,18 @@
+"""All that is decided: from what is seen of a RayJob to what is done about it. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from kuberay_standin.clusters import step_cluster
+from kuberay_standin.rayjobs import Draw, step_rayjob
+from kuberay_standin.scene import Action, Scene
+
+
+def step(scene: Scene, now: datetime, draw: Draw) -> list[Action]:
+    """What is to be done now, in order.
+
+    It may be done in part, or not at all: the next look leads to the rest. Where nothing is to be
+    done the list is empty until something changes, or a deadline passes.
+    """
+    return [*step_cluster(scene, now), *step_rayjob(scene, now, draw)]

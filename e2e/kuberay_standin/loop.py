@@ -1,0 +1,162 @@
+"""The shell: looks at the API server again and again, and does what the core decides.
+
+It remembers only when it last asked which dashboard, and what it said. It must not decide anything.
+"""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from kuberay_standin.api import RefusalError
+from kuberay_standin.core import step
+from kuberay_standin.objects import CLUSTER_LABEL, Json, get_name, get_status
+from kuberay_standin.pods import name_service
+from kuberay_standin.rayjobs import Draw, get_address
+from kuberay_standin.scene import Action, HoldBy, Make, PutStatus, Remove, Scene, StopJob, Word
+from kuberay_standin.submission import is_asked
+
+POLL_SECONDS = 3
+# Gone, or changed since it was read: the next look tells.
+PASSING = {404, 409}
+
+
+class Server(Protocol):
+    """What is asked of an API server: `Api` in api.py."""
+
+    def list(self, kind: str, namespace: str = "", labels: str = "") -> list[Json]:
+        """Read objects."""
+
+    def create(self, body: Json) -> None:
+        """Make an object."""
+
+    def put_status(self, body: Json, status: Json) -> None:
+        """Make this the whole status of an object."""
+
+    def hold(self, body: Json, finalizers: tuple[str, ...]) -> None:
+        """Make these the finalizers of an object."""
+
+    def delete(self, kind: str, namespace: str, name: str) -> None:
+        """Delete an object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """All but the API server that the shell asks: the clocks, chance, dashboards, a log."""
+
+    tell_time: Callable[[], datetime]
+    tell_seconds: Callable[[], float]
+    draw: Draw
+    ask: Callable[[str, str], Word]
+    stop: Callable[[str, str], None]
+    say: Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Loop:
+    """Serves all RayJobs of a namespace, or of all where it is empty."""
+
+    server: Server
+    outside: Outside
+    namespace: str = ""
+    _asked: dict[str, float] = field(default_factory=dict)  # by the RayJob's uid
+    _failures: set[str] = field(default_factory=set)  # said since something was done
+
+    def turn(self) -> bool:
+        """Look at every RayJob once and do what is to be done; tell whether anything was."""
+        try:
+            rayjobs = self.server.list("RayJob", self.namespace)
+            served = [self._serve(rayjob) for rayjob in rayjobs]
+            return any(served)
+        except (OSError, http.client.HTTPException) as error:
+            self._complain(f"the API server does not answer: {error}")
+        except RefusalError as error:
+            self._complain(f"the API server refuses to list: {error}")
+        return False
+
+    def _serve(self, rayjob: Json) -> bool:
+        scene = self._look(rayjob)
+        actions = step(scene, self.outside.tell_time(), self.outside.draw)
+        done = [self._try(scene, action) for action in actions]
+        return any(done)
+
+    def _look(self, rayjob: Json) -> Scene:
+        place = rayjob["metadata"]["namespace"]
+        cluster = get_status(rayjob).get("rayClusterName", "")
+        labels = f"{CLUSTER_LABEL}={cluster}"
+        list_all = self.server.list
+        scene = Scene(
+            rayjob=rayjob,
+            cluster=_pick(list_all("RayCluster", place), cluster),
+            service=_pick(list_all("Service", place, labels), name_service(cluster)),
+            pods=tuple(list_all("Pod", place, labels)) if cluster else (),
+            job=_pick(list_all("Job", place), get_name(rayjob)),
+        )
+        return self._ask(scene) if is_asked(rayjob) else scene
+
+    def _ask(self, scene: Scene) -> Scene:
+        uid, now = scene.rayjob["metadata"]["uid"], self.outside.tell_seconds()
+        if now - self._asked.get(uid, -POLL_SECONDS) < POLL_SECONDS:
+            return scene
+        self._asked[uid] = now
+        word = self.outside.ask(get_address(scene), get_status(scene.rayjob)["jobId"])
+        return Scene(scene.rayjob, scene.cluster, scene.service, scene.pods, scene.job, word)
+
+    def _try(self, scene: Scene, action: Action) -> bool:
+        try:
+            self._act(scene, action)
+        except RefusalError as error:
+            if error.status not in PASSING:
+                self._complain(f"{get_name(scene.rayjob)}: {describe(action)} failed: {error}")
+            return False
+        self._failures.clear()
+        self.outside.say(f"{get_name(scene.rayjob)}: {describe(action)}")
+        return True
+
+    def _act(self, scene: Scene, action: Action) -> None:
+        namespace = scene.rayjob["metadata"]["namespace"]
+        if isinstance(action, Make):
+            self.server.create(action.body)
+        elif isinstance(action, Remove):
+            self.server.delete(action.kind, namespace, action.name)
+        elif isinstance(action, PutStatus):
+            body = scene.rayjob if action.kind == "RayJob" else scene.cluster
+            assert body is not None  # its status was decided from it
+            self.server.put_status(body, action.status)
+        elif isinstance(action, HoldBy):
+            self.server.hold(scene.rayjob, action.finalizers)
+        elif isinstance(action, StopJob):
+            self.outside.stop(action.address, action.job)
+
+    def _complain(self, line: str) -> None:
+        """Say of a failure that comes again and again only that it came."""
+        if line not in self._failures:
+            self._failures.add(line)
+            self.outside.say(line)
+
+
+def describe(action: Action) -> str:
+    """Say in a few words what is done."""
+    if isinstance(action, Make):
+        metadata = action.body["metadata"]
+        return f"make {action.body['kind']} {metadata.get('name', metadata.get('generateName'))}"
+    if isinstance(action, Remove):
+        return f"remove {action.kind} {action.name}"
+    if isinstance(action, HoldBy):
+        return f"finalizers {', '.join(action.finalizers) or 'none'}"
+    if isinstance(action, StopJob):
+        return f"stop job {action.job}"
+    return f"{action.kind} {action.name} is {_describe_status(action.status)}"
+
+
+def _describe_status(status: Json) -> str:
+    words = [status.get(name) for name in ("jobDeploymentStatus", "jobStatus", "reason", "state")]
+    heads = (one["reason"] for one in status.get("conditions", ()) if one["type"] == "HeadPodReady")
+    return "/".join(word for word in [*words, *heads] if word) or "new"
+
+
+def _pick(bodies: list[Json], name: str) -> Json | None:
+    return next((body for body in bodies if get_name(body) == name), None)

@@ -1,0 +1,65 @@
+"""Kubernetes objects as they are read and spelled everywhere here. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+Json = dict[str, Any]
+
+GROUP = "ray.io/v1"
+CLUSTER_LABEL = "ray.io/cluster"
+NODE_LABEL = "ray.io/node-type"
+GROUP_LABEL = "ray.io/group"
+INDEX_LABEL = "ray.io/worker-group-replica-index"
+NO_HEAD_RESTART = "ray.io/disable-provisioned-head-restart"
+MADE_BY = {"app.kubernetes.io/created-by": "kuberay-operator"}
+
+
+def spell_time(moment: datetime) -> str:
+    """Spell a time as Kubernetes does: UTC, whole seconds."""
+    return moment.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
+
+
+def read_time(text: str) -> datetime:
+    """Read a time of Kubernetes'."""
+    return datetime.fromisoformat(text)
+
+
+def get_name(body: Json) -> str:
+    """The name of an object."""
+    return str(body["metadata"]["name"])
+
+
+def get_status(body: Json) -> Json:
+    """The status of an object, empty where it has none; not a copy."""
+    return body.get("status") or {}
+
+
+def is_leaving(body: Json) -> bool:
+    """Whether an object's deletion has begun."""
+    return bool(body["metadata"].get("deletionTimestamp"))
+
+
+def find_condition(body: Json, kind: str) -> Json | None:
+    """Find a condition of an object's status by its type."""
+    conditions = get_status(body).get("conditions") or ()
+    return next((one for one in conditions if one["type"] == kind), None)
+
+
+def has_condition(body: Json, kind: str) -> bool:
+    """Whether a condition is there and true."""
+    found = find_condition(body, kind)
+    return found is not None and found["status"] == "True"
+
+
+def refer(owner: Json) -> Json:
+    """Spell the reference to an owner, with which its objects go when it goes."""
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": get_name(owner),
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }

@@ -1,0 +1,235 @@
+"""The pods of a Ray cluster: the RayJob's templates with Ray's start laid in. Pure.
+
+Names, labels, commands and arguments are as recorded. Variables, probes and the wait for the head
+stand in for what the recordings leave out, and are of our own making.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+
+from kuberay_standin.objects import (
+    CLUSTER_LABEL,
+    GROUP_LABEL,
+    INDEX_LABEL,
+    MADE_BY,
+    NODE_LABEL,
+    Json,
+    get_name,
+    refer,
+)
+from kuberay_standin.quantities import read_quantity
+
+GCS_PORT = 6379
+DASHBOARD_PORT = 8265
+AGENT_PORT = 52365
+METRICS_PORT = 8080
+HEAD_GROUP = "headgroup"
+SHELL = ["/bin/bash", "-c", "--"]
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - Ray's object store
+ULIMIT = "ulimit -n ${RAY_START_ULIMIT_OPEN_FILES:-65536}; "
+SMALL = {"cpu": "200m", "memory": "256Mi"}
+
+
+def name_service(cluster: str) -> str:
+    """The name of the head's Service."""
+    return f"{cluster}-head-svc"
+
+
+def spell_host(cluster: Json) -> str:
+    """The head's name in DNS."""
+    namespace = cluster["metadata"]["namespace"]
+    return f"{name_service(get_name(cluster))}.{namespace}.svc.cluster.local"
+
+
+def make_service(cluster: Json) -> Json:
+    """The Service of a RayCluster's head: no address of its own, its name leads to the pod."""
+    labels = _label(cluster, "head", HEAD_GROUP)
+    ports = find_ports(cluster)
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": name_service(get_name(cluster)),
+            "namespace": cluster["metadata"]["namespace"],
+            "labels": {**labels, CLUSTER_LABEL: get_name(cluster)},
+            "ownerReferences": [refer(cluster)],
+        },
+        "spec": {
+            "clusterIP": "None",
+            # Workers look for the head before it is ready.
+            "publishNotReadyAddresses": True,
+            "selector": {CLUSTER_LABEL: get_name(cluster), NODE_LABEL: "head"},
+            "ports": [{"name": name, "port": port} for name, port in sorted(ports.items())],
+        },
+    }
+
+
+def find_ports(cluster: Json) -> dict[str, int]:
+    """The head's ports by name: those of its container, or Ray's own where it names none."""
+    container = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
+    named = {port["name"]: port["containerPort"] for port in container.get("ports", ())}
+    usual = {"client": 10001, "dashboard": DASHBOARD_PORT, "gcs-server": GCS_PORT, "serve": 8000}
+    return {"metrics": METRICS_PORT, **(named or usual)}
+
+
+def make_head(cluster: Json) -> Json:
+    """The head pod of a RayCluster; the server draws the end of its name."""
+    group = cluster["spec"]["headGroupSpec"]
+    pod = _make_pod(cluster, group, "head", HEAD_GROUP)
+    container = pod["spec"]["containers"][0]
+    params = {
+        "dashboard-host": "0.0.0.0",  # noqa: S104 - inside a pod
+        **_spell_params(group, container),
+    }
+    _add_ray(container, "ray start --head ", params, f"127.0.0.1:{GCS_PORT}")
+    ready = {"path": "/api/gcs_healthz", "port": find_ports(cluster).get("dashboard", 8265)}
+    _add_probes(container, ready)
+    return pod
+
+
+def make_worker(cluster: Json, group: Json, index: int) -> Json:
+    """A worker pod of a group, the `index`-th of its pods."""
+    pod = _make_pod(cluster, group, "worker", group["groupName"])
+    pod["metadata"]["labels"][INDEX_LABEL] = str(index)
+    container = pod["spec"]["containers"][0]
+    address = f"{spell_host(cluster)}:{GCS_PORT}"
+    params = {"address": address, **_spell_params(group, container)}
+    _add_wait(pod, address)
+    _add_ray(container, "ray start ", params, address)
+    _add_probes(container, {"path": "/api/local_raylet_healthz", "port": AGENT_PORT})
+    return pod
+
+
+def _make_pod(cluster: Json, group: Json, node: str, group_name: str) -> Json:
+    template = copy.deepcopy(group["template"])
+    own = template.get("metadata") or {}
+    name = get_name(cluster)
+    middle = "head" if node == "head" else f"{group_name}-worker"
+    pod: Json = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "generateName": f"{name}-{middle}-",
+            "namespace": cluster["metadata"]["namespace"],
+            "labels": {**own.get("labels", {}), **_label(cluster, node, group_name)},
+            "annotations": own.get("annotations", {}),
+            "ownerReferences": [refer(cluster)],
+        },
+        "spec": template["spec"],
+    }
+    _add_shared_memory(pod["spec"])
+    return pod
+
+
+def _label(cluster: Json, node: str, group: str) -> dict[str, str]:
+    name = get_name(cluster)
+    return {
+        **MADE_BY,
+        "app.kubernetes.io/name": "kuberay",
+        CLUSTER_LABEL: name,
+        GROUP_LABEL: group,
+        "ray.io/identifier": f"{name}-{node}",
+        "ray.io/is-ray-node": "yes",
+        NODE_LABEL: node,
+    }
+
+
+def _spell_params(group: Json, container: Json) -> dict[str, str]:
+    """What Ray is told of its node: by the container's resources, then as the group says."""
+    resources = container.get("resources", {})
+    limits, requests = resources.get("limits", {}), resources.get("requests", {})
+    params = {
+        "block": "true",
+        "dashboard-agent-listen-port": str(AGENT_PORT),
+        "metrics-export-port": str(METRICS_PORT),
+    }
+    cpu = limits.get("cpu", requests.get("cpu"))
+    if cpu is not None:
+        params["num-cpus"] = str(math.ceil(read_quantity(cpu)))
+    if "memory" in limits:
+        params["memory"] = str(math.ceil(read_quantity(limits["memory"])))
+    devices = [amount for name, amount in limits.items() if name.endswith("gpu")]
+    if devices:
+        params["num-gpus"] = str(math.ceil(read_quantity(devices[0])))
+    return {**params, **(group.get("rayStartParams") or {})}
+
+
+def _add_ray(container: Json, start: str, params: Mapping[str, str], address: str) -> None:
+    spelled = [
+        f" --{name} " if value == "true" else f" --{name}={value} "
+        for name, value in sorted(params.items())
+    ]
+    command = start + "".join(spelled)
+    container["command"] = SHELL
+    container["args"] = [ULIMIT + command]
+    known = {variable["name"] for variable in container.get("env", ())}
+    container["env"] = [
+        *container.get("env", ()),
+        *(one for one in _list_variables(command, address) if one["name"] not in known),
+    ]
+
+
+def _list_variables(command: str, address: str) -> list[Json]:
+    fields = {
+        "RAY_CLUSTER_NAME": f"metadata.labels['{CLUSTER_LABEL}']",
+        "RAY_CLOUD_INSTANCE_ID": "metadata.name",
+        "RAY_NODE_TYPE_NAME": f"metadata.labels['{GROUP_LABEL}']",
+    }
+    texts = {
+        "KUBERAY_GEN_RAY_START_CMD": command,
+        "RAY_ADDRESS": address,
+        "RAY_IP": address.rpartition(":")[0],
+        "RAY_PORT": str(GCS_PORT),
+        "RAY_USAGE_STATS_KUBERAY_IN_USE": "1",
+    }
+    return [
+        *(
+            {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+            for name, path in fields.items()
+        ),
+        *({"name": name, "value": text} for name, text in texts.items()),
+    ]
+
+
+def _add_probes(container: Json, ready: Json) -> None:
+    alive = {"path": "/api/local_raylet_healthz", "port": AGENT_PORT}
+    usual = {"periodSeconds": 5, "timeoutSeconds": 5}
+    container.setdefault(
+        "livenessProbe",
+        {"httpGet": alive, "initialDelaySeconds": 30, "failureThreshold": 120, **usual},
+    )
+    container.setdefault(
+        "readinessProbe",
+        {"httpGet": ready, "initialDelaySeconds": 10, "failureThreshold": 10, **usual},
+    )
+
+
+def _add_wait(pod: Json, address: str) -> None:
+    ray = pod["spec"]["containers"][0]
+    kept = ("image", "imagePullPolicy", "securityContext", "env", "envFrom", "volumeMounts")
+    look = f"until ray health-check --address {address} > /dev/null 2>&1; do"
+    wait: Json = {
+        "name": "wait-gcs-ready",
+        "command": SHELL,
+        "args": [f"{look} echo 'The head is not ready.'; sleep 2; done"],
+        "resources": {"requests": dict(SMALL), "limits": dict(SMALL)},
+        **{name: copy.deepcopy(ray[name]) for name in kept if name in ray},
+    }
+    pod["spec"].setdefault("initContainers", []).append(wait)
+
+
+def _add_shared_memory(spec: Json) -> None:
+    container = spec["containers"][0]
+    mounts = container.setdefault("volumeMounts", [])
+    if any(mount["mountPath"] == SHARED_MEMORY for mount in mounts):
+        return
+    mounts.append({"name": "shared-mem", "mountPath": SHARED_MEMORY})
+    volume: Json = {"medium": "Memory"}
+    resources = container.get("resources", {})
+    size = resources.get("limits", resources.get("requests", {})).get("memory")
+    if size is not None:
+        volume["sizeLimit"] = size
+    spec.setdefault("volumes", []).append({"name": "shared-mem", "emptyDir": volume})

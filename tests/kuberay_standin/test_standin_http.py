@@ -1,0 +1,139 @@
+"""The API server and Ray's dashboard are asked over HTTP as they want it, and understood."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kuberay_standin.api import Api, RefusalError, read_kubeconfig, spell_path
+from kuberay_standin.dashboard import ask_dashboard, read_word, stop_job
+from kuberay_standin.scene import Word
+
+
+class Listener(BaseHTTPRequestHandler):
+    """Notes requests and answers as the test says."""
+
+    requests: list[tuple[str, str, str, Any]]
+    answer: tuple[int, str]
+
+    def do_GET(self) -> None:
+        size = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(size)
+        told = (self.command, self.path, self.headers.get("Authorization") or "")
+        self.requests.append((*told, json.loads(body) if body else None))
+        self.send_response(self.answer[0])
+        self.end_headers()
+        self.wfile.write(self.answer[1].encode())
+
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 - the names it calls
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+@pytest.fixture
+def listener() -> Iterator[type[Listener]]:
+    class Mine(Listener):
+        answer = (200, "{}")
+        address = ""
+
+    Mine.requests = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), Mine) as server:
+        Mine.address = f"127.0.0.1:{server.server_address[1]}"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield Mine
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def api(listener: Any, tmp_path: Path) -> Api:
+    config = {
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": f"http://{listener.address}/base"}}],
+        "users": [{"name": "u", "user": {"token": "secret"}}],
+    }
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    return Api(read_kubeconfig(path))
+
+
+def test_the_api_server_is_asked_as_kubernetes_wants_it(api: Api, listener: Any) -> None:
+    body = {
+        "kind": "RayJob",
+        "metadata": {"name": "rj", "namespace": "here", "resourceVersion": "7"},
+    }
+    api.create(body)
+    api.put_status(body, {"failed": 0})
+    api.hold(body, ("mine",))
+    api.delete("Pod", "here", "p")
+    listener.answer = (200, '{"apiVersion": "v1", "items": [{"metadata": {}}]}')
+    (pod,) = api.list("Pod", "here", "a=b")
+    assert (pod["kind"], pod["apiVersion"]) == ("Pod", "v1")
+    rayjob = "/base/apis/ray.io/v1/namespaces/here/rayjobs"
+    assert [(method, path) for method, path, _, _ in listener.requests] == [
+        ("POST", rayjob),
+        ("PUT", f"{rayjob}/rj/status"),
+        ("PATCH", f"{rayjob}/rj"),
+        ("DELETE", "/base/api/v1/namespaces/here/pods/p"),
+        ("GET", "/base/api/v1/namespaces/here/pods?labelSelector=a%3Db"),
+    ]
+    sent = [body for _, _, _, body in listener.requests]
+    assert sent[1] == {**body, "status": {"failed": 0}}
+    assert sent[2]["metadata"] == {"finalizers": ["mine"], "resourceVersion": "7"}
+    assert sent[3] == {"propagationPolicy": "Background"}
+    assert {token for _, _, token, _ in listener.requests} == {"Bearer secret"}
+
+
+def test_a_refusal_has_the_servers_words(api: Api, listener: Any) -> None:
+    listener.answer = (409, '{"message": "there is one"}')
+    with pytest.raises(RefusalError, match="409: there is one") as caught:
+        api.delete("Pod", "here", "p")
+    assert caught.value.status == 409
+
+
+def test_all_namespaces_have_no_place_in_the_path() -> None:
+    assert spell_path("RayJob") == "apis/ray.io/v1/rayjobs"
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "word"),
+    [
+        (404, "Job rj-1 does not exist", Word()),
+        (500, "Traceback", Word(is_reached=False)),
+        (200, "not JSON", Word(is_reached=False)),
+        (
+            200,
+            '{"status": "RUNNING", "message": "on", "start_time": 1795256779512, "end_time": null}',
+            Word(status="RUNNING", message="on", start="2026-11-21T10:26:19Z"),
+        ),
+    ],
+)
+def test_a_dashboard_is_understood(listener: Any, status: int, text: str, word: Word) -> None:
+    listener.answer = (status, text)
+    assert ask_dashboard(listener.address, "rj-1") == word
+    assert [("GET", "/api/jobs/rj-1")] == [one[:2] for one in listener.requests]
+
+
+def test_a_job_is_stopped_by_its_name(listener: Any) -> None:
+    stop_job(listener.address, "rj-1")
+    assert [("POST", "/api/jobs/rj-1/stop")] == [one[:2] for one in listener.requests]
+
+
+def test_who_is_not_there_does_not_answer() -> None:
+    assert ask_dashboard("", "rj-1") == Word(is_reached=False)
+    stop_job("127.0.0.1:1", "rj-1")
+
+
+def test_an_end_has_its_time() -> None:
+    word = read_word({"status": "FAILED", "message": None, "start_time": 1000, "end_time": 2999})
+    assert word == Word(status="FAILED", start="1970-01-01T00:00:01Z", end="1970-01-01T00:00:02Z")

@@ -1,0 +1,92 @@
+"""Laws of the stand-in's core, on recordings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recordings import read_recording
+from standin_events import list_recorded
+from standin_replay import World, replay
+
+SHORT = ("s-k-exit-64", "s-k-head-deleted-before-ready", "s-k-rayjob-deleted", "s-k-head-deleted")
+
+
+@settings(max_examples=15)
+@given(name=st.sampled_from(SHORT), chances=st.lists(st.booleans(), max_size=40))
+def test_what_was_not_done_is_done_at_the_next_look(name: str, chances: list[bool]) -> None:
+    recording = read_recording(name)
+    coming = iter(chances)
+    world = World(recording, lambda: next(coming, True))
+    world.play()
+    done = Counter(one.words for one in world.events)
+    assert done == Counter(one.words for one in list_recorded(recording))
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_the_core_changes_nothing_that_it_is_shown(name: str) -> None:
+    World(read_recording(name), guards_purity=True).play()
+
+
+def test_ray_is_told_to_stop_before_a_deleted_rayjob_goes() -> None:
+    world = replay("s-k-rayjob-deleted")
+    assert len(world.stopped) == 1
+    assert world.events[-1].words == "RayJob let go"
+
+
+def test_nothing_is_stopped_where_nothing_runs() -> None:
+    assert [] == replay("i-unschedulable").stopped
+
+
+# Watches of several kinds blur what is short; what is seen in a recording comes in this order.
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a-success",
+        "c2-worker-container-oom-kernel",
+        "d3-head-container-oom-kernel",
+        "f-worker-preempted",
+        "f2-head-preempted",
+        "g6-node-taint",
+        "h-image-pull",
+        "s-k-head-deleted",
+        "s-k-head-deleted-before-ready",
+        "s-k-success",
+    ],
+)
+@pytest.mark.parametrize(
+    "field", ["state", "availableWorkerReplicas", "readyWorkerReplicas", "head", "provisioned"]
+)
+def test_the_raycluster_goes_through_the_recorded_states(name: str, field: str) -> None:
+    recorded = [
+        one.status
+        for one in read_recording(name).steps
+        if one.kind == "RayCluster" and one.status and not one.is_gone
+    ]
+    expected = list_changes(pick(status, field) for status in recorded)
+    actual = list_changes(pick(status, field) for status in replay(name).cluster_statuses)
+    assert is_subsequence(expected, actual), f"{expected} is not in {actual}"
+    if field in {"state", "provisioned"}:
+        assert expected == actual
+
+
+def pick(status: dict[str, Any], field: str) -> Any:
+    conditions = {one["type"]: one["reason"] for one in status["conditions"]}
+    if field == "head":
+        return conditions["HeadPodReady"]
+    return conditions["RayClusterProvisioned"] if field == "provisioned" else status.get(field)
+
+
+def list_changes(values: Iterator[Any]) -> list[Any]:
+    return [value for value, _ in groupby(values)]
+
+
+def is_subsequence(few: Sequence[Any], many: Sequence[Any]) -> bool:
+    left = iter(many)
+    return all(one in left for one in few)

@@ -1,0 +1,185 @@
+"""What the stand-in makes is what KubeRay made of the same RayJob, where the recording shows it.
+
+`s-k-success-made.json` is taken from the recording s-k-success: the RayJob as it was submitted, and
+of each object made for it what the recorder kept. Scripts were cut there.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import shlex
+import shutil
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kuberay_standin.cluster_status import describe_cluster
+from kuberay_standin.jobs import make_cluster, make_job, spell_script
+from kuberay_standin.objects import Json
+from kuberay_standin.pods import SHARED_MEMORY, make_head, make_service, make_worker
+from kuberay_standin.quantities import read_quantity, spell_bytes, spell_count
+
+RECORDED: Json = json.loads(
+    (Path(__file__).parent / "s-k-success-made.json").read_text(encoding="utf-8")
+)
+MADE = RECORDED["made"]
+CUT = "... (script made by KubeRay, cut)"
+
+
+@pytest.fixture
+def rayjob() -> Json:
+    body = copy.deepcopy(RECORDED["submitted"])
+    body["metadata"]["uid"] = "uid-of-rj"
+    body["status"] = {"rayClusterName": MADE["RayCluster"]["name"], "jobId": "rj-x4r7b"}
+    return dict(body)
+
+
+@pytest.fixture
+def cluster(rayjob: Json) -> Json:
+    body = make_cluster(rayjob)
+    body["metadata"]["uid"] = "uid-of-the-cluster"
+    return body
+
+
+def test_the_raycluster_has_the_recorded_labels_and_annotations(cluster: Json) -> None:
+    check_metadata(cluster, MADE["RayCluster"])
+    assert cluster["metadata"]["name"] == MADE["RayCluster"]["name"]
+    assert cluster["spec"] == RECORDED["submitted"]["spec"]["rayClusterSpec"]
+
+
+def test_the_head_pod_is_the_recorded_one(cluster: Json) -> None:
+    check_pod(make_head(cluster), MADE["head"])
+
+
+def test_a_worker_pod_is_the_recorded_one(cluster: Json) -> None:
+    (group,) = cluster["spec"]["workerGroupSpecs"]
+    check_pod(make_worker(cluster, group, 0), MADE["worker"])
+
+
+def test_the_job_and_its_pod_are_the_recorded_ones(rayjob: Json, cluster: Json) -> None:
+    job = make_job(rayjob, cluster)
+    check_metadata(job, MADE["Job"])
+    assert job["spec"]["backoffLimit"] == MADE["Job"]["spec"]["backoffLimit"]
+    template = job["spec"]["template"]
+    recorded = copy.deepcopy(MADE["submitter"])
+    # These are of the controller of Jobs.
+    others = {name for name in recorded["labels"] if "controller-uid" in name or "job-name" in name}
+    recorded["labels"] = {n: v for n, v in recorded["labels"].items() if n not in others}
+    assert template["metadata"]["labels"] == recorded["labels"]
+    check_spec(template["spec"], recorded["spec"])
+
+
+def test_without_a_template_the_submitter_asks_for_what_kuberay_asks(
+    rayjob: Json, cluster: Json
+) -> None:
+    del rayjob["spec"]["submitterPodTemplate"]
+    del rayjob["spec"]["submitterConfig"]
+    job = make_job(rayjob, cluster)
+    assert job["spec"]["backoffLimit"] == 2
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["requests"] == {"cpu": "500m", "memory": "200Mi"}
+    assert container["image"] == "localhost/ray-dev:2.60.0"
+
+
+def test_the_status_of_a_ready_raycluster_is_the_recorded_one(cluster: Json) -> None:
+    pods = []
+    for role in ("head", "worker"):
+        (group,) = cluster["spec"]["workerGroupSpecs"]
+        pod = make_head(cluster) if role == "head" else make_worker(cluster, group, 0)
+        pod["metadata"]["name"] = MADE[role]["name"]
+        pods.append({**pod, "status": MADE[role]["status"]})
+    now = datetime(2026, 11, 21, 10, 26, 15, tzinfo=UTC)
+    status, recorded = describe_cluster(cluster, pods, now), RECORDED["clusterStatus"]
+    assert drop_times(status) == drop_times(recorded)
+    assert status["stateTransitionTimes"] == recorded["stateTransitionTimes"]
+
+
+def test_the_service_leads_to_the_head_by_name_before_it_is_ready(cluster: Json) -> None:
+    service = make_service(cluster)
+    assert service["metadata"]["name"] == RECORDED["clusterStatus"]["head"]["serviceName"]
+    ports = {port["name"]: str(port["port"]) for port in service["spec"]["ports"]}
+    assert ports == RECORDED["clusterStatus"]["endpoints"]
+    assert service["spec"]["clusterIP"] == "None"
+    labels = make_head(cluster)["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+
+
+def test_what_the_template_says_stays(cluster: Json) -> None:
+    container = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
+    container["readinessProbe"] = {"exec": {"command": ["true"]}}
+    container["env"].append({"name": "RAY_PORT", "value": "1"})
+    container["volumeMounts"].append({"name": "memory", "mountPath": SHARED_MEMORY})
+    (made,) = make_head(cluster)["spec"]["containers"]
+    assert made["readinessProbe"] == container["readinessProbe"]
+    assert made["lifecycle"] == container["lifecycle"]
+    assert [one["value"] for one in made["env"] if one["name"] == "RAY_PORT"] == ["1"]
+    assert [one["mountPath"] for one in made["volumeMounts"]].count(SHARED_MEMORY) == 1
+
+
+def test_the_scripts_are_bash() -> None:
+    script = spell_script("http://10.0.0.7:8265", "rj-1", "python 'a b.py' --x")
+    bash = shutil.which("bash") or "bash"
+    done = subprocess.run([bash, "-n", "-c", script], check=False, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    (submit,) = (line for line in script.splitlines() if "job submit" in line)
+    assert shlex.split(submit)[-3:] == ["python", "a b.py", "--x"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "spell", "expected"),
+    [
+        (["50m", "50m"], spell_count, "100m"),
+        (["1", "500m", "0.5"], spell_count, "2"),
+        ([], spell_count, "0"),
+        (["2Gi", "1536Mi"], spell_bytes, "3584Mi"),
+        (["1G"], spell_bytes, "1000000000"),
+        (["2147483648"], spell_bytes, "2Gi"),
+        ([], spell_bytes, "0"),
+    ],
+)
+def test_quantities_add_up(texts: list[str], spell: Any, expected: str) -> None:
+    assert spell(sum((read_quantity(text) for text in texts), read_quantity("0"))) == expected
+
+
+def check_metadata(made: Json, recorded: Json) -> None:
+    assert made["metadata"]["labels"] == recorded["labels"]
+    assert (made["metadata"].get("annotations") or {}) == recorded["annotations"]
+    (mine,), (theirs,) = made["metadata"]["ownerReferences"], recorded["ownerReferences"]
+    assert {name: mine[name] for name in theirs} == theirs
+
+
+def check_pod(made: Json, recorded: Json) -> None:
+    check_metadata(made, recorded)
+    assert recorded["name"].startswith(made["metadata"]["generateName"])
+    check_spec(made["spec"], recorded["spec"])
+
+
+def check_spec(made: Json, recorded: Json) -> None:
+    assert made["restartPolicy"] == recorded["restartPolicy"]
+    usual = made.get("terminationGracePeriodSeconds", 30)
+    assert usual == recorded["terminationGracePeriodSeconds"]
+    for kind in ("containers", "initContainers"):
+        for mine, theirs in zip(made.get(kind, ()), recorded[kind], strict=True):
+            check_container(mine, theirs)
+
+
+def check_container(made: Json, recorded: Json) -> None:
+    """The recorder kept of probes and hooks only that they are there, and cut scripts."""
+    for name, value in recorded.items():
+        if name in {"livenessProbe", "readinessProbe"}:
+            assert (name in made) == value
+        elif name == "preStop":
+            assert ("preStop" in made.get("lifecycle", {})) == value
+        elif name == "args" and CUT in value[0]:
+            assert len(made["args"]) == 1
+        else:
+            assert made[name] == value, name
+
+
+def drop_times(status: Json) -> Json:
+    conditions = [{**one, "lastTransitionTime": ""} for one in status["conditions"]]
+    return {**status, "conditions": conditions, "lastUpdateTime": ""}

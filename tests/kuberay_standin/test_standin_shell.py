@@ -1,0 +1,196 @@
+"""The shell does what the core decides, and lives through what a server refuses."""
+
+from __future__ import annotations
+
+import copy
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from kuberay_standin.api import RefusalError
+from kuberay_standin.loop import Loop, Outside
+from kuberay_standin.objects import Json
+from kuberay_standin.scene import Word
+
+RAYJOB: Json = {
+    "apiVersion": "ray.io/v1",
+    "kind": "RayJob",
+    **json.loads((Path(__file__).parent / "s-k-success-made.json").read_text(encoding="utf-8"))[
+        "submitted"
+    ],
+}
+NOW = datetime(2026, 11, 21, 10, 25, 49, tzinfo=UTC)
+
+
+class MemoryServer:
+    """Objects in memory, and refusals for calls by their names."""
+
+    def __init__(self) -> None:
+        self.objects: list[Json] = []
+        self.refusals: dict[str, int] = {}
+
+    def list(self, kind: str, namespace: str = "", labels: str = "") -> list[Json]:
+        self._refuse("list")
+        name, _, value = labels.partition("=")
+        return [
+            copy.deepcopy(body)
+            for body in self.objects
+            if body["kind"] == kind
+            and (not labels or body["metadata"].get("labels", {}).get(name) == value)
+        ]
+
+    def create(self, body: Json) -> None:
+        self._refuse(f"create {body['kind']}")
+        made = copy.deepcopy(body)
+        made["metadata"].setdefault("name", f"{made['metadata'].get('generateName')}aaaaa")
+        made["metadata"]["uid"] = f"uid-of-{made['metadata']['name']}"
+        self.objects.append(made)
+
+    def put_status(self, body: Json, status: Json) -> None:
+        self._refuse(f"put {body['kind']}")
+        self.find(body["kind"], body["metadata"]["name"])["status"] = status
+
+    def hold(self, body: Json, finalizers: tuple[str, ...]) -> None:
+        self._refuse("hold")
+        found = self.find(body["kind"], body["metadata"]["name"])
+        found["metadata"]["finalizers"] = list(finalizers)
+
+    def delete(self, kind: str, namespace: str, name: str) -> None:
+        self._refuse(f"delete {kind}")
+        self.objects.remove(self.find(kind, name))
+
+    def find(self, kind: str, name: str) -> Json:
+        found = [
+            one for one in self.objects if (one["kind"], one["metadata"]["name"]) == (kind, name)
+        ]
+        return found[0]
+
+    def _refuse(self, call: str) -> None:
+        if call in self.refusals:
+            raise RefusalError(self.refusals[call], "no")
+
+
+class Scenery:
+    """The clocks, a dashboard and a log of a test."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.word = Word(is_reached=False)
+        self.asked: list[tuple[str, str]] = []
+        self.stopped: list[tuple[str, str]] = []
+        self.lines: list[str] = []
+
+    def ask(self, address: str, job: str) -> Word:
+        self.asked.append((address, job))
+        return self.word
+
+    def open(self) -> Outside:
+        return Outside(
+            tell_time=lambda: NOW,
+            tell_seconds=lambda: self.seconds,
+            draw=lambda: "x4r7b",
+            ask=self.ask,
+            stop=lambda address, job: self.stopped.append((address, job)),
+            say=self.lines.append,
+        )
+
+
+@pytest.fixture
+def scenery() -> Scenery:
+    return Scenery()
+
+
+@pytest.fixture
+def server() -> MemoryServer:
+    server = MemoryServer()
+    server.create(RAYJOB)
+    return server
+
+
+@pytest.fixture
+def loop(server: MemoryServer, scenery: Scenery) -> Loop:
+    return Loop(server, scenery.open())
+
+
+def settle(loop: Loop) -> None:
+    for _ in range(20):
+        if not loop.turn():
+            return
+    raise AssertionError("it does not come to rest")
+
+
+def test_a_new_rayjob_gets_its_cluster_and_pods(server: MemoryServer, loop: Loop) -> None:
+    settle(loop)
+    kinds = [one["kind"] for one in server.objects]
+    assert kinds == ["RayJob", "RayCluster", "Service", "Pod", "Pod"]
+    assert server.find("RayJob", "rj")["status"]["jobDeploymentStatus"] == "Initializing"
+    assert server.find("RayCluster", "rj-x4r7b")["status"]["head"]["podName"].startswith("rj-x4r7b")
+
+
+def test_what_is_refused_is_said_once_and_tried_again(
+    server: MemoryServer, loop: Loop, scenery: Scenery
+) -> None:
+    server.refusals["create Pod"] = 403
+    settle(loop)
+    settle(loop)
+    assert [line for line in scenery.lines if "failed" in line] == [
+        "rj: make Pod rj-x4r7b-head- failed: 403: no",
+        "rj: make Pod rj-x4r7b-w-worker- failed: 403: no",
+    ]
+    server.refusals.clear()
+    settle(loop)
+    assert [one["kind"] for one in server.objects].count("Pod") == 2
+
+
+@pytest.mark.parametrize("status", [404, 409])
+def test_what_has_changed_since_the_look_is_no_matter(
+    server: MemoryServer, loop: Loop, scenery: Scenery, status: int
+) -> None:
+    server.refusals["put RayJob"] = status
+    settle(loop)
+    assert "status" not in server.find("RayJob", "rj")
+    assert not [line for line in scenery.lines if "failed" in line]
+
+
+def test_a_server_that_lists_nothing_is_lived_through(
+    server: MemoryServer, loop: Loop, scenery: Scenery
+) -> None:
+    server.refusals["list"] = 503
+    assert not loop.turn()
+    assert scenery.lines == ["the API server refuses to list: 503: no"]
+
+
+def test_a_dashboard_is_asked_every_three_seconds_at_the_heads_address(
+    server: MemoryServer, loop: Loop, scenery: Scenery
+) -> None:
+    bring_up(server, loop)
+    for scenery.seconds in (0.0, 1.0, 2.9, 3.0, 4.0):
+        settle(loop)
+    assert scenery.asked == [("10.0.0.7:8265", "rj-x4r7b")] * 2
+
+
+def test_a_deleted_rayjob_is_stopped_and_let_go(
+    server: MemoryServer, loop: Loop, scenery: Scenery
+) -> None:
+    bring_up(server, loop)
+    rayjob = server.find("RayJob", "rj")
+    rayjob["metadata"]["deletionTimestamp"] = "2026-11-21T10:30:00Z"
+    settle(loop)
+    assert scenery.stopped == [("10.0.0.7:8265", "rj-x4r7b")]
+    assert rayjob["metadata"]["finalizers"] == []
+
+
+def bring_up(server: MemoryServer, loop: Loop) -> None:
+    """Let all pods be ready, and the RayJob run."""
+    settle(loop)
+    for body in server.objects:
+        if body["kind"] == "Pod":
+            body["status"] = {
+                "phase": "Running",
+                "podIP": "10.0.0.7",
+                "conditions": [{"type": "Ready", "status": "True"}],
+            }
+    settle(loop)
+    assert server.find("RayJob", "rj")["status"]["jobDeploymentStatus"] == "Running"
