@@ -76,6 +76,16 @@ CASES = {
     "a fault in compiled code": Case(
         ended_with(-11), None, 139, Cause.APPLICATION_ERROR, "crashed with signal 11 (SIGSEGV)"
     ),
+    "an error before it began": Case(
+        ended_with(64)._replace(words="spec.sink: missing"),
+        None,
+        64,
+        Cause.INVALID_SPEC,
+        "spec.sink: missing",
+    ),
+    "killed after an error": Case(
+        ended_with(-9)._replace(words="no room"), None, 137, Cause.KILLED, SIGKILL
+    ),
     "left without a word": Case(ended_with(5), None, 5, Cause.APPLICATION_ERROR, "exit code 5"),
     "complete without a word": Case(ended_with(0), None, 0, None, "it ended without a word"),
     "killed after its last word": Case(ended_with(-9), COMPLETE, 137, Cause.KILLED, SIGKILL),

@@ -23,6 +23,7 @@ from strandline.engine.ports import Progress
 from strandline.ledger.lease import OnChange
 from strandline.run.attempt import Options, run_attempt
 from strandline.run.chain import Trigger, end_unfinished
+from strandline.run.last_words import leaving_words
 from strandline.run.manifest import read_manifest
 from strandline.run.outcome import describe_leaving
 from strandline.storage.errors import VolumeError
@@ -58,7 +59,7 @@ def drive(
     """Make one attempt in this very process."""
     reporter = create_reporter(is_json=as_json)
     parent = _find_parent()
-    with reporter.failing():
+    with reporter.failing(), leaving_words(os.environ):
         manifest = read_manifest(file, settings)
         spec = manifest.pipeline.spec
         grace = spec.checkpoint.grace_period_seconds

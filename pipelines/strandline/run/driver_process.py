@@ -26,6 +26,7 @@ from strandline.run.chain import (
     write_record,
 )
 from strandline.run.ending import DriverEnd, conclude
+from strandline.run.last_words import VARIABLE, LastWords
 from strandline.run.memory_kills import MemoryKills
 from strandline.run.progress import read_progress
 from strandline.run.supervision import Ended
@@ -107,30 +108,30 @@ class DriverProcess:
         Args:
             most_seconds: that are left of the run's own deadline.
         """
-        kills = MemoryKills.of_this_process()
+        kills, words = MemoryKills.of_this_process(), LastWords.open()
         killed = kills.count()
         self._asked = None
         try:
-            process = self._start(trigger)
+            process = self._start(trigger, words.sink)
             driver = find_process(process.pid)
             code = self._watch(process, driver, _least(self.limits.attempt, most_seconds))
-            end = DriverEnd(
-                process.pid, code, self._asked, kills.count() - killed, kills.read_log()
-            )
+            fallen = kills.count() - killed
+            log = kills.read_log()
         finally:
             kills.close()
-        return self._put_down(end, driver)
+            said = words.read()
+        return self._put_down(DriverEnd(process.pid, code, self._asked, fallen, log, said), driver)
 
-    def _start(self, trigger: Trigger) -> subprocess.Popen[bytes]:
+    def _start(self, trigger: Trigger, sink: int) -> subprocess.Popen[bytes]:
         # In a group of its own, or the terminal's Ctrl-C would reach it too and count twice.
         group = None if self.shares_terminal else 0
-        environment = os.environ | {"STRANDLINE_PARENT": str(os.getpid())}
+        environment = os.environ | {"STRANDLINE_PARENT": str(os.getpid()), VARIABLE: str(sink)}
         words = [*self.command, "--trigger", trigger]
         if self.after is not None:
             words += ["--after", self.after]
             self.after = None  # what comes next is known from here
         process = subprocess.Popen(  # noqa: S603 - our own program
-            words, process_group=group, env=environment
+            words, process_group=group, env=environment, pass_fds=(sink,)
         )
         self.pid = process.pid
         _protect(process.pid)

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from strandline.run.chain import AttemptRecord
 from strandline.run.memory_kills import KernelKill
 from strandline.run.progress import AttemptProgress
 from strandline_api.causes import Cause
-from strandline_api.evidence import Evidence, name_cause, read_exit, spell_exit_code
+from strandline_api.evidence import (
+    Evidence,
+    find_signal,
+    name_cause,
+    read_exit,
+    spell_exit_code,
+)
 from strandline_api.exit_codes import ExitCode
 from strandline_api.outcomes import DriverOutcome, SourceCounts
 
@@ -35,6 +42,7 @@ class DriverEnd(NamedTuple):
         asked: why it was asked to stop; None: it was not.
         memory_kills: processes of this cgroup that the kernel killed for memory meanwhile.
         log: kills in the kernel's log meanwhile, other programs' too.
+        words: its error, where it ended by one.
     """
 
     pid: int
@@ -42,6 +50,7 @@ class DriverEnd(NamedTuple):
     asked: Evidence | None
     memory_kills: int
     log: Sequence[KernelKill]
+    words: str = ""
 
 
 def conclude(
@@ -82,6 +91,8 @@ def _find_code(end: DriverEnd, said: DriverOutcome | None) -> int:
 
 def _gather(end: DriverEnd, said: DriverOutcome | None, code: int) -> Iterator[Evidence]:
     seen = read_exit(code)
+    if seen and not said and end.words and find_signal(code) is None:
+        seen = replace(seen, message=end.words)
     words = said.evidence if said else ()
     asked = end.asked if code not in _CONCLUSIVE else None
     for evidence in (*words, *([seen] if seen and seen not in words else [])):
