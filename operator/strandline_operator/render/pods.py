@@ -22,6 +22,8 @@ EXTRA_GRACE_SECONDS = 15
 # Ray kills a job's driver so long after it has asked it to stop: more than a drain's last steps.
 STOP_WAIT_SECONDS = 8
 USER = 1000
+# KubeRay names these of itself only where the head names no port at all.
+RAY_PORTS = {"gcs-server": 6379, "dashboard": 8265, "client": 10001}
 
 Template = dict[str, Any]
 
@@ -30,7 +32,8 @@ def render_head(order: Order) -> Template:
     """The head pod: it holds the ledger and runs the driver."""
     node = order.spec.ray.head
     container = _container("ray-head", order, node, Role.HEAD)
-    container["ports"] = [{"name": "strandline", "containerPort": order.limits.driver_port}]
+    ports = RAY_PORTS | {"strandline": order.limits.driver_port}
+    container["ports"] = [{"name": name, "containerPort": port} for name, port in ports.items()]
     drain = f"strandline drain {CONFIG}/{MANIFEST} --volume {VOLUME} --wait"
     stop = ["/bin/sh", "-c", f"{drain}; sleep {LINGER_SECONDS}"]
     container["lifecycle"] = {"preStop": {"exec": {"command": stop}}}
@@ -39,6 +42,8 @@ def render_head(order: Order) -> Template:
         {"name": "pipeline", "mountPath": CONFIG, "readOnly": True},
     ]
     volumes = [
+        *_scratch(container),
+        *_output_volume(order),
         {"name": "ledger", "persistentVolumeClaim": {"claimName": order.claim}},
         {"name": "pipeline", "configMap": {"name": order.name}},
     ]
@@ -50,7 +55,8 @@ def render_head(order: Order) -> Template:
 def render_worker(order: Order, group: WorkerGroup) -> Template:
     """A worker pod of a group."""
     container = _container("ray-worker", order, group, group.name)
-    return _finish(order, group, container, [], order.label_pod(Role.WORKER, group.name), {})
+    volumes = [*_scratch(container), *_output_volume(order)]
+    return _finish(order, group, container, volumes, order.label_pod(Role.WORKER, group.name), {})
 
 
 def render_submitter(order: Order) -> Template:
@@ -63,9 +69,11 @@ def render_submitter(order: Order) -> Template:
             "limits": {"memory": "512Mi"},
         },
         "securityContext": _confine(),
+        "volumeMounts": [{"name": "temporary", "mountPath": "/tmp"}],  # noqa: S108 - its own
     }
     node = RayNode()
-    return _finish(order, node, container, [], order.label_pod(Role.SUBMITTER), {})
+    volumes = [{"name": "temporary", "emptyDir": {}}]
+    return _finish(order, node, container, volumes, order.label_pod(Role.SUBMITTER), {})
 
 
 def _container(name: str, order: Order, node: RayNode, group: str) -> dict[str, Any]:
@@ -119,8 +127,7 @@ def _finish(
         "containers": [container],
         **extra,
     }
-    if "volumeMounts" in container:
-        spec["volumes"] = [*_scratch(container), *_output_volume(order), *volumes]
+    spec["volumes"] = volumes
     if ray.priority_class_name:
         spec["priorityClassName"] = ray.priority_class_name
     if ray.service_account_name:
