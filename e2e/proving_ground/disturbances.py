@@ -1,0 +1,100 @@
+"""What befalls pods on a real cluster, done as it happens there: by the scheduler, by an API.
+
+This room must not know what the pods do.
+"""
+
+from __future__ import annotations
+
+from proving_ground.ground import Ground
+from proving_ground.kube import Json, Kube
+from proving_ground.waiting import wait_for
+
+SLOT = "example.com/slot"
+LOW, HIGH = "tide-low", "tide-high"
+PREEMPTOR = "rival"
+
+
+def offer_slot(kube: Kube) -> None:
+    """Let the first node offer one slot, which only one pod can have; and make two priorities."""
+    node = kube.list_all("nodes")[0]["metadata"]["name"]
+    capacity = {"status": {"capacity": {SLOT: "1"}}}
+    kube.patch("node", node, capacity, "--subresource=status")
+    kube.apply(*(_render_class(name, value) for name, value in ((LOW, 10), (HIGH, 1000))))
+    wait_for("the node offers a slot", lambda: _has_slot(kube, node), 30)
+
+
+def ask_for_slot(container: str) -> Json:
+    """A piece of a pod template with which a pod needs the slot."""
+    resources = {"requests": {SLOT: "1"}, "limits": {SLOT: "1"}}
+    return {"spec": {"containers": [{"name": container, "resources": resources}]}}
+
+
+def preempt(ground: Ground) -> None:
+    """Start a pod of higher priority that needs the slot; whoever has it must go."""
+    ground.kube.apply(_render_rival(ground.runtime_image))
+
+    def is_running() -> bool:
+        pod = ground.kube.find("pod", PREEMPTOR)
+        return pod is not None and pod.get("status", {}).get("phase") == "Running"
+
+    wait_for(
+        f"pod {PREEMPTOR} has the slot", is_running, 120, lambda: ground.kube.say("get", "pods")
+    )
+
+
+def yield_slot(ground: Ground) -> None:
+    """End the pod that took the slot."""
+    ground.kube.delete("pod", PREEMPTOR, "--grace-period=1")
+
+
+def evict(kube: Kube, pod: str) -> None:
+    """Evict a pod through the API, as draining a node does."""
+    body: Json = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod, "namespace": kube.namespace},
+    }
+    place = f"/api/v1/namespaces/{kube.namespace}/pods/{pod}/eviction"
+    kube.create_raw(place, body)
+
+
+def _has_slot(kube: Kube, node: str) -> bool:
+    found = kube.find("node", node)
+    return found is not None and found["status"]["allocatable"].get(SLOT) == "1"
+
+
+def _render_class(name: str, value: int) -> Json:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+    }
+
+
+def _render_rival(image: str) -> Json:
+    limits = {SLOT: "1", "cpu": "10m", "memory": "16Mi"}
+    confined = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "runAsUser": 1000,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    container = {
+        "name": "sleep",
+        "image": image,
+        "command": ["sleep", "3600"],
+        "resources": {"requests": limits, "limits": limits},
+        "securityContext": confined,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": PREEMPTOR},
+        "spec": {
+            "priorityClassName": HIGH,
+            "terminationGracePeriodSeconds": 1,
+            "containers": [container],
+        },
+    }

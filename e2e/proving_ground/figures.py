@@ -1,0 +1,56 @@
+"""How long a run took to recover in each scenario, and how much work was done twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from proving_ground.ground import Ground
+from proving_ground.story import Story
+
+BEGIN, END = "<!-- e2e: begin -->", "<!-- e2e: end -->"
+HEADS = ("what happened", "cause", "recovery", "sources finished before", "opened again")
+
+
+@dataclass(slots=True)
+class Figures:
+    """Rows of a table, as scenarios end."""
+
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+
+    def note(self, what: str, ground: Ground, story: Story) -> None:
+        """Take the figures of the first attempt's end and the second's start."""
+        first, second = story.attempts[:2]
+        finished = story.status["attempts"][0].get("finished", 0)
+        again = ground.opened_again(1, 2)
+        seconds = measure_recovery(first["status"], second["status"])
+        cause = first["status"]["cause"]
+        self.rows.append((what, cause, f"{seconds:.0f} s", str(finished), str(len(again))))
+
+    def note_absorbed(self, what: str, ground: Ground) -> None:
+        """Take the figures of a loss with which the attempt went on."""
+        again = sum(count - 1 for count in ground.output.opened.values())
+        self.rows.append((what, "–", "same attempt", "–", str(again)))
+
+    def tabulate(self) -> str:
+        """The table in Markdown; empty where nothing was noted."""
+        if not self.rows:
+            return ""
+        lines = [HEADS, ("---",) * len(HEADS), *self.rows]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+    def keep(self, page: Path) -> None:
+        """Put the table between the marks of a page."""
+        text = page.read_text(encoding="utf-8")
+        head, tail = text.split(BEGIN)[0], text.split(END)[1]
+        page.write_text(f"{head}{BEGIN}\n{self.tabulate()}\n{END}{tail}", encoding="utf-8")
+
+
+def measure_recovery(first: dict[str, str], second: dict[str, str]) -> float:
+    """Seconds from the end of an attempt to the moment when the next one's driver ran."""
+    ended, running = (
+        datetime.fromisoformat(status[name])
+        for status, name in ((first, "endTime"), (second, "runningTime"))
+    )
+    return (running - ended).total_seconds()

@@ -1,0 +1,85 @@
+"""A cluster as its users see it: through kubectl.
+
+This room must not know what is installed in the cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+PATIENCE = 60  # seconds for one command
+
+
+class RefusedError(Exception):
+    """The API server, or kubectl, said no; the text is what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kube:
+    """One cluster, and one namespace of it where none is named.
+
+    Attributes:
+        command: kubectl, such as ("kubectl",) or ("strandline-cluster", "kubectl").
+    """
+
+    command: tuple[str, ...]
+    kubeconfig: Path
+    namespace: str = "default"
+
+    def within(self, namespace: str) -> Kube:
+        """The same cluster, in another namespace."""
+        return Kube(self.command, self.kubeconfig, namespace)
+
+    def say(self, *words: str, given: str | None = None) -> str:
+        """What kubectl prints.
+
+        Raises:
+            RefusedError: it ended with another exit code than 0.
+        """
+        command = [*self.command, "--kubeconfig", str(self.kubeconfig), "-n", self.namespace]
+        done = subprocess.run(
+            [*command, *words],
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        if done.returncode:
+            raise RefusedError(f"kubectl {' '.join(words)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def apply(self, *objects: Mapping[str, Any]) -> None:
+        """Apply objects as `kubectl apply --server-side` does."""
+        bundle = {"apiVersion": "v1", "kind": "List", "items": [dict(one) for one in objects]}
+        words = ("apply", "--server-side", "--force-conflicts", "-f", "-")
+        self.say(*words, given=json.dumps(bundle))
+
+    def find(self, kind: str, name: str) -> Json | None:
+        """One object, or None where there is none of that name."""
+        text = self.say("get", kind, name, "-o", "json", "--ignore-not-found")
+        return dict(json.loads(text)) if text.strip() else None
+
+    def list_all(self, kind: str, selector: str = "") -> list[Json]:
+        """All objects of a kind that carry the labels."""
+        chosen: Sequence[str] = ("-l", selector) if selector else ()
+        return list(json.loads(self.say("get", kind, *chosen, "-o", "json"))["items"])
+
+    def create_raw(self, place: str, body: Mapping[str, Any]) -> None:
+        """Post a body to a path of the API."""
+        self.say("create", "--raw", place, "-f", "-", given=json.dumps(body))
+
+    def patch(self, kind: str, name: str, change: Mapping[str, Any], *options: str) -> None:
+        """Merge a change into an object."""
+        words = ("patch", kind, name, "--type", "merge", "-p", json.dumps(change), *options)
+        self.say(*words)
+
+    def delete(self, kind: str, name: str, *options: str) -> None:
+        """Delete an object and do not wait for it to go."""
+        self.say("delete", kind, name, "--wait=false", "--ignore-not-found", *options)

@@ -1,0 +1,109 @@
+"""Pipelines for scenarios: small clusters, short deadlines, stages that a ConfigMap brings.
+
+This room must not know what befalls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from proving_ground.kube import Json
+
+STAGES = Path(__file__).parents[1] / "scenarios" / "stages" / "tide.py"
+STAGES_MAP = "tide"
+OUTPUT = "/var/lib/strandline-output"
+OPENED = f"{OUTPUT}/opened.log"
+HEAD_MEMORY, WORKER_MEMORY = "1536Mi", "1Gi"
+# Tolerations that the admission controller would otherwise set to five minutes.
+LOSS_SECONDS = 10
+
+
+def render_stages() -> Json:
+    """The ConfigMap with the stages."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": STAGES_MAP},
+        "data": {STAGES.name: STAGES.read_text(encoding="utf-8")},
+    }
+
+
+def render_pipeline(
+    name: str,
+    *,
+    ledger: str,
+    output: str,
+    count: int = 40,
+    stages: Sequence[Mapping[str, Any]] = (),
+    workers: int = 1,
+    spec: Mapping[str, Any] | None = None,
+) -> Json:
+    """A pipeline over `count` numbered sources.
+
+    Args:
+        ledger, output: claims for ledger and output.
+        stages: what is between opening a source and writing it.
+        workers: worker pods, with one CPU of Ray's each.
+        spec: fields of the spec to put on top.
+    """
+    ray: Json = {
+        "head": _node(HEAD_MEMORY, "0"),
+        "workerGroups": [{"name": "small", "minReplicas": workers, **_node(WORKER_MEMORY, "1")}],
+        "podTemplate": {"spec": {"tolerations": _tolerate_briefly()}},
+    }
+    body: Json = {
+        "source": {"use": "tide:Numbers", "with": {"count": count}},
+        "stages": [{"use": "tide:Open", "with": {"log": OPENED}}, *map(dict, stages)],
+        "sink": {"use": "tide:Text"},
+        "storage": {"ledger": {"claimName": ledger}, "output": {"claimName": output}},
+        "checkpoint": {"interval": "5s", "gracePeriod": "15s"},
+        "retry": {"delay": "2s", "jitter": "none"},
+        "deadlines": {"preRunning": "180s", "attempt": "600s"},
+        "ray": ray,
+    }
+    body |= dict(spec or {})
+    return {
+        "apiVersion": "strandline.dev/v1alpha1",
+        "kind": "CurationPipeline",
+        "metadata": {"name": name},
+        "spec": body,
+    }
+
+
+def _node(memory: str, cpus: str) -> Json:
+    # Kubernetes is asked for little, so that several clusters fit a small node; Ray is told more.
+    container = "ray-head" if cpus == "0" else "ray-worker"
+    return {
+        "resources": {"cpu": 0.1, "memory": memory},
+        "rayStartParams": {"num-cpus": cpus},
+        "podTemplate": {"spec": {**_bring_stages(container)}},
+    }
+
+
+def _bring_stages(container: str) -> Json:
+    # The limit on CPU goes: it is there for fairness, and a start of Ray would take minutes.
+    return {
+        "containers": [
+            {
+                "name": container,
+                "env": [{"name": "PYTHONPATH", "value": "/opt/stages"}],
+                "volumeMounts": [{"name": STAGES_MAP, "mountPath": "/opt/stages"}],
+                "resources": {"limits": {"cpu": "2"}},
+            }
+        ],
+        "volumes": [{"name": STAGES_MAP, "configMap": {"name": STAGES_MAP}}],
+    }
+
+
+def _tolerate_briefly() -> list[Json]:
+    return [
+        {
+            "key": f"node.kubernetes.io/{state}",
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": LOSS_SECONDS,
+        }
+        for state in ("not-ready", "unreachable")
+    ]

@@ -1,0 +1,129 @@
+"""One pipeline followed from outside, as somebody would who has applied it.
+
+It reads what everybody can read: objects, events, tables. This room must not know how the
+cluster came to be, nor what befalls the pipeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from proving_ground.kube import Json, Kube
+from proving_ground.waiting import wait_for
+
+PIPELINE, ATTEMPT = "curationpipelines", "curationattempts"
+UID_LABEL = "strandline.dev/pipeline-uid"
+ATTEMPT_LABEL = "strandline.dev/attempt"
+ROLE_LABEL = "strandline.dev/role"
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A pipeline of that name in the namespace that `kube` names."""
+
+    kube: Kube
+    name: str
+
+    def begin(self, manifest: Mapping[str, Any]) -> None:
+        """Apply the pipeline."""
+        self.kube.apply(manifest)
+
+    @property
+    def pipeline(self) -> Json:
+        """The object."""
+        found = self.kube.find(PIPELINE, self.name)
+        assert found is not None, f"there is no pipeline {self.name}"
+        return found
+
+    @property
+    def status(self) -> Json:
+        """Its status; empty at first."""
+        return dict(self.pipeline.get("status") or {})
+
+    @property
+    def attempts(self) -> list[Json]:
+        """Its attempts, oldest first."""
+        uid = self.pipeline["metadata"]["uid"]
+        found = self.kube.list_all(ATTEMPT, f"{UID_LABEL}={uid}")
+        return sorted(found, key=lambda one: int(one["spec"]["number"]))
+
+    def attempt(self, number: int) -> Json:
+        """One attempt."""
+        return next(one for one in self.attempts if one["spec"]["number"] == number)
+
+    def pods(self, role: str = "", number: int | None = None) -> list[Json]:
+        """Its pods, of one role (head, worker, submitter) or all, of one attempt or all."""
+        chosen = [f"{UID_LABEL}={self.pipeline['metadata']['uid']}"]
+        if role:
+            chosen.append(f"{ROLE_LABEL}={role}")
+        if number is not None:
+            chosen.append(f"{ATTEMPT_LABEL}={number}")
+        return self.kube.list_all("pods", ",".join(chosen))
+
+    def condition(self, type_: str) -> Json:
+        """A condition of the pipeline; empty where it has none of that type."""
+        found = (one for one in self.status.get("conditions", []) if one["type"] == type_)
+        return next(found, {})
+
+    def wait_until(self, what: str, is_so: Callable[[], Any], seconds: float) -> Any:
+        """Wait for something, and tell the whole story where it does not come about."""
+        return wait_for(f"{self.name}: {what}", is_so, seconds, self.tell)
+
+    def wait_for_end(self, seconds: float) -> Json:
+        """Wait until the run has ended, well or badly; the condition `Succeeded`."""
+
+        def look() -> Json | None:
+            condition = self.condition("Succeeded")
+            return condition if condition.get("status") in {"True", "False"} else None
+
+        return dict(self.wait_until("the end of the run", look, seconds))
+
+    def wait_for_phase(self, number: int, phase: str, seconds: float) -> Json:
+        """Wait until an attempt is in a phase, such as Running."""
+
+        def look() -> Json | None:
+            found = [one for one in self.attempts if one["spec"]["number"] == number]
+            is_there = found and found[0].get("status", {}).get("phase") == phase
+            return found[0] if is_there else None
+
+        return dict(self.wait_until(f"attempt {number} is {phase}", look, seconds))
+
+    def wait_for_finished(self, sources: int, seconds: float) -> None:
+        """Wait until so many sources are reported to be finished."""
+        self.wait_until(
+            f"{sources} sources are finished",
+            lambda: (self.status.get("progress") or {}).get("finished", 0) >= sources,
+            seconds,
+        )
+
+    def wait_for_cause(self, number: int, seconds: float) -> str:
+        """Wait until the cause of an attempt's end is final; the cause."""
+
+        def look() -> str | None:
+            found = [one for one in self.attempts if one["spec"]["number"] == number]
+            status = found[0].get("status", {}) if found else {}
+            return str(status.get("cause") or "Succeeded") if status.get("isFrozen") else None
+
+        return str(self.wait_until(f"the cause of attempt {number}", look, seconds))
+
+    def tell(self) -> str:
+        """All that its owner would look at."""
+        return "\n".join(
+            self._try(*words)
+            for words in (
+                ("get", PIPELINE, self.name, "-o", "wide"),
+                ("get", ATTEMPT, "-o", "wide"),
+                ("get", "rayjobs,rayclusters,jobs,pods,pvc", "-o", "wide"),
+                ("describe", PIPELINE, self.name),
+                ("describe", ATTEMPT),
+                ("get", "events", "--sort-by=.lastTimestamp"),
+            )
+        )
+
+    def _try(self, *words: str) -> str:
+        try:
+            return f"$ kubectl {' '.join(words)}\n{self.kube.say(*words)}"
+        except Exception as error:  # noqa: BLE001 - the teller must not fail
+            return f"$ kubectl {' '.join(words)}\n{error}"

@@ -1,0 +1,160 @@
+"""Stages for scenarios: numbered sources, work that takes its time, and ways to die.
+
+They reach the Ray pods as a ConfigMap on PYTHONPATH, as stages of users' own may.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from pydantic import Field
+
+from strandline import SinkStage, Source, SourceStage, Stage, Task
+
+MIB = 1 << 20
+
+
+class Numbers(SourceStage):
+    """Lists the numbers below `count`, by the driver."""
+
+    class Params(SourceStage.Params):
+        """How many, and what that takes."""
+
+        count: int = Field(default=40, description="How many sources.")
+        mebibytes: int = Field(default=0, description="Memory that the last one takes to list.")
+
+    params: Params
+
+    def list_sources(self) -> Iterator[Source]:
+        """One source a number."""
+        for number in range(self.params.count):
+            if number == self.params.count - 1:
+                _fill_own(self.params.mebibytes)
+            yield Source(f"number-{number:04}", "1", number)
+
+
+class Open(Stage):
+    """Writes down that a source was opened, by which attempt, and hands it on."""
+
+    class Params(Stage.Params):
+        """Where."""
+
+        log: str = Field(description="File that all workers append to.")
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        """The same task."""
+        line = f"{os.environ.get('STRANDLINE_ATTEMPT', '0')}\t{task.key}\n"
+        place = os.open(self.params.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o664)
+        try:
+            os.write(place, line.encode())
+        finally:
+            os.close(place)
+        return task
+
+
+class Work(Stage):
+    """Takes its time."""
+
+    class Params(Stage.Params):
+        """How long."""
+
+        seconds: float = Field(default=0.5, description="For one task.")
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        """The same task."""
+        time.sleep(self.params.seconds)
+        return task
+
+
+class Grow(Stage):
+    """Needs much memory for one of the sources; the kernel ends what has not got it."""
+
+    class Params(Stage.Params):
+        """For which, how much."""
+
+        number: int = Field(default=20, description="The source that needs it.")
+        mebibytes: int = Field(default=1024, description="That it needs.")
+        shared: bool = Field(
+            default=False,
+            description="Take it from the pod's memory volume, so that the container falls.",
+        )
+        once: str = Field(default="", description="File that is made first; not again if there.")
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        """The same task, once there was enough."""
+        if task.data == self.params.number and _is_first(self.params.once):
+            if self.params.shared:
+                _fill_shared(self.params.mebibytes)
+            else:
+                _fill_own(self.params.mebibytes)
+        return task
+
+
+class Poison(Stage):
+    """Kills its worker for one of the sources, every time."""
+
+    class Params(Stage.Params):
+        """For which."""
+
+        number: int = Field(default=7, description="The source that kills.")
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        """The same task, where it is a harmless one."""
+        if task.data == self.params.number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return task
+
+
+class Text(SinkStage):
+    """Writes the number as text."""
+
+    suffix = ".txt"
+
+    def write(self, task: Task, file: BinaryIO) -> None:
+        """The number and a newline."""
+        file.write(f"{task.data}\n".encode())
+
+
+def _is_first(mark: str) -> bool:
+    if not mark:
+        return True
+    try:
+        Path(mark).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _fill_own(mebibytes: int) -> None:
+    if not mebibytes:
+        return
+    with mmap.mmap(-1, mebibytes * MIB) as memory:
+        for at in range(0, mebibytes * MIB, mmap.PAGESIZE):
+            memory[at] = 1
+
+
+def _fill_shared(mebibytes: int) -> None:
+    # The kernel prefers to end this process, which Ray has marked for that; then the container
+    # would live on. Unmarked, it is as dear as Ray's own, and it is they who hold the volume.
+    Path("/proc/self/oom_score_adj").write_text("0", encoding="ascii")
+    filler = Path("/dev/shm/filler")  # noqa: S108 - the pod's memory volume
+    try:
+        with filler.open("wb") as file:
+            for _ in range(mebibytes):
+                file.write(b"\1" * MIB)
+    finally:
+        filler.unlink(missing_ok=True)

@@ -1,0 +1,67 @@
+"""People and operators come in between: suspend, cancel, delete, kill, upgrade."""
+
+from __future__ import annotations
+
+import pytest
+
+from proving_ground.ground import Ground
+from proving_ground.kube import Json
+from proving_ground.story import PIPELINE, Story
+
+COUNT, EARLY = 60, 8
+WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
+pytestmark = pytest.mark.extended
+
+
+def _begin(ground: Ground) -> Story:
+    story = ground.begin("corpus", count=COUNT, stages=[WORK])
+    story.wait_for_finished(EARLY, 180)
+    return story
+
+
+def test_suspend_and_resume(ground: Ground) -> None:
+    story = _begin(ground)
+    ground.kube.patch(PIPELINE, story.name, {"spec": {"suspend": True}})
+    story.wait_until("no pods are left", lambda: not story.pods(), 120)
+    story.wait_until("it says so", lambda: story.condition("Suspended").get("status"), 30)
+    ground.kube.patch(PIPELINE, story.name, {"spec": {"suspend": False}})
+    assert story.wait_for_end(300)["status"] == "True", story.tell()
+    assert story.status["retries"]["retries"] == 0
+    assert story.status["progress"]["finished"] == COUNT
+
+
+def test_cancel(ground: Ground) -> None:
+    story = _begin(ground)
+    ground.kube.say("annotate", PIPELINE, story.name, "strandline.dev/cancel=enough")
+    assert story.wait_for_end(120)["reason"] == "UserCancelled", story.tell()
+    assert story.pods() == []
+
+
+def test_delete_in_mid_run(ground: Ground) -> None:
+    story = _begin(ground)
+    ground.kube.delete(PIPELINE, story.name)
+    story.wait_until(
+        "the pipeline is gone", lambda: ground.kube.find(PIPELINE, story.name) is None, 120
+    )
+    left = ground.kube.list_all("pods", "strandline.dev/pipeline-uid")
+    assert left == []
+    assert ground.kube.find("pvc", ground.ledger.claim)
+
+
+def test_an_operator_killed_in_mid_run(ground: Ground) -> None:
+    story = _begin(ground)
+    system = ground.kube.within("strandline-system")
+    pod = ground.installation.operator_pod["metadata"]["name"]
+    system.delete("pod", pod, "--grace-period=0", "--force")
+    assert story.wait_for_end(300)["status"] == "True", story.tell()
+    assert [one["spec"]["number"] for one in story.attempts] == [1]
+
+
+def test_an_operator_upgraded_in_mid_run(ground: Ground) -> None:
+    story = _begin(ground)
+    before = ground.installation.operator_pod["metadata"]["uid"]
+    ground.installation.upgrade(podAnnotations={"example.com/version": "next"})
+    assert ground.installation.operator_pod["metadata"]["uid"] != before
+    assert story.wait_for_end(300)["status"] == "True", story.tell()
+    assert [one["spec"]["number"] for one in story.attempts] == [1]
+    ground.installation.upgrade()

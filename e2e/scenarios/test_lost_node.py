@@ -1,0 +1,34 @@
+"""The node of a run stops answering, and comes back or is deleted."""
+
+from __future__ import annotations
+
+import pytest
+
+from proving_ground.figures import Figures
+from proving_ground.ground import Ground
+from proving_ground.kube import Json
+
+COUNT, EARLY = 80, 8
+WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
+pytestmark = pytest.mark.extended
+
+
+def test_a_node_that_comes_back(ground: Ground, figures: Figures) -> None:
+    node = ground.installation.node
+    if node is None:
+        pytest.skip("only a node that was brought up here can be taken down")
+    story = ground.begin("corpus", count=COUNT, stages=[WORK])
+    story.wait_for_finished(EARLY, 180)
+    node.stop_kubelet()
+    try:
+        story.wait_until(
+            "the pipeline says that it waits for pods of a lost node",
+            lambda: "node" in story.condition("Succeeded").get("message", ""),
+            180,
+        )
+    finally:
+        node.start_kubelet()
+    assert story.wait_for_cause(1, 240) == "NodeLost", story.tell()
+    assert story.wait_for_end(300)["status"] == "True", story.tell()
+    assert story.status["retries"]["retries"] == 0
+    figures.note("the node is lost and comes back", ground, story)

@@ -1,0 +1,69 @@
+"""What keeps an attempt from running: each ends in a word and a sentence, none in a loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proving_ground.ground import Ground
+from proving_ground.story import Story
+
+pytestmark = pytest.mark.extended
+ONCE: dict[str, Any] = {"retry": {"maxRetries": 0, "delay": "1s"}}
+
+
+def _ray(ground: Ground, **changes: Any) -> dict[str, Any]:
+    return dict(ground.render("x")["spec"]["ray"]) | changes
+
+
+def _few_events(story: Story) -> None:
+    uid = story.pipeline["metadata"]["uid"]
+    words = ("get", "events", "--field-selector", f"involvedObject.uid={uid}", "-o", "name")
+    assert len(story.kube.say(*words).split()) <= 10
+
+
+def test_an_image_that_is_not_there(ground: Ground) -> None:
+    ray = _ray(ground, image="localhost/nobody/has:this")
+    story = ground.begin("corpus", spec=ONCE | {"ray": ray})
+    assert story.wait_for_cause(1, 180) == "ImagePullFailure", story.tell()
+    assert "localhost/nobody/has:this" in story.attempt(1)["status"]["message"]
+    assert story.wait_for_end(60)["reason"] == "ImagePullFailure"
+    _few_events(story)
+
+
+def test_a_request_no_node_can_hold(ground: Ground) -> None:
+    ray = _ray(ground)
+    ray["workerGroups"][0]["resources"]["memory"] = "900Gi"
+    deadlines = {"preRunning": "30s"}
+    story = ground.begin("corpus", spec=ONCE | {"ray": ray, "deadlines": deadlines})
+    assert story.wait_for_cause(1, 180) == "SchedulingTimeout", story.tell()
+    assert "nsufficient memory" in story.attempt(1)["status"]["message"]
+
+
+def test_a_claim_that_never_binds(ground: Ground) -> None:
+    storage = {"ledger": {"size": "1Gi", "storageClassName": "nobody-provides-this"}}
+    story = ground.begin("corpus", spec={"storage": storage})
+
+    def tells() -> bool:
+        condition = story.condition("StorageReady")
+        return condition.get("status") == "False" and "nobody-provides-this" in condition["message"]
+
+    story.wait_until("the condition names the class", tells, 90)
+    assert story.condition("Stalled") == {}
+    _few_events(story)
+
+
+def test_a_quota(ground: Ground) -> None:
+    ground.kube.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "none"},
+            "spec": {"hard": {"count/rayjobs.ray.io": "0"}},
+        }
+    )
+    ground.kube.say("wait", "--for=jsonpath={.status.hard}", "resourcequota/none", "--timeout=30s")
+    story = ground.begin("corpus", spec=ONCE)
+    assert story.wait_for_end(120)["reason"] == "QuotaExceeded", story.tell()
+    _few_events(story)
