@@ -1,0 +1,98 @@
+"""The guide for Kubernetes: a driver takes its pipelines, and every command of it is run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from guide import Command, Cue, File, is_shown, mask, read_guide
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+STEPS = list(read_guide(GUIDE))
+FILES = {step.name: step.text for step in STEPS if isinstance(step, File)}
+WRONG = "misspelt.yaml"
+
+
+def validate(folder: Path, name: str) -> subprocess.CompletedProcess[str]:
+    (folder / name).write_text(FILES[name], encoding="utf-8")
+    return subprocess.run(
+        [Path(sys.executable).parent / "strandline", "validate", name],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize("name", sorted(FILES.keys() - {WRONG}))
+def test_a_driver_takes_the_pipeline(name: str, tmp_path: Path) -> None:
+    done = validate(tmp_path, name)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_misspelt_one_is_told_as_the_guide_says(tmp_path: Path) -> None:
+    done = validate(tmp_path, WRONG)
+    shown = re.findall(r"^```text\n(strandline: error.*?)```$", GUIDE, re.MULTILINE | re.DOTALL)
+    assert (done.returncode, [done.stderr]) == (64, shown)
+
+
+def test_every_command_shows_what_it_prints_and_every_file_is_applied() -> None:
+    commands = [step for step in STEPS if isinstance(step, Command)]
+    silent = [one.line for one in commands if not one.output]
+    assert all(line.startswith("sed ") or " > " in line for line in silent)
+    lines = [one.line for one in commands]
+    for name in FILES:
+        assert f"kubectl apply -f {name}" in lines
+    assert any(isinstance(step, Cue) for step in STEPS)
+
+
+def test_every_kubectl_line_of_the_guide_is_run() -> None:
+    """A command in a block of another language would be read and never tried."""
+    run = {step.line for step in STEPS if isinstance(step, Command)}
+    blocks = re.findall(r"^```\w+\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+    typed = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
+    assert {line for line in typed if line.startswith("kubectl ")} <= run
+
+
+@pytest.mark.parametrize(
+    ("shown", "seen", "fits"),
+    [
+        ("a  1m2s\n", "a    5m\n", True),
+        ("a\n…\nd\n", "a\nb\nc\nd\n", True),
+        ("a\n…\nd\n", "a\nb\nc\n", False),
+        ("at 10:31:05\n", "at 09:00:00\n", True),
+        ("a Running\n", "a Failed\n", False),
+        ("", "something\n", False),
+        ("16Gi\n", "12Gi\n", False),
+    ],
+)
+def test_only_what_differs_from_run_to_run_is_masked(shown: str, seen: str, *, fits: bool) -> None:
+    assert is_shown(mask(shown), mask(seen)) is fits
+
+
+def test_a_guide_is_read_in_order() -> None:
+    text = "# g\n```yaml\n# a.yaml\nx: 1\n```\n<!-- cue: b -->\n```console\n$ c\nd\n$ e > f\n```\n"
+    assert list(read_guide(text)) == [
+        File("a.yaml", "# a.yaml\nx: 1\n"),
+        Cue("b"),
+        Command("c", "d\n"),
+        Command("e > f", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "is_question"),
+    [
+        ("kubectl get cpipe", True),
+        ("kubectl get cpipe -o yaml > a", False),
+        ("kubectl apply", False),
+    ],
+)
+def test_only_questions_are_asked_again(line: str, *, is_question: bool) -> None:
+    assert Command(line, "").is_question is is_question

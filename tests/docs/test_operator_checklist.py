@@ -1,0 +1,57 @@
+"""The checklist of the operator has every row, and names tests that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("docs/operator-checklist.md", "docs/promises.md")
+ROWS = 75
+VERDICTS = {"holds", "partly", "not yet", "no"}
+NAMED = re.compile(r"`((?:tests/[\w/]+/)?test_\w+\.py)(?:::(\w+))?`")
+
+
+def read_rows() -> list[list[str]]:
+    text = (ROOT / "docs" / "operator-checklist.md").read_text(encoding="utf-8")
+    lines = (line for line in text.splitlines() if re.match(r"\| \d", line))
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+def find_missing(text: str) -> list[str]:
+    """Tests that a page names and nobody has."""
+    files = {path.name: path for path in (ROOT / "tests").rglob("test_*.py")}
+    return [
+        f"{name}::{test}" if test else name
+        for name, test in NAMED.findall(text)
+        if not has_test(files.get(Path(name).name), name, test)
+    ]
+
+
+def has_test(path: Path | None, name: str, test: str) -> bool:
+    if path is None or not str(path).endswith(name):
+        return False
+    return not test or f"def {test}(" in path.read_text(encoding="utf-8")
+
+
+def test_every_row_is_there_once_and_has_a_verdict() -> None:
+    rows = read_rows()
+    assert [int(row[0]) for row in rows] == list(range(1, ROWS + 1))
+    for number, _, verdict, why in rows:
+        assert verdict in VERDICTS, number
+        assert verdict != "holds" or NAMED.search(why), number
+        assert why, number
+
+
+def test_the_tests_that_are_named_exist() -> None:
+    for page in PAGES:
+        assert find_missing((ROOT / page).read_text(encoding="utf-8")) == []
+
+
+def test_a_test_that_is_gone_would_be_noticed() -> None:
+    here = "test_operator_checklist.py"
+    assert find_missing(f"`{here}::test_that_was_renamed`, `test_of_yore.py`, `{here}`") == [
+        f"{here}::test_that_was_renamed",
+        "test_of_yore.py",
+    ]
+    assert find_missing(f"`tests/elsewhere/{here}`") == [f"tests/elsewhere/{here}"]
