@@ -83,6 +83,9 @@ class DriverOutcome(_OutcomePart):
     memory_kills: _Count = Field(
         default=0, description="Processes that the kernel killed for memory in its time."
     )
+    latest: Annotated[_Text, Field(max_length=253)] = Field(
+        default="", description="The publication that 'latest' led to at its end; empty: none."
+    )
 
     def to_json(self) -> dict[str, Any]:
         """Spell it with the names of the contract, in camelCase."""

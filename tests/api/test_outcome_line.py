@@ -28,13 +28,14 @@ OUTCOME = DriverOutcome(
     remaining=12,
     evidence=(Evidence(Cause.OOM_KILLED, "one worker", "cgroup", {"stage": "parse"}),),
     memory_kills=1,
+    latest="0007/p0002",
 )
 LINE = (
     'strandline-outcome: {"exitCode":75,"outcome":"INTERRUPTED",'
     '"message":"interrupted; what is finished is kept","attempt":3,'
     '"sources":{"total":32,"finished":4,"failed":1,"quarantined":2,"skipped":20,"unfinished":5},'
     '"remaining":12,"evidence":[{"cause":"OOMKilled","message":"one worker","source":"cgroup",'
-    '"details":{"stage":"parse"}}],"memoryKills":1}'
+    '"details":{"stage":"parse"}}],"memoryKills":1,"latest":"0007/p0002"}'
 )
 
 counts = st.integers(0, 2**63 - 1)

@@ -199,3 +199,7 @@ def test_what_a_driver_counted_itself_stays() -> None:
     for progress in (None, AttemptProgress(0, None), AttemptProgress(9, 50)):
         outcome = conclude(said(words), ended_with(-9), progress)
         assert (9, 50) == (outcome.sources.finished, outcome.remaining)
+
+
+def test_what_was_published_is_passed_on() -> None:
+    assert conclude(None, ended_with(-9), None, "0001/p0003").latest == "0001/p0003"

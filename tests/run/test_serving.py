@@ -24,6 +24,7 @@ SHOWN: dict[str, Any] = {
     "sources": {"listed": 10, "total": None, "finished": 4, "failed": 1, "skipped": 0},
     "stages": [{"name": "read", "tasksIn": 5, "tasksOut": 4, "waiting": 3, "running": 1}],
 }
+LATEST = "0001/p0002"
 OUTCOME = DriverOutcome(exit_code=3, message="1 of 10 sources failed")
 
 
@@ -37,7 +38,7 @@ def shown(tmp_path: Path) -> Path:
 def server(shown: Path) -> Iterator[AttemptServer]:
     """A server on a free port."""
     server = AttemptServer(0)
-    server.watch(shown, lambda: SHOWN["pid"])
+    server.watch(shown, lambda: SHOWN["pid"], lambda: LATEST)
     yield server
     server.close()
 
@@ -55,7 +56,7 @@ def test_progress_is_what_the_driver_last_said(server: AttemptServer, shown: Pat
     assert ask(server, "/progress")[0] == 404
     shown.write_text(json.dumps(SHOWN))
     status, body = ask(server, "/progress")
-    assert (status, json.loads(body)) == (200, SHOWN)
+    assert (status, json.loads(body)) == (200, {**SHOWN, "latest": LATEST})
     shown.write_text(json.dumps({**SHOWN, "rate": 9}))
     assert json.loads(ask(server, "/progress")[1])["rate"] == 9
 

@@ -22,7 +22,15 @@ from publication_builders import (
     watch_steps,
 )
 from strandline.storage.errors import VolumeError
-from strandline.storage.latest import ChoiceError, find_pinned, hold_links, pin, resolve, unpin
+from strandline.storage.latest import (
+    ChoiceError,
+    find_pinned,
+    hold_links,
+    name_latest,
+    pin,
+    resolve,
+    unpin,
+)
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.publications import publish, retain
 from strandline.storage.published import MANIFEST, Place, Publication, list_places
@@ -72,6 +80,15 @@ def test_a_choice_goes_before_the_link_and_the_link_before_the_newest(
     folder.pinned.unlink()
     folder.latest.unlink()
     assert (2, 1) == resolved(folder)
+
+
+def test_readers_are_told_its_name(folder: PipelineFolder) -> None:
+    assert name_latest(folder) == ""
+    for attempt in (1, 2):
+        publish(folder, attempt, {}, {})
+    assert name_latest(folder) == "0002/p0001"
+    folder.path.rename(folder.path.with_name("elsewhere"))
+    assert name_latest(folder) == ""
 
 
 def put_file(path: Path) -> None:

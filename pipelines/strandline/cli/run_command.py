@@ -26,6 +26,7 @@ from strandline.cli.launch import Request, launching
 from strandline.run.chain import Trigger
 from strandline.run.driver_process import DriverProcess, wait_until
 from strandline.run.supervision import Ended, Surroundings, supervise
+from strandline.storage.latest import name_latest
 from strandline_api.pipeline import CurationPipeline
 from strandline_api.retry import RetryAt
 
@@ -81,7 +82,7 @@ def run(
             if not is_single:
                 return _supervise(driver, pipeline, announcer)
             if server is not None:
-                server.watch(folder.progress, lambda: driver.pid)
+                server.watch(folder.progress, lambda: driver.pid, lambda: name_latest(folder))
             ended = driver.attempt(Trigger.RUN)
             announcer.end(ended)
         if server is not None:  # the folder is free again while the outcome waits to be read

@@ -31,6 +31,7 @@ from strandline.run.memory_kills import MemoryKills
 from strandline.run.progress import read_progress
 from strandline.run.supervision import Ended
 from strandline.storage.errors import VolumeError
+from strandline.storage.latest import name_latest
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import Process, find_process, read_boot_id
 from strandline_api.causes import Cause
@@ -184,7 +185,7 @@ class DriverProcess:
         record = _find_record(self.folder, driver)
         said = None if record is None else record.outcome
         progress = None if record is None else read_progress(self.folder, record.number)
-        outcome = conclude(record, end, progress)
+        outcome = conclude(record, end, progress, name_latest(self.folder))
         now = time.time()
         if record is not None:
             record = record.end(outcome, now, Witness.DRIVER if said else Witness.SUPERVISOR)

@@ -54,13 +54,17 @@ class DriverEnd(NamedTuple):
 
 
 def conclude(
-    record: AttemptRecord | None, end: DriverEnd, progress: AttemptProgress | None
+    record: AttemptRecord | None,
+    end: DriverEnd,
+    progress: AttemptProgress | None,
+    latest: str = "",
 ) -> DriverOutcome:
     """What the attempt came to.
 
     Args:
         record: of the attempt; None where it never took the ledger.
         progress: by the ledger; None the same.
+        latest: the publication that `latest` leads to.
     """
     said = record.outcome if record else None
     code = _find_code(end, said)
@@ -79,6 +83,7 @@ def conclude(
         remaining=remaining,
         evidence=evidence,
         memory_kills=end.memory_kills,
+        latest=latest,
     )
 
 

@@ -47,9 +47,20 @@ class AttemptServer:
         self.port: int = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
-    def watch(self, path: Path, read_pid: Callable[[], int | None]) -> None:
-        """Tell from now on what the driver of that pid shows in a file."""
-        self._read_progress = lambda: read_shown(path, read_pid())
+    def watch(
+        self, path: Path, read_pid: Callable[[], int | None], name_latest: Callable[[], str]
+    ) -> None:
+        """Tell from now on what the driver of that pid shows in a file.
+
+        Args:
+            name_latest: gives the publication that `latest` leads to.
+        """
+
+        def read() -> Document | None:
+            shown = read_shown(path, read_pid())
+            return None if shown is None else {**shown, "latest": name_latest()}
+
+        self._read_progress = read
 
     def end(self, outcome: DriverOutcome, sleep: Callable[[float], None]) -> None:
         """Leave the outcome in the container's last message, and hold it until it is read."""

@@ -53,6 +53,15 @@ def resolve(folder: PipelineFolder) -> Publication | None:
             return found
 
 
+def name_latest(folder: PipelineFolder) -> str:
+    """Name the publication that readers are to take; empty where there is none to be seen."""
+    try:
+        found = resolve(folder)
+    except VolumeError:
+        return ""
+    return "" if found is None else found.place.name
+
+
 def find_pinned(folder: PipelineFolder) -> Publication | None:
     """The publication that somebody chose; None without a choice, or if it is not complete."""
     return _follow(folder, folder.pinned)
