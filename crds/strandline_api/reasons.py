@@ -36,6 +36,7 @@ class Reason(StrEnum):
     TEARING_DOWN = "TearingDown"
     WAITING_TO_RETRY = "WaitingToRetry"
     RETRIES_HELD_BACK = "RetriesHeldBack"
+    DISPATCH_STOPPED = "DispatchStopped"
     SUSPENDED = "Suspended"
     DELETING = "Deleting"
     COMPLETED = "Completed"
@@ -60,6 +61,7 @@ class Reason(StrEnum):
     KUBERAY_MISSING = "KubeRayMissing"
     KUBERAY_SILENT = "KubeRaySilent"
     TEARDOWN_OVERDUE = "TeardownOverdue"
+    NODE_NOT_ANSWERING = "NodeNotAnswering"
     NAME_TAKEN = "NameTaken"
     PERMISSION_DENIED = "PermissionDenied"
     OBJECT_REFUSED = "ObjectRefused"
@@ -140,6 +142,10 @@ _REASONS = {
         "So many attempts start on the cluster that this one has to wait for its turn.",
         "Nothing, or find out what makes so many attempts end at once.",
     ),
+    Reason.DISPATCH_STOPPED: (
+        "The operator is set to start no attempts: its limit per minute is 0.",
+        "Raise `retries-per-minute` of the operator; the run goes on by itself.",
+    ),
     Reason.SUSPENDED: (
         "`suspend` is true.",
         "Set it to false to go on; what is finished stays finished.",
@@ -212,9 +218,16 @@ _REASONS = {
         "Look whether KubeRay's operator runs, watches this namespace, and what its log says.",
     ),
     Reason.TEARDOWN_OVERDUE: (
-        "Pods of an ended attempt do not go, so the next one may not start.",
+        "What an ended attempt has left does not go, so the next one may not start.",
         (
-            "Look at their node. Where it is gone for good, delete its Node object, or taint it "
+            "Look at the pods' node: where it is gone for good, delete its Node object. Look "
+            "whether KubeRay's operator runs: it lets RayJobs go."
+        ),
+    ),
+    Reason.NODE_NOT_ANSWERING: (
+        "Nobody knows whether pods on a lost node have ended, so the next attempt may not start.",
+        (
+            "Bring the node back. Where it is gone for good, delete its Node object, or taint it "
             "`node.kubernetes.io/out-of-service`."
         ),
     ),

@@ -109,10 +109,6 @@ class Settings(BaseModel):
     outcome: Seconds = Field(
         default=_LIMITS.outcome, description="Longest wait for the driver's own word after that."
     )
-    driver_end: Seconds = Field(
-        default=_LIMITS.driver_end,
-        description="Longest that a RayJob may go on after its driver has ended.",
-    )
     submitter: Seconds = Field(
         default=_LIMITS.submitter,
         description="Longest that a RayJob may go on after its submitter has ended.",

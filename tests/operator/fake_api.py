@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from fake_store import Body, FakeStore, matches
+from fake_store import Body, FakeStore, clone, matches
 from strandline_operator.cluster.api import Page, Scope
 from strandline_operator.cluster.errors import Gone, NotFound, Unavailable
 from strandline_operator.model.plan import Resource
@@ -55,12 +55,14 @@ class FakeApi:
         unserved: kinds that the server does not know.
         logs: what a pod has printed, by namespace and name.
         drivers: what answers at a URL, as JSON; None: it has nothing to say.
+        nodes: those that are not as they should be, by name; None: there is no such node.
     """
 
     store: FakeStore = field(default_factory=FakeStore)
     unserved: set[Resource] = field(default_factory=set)
     logs: dict[tuple[str, str], str] = field(default_factory=dict)
     drivers: dict[str, Any] = field(default_factory=dict)
+    nodes: dict[str, Body | None] = field(default_factory=dict)
     before: list[Hook] = field(default_factory=list)
     after: list[Hook] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
@@ -72,8 +74,11 @@ class FakeApi:
         """The calls that change something, in order."""
         return [call for call in self.calls if call.is_write]
 
-    async def get(self, resource: Resource, namespace: str, name: str) -> Body | None:
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Body | None:
         async with self._call("get", resource, name):
+            if resource is Resource.NODE:
+                return self.nodes.get(name, spell_node(name))
+            assert namespace is not None
             return None if resource in self.unserved else self.store.get(resource, namespace, name)
 
     async def list_all(
@@ -115,7 +120,7 @@ class FakeApi:
         async with self._call("pull", None, url):
             if url not in self.drivers:
                 raise Unavailable(0, "", "no answer")
-            answer: object = copy.deepcopy(self.drivers[url])
+            answer: object = clone(self.drivers[url])
             return answer
 
     async def list_page(self, scope: Scope) -> Page:
@@ -132,7 +137,7 @@ class FakeApi:
             for change in [one for one in self.store.history if one.version > seen]:
                 seen = change.version
                 if self._concerns(scope, change.resource, change.body):
-                    yield {"type": change.kind, "object": copy.deepcopy(change.body)}
+                    yield {"type": change.kind, "object": clone(change.body)}
             await asyncio.sleep(0.001)
 
     def drop_watches(self) -> None:
@@ -152,6 +157,7 @@ class FakeApi:
             set(self.unserved),
             dict(self.logs),
             copy.deepcopy(self.drivers),
+            dict(self.nodes),
         )
 
     def _check(self, resource: Resource) -> None:
@@ -176,6 +182,17 @@ class FakeApi:
         await _run(self.before, call)
         yield
         await _run(self.after, call)
+
+
+def spell_node(name: str, ready: str = "True", taint: str = "", since: str = "") -> Body:
+    """A node whose kubelet is heard of, or is not."""
+    condition = {"type": "Ready", "status": ready, "lastTransitionTime": since}
+    taints = [{"key": taint, "effect": "NoExecute"}] if taint else []
+    return {
+        "metadata": {"name": name},
+        "spec": {"taints": taints},
+        "status": {"conditions": [condition]},
+    }
 
 
 async def _run(hooks: list[Hook], call: Call) -> None:

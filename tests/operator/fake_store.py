@@ -6,16 +6,16 @@ What an API server's own rules are is here; how one is called, and what goes wro
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from strandline_api.times import spell_time
 from strandline_operator.cluster.errors import Conflict, Invalid, NotFound
 from strandline_operator.model.plan import Resource
 
 Body = dict[str, Any]
+T = TypeVar("T")
 Place = tuple[Resource, str, str]
 
 # Kinds whose status is written apart from the rest.
@@ -53,13 +53,13 @@ class FakeStore:
     version: int = 0
 
     def get(self, resource: Resource, namespace: str, name: str) -> Body | None:
-        return copy.deepcopy(self.objects.get((resource, namespace, name)))
+        return clone(self.objects.get((resource, namespace, name)))
 
     def list(
         self, resource: Resource, namespace: str | None = None, selector: str = ""
     ) -> list[Body]:
         return [
-            copy.deepcopy(body)
+            clone(body)
             for (kind, space, _), body in sorted(self.objects.items())
             if kind is resource
             and namespace in {None, space}
@@ -70,7 +70,7 @@ class FakeStore:
         place = (resource, namespace, body["metadata"]["name"])
         if place in self.objects:
             raise Conflict(409, "AlreadyExists", f"{resource} {place[2]} already exists")
-        made = copy.deepcopy(body)
+        made = clone(body)
         if resource in WITH_STATUS - {Resource.POD}:
             made.pop("status", None)
         made["metadata"] |= {
@@ -80,12 +80,12 @@ class FakeStore:
             "creationTimestamp": spell_time(int(self.time)),
         }
         self._store(place, made, "ADDED")
-        return copy.deepcopy(made)
+        return clone(made)
 
     def put_status(self, resource: Resource, namespace: str, name: str, status: Body) -> None:
         """Write a status as another controller does, without looking at versions."""
         place = (resource, namespace, name)
-        self._store(place, {**self._find(place), "status": copy.deepcopy(status)}, "MODIFIED")
+        self._store(place, {**self._find(place), "status": clone(status)}, "MODIFIED")
 
     def replace_status(self, resource: Resource, namespace: str, name: str, body: Body) -> Body:
         place = (resource, namespace, name)
@@ -94,9 +94,9 @@ class FakeStore:
             raise Conflict(409, "Conflict", "the object has been modified")
         if given.get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]:
             raise Conflict(409, "Conflict", "the uid is another one")
-        stored = {**found, "status": copy.deepcopy(body["status"])}
+        stored = {**found, "status": clone(body["status"])}
         self._store(place, stored, "MODIFIED")
-        return copy.deepcopy(stored)
+        return clone(stored)
 
     def patch(self, resource: Resource, namespace: str, name: str, patch: Body) -> Body:
         place = (resource, namespace, name)
@@ -104,7 +104,7 @@ class FakeStore:
         version = (patch.get("metadata") or {}).get("resourceVersion")
         if version not in {None, found["metadata"]["resourceVersion"]}:
             raise Conflict(409, "Conflict", "the object has been modified")
-        stored = copy.deepcopy(found)
+        stored = clone(found)
         merge(stored, patch)
         is_edited = stored.get("spec") != found.get("spec")
         if is_edited and resource is Resource.ATTEMPT:
@@ -112,7 +112,7 @@ class FakeStore:
         stored["metadata"]["generation"] = found["metadata"].get("generation", 1) + is_edited
         self._store(place, stored, "MODIFIED")
         self._release(place)
-        return copy.deepcopy(stored)
+        return clone(stored)
 
     def delete(
         self, resource: Resource, namespace: str, name: str, uid: str = "", grace: int | None = None
@@ -125,7 +125,7 @@ class FakeStore:
         if not found["metadata"].get("finalizers") and not is_patient:
             self.remove(*place)
         elif "deletionTimestamp" not in found["metadata"]:
-            marked = copy.deepcopy(found)
+            marked = clone(found)
             marked["metadata"]["deletionTimestamp"] = spell_time(int(self.time))
             self._store(place, marked, "MODIFIED")
 
@@ -161,7 +161,17 @@ class FakeStore:
     def _note(self, body: Body, resource: Resource, kind: str) -> None:
         self.skip_version()
         body["metadata"] = {**body["metadata"], "resourceVersion": str(self.version)}
-        self.history.append(Change(self.version, resource, kind, copy.deepcopy(body)))
+        self.history.append(Change(self.version, resource, kind, clone(body)))
+
+
+def clone(value: T) -> T:
+    """A copy of JSON, several times as fast as one of anything."""
+    copied: Any = value
+    if isinstance(value, dict):
+        copied = {key: clone(one) for key, one in value.items()}
+    elif isinstance(value, list):
+        copied = [clone(one) for one in value]
+    return cast("T", copied)
 
 
 def matches(selector: str, labels: dict[str, str]) -> bool:
@@ -181,4 +191,4 @@ def merge(target: Body, patch: Body) -> None:
         elif isinstance(value, dict) and isinstance(target.get(key), dict):
             merge(target[key], value)
         else:
-            target[key] = copy.deepcopy(value)
+            target[key] = clone(value)

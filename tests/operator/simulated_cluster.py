@@ -21,9 +21,17 @@ from strandline_api.status import PipelineStatus, Progress
 from strandline_api.times import spell_time
 from strandline_operator.decide.pipeline import decide
 from strandline_operator.model.limits import Limits
+from strandline_operator.model.nodes import NodeView
 from strandline_operator.model.objects import Claim, Meta, Pod, RayCluster, RayJob
 from strandline_operator.model.plan import Create, Delete, Event, Plan, Resource, SetFinalizer
-from strandline_operator.model.view import AttemptView, DriverView, PipelineView, Refusal, View
+from strandline_operator.model.view import (
+    AttemptView,
+    DriverView,
+    PipelineView,
+    Refusal,
+    Turn,
+    View,
+)
 
 Body = dict[str, Any]
 PIPELINE: Body = {
@@ -58,13 +66,17 @@ class SimulatedCluster:
     outcome: DriverOutcome | None = None
     has_kuberay: bool = True
     taken: frozenset[str] = frozenset()
-    may_dispatch: bool = True
+    turn: Turn = field(default_factory=Turn)
+    nodes: dict[str, NodeView] = field(default_factory=dict)
+    unread: tuple[Refusal, ...] = ()
     policy: RetryPolicy | None = None
     limits: Limits = field(default_factory=Limits)
     most_running: int = 0
     calls: int = 0
     cut_at: int | None = None
     cuts: int = 0
+    known: list[Plan] = field(default_factory=list)
+    plans: list[Plan] = field(default_factory=list)
     _uids: Any = field(default_factory=lambda: count(1))
 
     @property
@@ -94,13 +106,16 @@ class SimulatedCluster:
             claim=next((Claim.read(one) for one in self.list_of(Resource.CLAIM)), None),
             driver=self._view_driver(),
             has_kuberay=self.has_kuberay,
-            may_dispatch=self.may_dispatch,
+            turn=self.turn,
             refusals=self.refusals,
+            unread=self.unread,
+            nodes=self.nodes,
         )
 
     def pass_once(self) -> Plan:
         """One pass; the operator is killed before the call whose number is `cut_at`."""
-        plan = decide(self.view(), self.time, self.limits, 0.0)
+        plan = self._decide()
+        self.plans.append(plan)
         self.refusals = ()
         try:
             self._enact(plan)
@@ -110,6 +125,13 @@ class SimulatedCluster:
         self.events += plan.events
         self.audit += plan.audit
         return plan
+
+    def _decide(self) -> Plan:
+        """What follows; up to the cut that is what followed when the same story was uncut."""
+        number = len(self.plans)
+        if not self.cuts and number < len(self.known):
+            return self.known[number]
+        return decide(self.view(), self.time, self.limits, 0.0)
 
     def settle(self, passes: int = 30) -> None:
         """Pass until nothing changes any more, without time going on."""

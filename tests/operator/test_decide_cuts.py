@@ -110,8 +110,10 @@ def summarise(cluster: SimulatedCluster) -> dict[str, Any]:
     }
 
 
-def tell(story: Story, cut_at: int | None) -> SimulatedCluster:
-    cluster = SimulatedCluster(cut_at=cut_at)
+def tell(
+    story: Story, cut_at: int | None, whole: SimulatedCluster | None = None
+) -> SimulatedCluster:
+    cluster = SimulatedCluster(cut_at=cut_at, known=whole.plans if whole else [])
     story(cluster)
     return cluster
 
@@ -121,7 +123,7 @@ def test_a_kill_before_any_call_changes_nothing_in_the_end(story: Story) -> None
     whole = tell(story, None)
     assert whole.calls > 15
     for cut_at in range(1, whole.calls + 1):
-        cut = tell(story, cut_at)
+        cut = tell(story, cut_at, whole)
         assert cut.cuts == 1, cut_at
         assert summarise(cut) == summarise(whole), cut_at
         assert cut.most_running <= 1, cut_at

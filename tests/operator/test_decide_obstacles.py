@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,10 +11,12 @@ import pytest
 from simulated_cluster import SimulatedCluster
 from strandline_api.outcomes import DriverOutcome
 from strandline_api.reasons import ConditionType
+from strandline_api.times import spell_time
 from strandline_api.words import AttemptPhase, PipelinePhase
+from strandline_operator.decide.pipeline import decide
 from strandline_operator.model.limits import Limits
-from strandline_operator.model.plan import Resource
-from strandline_operator.model.view import Refusal
+from strandline_operator.model.plan import Delete, Resource
+from strandline_operator.model.view import Refusal, Turn
 
 
 def truth(cluster: SimulatedCluster, type_: ConditionType) -> tuple[str, str] | None:
@@ -267,6 +271,12 @@ def test_a_rayjob_of_somebody_else_is_not_touched(cluster: SimulatedCluster) -> 
     assert cluster.list_of(Resource.RAYJOB) == []
 
 
+def graces(cluster: SimulatedCluster) -> set[int | None]:
+    """What the operator's deletions allow; 0 is by force."""
+    actions = (action for plan in cluster.plans for action in plan.actions)
+    return {action.grace for action in actions if isinstance(action, Delete)}
+
+
 def test_pods_that_do_not_go_hold_the_next_attempt_back(cluster: SimulatedCluster) -> None:
     cluster.settle()
     cluster.start_rayjob()
@@ -279,7 +289,7 @@ def test_pods_that_do_not_go_hold_the_next_attempt_back(cluster: SimulatedCluste
     assert "corpus-1-head" in message(cluster, ConditionType.SUCCEEDED) or (
         "corpus-1-cpu" in message(cluster, ConditionType.SUCCEEDED)
     )
-    assert all("deletionTimestamp" not in pod["metadata"] for pod in cluster.list_of(Resource.POD))
+    assert graces(cluster) == {None}
 
 
 def test_force_is_used_where_it_was_chosen() -> None:
@@ -291,17 +301,43 @@ def test_force_is_used_where_it_was_chosen() -> None:
     cluster.advance(5)
     cluster.time += 601
     cluster.pass_once()
-    assert all("deletionTimestamp" in pod["metadata"] for pod in cluster.list_of(Resource.POD))
+    assert graces(cluster) == {None, 0}
 
 
 def test_the_limit_on_attempts_holds_them_back(cluster: SimulatedCluster) -> None:
-    cluster.may_dispatch = False
+    cluster.turn = Turn(is_open=False, opens_at=cluster.time + 0.5)
     cluster.settle()
     assert not cluster.attempts
     assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "RetriesHeldBack")
-    cluster.may_dispatch = True
+    cluster.turn = Turn()
     cluster.settle()
     assert len(cluster.attempts) == 1
+
+
+def test_a_thousand_that_wait_do_not_ask_at_the_same_moment(cluster: SimulatedCluster) -> None:
+    cluster.turn = Turn(is_open=False, opens_at=cluster.time + 0.5, spread=40.0)
+    cluster.settle()
+    view, wakes = cluster.view(), []
+    for number in range(1000):
+        meta = replace(view.pipeline.meta, uid=f"uid-{number}")
+        pipeline = replace(view.pipeline, meta=meta)
+        plan = decide(replace(view, pipeline=pipeline), cluster.time, Limits(), 0.0)
+        assert plan.wake_at is not None
+        wakes.append(plan.wake_at - cluster.time)
+    assert min(wakes) >= 0.5
+    assert max(wakes) < 41
+    busiest = Counter(int(wake) for wake in wakes).most_common(1)[0][1]
+    assert busiest < 60
+
+
+def test_a_limit_of_none_is_said_and_asked_again_at_the_next_look(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.turn = Turn(is_open=False)
+    cluster.settle()
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "DispatchStopped")
+    assert "limit per minute is 0" in cluster.status.state
+    assert cluster.pass_once().wake_at == cluster.time + cluster.limits.resync
 
 
 def test_a_head_that_came_back_ends_the_attempt(cluster: SimulatedCluster) -> None:
@@ -334,6 +370,87 @@ def test_a_deletion_waits_for_the_pods_and_no_longer(cluster: SimulatedCluster) 
         del cluster.objects[key]
     cluster.pass_once()
     assert not cluster.pipeline["metadata"]["finalizers"]
+
+
+def test_a_missing_kuberay_is_no_proof_that_a_rayjob_is_gone(cluster: SimulatedCluster) -> None:
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.settle()
+    kept = dict(cluster.objects)
+    for key in [key for key in kept if key[0] in {Resource.RAYJOB, Resource.RAYCLUSTER}]:
+        del cluster.objects[key]
+    cluster.has_kuberay = False
+    cluster.advance(100)
+    assert cluster.attempts["corpus-1"][1].end_time is None
+    cluster.outcome = DriverOutcome(exit_code=0)  # nobody is left to take its pods away
+    cluster.settle()
+    for _ in range(3):
+        cluster.advance(61)
+        cluster.sweep()
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("True", "Completed")
+    assert cluster.list_of(Resource.POD) == []
+
+
+@pytest.mark.parametrize("ending", ["head", "submitter"])
+def test_a_submitter_that_ended_unheard_ends_the_attempt_in_time(
+    cluster: SimulatedCluster, ending: str
+) -> None:
+    """Beside Ray in the head pod, or in a pod of its own; KubeRay still says Initializing."""
+    cluster.settle()
+    number = cluster.start_rayjob()
+    cluster.end_rayjob("Initializing", "")
+    labels = {"strandline.dev/attempt": number, "strandline.dev/role": "submitter"}
+    if ending == "submitter":
+        cluster.add_pod("corpus-1-submitter", labels)
+    cluster.settle()
+    ended = {"terminated": {"exitCode": 1, "finishedAt": spell_time(cluster.time)}}
+    containers = [{"name": "ray-job-submitter", "state": ended}]
+    cluster.set_pod(ending, containerStatuses=containers)
+    cluster.advance(44)
+    assert cluster.attempts["corpus-1"][1].end_time is None
+    cluster.advance(2)
+    cluster.finish_teardown()
+    assert cluster.attempts["corpus-1"][1].cause == "SubmissionFailed"
+
+
+def test_a_kuberay_that_went_away_leaves_no_pods_behind(cluster: SimulatedCluster) -> None:
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.outcome = DriverOutcome(exit_code=1)
+    cluster.settle()
+    cluster.advance(4)
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    assert "deletionTimestamp" in rayjob["metadata"]
+    left = [*cluster.list_of(Resource.RAYCLUSTER), *cluster.list_of(Resource.POD)]
+    assert not any("deletionTimestamp" in one["metadata"] for one in left)
+    cluster.advance(60)
+    assert all("deletionTimestamp" in one["metadata"] for one in left)
+    for key in [key for key in cluster.objects if key[0] in {Resource.RAYCLUSTER, Resource.POD}]:
+        del cluster.objects[key]
+    cluster.advance(600)
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "TeardownOverdue")
+    words = "RayJob corpus-1, which KubeRay does not let go"
+    assert words in message(cluster, ConditionType.SUCCEEDED)
+    assert list(cluster.attempts) == ["corpus-1"]
+
+
+def test_a_namespace_that_goes_away_is_no_storm(cluster: SimulatedCluster) -> None:
+    words = "namespace team is being terminated"
+    for kind, name in ((Resource.CLAIM, "corpus-ledger"), (Resource.ATTEMPT, "corpus-1")):
+        cluster.refused[kind] = Refusal(kind, name, 403, words)
+    cluster.settle()
+    wakes = []
+    for _ in range(20):
+        plan = cluster.pass_once()
+        assert plan.wake_at is not None
+        wakes.append(plan.wake_at - cluster.time)
+        cluster.time = plan.wake_at
+    assert cluster.events == []
+    assert min(wakes) >= 15
+    assert words in message(cluster, ConditionType.STORAGE_READY)
+    cluster.pipeline["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
+    cluster.settle(3)
+    assert not cluster.pipeline["metadata"].get("finalizers")
 
 
 def test_a_pipeline_that_never_ran_is_deleted_at_once(cluster: SimulatedCluster) -> None:

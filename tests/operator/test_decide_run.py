@@ -270,9 +270,37 @@ def test_a_deleted_rayjob_is_not_made_again(cluster: SimulatedCluster) -> None:
         del cluster.objects[key]
     cluster.settle()
     cluster.advance(30)
-    assert causes(cluster)[0] is Cause.UNKNOWN
+    assert causes(cluster)[0] is Cause.INTERRUPTED
     assert cluster.list_of(Resource.RAYJOB) == []
     assert cluster.status.next_attempt_time is not None
+
+
+def test_the_time_to_the_next_driver_is_measured(cluster: SimulatedCluster) -> None:
+    finish(cluster, 1)
+    ended = cluster.attempts["corpus-1"][1].end_time
+    assert ended is not None
+    run_next(cluster)
+    cluster.settle()
+    found = [one for plan in cluster.plans for one in plan.counts if one.name == "recovery_seconds"]
+    assert [(one.cause, one.value) for one in found] == [("ApplicationError", cluster.time - ended)]
+
+
+def test_a_run_that_waits_or_is_over_is_left_alone(cluster: SimulatedCluster) -> None:
+    assert not cluster.pass_once().is_at_rest
+    finish(cluster, 1)
+    plan = cluster.pass_once()
+    assert plan.is_at_rest
+    assert plan.wake_at == cluster.status.next_attempt_time
+    run_next(cluster)
+    finish(cluster)
+    plan = cluster.pass_once()
+    assert (plan.is_at_rest, plan.wake_at) == (True, cluster.time + 600)
+    cluster.edit(ttlAfterFinished="5m")
+    cluster.settle()
+    plan = cluster.pass_once()
+    ended = cluster.attempts["corpus-1"][1].end_time
+    assert ended is not None
+    assert (plan.is_at_rest, plan.wake_at) == (True, ended + 300)
 
 
 def test_a_manual_retry_starts_at_once_and_costs_nothing(cluster: SimulatedCluster) -> None:

@@ -134,6 +134,17 @@ def test_at_the_end_the_log_is_read_too_and_more_often(status: dict[str, str]) -
     assert view.log_tail == (*lines[-9:], "last")
 
 
+def test_a_submitter_that_ended_is_read_though_the_rayjob_goes_on() -> None:
+    scene = Scene()
+    end = {"terminated": {"exitCode": 1, "finishedAt": "2026-11-21T10:00:00Z"}}
+    status = {"containerStatuses": [{"name": "ray-job-submitter", "state": end}]}
+    scene.api.store.put_status(Resource.POD, NAMESPACE, "submit", {"phase": "Failed", **status})
+    scene.api.logs[NAMESPACE, "submit"] = spell_outcome_line(OUTCOME)
+    view, ask_at = scene.listen(100.0)
+    assert view.log_outcome == OUTCOME
+    assert ask_at == 100.0 + END_INTERVAL
+
+
 def test_once_everything_is_known_nobody_is_asked() -> None:
     scene = Scene()
     scene.end(jobStatus="FAILED")

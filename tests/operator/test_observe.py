@@ -21,15 +21,15 @@ from operator_bodies import (
     spell_labels,
 )
 from strandline_api.spec_policy import RetryPolicy
-from strandline_operator.cluster.errors import ApiError, Forbidden, Unavailable
+from strandline_operator.cluster.errors import ApiError, TooMany, Unavailable
 from strandline_operator.cluster.watch import Sight
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Resource
-from strandline_operator.model.view import Refusal, View
+from strandline_operator.model.view import Refusal, Turn, View
 from strandline_operator.reconcile.defaults import NamespaceDefaults
 from strandline_operator.reconcile.driver_talk import DriverTalk
-from strandline_operator.reconcile.observe import Observed, Senses, observe
+from strandline_operator.reconcile.observe import Observed, Senses, find_pipeline, observe
 from strandline_operator.reconcile.pod_memory import PodMemory
 
 NOW = 1_000_000.0
@@ -45,7 +45,13 @@ def make_senses(**layer: Any) -> Senses:
 
 
 def try_to_look(api: FakeApi, senses: Senses | None = None, **more: Any) -> Observed | None:
-    return asyncio.run(observe(api, KEY, senses or make_senses(), NOW, **more))
+    async def run() -> Observed | None:
+        pipeline = await find_pipeline(api, KEY)
+        if pipeline is None:
+            return None
+        return await observe(api, pipeline, senses or make_senses(), NOW, **more)
+
+    return asyncio.run(run())
 
 
 def look(api: FakeApi, senses: Senses | None = None, **more: Any) -> View:
@@ -85,7 +91,7 @@ def test_all_that_carries_the_uid_is_seen_and_nothing_else(api: FakeApi, pipelin
     }
     api.store.create(Resource.CLAIM, NAMESPACE, claim)
 
-    view = look(api, may_dispatch=False)
+    view = look(api, turn=Turn(is_open=False))
 
     assert view.pipeline.spec is not None
     assert view.pipeline.meta.uid == pipeline["metadata"]["uid"]
@@ -94,7 +100,7 @@ def test_all_that_carries_the_uid_is_seen_and_nothing_else(api: FakeApi, pipelin
     assert [pod.meta.name for pod in view.pods] == ["head"]
     assert view.claim is not None
     assert view.claim.phase == "Bound"
-    assert (view.has_kuberay, view.may_dispatch, view.taken) == (True, False, frozenset())
+    assert (view.has_kuberay, view.turn.is_open, view.taken) == (True, False, frozenset())
 
 
 def test_the_driver_gets_the_manifest_without_what_is_ours(api: FakeApi, pipeline: Body) -> None:
@@ -167,7 +173,7 @@ def test_without_kuberay_the_rest_is_seen(api: FakeApi, pipeline: Body) -> None:
     "resource",
     [Resource.PIPELINE, Resource.ATTEMPT, Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD],
 )
-@pytest.mark.parametrize("error", [Forbidden(403, "", "no"), Unavailable(500, "", "sorry")])
+@pytest.mark.parametrize("error", [TooMany(429, "", "no"), Unavailable(500, "", "sorry")])
 def test_what_can_not_be_read_is_never_taken_for_gone(
     api: FakeApi, pipeline: Body, resource: Resource, error: ApiError
 ) -> None:

@@ -172,10 +172,10 @@ def test_attempts_count_against_the_rate_when_they_are_made() -> None:
     scene.plan = Plan(actions=(create,))
     for _ in range(3):
         scene.run()
-    assert [view.may_dispatch for view, *_ in scene.decided] == [True, False, False]
+    assert [view.turn.is_open for view, *_ in scene.decided] == [True, False, False]
     scene.now += 61.0
     scene.run()
-    assert scene.decided[3][0].may_dispatch
+    assert scene.decided[3][0].turn.is_open
 
 
 def test_the_driver_is_asked_again_though_nothing_happens() -> None:
@@ -184,6 +184,37 @@ def test_the_driver_is_asked_again_though_nothing_happens() -> None:
     make_pod(scene.api.store, scene.pipeline, "head", "head", ip="10.0.0.7")
     scene.plan = Plan(wake_at=160.0)
     assert scene.run() == Passed(wake_at=100.0 + LIMITS.pull_interval)
+
+
+def test_a_pipeline_at_rest_costs_one_read_until_it_changes_or_its_time_comes() -> None:
+    scene = Scene()
+    scene.plan = Plan(wake_at=700.0, is_at_rest=True)
+    scene.run()
+    calls = len(scene.api.calls)
+    assert scene.run() == Passed(wake_at=700.0)
+    assert len(scene.api.calls) == calls + 1
+    assert len(scene.decided) == 1
+
+    scene.api.store.put_status(Resource.PIPELINE, NAMESPACE, "corpus", {"attempt": 1})
+    scene.run()
+    assert len(scene.decided) == 2
+    scene.now = 700.0
+    scene.run()
+    assert len(scene.decided) == 3
+
+
+def test_held_pipelines_are_known_to_the_gate() -> None:
+    scene = Scene(per_minute=1)
+    scene.passes.gate.count(scene.now)
+    held = Condition(
+        type="Succeeded", status="Unknown", reason="RetriesHeldBack", last_transition_time=1.0
+    )
+    scene.plan = Plan(pipeline=PipelineStatus(conditions=(held,)))
+    scene.run()
+    assert scene.passes.gate.look(scene.now).spread == 60.0
+    scene.api.store.remove(Resource.PIPELINE, NAMESPACE, "corpus")
+    scene.run()
+    assert scene.passes.gate.look(scene.now).spread == 0.0
 
 
 def test_progress_counts_while_the_run_goes_on() -> None:

@@ -57,7 +57,7 @@ ENDS = {
     "j2-suspend-rejected": End("InvalidSpec", NEVER),
     "k-active-deadline": End("DeadlineExceeded", NEVER),
     "k2-active-deadline-shutdown": End("DeadlineExceeded", NEVER),
-    "l-rayjob-deleted": End("Unknown", RETRY),
+    "l-rayjob-deleted": End("Interrupted", DISRUPTION),
     "m-backoff-retry": End("ApplicationError", RETRY),
     "s-driver-oom": End("OOMKilled", RETRY, "head/ray-head"),
     "s-exit-1": End("ApplicationError", RETRY),
@@ -81,8 +81,7 @@ ENDS = {
     "s-k-rayjob-deleted": End("Interrupted", DISRUPTION),
     "s-k-submitter-lost": End("SubmissionFailed", RETRY),
     "s-k-success": End("", DONE),
-    # The driver was killed before it could say anything, and nobody tells who deleted the RayJob.
-    "s-rayjob-deleted": End("Unknown", RETRY),
+    "s-rayjob-deleted": End("Interrupted", DISRUPTION),
     "s-rayjob-deleted-stopwait": End("Interrupted", DISRUPTION),
     "s-submitter-lost": End("SubmissionFailed", RETRY),
     "s-success": End("", DONE),

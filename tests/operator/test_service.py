@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from fake_api import FakeApi, until
+from fake_api import Call, FakeApi, until
 from operator_bodies import KEY, NAMESPACE, make_attempt, make_pipeline, make_pod, make_rayjob
 from strandline_operator.cluster.errors import Forbidden, Unavailable
 from strandline_operator.metrics.numbers import Numbers
@@ -156,6 +156,26 @@ def test_a_pipeline_that_no_stream_told_of_is_found() -> None:
 
     scene.play(story)
     assert scene.waits.count(300.0) == 1
+
+
+def test_what_may_not_be_watched_is_in_every_view() -> None:
+    scene = Scene()
+    make_pipeline(scene.api.store)
+
+    def refuse(call: Call) -> None:
+        if call.verb == "watch" and call.resource is Resource.POD:
+            raise Forbidden(403, "Forbidden", "cannot watch pods")
+
+    async def story() -> None:
+        scene.api.before.append(refuse)
+        await scene.service.start()
+        await until(lambda: any(one.refused for one in scene.service.watches))
+        scene.views.clear()
+        scene.service.queue.poke(KEY)
+        await until(lambda: bool(scene.views))
+        assert [(one.what, one.verb) for one in scene.views[-1].refusals] == [("pods", "watch")]
+
+    scene.play(story)
 
 
 def test_a_failing_server_is_no_reason_to_be_killed() -> None:

@@ -206,3 +206,23 @@ def test_an_event_of_no_known_kind_moves_on_and_tells_nothing() -> None:
     scene.play(story)
     assert seen[1] == "77"
     assert scene.sights == []
+
+
+def test_a_missing_right_is_known_until_it_is_given() -> None:
+    scene = Scene()
+
+    def refuse(call: Call) -> None:
+        if call.verb == "watch":
+            raise Forbidden(403, "Forbidden", "cannot watch pods")
+
+    async def story() -> None:
+        scene.api.before.append(refuse)
+        await until(lambda: scene.watch.refused is not None)
+        await until(lambda: len(scene.waits) > 3)
+        assert scene.watch.refused is not None  # a list that goes well does not make up for it
+        assert "cannot watch pods" in scene.watch.refused.message
+        scene.api.before.clear()
+        scene.add("a")
+        await until(lambda: scene.watch.refused is None)
+
+    scene.play(story)

@@ -34,8 +34,8 @@ class Page:
 class Api(Protocol):
     """Reads and writes of single objects. Whatever fails raises an `ApiError`."""
 
-    async def get(self, resource: Resource, namespace: str, name: str) -> Body | None:
-        """An object; None where there is none."""
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Body | None:
+        """An object; None where there is none. Nodes are in no namespace."""
 
     async def list_all(
         self, resource: Resource, namespace: str | None, selector: str = ""

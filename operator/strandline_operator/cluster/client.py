@@ -57,7 +57,7 @@ class KubernetesApi:
         self._note = note
         self._drivers: aiohttp.ClientSession | None = None
 
-    async def get(self, resource: Resource, namespace: str, name: str) -> Body | None:
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Body | None:
         try:
             return await self._ask("GET", resource, spell_path(resource, namespace, name))
         except NotFound:

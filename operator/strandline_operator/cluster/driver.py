@@ -12,11 +12,10 @@ from strandline_api.outcomes import MARK, DriverOutcome, find_outcome_line
 from strandline_api.status import Progress
 from strandline_operator.cluster.api import Api
 from strandline_operator.cluster.errors import ApiError
-from strandline_operator.model.objects import Pod
+from strandline_operator.model.objects import SUBMITTER, Pod
 
 # The driver's last words are followed by what Ray and the submitter add.
 LOG_LINES = 200
-_SUBMITTER = "ray-job-submitter"
 
 
 async def ask_progress(api: Api, head: Pod, port: int) -> Progress | None:
@@ -50,7 +49,7 @@ async def read_tail(api: Api, pod: Pod) -> tuple[DriverOutcome | None, tuple[str
     None where there is no log to read.
     """
     names = [container.name for container in pod.containers]
-    container = _SUBMITTER if _SUBMITTER in names else ""
+    container = SUBMITTER if SUBMITTER in names else ""
     try:
         text = await api.read_log(pod.meta.namespace, pod.meta.name, container, LOG_LINES)
     except ApiError:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from strandline_operator.cluster.api import Body, Scope, WatchApi
-from strandline_operator.cluster.errors import ApiError, Gone, NotFound
+from strandline_operator.cluster.errors import ApiError, Forbidden, Gone, NotFound
 
 T = TypeVar("T")
 
@@ -42,6 +42,7 @@ class Watch(Generic[T]):
 
     Attributes:
         heard: when it last heard of the server, or was refused by it; by the clock it was given.
+        refused: that it may not look, for want of rights; None where it may.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Watch(Generic[T]):
     ) -> None:
         self.scope = scope
         self.heard = clock()
+        self.refused: Forbidden | None = None
         self._api = api
         self._read = read
         self._tell = tell
@@ -113,10 +115,12 @@ class Watch(Generic[T]):
 
     def _heard_something(self) -> None:
         self.heard = self._clock()
+        self.refused = None
         self._failures = 0
 
     async def _wait_after(self, error: ApiError) -> None:
         self.heard = self._clock()
+        self.refused = error if isinstance(error, Forbidden) else None
         wait = min(LONGEST_WAIT, FIRST_WAIT * 2**self._failures)
         wait = max(wait, error.retry_after or 0.0)
         level = self._absence if isinstance(error, NotFound) else logging.WARNING

@@ -7,7 +7,7 @@ when nothing is left that could run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +18,21 @@ from strandline_api.attempt import (
     ObjectReference,
 )
 from strandline_api.causes import Cause
-from strandline_api.evidence import PRECEDENCE, Evidence, name_cause, read_exit
+from strandline_api.evidence import PRECEDENCE, Evidence, name_cause
 from strandline_api.exit_codes import ExitCode
 from strandline_api.outcomes import DriverOutcome, find_outcome_line
 from strandline_api.pipeline import PipelineSpec
 from strandline_api.status import Counts
 from strandline_api.words import AttemptPhase
 from strandline_operator.decide.conditions import describe_attempt
+from strandline_operator.decide.ending import (
+    TERMINAL,
+    explain_by_node,
+    find_end,
+    is_complete,
+    read_late_outcome,
+    weigh,
+)
 from strandline_operator.decide.evidence import (
     find_image_problem,
     find_outcome,
@@ -34,15 +42,14 @@ from strandline_operator.decide.evidence import (
 from strandline_operator.decide.scene import Scene, is_head, role_of
 from strandline_operator.decide.stop import find_lost_workers, find_stop
 from strandline_operator.model.limits import Limits
-from strandline_operator.model.objects import Pod, RayJob
+from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Action, Delete, Resource
 
 # Ends that say enough; what befell a worker on the way did not bring them about.
 _DELIBERATE = frozenset(set(ExitCode) - {ExitCode.APPLICATION_ERROR})
-# A RayJob that KubeRay starts again would run the driver a second time; to us its first has ended.
-_TERMINAL = frozenset({"Complete", "Failed", "ValidationFailed", "Retrying"})
-# Ends that our own teardown gives to a driver.
-_BY_TEARDOWN = frozenset({Cause.INTERRUPTED, Cause.KILLED})
+# KubeRay and garbage collection delete a cluster's pods within seconds of its RayJob; where neither
+# is at work any more, somebody has to.
+_SWEEP = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +71,8 @@ def follow(
     """
     status = _note(scene, scene.attempt.status, now)
     if status.end_time is None:
-        reason = stop or _find_end(scene, status) or find_stop(scene, status, spec, limits, now)
-        if reason is None and not _is_complete(scene, status):
+        reason = stop or find_end(scene, status) or find_stop(scene, status, spec, limits, now)
+        if reason is None and not is_complete(scene, status):
             return Step(describe_attempt(_count_incidents(scene, status), scene, now))
         if reason is None:
             status = _count_incidents(scene, status)
@@ -125,53 +132,6 @@ def _spell_outcome(outcome: DriverOutcome) -> AttemptOutcome:
     )
 
 
-def _find_end(scene: Scene, status: AttemptStatus) -> Evidence | None:
-    """Why an attempt is over that did not complete; None where it goes on or completed."""
-    rayjob, said = scene.rayjob, _read_outcome(status)
-    if said is not None:
-        return said
-    if rayjob is None:
-        if status.ray_job is None:
-            return None
-        return Evidence(Cause.UNKNOWN, "its RayJob is gone", "rayjob")
-    if rayjob.meta.is_deleting:
-        return Evidence(Cause.UNKNOWN, "its RayJob was deleted", "rayjob")
-    if rayjob.deployment not in _TERMINAL or _has_succeeded(rayjob):
-        return None
-    return next(find_rayjob_evidence(rayjob), None) or Evidence(
-        Cause.UNKNOWN, f"RayJob {rayjob.reason or rayjob.deployment}: {rayjob.message}", "rayjob"
-    )
-
-
-def _read_outcome(status: AttemptStatus) -> Evidence | None:
-    """What a driver that has ended badly said of it."""
-    said = status.outcome
-    seen = read_exit(said.exit_code) if said and said.exit_code else None
-    if said is None or seen is None:
-        return None
-    return Evidence(seen.cause, said.message or seen.message, "outcome", seen.details)
-
-
-def _read_late_outcome(scene: Scene, status: AttemptStatus) -> Evidence | None:
-    """The same where it comes after the end, unless our own teardown brought it about."""
-    said, rayjob = _read_outcome(status), scene.rayjob
-    if said is None or said.cause not in _BY_TEARDOWN:
-        return said
-    is_before = rayjob is not None and not rayjob.meta.is_deleting
-    is_unexplained = all(record.cause is Cause.UNKNOWN for record in status.evidence)
-    return said if is_before or is_unexplained else None
-
-
-def _is_complete(scene: Scene, status: AttemptStatus) -> bool:
-    if status.outcome is not None and status.outcome.exit_code is not None:
-        return status.outcome.exit_code == 0
-    return scene.rayjob is not None and _has_succeeded(scene.rayjob)
-
-
-def _has_succeeded(rayjob: RayJob) -> bool:
-    return rayjob.deployment == "Complete" and rayjob.job == "SUCCEEDED"
-
-
 def _end(status: AttemptStatus, evidence: Iterable[Evidence], now: float) -> AttemptStatus:
     return status.model_copy(update={"end_time": now, "evidence": _merge(status, evidence, now)})
 
@@ -199,18 +159,18 @@ def _judge(scene: Scene, status: AttemptStatus, limits: Limits, now: float) -> A
     known = scene.attempt.status
     # Once its RayJob is gone, nothing else tells that it had completed.
     has_completed = known.end_time is not None and known.cause is None
-    if (has_completed or _is_complete(scene, status)) and not _was_stopped(status):
+    if (has_completed or is_complete(scene, status)) and not _was_stopped(status):
         return status.model_copy(update={"cause": None, "message": "completed"})
     assert status.end_time is not None  # it has ended
     seen: list[Evidence] = []
-    if scene.rayjob is not None and scene.rayjob.deployment in _TERMINAL:
+    if scene.rayjob is not None and scene.rayjob.deployment in TERMINAL:
         seen += find_rayjob_evidence(scene.rayjob)
-    seen += filter(None, [_read_late_outcome(scene, status)])
+    seen += filter(None, [read_late_outcome(scene, status), explain_by_node(scene, status)])
     for pod in scene.all_pods:
         seen += _pick(pod, status, limits, now)
     records = sorted(_merge(status, seen, now), key=lambda one: PRECEDENCE.index(one.cause))
     status = status.model_copy(update={"evidence": tuple(records)})
-    named = name_cause(status.sights)
+    named = name_cause(weigh(status))
     return status.model_copy(update={"cause": named.cause, "message": named.message})
 
 
@@ -242,29 +202,41 @@ def _pick(pod: Pod, status: AttemptStatus, limits: Limits, now: float) -> Iterab
 
 def _tear_down(scene: Scene, status: AttemptStatus, limits: Limits, now: float) -> Step:
     """Remove what is left, once the evidence is in; freeze the cause when nothing is."""
-    assert status.end_time is not None  # it has ended
-    settled = status.end_time + limits.settle
-    heard_by = status.end_time + limits.outcome
+    ended = status.end_time
+    assert ended is not None  # it has
+    settled, heard_by = ended + limits.settle, ended + limits.outcome
     is_stopped = _was_stopped(status)
     waits = status.outcome is None and not is_stopped and _may_speak(scene)
     due = heard_by if waits else settled
-    actions: tuple[Action, ...] = ()
-    rayjob = scene.rayjob
-    if is_stopped or now >= due:
-        if rayjob is not None and not rayjob.meta.is_deleting:
-            actions = (Delete(Resource.RAYJOB, rayjob.meta.name, rayjob.meta.uid),)
-        if limits.force_teardown and now > status.end_time + limits.teardown:
-            actions += tuple(
-                Delete(Resource.POD, pod.meta.name, pod.meta.uid, grace=0) for pod in scene.pods
-            )
+    is_due = is_stopped or now >= due
+    actions = tuple(_remove(scene, ended, limits, now)) if is_due else ()
     if scene.is_gone and now >= settled:
         phase = AttemptPhase.FAILED if status.cause else AttemptPhase.SUCCEEDED
         status = status.model_copy(update={"is_frozen": True, "phase": phase})
         return Step(describe_attempt(status, scene, now))
     phase = AttemptPhase.DRAINING if is_stopped and scene.pods else AttemptPhase.TEARING_DOWN
     status = status.model_copy(update={"phase": phase})
-    wake = min((time for time in (settled, due) if time > now), default=now + limits.settle)
+    # Pods that go are told of by the watch; this is for those that stay.
+    pause = min(max(limits.settle, (now - ended) / 4), limits.resync)
+    wake = min((time for time in (settled, due) if time > now), default=now + pause)
     return Step(describe_attempt(status, scene, now), actions, wake)
+
+
+def _remove(scene: Scene, ended: float, limits: Limits, now: float) -> Iterator[Action]:
+    """Delete what is left of an attempt that ended at that time."""
+    rayjob = scene.rayjob
+    if rayjob is not None and not rayjob.meta.is_deleting:
+        yield Delete(Resource.RAYJOB, rayjob.meta.name, rayjob.meta.uid)
+    is_forced = limits.force_teardown and now > ended + limits.teardown
+    is_let_down = (rayjob is None or rayjob.meta.is_deleting) and now > ended + _SWEEP
+    if is_forced or is_let_down:
+        for cluster in scene.clusters:
+            if not cluster.meta.is_deleting:
+                yield Delete(Resource.RAYCLUSTER, cluster.meta.name, cluster.meta.uid)
+        for pod in scene.pods:
+            if is_forced or not pod.meta.is_deleting:
+                grace = 0 if is_forced else None
+                yield Delete(Resource.POD, pod.meta.name, pod.meta.uid, grace=grace)
 
 
 def _may_speak(scene: Scene) -> bool:

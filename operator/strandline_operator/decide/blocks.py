@@ -9,7 +9,7 @@ from strandline_api.reasons import Reason
 from strandline_operator.decide.evidence import find_image_problem
 from strandline_operator.decide.scene import Scene
 from strandline_operator.model.plan import Resource
-from strandline_operator.model.view import Refusal
+from strandline_operator.model.view import Refusal, View
 
 SILENCE = 60.0  # seconds; KubeRay looks at a new RayJob at once
 FORBIDDEN, NOT_FOUND, TIMEOUT, TOO_MANY, SERVER_ERROR = 403, 404, 408, 429, 500
@@ -32,8 +32,24 @@ def read_refusals(refusals: Iterable[Refusal]) -> Block | None:
     """The first thing that the API server refused; the claim's are told by its own condition."""
     for refusal in refusals:
         if refusal.what != Resource.CLAIM:
-            return Block(_find_reason(refusal), f"{refusal.what} {refusal.name}: {refusal.message}")
+            return Block(_find_reason(refusal), describe_refusal(refusal))
     return None
+
+
+def find_unread(view: View) -> Block | None:
+    """What may not be read, of all that attempts are judged by; the claim is no part of that."""
+    unread = [one for one in view.unread if one.what != Resource.CLAIM]
+    if not unread:
+        return None
+    said = "; ".join(map(describe_refusal, unread))
+    return Block(Reason.PERMISSION_DENIED, f"{said}. Until then nothing is decided.")
+
+
+def describe_refusal(refusal: Refusal) -> str:
+    """What was refused, in the server's words; of a read also by verb and kind."""
+    if refusal.verb:
+        return f"Its role lacks '{refusal.verb}' on {refusal.what}: {refusal.message}"
+    return f"{refusal.what} {refusal.name}: {refusal.message}"
 
 
 def is_quota(refusals: Iterable[Refusal]) -> Refusal | None:
@@ -68,14 +84,14 @@ def find_delay(scene: Scene, now: float) -> Block | None:
 
 
 def _find_reason(refusal: Refusal) -> Reason:
-    if refusal.status == 0 or refusal.status >= SERVER_ERROR:
-        return Reason.API_UNAVAILABLE
-    if refusal.status in {TIMEOUT, TOO_MANY}:
+    is_passing = refusal.status in {0, TIMEOUT, TOO_MANY}
+    if is_passing or refusal.status >= SERVER_ERROR:
         return Reason.API_UNAVAILABLE
     if refusal.status == NOT_FOUND and refusal.what == Resource.RAYJOB:
         return Reason.KUBERAY_MISSING
     if refusal.status == FORBIDDEN:
         if "being terminated" in refusal.message:
             return Reason.NAMESPACE_TERMINATING
-        return Reason.PERMISSION_DENIED if "cannot " in refusal.message else Reason.OBJECT_REFUSED
+        is_right = bool(refusal.verb) or "cannot " in refusal.message
+        return Reason.PERMISSION_DENIED if is_right else Reason.OBJECT_REFUSED
     return Reason.OBJECT_REFUSED

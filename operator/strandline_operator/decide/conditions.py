@@ -48,6 +48,8 @@ def describe_attempt(status: AttemptStatus, scene: Scene, now: float) -> Attempt
     """The status with phase and conditions that fit the rest of it."""
     phase = status.phase if status.end_time is not None else _name_phase(status, scene)
     truth, reason, message = _sum_up(status, phase)
+    if not status.is_frozen and status.end_time is not None and scene.wait:
+        message = f"{message}; {scene.wait}"
     conditions = set_condition(status.conditions, SUCCEEDED, truth, reason, message, now)
     if status.is_frozen:
         conditions = set_condition(

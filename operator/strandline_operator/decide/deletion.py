@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from strandline_api.labels import FINALIZER
 from strandline_operator.decide.draft import Draft
+from strandline_operator.decide.nodes import describe_wait, part_pods
 from strandline_operator.decide.report import report_deletion
 from strandline_operator.model.plan import Delete, Plan, Resource, SetFinalizer
 
@@ -25,12 +26,14 @@ def delete(draft: Draft) -> Plan:
     for cluster in view.rayclusters:
         if not cluster.meta.is_deleting:
             draft.actions.append(Delete(Resource.RAYCLUSTER, cluster.meta.name, cluster.meta.uid))
-    for pod in view.pods:
+    pods, _ = part_pods(view)
+    for pod in pods:
         if not pod.meta.is_deleting:
             draft.actions.append(Delete(Resource.POD, pod.meta.name, pod.meta.uid))
-    if view.pods:
-        names = ", ".join(pod.meta.name for pod in view.pods[:3])
-        report_deletion(draft, f"Still there: {names}.")
+    if pods:
+        names = ", ".join(pod.meta.name for pod in pods[:3])
+        wait = describe_wait(pods, view.nodes)
+        report_deletion(draft, f"Still there: {names}{f'; it {wait}' if wait else ''}.")
     else:
         draft.actions.append(SetFinalizer(is_set=False))
         report_deletion(draft, "")

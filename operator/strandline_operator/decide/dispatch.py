@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from strandline_api.attempt import AttemptSpec
 from strandline_api.names import name_attempt, name_claim, name_rayjob
 from strandline_api.pipeline import PipelineSpec
@@ -25,8 +27,8 @@ def dispatch(draft: Draft) -> None:
     if due > draft.now:
         draft.wake(due)
         return
-    if not view.may_dispatch:
-        draft.wake(draft.now + 1.0)
+    if not view.turn.is_open:
+        draft.wake(_find_turn(draft))
         return
     spec = _plan_attempt(draft)
     attempt = name_attempt(view.pipeline.meta.name, spec.number)
@@ -82,6 +84,16 @@ def make_order(draft: Draft, attempt: AttemptView, spec: PipelineSpec) -> Order:
         memory=attempt.spec.memory_bytes,
         after=attempt.spec.retry_cause.value if attempt.spec.retry_cause else "",
     )
+
+
+def _find_turn(draft: Draft) -> float | None:
+    """When to ask again, each waiting pipeline at a moment of its own; None: at the next look."""
+    turn = draft.view.turn
+    if turn.opens_at is None:
+        return None
+    digest = hashlib.blake2b(draft.view.pipeline.meta.uid.encode(), digest_size=4).digest()
+    share = int.from_bytes(digest, "big") / 2**32
+    return max(turn.opens_at, draft.now) + share * turn.spread
 
 
 def _describe(spec: AttemptSpec) -> str:

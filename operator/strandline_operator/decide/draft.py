@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from strandline_api.attempt import AttemptStatus
-from strandline_api.reasons import EventReason
+from strandline_api.reasons import ConditionType, EventReason, Reason
 from strandline_api.status import PipelineStatus
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Action, Count, Event, Plan
 from strandline_operator.model.view import AttemptView, View
 
+# A look at everything, though nothing should have changed.
+_REST_SECONDS = 600.0
+_AT_REST = frozenset({Reason.WAITING_TO_RETRY.value, Reason.SUSPENDED.value})
 Status = TypeVar("Status", AttemptStatus, PipelineStatus)
 
 
@@ -32,6 +35,7 @@ class Draft:
     counts: list[Count] = field(default_factory=list)
     audit: list[str] = field(default_factory=list)
     wakes: list[float] = field(default_factory=list)
+    is_at_rest: bool = False
 
     def update(self, **changes: Any) -> None:  # noqa: ANN401 - fields of the status
         """Change fields of the pipeline's status."""
@@ -61,6 +65,14 @@ class Draft:
         """An attempt's status as it will be."""
         return self.attempts.get(attempt.meta.name, attempt.status)
 
+    def rest(self, *, is_idle: bool) -> None:
+        """Note that nothing but the pipeline itself can change anything before the next wake."""
+        view = self.view
+        summary = self.status.find_condition(ConditionType.SUCCEEDED)
+        is_plain = summary and (summary.status != "Unknown" or summary.reason in _AT_REST)
+        is_clear = not (self.actions or view.refusals or view.unread)
+        self.is_at_rest = bool(is_idle and is_plain and is_clear)
+
     def finish(self) -> Plan:
         """The plan; statuses that have not changed are not in it."""
         known = {one.meta.name: one.status for one in self.view.attempts}
@@ -74,6 +86,7 @@ class Draft:
         is_changed = not pipeline.has_status or is_worth_writing(
             pipeline.status, self.status, interval
         )
+        pause = max(self.limits.resync, _REST_SECONDS if self.is_at_rest else 0.0)
         return Plan(
             pipeline=self.status if is_changed else None,
             attempts=changed,
@@ -81,7 +94,8 @@ class Draft:
             events=tuple(self.events),
             counts=tuple(self.counts),
             audit=tuple(self.audit),
-            wake_at=min([*self.wakes, self.now + self.limits.resync]),
+            wake_at=min([*self.wakes, self.now + pause]),
+            is_at_rest=self.is_at_rest and not is_changed and not changed,
         )
 
 

@@ -15,13 +15,25 @@ from strandline_api.reasons import EventReason, Reason
 from strandline_api.status import HandledTokens, RetryCounts
 from strandline_api.words import Trigger
 from strandline_operator.decide.attempt import follow
-from strandline_operator.decide.blocks import Block, find_delay, is_quota, read_refusals
+from strandline_operator.decide.blocks import (
+    Block,
+    find_delay,
+    find_unread,
+    is_quota,
+    read_refusals,
+)
 from strandline_operator.decide.deletion import delete
 from strandline_operator.decide.dispatch import dispatch, launch, note_dispatched
 from strandline_operator.decide.draft import Draft
 from strandline_operator.decide.history import trim_history
-from strandline_operator.decide.report import report, report_invalid
-from strandline_operator.decide.run import SUSPEND, begin_run, count_attempt
+from strandline_operator.decide.report import report, report_invalid, report_unread
+from strandline_operator.decide.run import (
+    SUSPEND,
+    begin_run,
+    count_attempt,
+    count_missing,
+    measure_recovery,
+)
 from strandline_operator.decide.scene import Scene
 from strandline_operator.decide.storage import examine_claim
 from strandline_operator.model.limits import Limits
@@ -44,10 +56,16 @@ def decide(view: View, now: float, limits: Limits, drawn: float) -> Plan:
     now = round(now, 3)
     draft = Draft(view, limits, now, view.pipeline.status)
     current = view.attempts[-1] if view.attempts else None
+    unread = find_unread(view)
+    if unread is not None:
+        _note_first_requests(draft)
+        report_unread(draft, unread)
+        return draft.finish()
     if view.pipeline.meta.is_deleting:
         return delete(draft)
     spec = view.pipeline.spec
     if spec is None:
+        _note_first_requests(draft)
         _go_on_unspecified(draft, current)
         report_invalid(draft)
         return draft.finish()
@@ -58,7 +76,7 @@ def decide(view: View, now: float, limits: Limits, drawn: float) -> Plan:
 def _decide_run(
     draft: Draft, spec: PipelineSpec, current: AttemptView | None, drawn: float
 ) -> None:
-    is_first = not draft.view.pipeline.has_status
+    is_first = not draft.status.run
     requests = _read_requests(draft)
     storage = examine_claim(draft.view, spec)
     if storage.create is not None:
@@ -67,6 +85,7 @@ def _decide_run(
         begin_run(draft, spec, is_first=True)
     if current is not None:
         note_dispatched(draft, current)
+    count_missing(draft, spec, drawn)
     block = _advance(draft, spec, current, requests, drawn)
     is_idle = current is None or draft.status_of(current).is_frozen
     if is_idle and draft.status.run != spec.run_id:
@@ -81,19 +100,25 @@ def _decide_run(
     trim_history(draft, spec)
     _guard(draft, is_idle=is_idle)
     report(draft, spec, current, storage, block)
+    draft.rest(is_idle=is_idle)
 
 
 def _read_requests(draft: Draft) -> HandledTokens:
     """What annotations ask for that was not acted upon; what was there at first asks nothing."""
+    _note_first_requests(draft)
     asked = HandledTokens.of(draft.view.pipeline.meta.annotations)
     known = draft.status.handled or HandledTokens()
-    if not draft.view.pipeline.has_status:
-        known = asked
     draft.update(handled=asked)
     return HandledTokens(
         retry=asked.retry if asked.retry != known.retry else "",
         cancel=asked.cancel if asked.cancel != known.cancel else "",
     )
+
+
+def _note_first_requests(draft: Draft) -> None:
+    """Take what annotations a new pipeline came with for answered."""
+    if not draft.view.pipeline.has_status:
+        draft.update(handled=HandledTokens.of(draft.view.pipeline.meta.annotations))
 
 
 def _advance(
@@ -113,11 +138,15 @@ def _advance(
         stop = _find_wish(draft, spec, requests)
         if _is_launchable(scene) and stop is None:
             block = _launch(draft, scene, spec)
-            draft.wake(draft.now + draft.limits.settle)
+            # What was refused mostly stays so for a while.
+            limits = draft.limits
+            soon = limits.pull_interval if draft.view.refusals else limits.settle
+            draft.wake(draft.now + soon)
         step = follow(scene, spec, draft.limits, draft.now, stop)
         draft.attempts[current.meta.name] = step.status
         draft.actions += step.actions
         draft.wake(step.wake_at)
+        measure_recovery(draft, current, step.status)
         block = block or _find_overdue(draft, scene)
         if step.status.end_time is None:
             block = block or find_delay(scene, draft.now)
@@ -167,14 +196,18 @@ def _find_wish(draft: Draft, spec: PipelineSpec, requests: HandledTokens) -> Evi
 
 
 def _find_overdue(draft: Draft, scene: Scene) -> Block | None:
-    """That an ended attempt's pods do not go."""
+    """That an ended attempt's pods do not go, or can't be known to have gone."""
     status = draft.status_of(scene.attempt)
     if status.is_frozen or status.end_time is None:
         return None
+    if scene.wait:
+        return Block(Reason.NODE_NOT_ANSWERING, f"The attempt {scene.wait}.")
     if draft.now <= status.end_time + draft.limits.teardown:
         return None
-    left = ", ".join(pod.meta.name for pod in scene.pods[:3])
-    return Block(Reason.TEARDOWN_OVERDUE, f"still there: {left}" if left else "")
+    left = [f"pod {pod.meta.name}" for pod in scene.pods[:3]]
+    left += [f"RayCluster {cluster.meta.name}" for cluster in scene.clusters]
+    left += [f"RayJob {scene.rayjob_name}, which KubeRay does not let go"] if scene.rayjob else []
+    return Block(Reason.TEARDOWN_OVERDUE, f"Still there: {', '.join(left)}.")
 
 
 def _answer(draft: Draft, requests: HandledTokens, *, is_idle: bool) -> None:

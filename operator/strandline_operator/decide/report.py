@@ -68,6 +68,19 @@ def report_invalid(draft: Draft) -> None:
     _set(draft, ConditionType.SUCCEEDED, "Unknown", "InvalidSpec", message)
 
 
+def report_unread(draft: Draft, block: Block) -> None:
+    """Say that too little could be read to decide anything; a run that is over stays over."""
+    pipeline = draft.view.pipeline
+    summary = draft.status.find_condition(ConditionType.SUCCEEDED)
+    if summary is not None and summary.status != "Unknown":
+        return
+    if not pipeline.has_status:
+        draft.update(observed_generation=pipeline.meta.generation)
+        _show_only(draft, ConditionType.RECONCILING, block.reason, block.message)
+    draft.update(state=block.message)
+    _set(draft, ConditionType.SUCCEEDED, "Unknown", block.reason, block.message)
+
+
 def report_deletion(draft: Draft, waits_for: str) -> None:
     """Say what the deletion waits for."""
     message = f"{Reason.DELETING.meaning} {waits_for}".strip()
@@ -110,13 +123,20 @@ def _sum_up_wait(
     if block is not None:
         return PipelinePhase.PENDING, "Unknown", block.reason, block.message
     due = status.next_attempt_time or 0.0
-    if not draft.view.may_dispatch and due <= draft.now:
-        held = Reason.RETRIES_HELD_BACK
-        return PipelinePhase.WAITING, "Unknown", held, held.meaning
+    if not draft.view.turn.is_open and due <= draft.now:
+        return _report_held(draft)
     if not status.attempts:
         return PipelinePhase.PENDING, "Unknown", Reason.PENDING, Reason.PENDING.meaning
     waits = Reason.WAITING_TO_RETRY
     return PipelinePhase.WAITING, "Unknown", waits, status.state or waits.meaning
+
+
+def _report_held(draft: Draft) -> tuple[PipelinePhase, Truth, str, str]:
+    """The same where the limit on attempts holds it back: for a while, or as long as it is 0."""
+    is_stopped = draft.view.turn.opens_at is None
+    held = Reason.DISPATCH_STOPPED if is_stopped else Reason.RETRIES_HELD_BACK
+    draft.update(state=held.meaning)
+    return PipelinePhase.WAITING, "Unknown", held, held.meaning
 
 
 def _describe_success(draft: Draft) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from strandline_api.attempt import AttemptStatus
 from strandline_api.causes import Cause
 from strandline_api.memory_growth import grow_memory
+from strandline_api.names import name_attempt
 from strandline_api.pipeline import PipelineSpec
 from strandline_api.quantities import parse_memory
 from strandline_api.reasons import EventReason
@@ -64,15 +65,17 @@ def count_attempt(draft: Draft, spec: PipelineSpec, attempt: AttemptView, drawn:
     if not status.is_frozen or number <= counts.through:
         return
     past = _recall(attempt, status)
-    spent = count_spent(draft.view.policy, [past], counts.spent)
-    draft.update(
-        retries=RetryCounts.of(spent, number),
-        incidents=draft.status.incidents + status.incidents,
-        attempts=_remember(draft, spec, attempt, status),
-        next_attempt_time=None,
-        retry_cause=status.cause,
-        retry_trigger=None,
+    record = PastAttemptRecord(
+        number=number,
+        name=attempt.meta.name,
+        run=attempt.spec.run,
+        cause=status.cause,
+        start_time=status.start_time,
+        end_time=status.end_time,
+        finished=past.finished,
     )
+    _book(draft, spec, past, record)
+    draft.update(incidents=draft.status.incidents + status.incidents)
     _measure(draft, attempt, status, counts)
     if _is_suspension(status):
         draft.update(next_attempt_time=draft.now, retry_trigger=Trigger.RESUME)
@@ -82,6 +85,52 @@ def count_attempt(draft: Draft, spec: PipelineSpec, attempt: AttemptView, drawn:
     else:
         draft.tell(EventReason.ATTEMPT_SUCCEEDED, status.message, attempt=attempt.meta.name)
         draft.tell(EventReason.RUN_SUCCEEDED, f"run {draft.status.run}: {status.message}")
+
+
+def count_missing(draft: Draft, spec: PipelineSpec, drawn: float) -> None:
+    """Count an attempt whose object somebody deleted while it went on: nothing tells how it ended.
+
+    What it has left behind still holds its successor back, until that is gone too.
+    """
+    counts, number = draft.status.retries or RetryCounts(), draft.status.attempt
+    newest = max((one.spec.number for one in draft.view.attempts), default=0)
+    if number <= max(counts.through, newest):
+        return
+    past = PastAttempt(number, Cause.INTERRUPTED, ended=draft.now)
+    name = name_attempt(draft.view.pipeline.meta.name, number)
+    record = PastAttemptRecord(
+        number=number, name=name, run=draft.status.run, cause=past.cause, end_time=draft.now
+    )
+    _book(draft, spec, past, record)
+    draft.count("attempts", str(past.cause))
+    _schedule(draft, spec, past, counts.spent, drawn)
+
+
+def measure_recovery(draft: Draft, attempt: AttemptView, status: AttemptStatus) -> None:
+    """How long it took from one attempt's end until the driver of the next one ran."""
+    if status.running_time is None or attempt.status.running_time is not None:
+        return
+    if attempt.spec.trigger is not Trigger.RETRY:
+        return
+    before = [one.end_time for one in draft.status.attempts if one.number == attempt.spec.previous]
+    for ended in before:
+        if ended is not None:
+            cause = str(attempt.spec.retry_cause or "")
+            draft.count("recovery_seconds", cause, status.running_time - ended)
+
+
+def _book(draft: Draft, spec: PipelineSpec, past: PastAttempt, record: PastAttemptRecord) -> None:
+    """Add an attempt to the run's counts and history; what follows it is not fixed yet."""
+    counts = draft.status.retries or RetryCounts()
+    spent = count_spent(draft.view.policy, [past], counts.spent)
+    kept = [one for one in draft.status.attempts if one.number != past.number]
+    draft.update(
+        retries=RetryCounts.of(spent, past.number),
+        attempts=tuple([*kept, record][-spec.attempt_history_limit :]),
+        next_attempt_time=None,
+        retry_cause=past.cause,
+        retry_trigger=None,
+    )
 
 
 def _recall(attempt: AttemptView, status: AttemptStatus) -> PastAttempt:
@@ -147,23 +196,6 @@ def _measure(
         draft.count("attempt_seconds", cause, status.end_time - status.start_time)
     if status.cause is None and before.cause is not None and attempt.spec.trigger is Trigger.RETRY:
         draft.count("retry_succeeded", before.cause.value)
-
-
-def _remember(
-    draft: Draft, spec: PipelineSpec, attempt: AttemptView, status: AttemptStatus
-) -> tuple[PastAttemptRecord, ...]:
-    past = _recall(attempt, status)
-    record = PastAttemptRecord(
-        number=past.number,
-        name=attempt.meta.name,
-        run=attempt.spec.run,
-        cause=status.cause,
-        start_time=status.start_time,
-        end_time=status.end_time,
-        finished=past.finished,
-    )
-    kept = [one for one in draft.status.attempts if one.number != past.number]
-    return tuple([*kept, record][-spec.attempt_history_limit :])
 
 
 def _raise_memory(draft: Draft, spec: PipelineSpec, status: AttemptStatus) -> None:

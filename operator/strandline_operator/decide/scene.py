@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from strandline_api.labels import ATTEMPT_LABEL, ROLE_LABEL
 from strandline_api.names import name_rayjob
+from strandline_operator.decide.nodes import Nodes, describe_wait, part_pods
 from strandline_operator.model.objects import Meta, Pod, RayCluster, RayJob
 from strandline_operator.model.view import AttemptView, DriverView, View
 from strandline_operator.render.order import Role
@@ -19,7 +20,8 @@ class Scene:
     Attributes:
         rayjob: None where there is none of its name that is ours.
         others: RayJobs, clusters and pods of other attempts that are still there.
-        gone_pods: last bodies of deleted ones.
+        gone_pods: last bodies of those that are gone, lost with their nodes or deleted.
+        has_kuberay: the absence of a RayJob means that it is gone.
     """
 
     attempt: AttemptView
@@ -30,6 +32,8 @@ class Scene:
     gone_pods: tuple[Pod, ...]
     others: tuple[str, ...]
     driver: DriverView | None
+    nodes: Nodes
+    has_kuberay: bool
 
     @classmethod
     def of(cls, view: View, attempt: AttemptView) -> Scene:
@@ -39,16 +43,19 @@ class Scene:
             name_rayjob(view.pipeline.meta.name, attempt.spec.number),
         )
         rayjob = next((one for one in view.rayjobs if one.meta.name == name), None)
+        living, gone = part_pods(view)
         driver = view.driver if view.driver and view.driver.attempt == attempt.meta.name else None
         return cls(
             attempt=attempt,
             rayjob=rayjob,
             rayjob_name=name,
             clusters=tuple(one for one in view.rayclusters if _is_of(one.meta, number)),
-            pods=tuple(one for one in view.pods if _is_of(one.meta, number)),
-            gone_pods=tuple(one for one in view.gone_pods if _is_of(one.meta, number)),
+            pods=tuple(one for one in living if _is_of(one.meta, number)),
+            gone_pods=tuple(one for one in gone if _is_of(one.meta, number)),
             others=tuple(_list_others(view, number)),
             driver=driver,
+            nodes=view.nodes,
+            has_kuberay=view.has_kuberay,
         )
 
     @property
@@ -60,6 +67,11 @@ class Scene:
     def is_gone(self) -> bool:
         """Nothing is left that could run."""
         return self.rayjob is None and not self.clusters and not self.pods
+
+    @property
+    def wait(self) -> str:
+        """Which node's pods are waited for in vain; empty where none are."""
+        return describe_wait(self.pods, self.nodes)
 
     @property
     def is_running(self) -> bool:
@@ -89,6 +101,6 @@ def _list_others(view: View, number: int) -> Iterator[str]:
     for cluster in view.rayclusters:
         if not _is_of(cluster.meta, number):
             yield f"RayCluster {cluster.meta.name}"
-    for pod in view.pods:
+    for pod in part_pods(view)[0]:
         if not _is_of(pod.meta, number):
             yield f"pod {pod.meta.name}"

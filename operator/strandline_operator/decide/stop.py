@@ -7,6 +7,7 @@ from strandline_api.causes import Cause
 from strandline_api.evidence import Evidence
 from strandline_api.pipeline import PipelineSpec
 from strandline_operator.decide.evidence import find_image_problem, find_pod_evidence
+from strandline_operator.decide.nodes import find_lost_node
 from strandline_operator.decide.scene import Scene, is_head, role_of
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
@@ -19,7 +20,8 @@ def find_stop(
 ) -> Evidence | None:
     """The first reason to end an attempt that has not ended by itself; None to let it go on."""
     return (
-        _find_second_run(scene, status)
+        _find_lost_head(scene)
+        or _find_second_run(scene, status)
         or _find_suspension(scene, status)
         or _find_deadline(status, spec, now)
         or _find_late_start(scene, status, spec, limits, now)
@@ -37,6 +39,12 @@ def find_lost_workers(scene: Scene) -> list[Pod]:
 def _find_loss(pod: Pod) -> Evidence | None:
     losses = _DISRUPTIONS | {Cause.OOM_KILLED}
     return next((seen for seen in find_pod_evidence(pod) if seen.cause in losses), None)
+
+
+def _find_lost_head(scene: Scene) -> Evidence | None:
+    """A head that was told to go and can't, since its node is lost; KubeRay may wait for ever."""
+    heads = filter(is_head, scene.all_pods)
+    return next(filter(None, (find_lost_node(pod, scene.nodes) for pod in heads)), None)
 
 
 def _find_second_run(scene: Scene, status: AttemptStatus) -> Evidence | None:
@@ -111,17 +119,21 @@ def _find_worker_loss(scene: Scene, spec: PipelineSpec) -> Evidence | None:
 
 def _find_lost_submitter(scene: Scene, limits: Limits, now: float) -> Evidence | None:
     """The submitter ended a while ago, KubeRay has not noticed, and the driver is not heard of."""
-    if scene.driver is not None and scene.driver.progress is not None:
+    is_heard = scene.driver is not None and scene.driver.progress is not None
+    if is_heard or scene.rayjob is None or any(map(_may_submit, scene.pods)):
         return None
-    submitters = [pod for pod in scene.pods if role_of(pod) == "submitter"]
-    if not scene.is_running or any(pod.phase in {"Pending", "Running"} for pod in submitters):
-        return None
-    times = [end.time for pod in submitters for one in pod.containers for end in one.ends]
-    ended = max((time for time in times if time is not None), default=None)
+    ends = (pod.submitter_end for pod in scene.pods)
+    ended = max((end.time for end in ends if end and end.time is not None), default=None)
     if ended is None or now - ended <= limits.submitter:
         return None
     message = f"the submitter ended {now - ended:.0f} s ago, and KubeRay has not noticed"
     return Evidence(Cause.SUBMISSION_FAILED, message, "pod")
+
+
+def _may_submit(pod: Pod) -> bool:
+    """Whether a submitter is at work in a pod, or will be."""
+    is_own = role_of(pod) == "submitter" and pod.phase in {"Pending", "Running"}
+    return is_own and pod.submitter_end is None
 
 
 def _find_stall(

@@ -8,6 +8,7 @@ from strandline_api.causes import Cause
 from strandline_api.names import name_claim
 from strandline_api.pipeline import PipelineSpec
 from strandline_api.reasons import Reason
+from strandline_operator.decide.blocks import describe_refusal
 from strandline_operator.decide.conditions import Truth
 from strandline_operator.model.objects import Claim
 from strandline_operator.model.plan import Create, Resource
@@ -37,6 +38,12 @@ def examine_claim(view: View, spec: PipelineSpec) -> Storage:
     """What the pipeline's claim says."""
     given = spec.storage.ledger.claim_name
     name = given or name_claim(view.pipeline.meta.name)
+    unread = next((one for one in view.unread if one.what == Resource.CLAIM), None)
+    if unread is not None:
+        words = f"{Reason.PERMISSION_DENIED.meaning} {describe_refusal(unread)}"
+        advice = Reason.PERMISSION_DENIED.advice
+        denied = Reason.PERMISSION_DENIED
+        return Storage(is_usable=False, truth="Unknown", reason=denied, message=f"{words} {advice}")
     claim = view.claim
     if claim is None:
         return _find_missing(view, name, is_given=given is not None)

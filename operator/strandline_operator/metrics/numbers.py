@@ -34,6 +34,7 @@ _COUNTERS = {
 _HISTOGRAMS = {
     "attempt_seconds": ("From an attempt's start to its end, by cause.", _DURATIONS),
     "retry_wait_seconds": ("Wait before a retry, by the cause of the attempt before.", _WAITS),
+    "recovery_seconds": ("From an attempt's end until the driver of its retry ran.", _WAITS),
     "attempt_delay_seconds": ("From the time that an attempt is due to its object.", _DELAYS),
 }
 COMPLETED = "Completed"  # stands for the cause of an attempt that ended well
@@ -53,6 +54,9 @@ class Numbers:
         self._histograms = {
             name: Histogram(PREFIX + name, said, ["cause"], buckets=buckets, registry=self.registry)
             for name, (said, buckets) in _HISTOGRAMS.items()
+        }
+        self._plain = {
+            "status_refused": self._count("status_refused", "Statuses that may not be written.")
         }
         self._passes = Histogram(
             PREFIX + "reconcile_duration_seconds",
@@ -81,6 +85,8 @@ class Numbers:
         cause = count.cause if count.cause in _CAUSES else ""
         if count.name in _COUNTERS:
             self._counters[count.name].labels(cause).inc(count.value)
+        elif count.name in self._plain:
+            self._plain[count.name].inc(count.value)
         elif count.name in _HISTOGRAMS:
             self._histograms[count.name].labels(cause).observe(max(0.0, count.value))
         else:

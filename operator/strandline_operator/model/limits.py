@@ -13,9 +13,8 @@ class Limits:
         settle: from the first sign of an attempt's end to its teardown, so that evidence that
             comes late is caught.
         outcome: longest wait for the driver's own word after that.
-        driver_end: from the driver's word that it has ended to taking that as the attempt's end,
-            whatever the RayJob says.
-        submitter: from the submitter's end without a word of the driver, the same.
+        submitter: from the submitter's end without a word of the driver to taking that as the
+            attempt's end, whatever the RayJob says.
         teardown: from the deletion of a RayJob to the condition that its pods do not go.
         force_teardown: pods that do not go are deleted by force then.
         pre_running: longest time until the driver runs, where the pipeline names none.
@@ -29,7 +28,6 @@ class Limits:
 
     settle: float = 3.0
     outcome: float = 20.0
-    driver_end: float = 45.0
     submitter: float = 45.0
     teardown: float = 600.0
     force_teardown: bool = False

@@ -12,6 +12,8 @@ from datetime import datetime
 from typing import Any
 
 Json = Mapping[str, Any]
+# In a pod of its own, or beside Ray in the head pod, as the submission mode has it.
+SUBMITTER = "ray-job-submitter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,7 @@ class Meta:
     Attributes:
         created: seconds since the epoch; 0 where unknown.
         is_deleting: it has a deletion timestamp.
+        gone_by: the moment of that timestamp; of a pod, the end of its grace. None without one.
         owner: uid of the object that controls it; empty without one.
     """
 
@@ -31,6 +34,7 @@ class Meta:
     version: str = ""
     created: float = 0.0
     is_deleting: bool = False
+    gone_by: float | None = None
     owner: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -51,6 +55,7 @@ class Meta:
             version=_text(meta.get("resourceVersion")),
             created=read_time(meta.get("creationTimestamp")) or 0.0,
             is_deleting=bool(meta.get("deletionTimestamp")),
+            gone_by=read_time(meta.get("deletionTimestamp")),
             owner=_text(owner.get("uid")),
             labels=_dict(meta.get("labels")),
             annotations=_dict(meta.get("annotations")),
@@ -107,6 +112,12 @@ class Pod:
     disruption_message: str
     unschedulable: str
     is_gone: bool = False
+
+    @property
+    def submitter_end(self) -> Termination | None:
+        """How the container ended that submits the driver and follows its log."""
+        found = (one for one in self.containers if one.name == SUBMITTER and not one.is_running)
+        return next((one.ends[0] for one in found if one.ends), None)
 
     @classmethod
     def read(cls, body: Json, *, is_gone: bool = False) -> Pod:

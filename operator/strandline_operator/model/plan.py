@@ -25,6 +25,7 @@ class Resource(StrEnum):
     RAYJOB = "rayjobs.ray.io"
     RAYCLUSTER = "rayclusters.ray.io"
     POD = "pods"
+    NODE = "nodes"
     CLAIM = "persistentvolumeclaims"
     CONFIG_MAP = "configmaps"
     EVENT = "events"
@@ -96,6 +97,7 @@ class Plan:
         events, counts: after that; all speak of transitions.
         audit: lines for the log, one for each attempt that is dispatched.
         wake_at: when to look again even if nothing happens, in seconds since the epoch.
+        is_at_rest: until then nothing needs a look, unless the pipeline itself changes.
     """
 
     pipeline: PipelineStatus | None = None
@@ -105,3 +107,4 @@ class Plan:
     counts: tuple[Count, ...] = ()
     audit: tuple[str, ...] = ()
     wake_at: float | None = None
+    is_at_rest: bool = False

@@ -10,6 +10,7 @@ from strandline_api.outcomes import DriverOutcome
 from strandline_api.pipeline import PipelineSpec
 from strandline_api.spec_policy import RetryPolicy
 from strandline_api.status import PipelineStatus, Progress
+from strandline_operator.model.nodes import NodeView
 from strandline_operator.model.objects import Claim, Meta, Pod, RayCluster, RayJob
 
 
@@ -62,19 +63,35 @@ class DriverView:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An action of an earlier pass that the API server refused.
+    """An action of an earlier pass that the API server refused, or a read of this one.
 
     Attributes:
         what: the kind of object, as in `Resource`.
-        name: of the object.
+        name: of the object; empty for all of a kind.
         status: HTTP status; 0 where the server could not be reached.
         message: the server's sentence.
+        verb: of a read: `get`, `list` or `watch`.
     """
 
     what: str
     name: str
     status: int
     message: str
+    verb: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Whether the limit on attempts across the cluster lets another one be made.
+
+    Attributes:
+        opens_at: when it does again, in seconds since the epoch; None: never, as it is set.
+        spread: seconds that those who wait need to pass it all.
+    """
+
+    is_open: bool = True
+    opens_at: float | None = None
+    spread: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +106,10 @@ class View:
         policy: retry policy with the defaults of namespace and operator merged in.
         claim: the ledger's; None where there is none.
         has_kuberay: the RayJob kind is served.
-        may_dispatch: the limit on attempts across the cluster allows another one now.
+        turn: what the limit on attempts across the cluster says.
         refusals: of the last pass.
+        unread: what could not be read for want of rights; what depends on it is not known.
+        nodes: those whose pods are overdue, by name.
     """
 
     pipeline: PipelineView
@@ -104,5 +123,7 @@ class View:
     claim: Claim | None = None
     driver: DriverView | None = None
     has_kuberay: bool = True
-    may_dispatch: bool = True
+    turn: Turn = field(default_factory=Turn)
     refusals: tuple[Refusal, ...] = ()
+    unread: tuple[Refusal, ...] = ()
+    nodes: Mapping[str, NodeView] = field(default_factory=dict)

@@ -6,9 +6,13 @@ room must not know why an attempt is made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from strandline_operator.model.view import Turn
 
 _MINUTE = 60.0
+_ROUNDING = 1e-6
 
 
 @dataclass(slots=True)
@@ -25,10 +29,26 @@ class DispatchGate:
     per_minute: float
     _level: float | None = None
     _filled: float = 0.0
+    _waiting: set[Hashable] = field(default_factory=set)
 
-    def is_open(self, now: float) -> bool:
-        """Whether another attempt may be made."""
-        return self._fill(now) >= 1.0
+    def look(self, now: float) -> Turn:
+        """Whether another attempt may be made, and if not, when."""
+        level = self._fill(now)
+        if level >= 1.0 - _ROUNDING:
+            return Turn()
+        if not self.per_minute:
+            return Turn(is_open=False)
+        pace = _MINUTE / self.per_minute
+        # From the moment that it has filled up to: a clock that was put back waits for that.
+        opens_at = self._filled + (1.0 - level) * pace
+        return Turn(is_open=False, opens_at=opens_at, spread=len(self._waiting) * pace)
+
+    def hold(self, who: Hashable, *, is_held: bool) -> None:
+        """Somebody waits for it, or no longer; so many spread their questions over that time."""
+        if is_held:
+            self._waiting.add(who)
+        else:
+            self._waiting.discard(who)
 
     def count(self, now: float) -> None:
         """An attempt was made."""

@@ -57,7 +57,7 @@ class DriverTalk:
         mine = [
             pod for pod in pods if pod.meta.labels.get(ATTEMPT_LABEL) == str(attempt.spec.number)
         ]
-        is_over = is_ending(attempt, rayjob)
+        is_over = is_ending(attempt, rayjob) or any(pod.submitter_end for pod in mine)
         interval = END_INTERVAL if is_over else self.limits.pull_interval
         head = None if _has_outcome(attempt, heard.view) else _find_head(mine)
         sources = _find_logs(mine) if is_over and _lacks_log(attempt, heard.view) else []

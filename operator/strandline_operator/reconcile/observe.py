@@ -2,12 +2,14 @@
 
 Every pass reads anew: what the watches have seen only says when to look, and what pods looked like
 before they went. A list that could not be read ends the pass, since an empty one would mean that
-everything is gone. This room must not know what follows from what it reads.
+everything is gone; one that the operator has no right to read is named in the view. This room must
+not know what follows from what it reads.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
@@ -20,13 +22,21 @@ from strandline_api.retry import merge_policies
 from strandline_api.spec_policy import RetryPolicy
 from strandline_api.status import parse_status
 from strandline_operator.cluster.api import Api, Body
-from strandline_operator.cluster.errors import NotFound
 from strandline_operator.model.objects import Claim, Meta, Pod, RayCluster, RayJob
 from strandline_operator.model.plan import Resource
-from strandline_operator.model.view import AttemptView, DriverView, PipelineView, Refusal, View
+from strandline_operator.model.view import (
+    AttemptView,
+    DriverView,
+    PipelineView,
+    Refusal,
+    Turn,
+    View,
+)
 from strandline_operator.reconcile.defaults import NamespaceDefaults
 from strandline_operator.reconcile.driver_talk import DriverTalk
+from strandline_operator.reconcile.node_memory import NodeMemory, list_suspects
 from strandline_operator.reconcile.pod_memory import PodMemory
+from strandline_operator.reconcile.reader import Reader
 from strandline_operator.reconcile.schedule import Key
 
 
@@ -36,12 +46,15 @@ class Senses:
 
     Attributes:
         layer: the installation's own defaults of the retry policy.
+        blind: what the watches may not follow in a namespace, for want of rights.
     """
 
     pods: PodMemory
     drivers: DriverTalk
     defaults: NamespaceDefaults
     layer: RetryPolicy
+    nodes: NodeMemory = field(default_factory=NodeMemory)
+    blind: Callable[[str], tuple[Refusal, ...]] = lambda _: ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +65,36 @@ class Observed:
     ask_at: float | None
 
 
+async def find_pipeline(api: Api, key: Key) -> PipelineView | None:
+    """A pipeline, without what belongs to it; None where there is none.
+
+    Raises:
+        ApiError: it could not be read.
+    """
+    body = await api.get(Resource.PIPELINE, key.namespace, key.name)
+    return None if body is None else read_pipeline(body)
+
+
 async def observe(
     api: Api,
-    key: Key,
+    pipeline: PipelineView,
     senses: Senses,
     now: float,
     *,
-    may_dispatch: bool = True,
+    turn: Turn | None = None,
     refusals: tuple[Refusal, ...] = (),
-) -> Observed | None:
-    """Read one pipeline and all that belongs to it; None where there is no such pipeline.
+) -> Observed:
+    """Read all that belongs to a pipeline.
 
     Raises:
-        ApiError: something could not be read.
+        ApiError: something could not be read, for another reason than a missing right.
     """
-    body = await api.get(Resource.PIPELINE, key.namespace, key.name)
-    if body is None:
-        return None
-    pipeline = read_pipeline(body)
-    children = await _read_children(api, pipeline, senses.pods)
-    layer, problems = await senses.defaults.read(api, key.namespace, now)
+    namespace, turn = pipeline.meta.namespace, turn or Turn()
+    reader = Reader(api, namespace)
+    children = await _read_children(reader, pipeline, senses.pods)
+    if reader.refused:
+        return Observed(View(pipeline, turn=turn, unread=tuple(reader.refused)), None)
+    layer, problems = await senses.defaults.read(api, namespace, now)
     current = children.attempts[-1] if children.attempts else None
     driver, ask_at = await _hear(api, pipeline, current, children, senses.drivers, now)
     view = View(
@@ -81,15 +104,17 @@ async def observe(
         rayclusters=children.rayclusters,
         pods=children.pods,
         gone_pods=children.gone_pods,
-        taken=await _find_taken(api, pipeline, current, children.rayjobs),
+        taken=await _find_taken(reader, pipeline, current, children.rayjobs),
         policy=merge_policies(pipeline.spec.retry, layer, senses.layer)
         if pipeline.spec
         else merge_policies(layer, senses.layer),
-        claim=await _read_claim(api, pipeline),
+        claim=await _read_claim(reader, pipeline),
         driver=driver,
-        has_kuberay=children.has_kuberay,
-        may_dispatch=may_dispatch,
-        refusals=(*refusals, *problems),
+        has_kuberay=Resource.RAYJOB not in reader.unserved,
+        turn=turn,
+        refusals=(*refusals, *problems, *senses.blind(namespace)),
+        unread=tuple(reader.refused),
+        nodes=await senses.nodes.look(api, list_suspects(children.pods, now), now),
     )
     return Observed(view, ask_at)
 
@@ -133,37 +158,26 @@ class _Children:
     rayclusters: tuple[RayCluster, ...]
     pods: tuple[Pod, ...]
     gone_pods: tuple[Pod, ...]
-    has_kuberay: bool
 
 
-async def _read_children(api: Api, pipeline: PipelineView, memory: PodMemory) -> _Children:
+async def _read_children(reader: Reader, pipeline: PipelineView, memory: PodMemory) -> _Children:
     """Read in the order in which things are made, so that nothing is seen without its maker."""
-    uid, namespace = pipeline.meta.uid, pipeline.meta.namespace
+    uid = pipeline.meta.uid
     selector = select_pipeline(uid)
     known = memory.live(uid)
-    attempts = map(read_attempt, await api.list_all(Resource.ATTEMPT, namespace, selector))
+    attempts = map(read_attempt, await reader.list_all(Resource.ATTEMPT, selector))
     mine = [one for one in attempts if one is not None and one.meta.owner == uid]
-    rayjobs = await _list_served(api, Resource.RAYJOB, namespace, selector)
-    clusters = await _list_served(api, Resource.RAYCLUSTER, namespace, selector)
-    bodies = await api.list_all(Resource.POD, namespace, selector)
+    rayjobs = await reader.list_all(Resource.RAYJOB, selector)
+    clusters = await reader.list_all(Resource.RAYCLUSTER, selector)
+    bodies = await reader.list_all(Resource.POD, selector)
     pods, gone = memory.compare(uid, known, map(Pod.read, bodies))
     return _Children(
         attempts=tuple(sorted(mine, key=lambda one: one.spec.number)),
-        rayjobs=tuple(map(RayJob.read, rayjobs or ())),
-        rayclusters=tuple(map(RayCluster.read, clusters or ())),
+        rayjobs=tuple(map(RayJob.read, rayjobs)),
+        rayclusters=tuple(map(RayCluster.read, clusters)),
         pods=pods,
         gone_pods=gone,
-        has_kuberay=rayjobs is not None,
     )
-
-
-async def _list_served(
-    api: Api, resource: Resource, namespace: str, selector: str
-) -> list[Body] | None:
-    try:
-        return await api.list_all(resource, namespace, selector)
-    except NotFound:
-        return None
 
 
 async def _hear(
@@ -184,7 +198,7 @@ async def _hear(
 
 
 async def _find_taken(
-    api: Api, pipeline: PipelineView, current: AttemptView | None, rayjobs: tuple[RayJob, ...]
+    reader: Reader, pipeline: PipelineView, current: AttemptView | None, rayjobs: tuple[RayJob, ...]
 ) -> frozenset[str]:
     """The name that the attempt's RayJob must have, where another's RayJob has it."""
     if current is None or current.status.is_frozen or current.status.ray_job is not None:
@@ -192,16 +206,16 @@ async def _find_taken(
     name = name_rayjob(pipeline.meta.name, current.spec.number)
     if any(one.meta.name == name for one in rayjobs):
         return frozenset()
-    body = await api.get(Resource.RAYJOB, pipeline.meta.namespace, name)
+    body = await reader.get(Resource.RAYJOB, name)
     if body is None or Meta.read(body).owner == current.meta.uid:
         return frozenset()
     return frozenset({name})
 
 
-async def _read_claim(api: Api, pipeline: PipelineView) -> Claim | None:
+async def _read_claim(reader: Reader, pipeline: PipelineView) -> Claim | None:
     given = pipeline.spec.storage.ledger.claim_name if pipeline.spec else None
     name = given or name_claim(pipeline.meta.name)
-    body = await api.get(Resource.CLAIM, pipeline.meta.namespace, name)
+    body = await reader.get(Resource.CLAIM, name)
     return None if body is None else Claim.read(body)
 
 

@@ -6,11 +6,12 @@ to the next, what the API server refused.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from strandline_api.reasons import ConditionType
+from strandline_api.reasons import ConditionType, Reason
 from strandline_api.status import Progress
 from strandline_operator.cluster.api import Api
 from strandline_operator.model.limits import Limits
@@ -18,11 +19,12 @@ from strandline_operator.model.plan import Count, Plan, Resource
 from strandline_operator.model.view import Refusal, View
 from strandline_operator.reconcile.dispatch_gate import DispatchGate
 from strandline_operator.reconcile.enact import Enacted, enact
-from strandline_operator.reconcile.observe import Observed, Senses, observe
+from strandline_operator.reconcile.observe import Observed, Senses, find_pipeline, observe
 from strandline_operator.reconcile.queue import Passed
 from strandline_operator.reconcile.roster import Roster
 from strandline_operator.reconcile.schedule import Key
 
+_LOGGER = logging.getLogger(__name__)
 Decide = Callable[[View, float, Limits, float], Plan]
 
 
@@ -34,6 +36,14 @@ class Counter(Protocol):
 
     def note_progress(self, pipeline: str, progress: Progress | None) -> None:
         """How far a run is; None: it is over, or its pipeline gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """The version of a pipeline that needs no look before that time."""
+
+    version: str
+    until: float
 
 
 @dataclass(slots=True)
@@ -55,6 +65,8 @@ class Passes:
     clock: Callable[[], float]
     draw: Callable[[], float]
     _refusals: dict[Key, tuple[Refusal, ...]] = field(default_factory=dict)
+    _rests: dict[Key, _Rest] = field(default_factory=dict)
+    _complained: float = float("-inf")
 
     async def run(self, key: Key) -> Passed:
         """Do one pass.
@@ -63,13 +75,16 @@ class Passes:
             ApiError: it could not be finished; nothing is lost if it is done again.
         """
         now = self.clock()
-        before = self._refusals.get(key, ())
-        is_open = self.gate.is_open(now)
-        seen = await observe(self.api, key, self.senses, now, may_dispatch=is_open, refusals=before)
-        if seen is None:
+        pipeline = await find_pipeline(self.api, key)
+        if pipeline is None:
             self.forget(key)
             return Passed()
-        self._forget_namesake(key, seen.view.pipeline.meta.uid)
+        self._forget_namesake(key, pipeline.meta.uid)
+        rest = self._rests.get(key)
+        if rest is not None and rest.version == pipeline.meta.version and now < rest.until:
+            return Passed(wake_at=rest.until)
+        before, turn = self._refusals.get(key, ()), self.gate.look(now)
+        seen = await observe(self.api, pipeline, self.senses, now, turn=turn, refusals=before)
         now = self.clock()
         plan = self.decide(seen.view, now, self.limits, self.draw())
         done = await enact(self.api, seen.view, plan, now)
@@ -77,11 +92,25 @@ class Passes:
         if done.error is not None:
             raise done.error
         self._refusals[key] = tuple(done.refusals)
+        self._rests.pop(key, None)
+        if plan.is_at_rest and plan.wake_at is not None:
+            self._rests[key] = _Rest(pipeline.meta.version, plan.wake_at)
+        if not (done.is_written or done.is_stale):
+            return self._wait_for_rights(key, done, now)
         return _conclude(seen, plan, done, before, now)
 
     def forget(self, key: Key) -> None:
         """A pipeline is gone."""
         self._drop(key, self.roster.strike(key))
+
+    def _wait_for_rights(self, key: Key, done: Enacted, now: float) -> Passed:
+        """Statuses may not be written, so nobody can be told there: the log and a metric do."""
+        self.counter.note(Count("status_refused"))
+        if not 0 <= now - self._complained < self.limits.resync:
+            self._complained = now
+            said = "; ".join(f"{one.what} {one.name}: {one.message}" for one in done.refusals)
+            _LOGGER.warning("no status can be written: %s", said, extra={"pipeline": str(key)})
+        return Passed(wake_at=now + self.limits.resync)
 
     def _forget_namesake(self, key: Key, uid: str) -> None:
         former = self.roster.note(key, uid)
@@ -90,6 +119,8 @@ class Passes:
 
     def _drop(self, key: Key, uid: str) -> None:
         self._refusals.pop(key, None)
+        self._rests.pop(key, None)
+        self.gate.hold(key, is_held=False)
         self.senses.pods.forget(uid)
         self.senses.drivers.forget(uid)
         self.counter.note_progress(uid, None)
@@ -103,6 +134,9 @@ class Passes:
             self.gate.count(now)
         status = plan.pipeline or view.pipeline.status
         summary = status.find_condition(ConditionType.SUCCEEDED)
+        key = Key(view.pipeline.meta.namespace, view.pipeline.meta.name)
+        is_held = summary is not None and summary.reason == Reason.RETRIES_HELD_BACK
+        self.gate.hold(key, is_held=is_held)
         is_active = summary is None or summary.status == "Unknown"
         self.counter.note_progress(view.pipeline.meta.uid, status.progress if is_active else None)
 

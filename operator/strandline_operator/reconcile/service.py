@@ -18,6 +18,7 @@ from strandline_operator.cluster.watch import Sight, Watch
 from strandline_operator.metrics.numbers import Numbers
 from strandline_operator.model.objects import Meta, Pod
 from strandline_operator.model.plan import Resource
+from strandline_operator.model.view import Refusal
 from strandline_operator.reconcile.defaults import NamespaceDefaults
 from strandline_operator.reconcile.dispatch_gate import DispatchGate
 from strandline_operator.reconcile.driver_talk import DriverTalk
@@ -73,6 +74,7 @@ class Service:
             drivers=DriverTalk(limits),
             defaults=NamespaceDefaults(settings.defaults_config_map),
             layer=settings.retry_defaults,
+            blind=self._list_blind,
         )
         passes = Passes(
             api=world.server,
@@ -201,6 +203,14 @@ class Service:
         while True:
             await self._world.sleep(SWEEP_SECONDS)
             await self._try_sweep()
+
+    def _list_blind(self, namespace: str) -> tuple[Refusal, ...]:
+        """What may not be followed in a namespace."""
+        return tuple(
+            Refusal(one.scope.resource.value, "", one.refused.status, one.refused.message, "watch")
+            for one in self.watches
+            if one.refused is not None and one.scope.namespace in {None, namespace}
+        )
 
     def _make_age(self, resource: Resource) -> Callable[[], float]:
         def age() -> float:

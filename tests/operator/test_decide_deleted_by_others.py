@@ -1,0 +1,92 @@
+"""Somebody else deletes what the operator has made: the run goes on, and nothing is made twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulated_cluster import SimulatedCluster
+from strandline_api.causes import Cause
+from strandline_api.outcomes import DriverOutcome
+from strandline_api.reasons import ConditionType
+from strandline_operator.model.plan import Resource
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    """A pipeline whose first attempt runs."""
+    cluster = SimulatedCluster()
+    cluster.settle()
+    cluster.bind_claim()
+    cluster.start_rayjob()
+    cluster.settle()
+    return cluster
+
+
+def truth(cluster: SimulatedCluster) -> tuple[str, str]:
+    found = cluster.status.find_condition(ConditionType.SUCCEEDED)
+    assert found is not None
+    return found.status, found.reason
+
+
+def finish(cluster: SimulatedCluster) -> None:
+    cluster.outcome = DriverOutcome(exit_code=0)
+    cluster.end_rayjob()
+    cluster.settle()
+    cluster.finish_teardown()
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [
+        (None, Cause.INTERRUPTED),
+        (1, Cause.APPLICATION_ERROR),
+        (64, Cause.INVALID_SPEC),
+        (75, Cause.INTERRUPTED),
+        (137, Cause.INTERRUPTED),
+        (0, None),
+    ],
+)
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_rayjob_that_somebody_deleted_interrupts_a_driver_that_says_nothing_else(
+    cluster: SimulatedCluster, code: int | None, cause: Cause | None, *, is_late: bool
+) -> None:
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    rayjob["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
+    if is_late:
+        cluster.settle()
+        assert cluster.attempts["corpus-1"][1].cause is Cause.INTERRUPTED
+    cluster.outcome = None if code is None else DriverOutcome(exit_code=code, message="it said so")
+    cluster.settle()
+    cluster.finish_teardown()
+    status = cluster.attempts["corpus-1"][1]
+    assert status.cause is cause
+    if code is None:
+        assert status.message == "its RayJob was deleted by someone else"
+        assert cluster.status.state.startswith("disruption 1 of 100, retry at ")
+
+
+def test_an_attempt_that_somebody_deleted_is_followed_by_another(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.attempts.clear()
+    cluster.settle()
+    assert truth(cluster) == ("Unknown", "WaitingToRetry")
+    assert [(one.number, one.cause) for one in cluster.status.attempts] == [(1, Cause.INTERRUPTED)]
+    cluster.advance(61)
+    assert list(cluster.attempts) == ["corpus-2"]
+    # What the first has left behind goes before the second one's RayJob is made.
+    assert [one["metadata"]["name"] for one in cluster.list_of(Resource.RAYJOB)] == ["corpus-1"]
+    for key in [key for key in cluster.objects if key[0] != Resource.CLAIM]:
+        del cluster.objects[key]
+    cluster.settle()
+    cluster.start_rayjob()
+    finish(cluster)
+    assert truth(cluster) == ("True", "Completed")
+
+
+def test_a_finished_run_does_not_miss_its_attempts(cluster: SimulatedCluster) -> None:
+    finish(cluster)
+    cluster.attempts.clear()
+    cluster.advance(1000)
+    assert truth(cluster) == ("True", "Completed")
+    assert not cluster.attempts

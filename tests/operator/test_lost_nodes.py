@@ -1,0 +1,241 @@
+"""Pods of a node that is lost: which of them count as gone, and what is said while they do not."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fake_api import Call, FakeApi, spell_node
+from operator_bodies import KEY, make_attempt, make_pipeline, make_pod
+from played_operator import Operator
+from simulated_cluster import SimulatedCluster
+from strandline_api.causes import Cause
+from strandline_api.outcomes import DriverOutcome
+from strandline_api.reasons import ConditionType
+from strandline_api.times import spell_time
+from strandline_operator.cluster.errors import Forbidden
+from strandline_operator.cluster.paths import spell_path
+from strandline_operator.model.limits import Limits
+from strandline_operator.model.nodes import OUT_OF_SERVICE_TAINT, NodeState, NodeView, read_node
+from strandline_operator.model.objects import Pod
+from strandline_operator.model.plan import Resource
+from strandline_operator.reconcile.node_memory import NodeMemory, list_suspects
+
+LOST = [NodeState.GONE, NodeState.OUT_OF_SERVICE]
+WITHHELD = [NodeState.SILENT, NodeState.UNREAD]
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    """An attempt that runs on two nodes."""
+    cluster = SimulatedCluster()
+    cluster.settle()
+    cluster.bind_claim()
+    cluster.start_rayjob()
+    for pod in cluster.list_of(Resource.POD):
+        is_head = pod["metadata"]["name"].endswith("head")
+        pod["spec"] = {"nodeName": "node-h" if is_head else "node-w"}
+    cluster.settle()
+    return cluster
+
+
+def status_of(cluster: SimulatedCluster, name: str = "corpus-1") -> Any:
+    return cluster.attempts[name][1]
+
+
+def remove_all_but(cluster: SimulatedCluster, ending: str) -> None:
+    """The teardown comes as far as a pod whose node does not carry it out."""
+    for (kind, name), body in list(cluster.objects.items()):
+        if kind == Resource.POD and name.endswith(ending):
+            body["metadata"]["deletionTimestamp"] = spell_time(cluster.time)
+        elif kind in {Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD}:
+            del cluster.objects[kind, name]
+
+
+def end_with_a_pod_left(cluster: SimulatedCluster, ending: str) -> None:
+    cluster.outcome = DriverOutcome(exit_code=1)
+    cluster.settle()
+    cluster.advance(4)
+    remove_all_but(cluster, ending)
+    cluster.outcome = None
+    cluster.advance(60)
+
+
+@pytest.mark.parametrize("state", LOST)
+def test_pods_of_a_lost_node_hold_nothing_back(cluster: SimulatedCluster, state: NodeState) -> None:
+    end_with_a_pod_left(cluster, "cpu")
+    assert not status_of(cluster).is_frozen
+    cluster.nodes = {"node-w": NodeView(state)}
+    cluster.settle()
+    assert status_of(cluster).cause is Cause.APPLICATION_ERROR
+    assert status_of(cluster).is_frozen
+    assert list(cluster.attempts) == ["corpus-1", "corpus-2"]  # its time had come meanwhile
+    assert [one["metadata"]["name"] for one in cluster.list_of(Resource.RAYJOB)] == ["corpus-2"]
+
+
+@pytest.mark.parametrize("state", WITHHELD)
+def test_a_node_that_does_not_say_is_waited_for_and_named(
+    cluster: SimulatedCluster, state: NodeState
+) -> None:
+    end_with_a_pod_left(cluster, "cpu")
+    cluster.nodes = {"node-w": NodeView(state)}
+    cluster.settle()
+    summary = cluster.status.find_condition(ConditionType.SUCCEEDED)
+    assert summary is not None
+    assert (summary.status, summary.reason) == ("Unknown", "NodeNotAnswering")
+    words = f"waits for pods of node node-w, which {state}"
+    assert words in summary.message
+    assert words in status_of(cluster).find_condition("Succeeded").message
+    cluster.advance(100_000)
+    assert list(cluster.attempts) == ["corpus-1"]
+    assert not status_of(cluster).is_frozen
+    cluster.nodes = {}
+    cluster.sweep()
+    cluster.settle()
+    assert status_of(cluster).is_frozen
+
+
+def test_a_node_that_is_well_is_given_its_time(cluster: SimulatedCluster) -> None:
+    end_with_a_pod_left(cluster, "cpu")
+    cluster.nodes = {"node-w": NodeView(NodeState.WELL)}
+    cluster.settle()
+    assert not status_of(cluster).is_frozen
+
+
+def test_a_pod_that_nobody_deleted_is_alive_wherever_it_is(cluster: SimulatedCluster) -> None:
+    cluster.nodes = {"node-h": NodeView(NodeState.GONE), "node-w": NodeView(NodeState.GONE)}
+    cluster.advance(60)
+    assert status_of(cluster).end_time is None
+
+
+@pytest.mark.parametrize("state", [*LOST, NodeState.SILENT])
+def test_a_head_that_can_not_go_ends_the_attempt_as_lost_with_its_node(
+    cluster: SimulatedCluster, state: NodeState
+) -> None:
+    for pod in cluster.list_of(Resource.POD):
+        if pod["metadata"]["name"].endswith("head"):
+            pod["metadata"]["deletionTimestamp"] = spell_time(cluster.time)
+    cluster.nodes = {"node-h": NodeView(state)}
+    cluster.advance(30)
+    status = status_of(cluster)
+    assert status.end_time is not None
+    assert (status.cause, status.evidence[0].details["node"]) == (Cause.NODE_LOST, "node-h")
+    assert f"node node-h of head pod corpus-1-head {state}" in status.message
+
+
+def test_a_stall_is_explained_by_a_node_that_fell_silent_before_it(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.end_rayjob("Failed", "RUNNING", reason="JobStatusCheckTimeoutExceeded", message="no")
+    cluster.settle()
+    ended = cluster.time
+    cluster.advance(25)
+    remove_all_but(cluster, "head")
+    cluster.nodes = {"node-h": NodeView(NodeState.SILENT, since=ended + 1)}
+    cluster.advance(60)
+    assert status_of(cluster).cause is Cause.STALLED  # by our own teardown, perhaps
+    cluster.nodes = {"node-h": NodeView(NodeState.SILENT, since=ended - 300)}
+    cluster.settle()
+    assert status_of(cluster).cause is Cause.NODE_LOST
+
+
+def test_a_driver_that_said_why_it_ended_is_believed(cluster: SimulatedCluster) -> None:
+    end_with_a_pod_left(cluster, "head")
+    cluster.nodes = {"node-h": NodeView(NodeState.GONE)}
+    cluster.settle()
+    assert status_of(cluster).cause is Cause.APPLICATION_ERROR
+
+
+def test_a_deletion_does_not_wait_for_a_lost_node(cluster: SimulatedCluster) -> None:
+    cluster.pipeline["metadata"]["deletionTimestamp"] = spell_time(cluster.time)
+    remove_all_but(cluster, "cpu")
+    cluster.nodes = {"node-w": NodeView(NodeState.SILENT)}
+    cluster.advance(60)
+    assert "waits for pods of node node-w, which does not answer" in cluster.status.state
+    assert cluster.pipeline["metadata"]["finalizers"]
+    cluster.nodes = {"node-w": NodeView(NodeState.GONE)}
+    cluster.settle(3)
+    assert not cluster.pipeline["metadata"]["finalizers"]
+
+
+def test_pods_that_stay_are_looked_at_less_and_less_often(cluster: SimulatedCluster) -> None:
+    end_with_a_pod_left(cluster, "cpu")
+    waits = []
+    for _ in range(6):
+        plan = cluster.pass_once()
+        assert plan.wake_at is not None
+        waits.append(plan.wake_at - cluster.time)
+        cluster.time += 100
+    assert waits == sorted(waits)
+    assert (waits[0] < 30, waits[-1]) == (True, cluster.limits.resync)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (None, NodeView(NodeState.GONE)),
+        ({}, NodeView(NodeState.WELL)),
+        ({"spec": 7, "status": {"conditions": [3]}}, NodeView(NodeState.WELL)),
+        (spell_node("n"), NodeView(NodeState.WELL)),
+        (spell_node("n", "False"), NodeView(NodeState.WELL)),
+        (spell_node("n", "Unknown"), NodeView(NodeState.SILENT)),
+        (
+            spell_node("n", "Unknown", since="1970-01-01T00:01:00Z"),
+            NodeView(NodeState.SILENT, 60.0),
+        ),
+        (spell_node("n", taint=OUT_OF_SERVICE_TAINT), NodeView(NodeState.OUT_OF_SERVICE)),
+        (spell_node("n", taint="node.kubernetes.io/unreachable"), NodeView(NodeState.WELL)),
+    ],
+)
+def test_a_node_is_read_from_its_object(body: Any, expected: NodeView) -> None:
+    assert read_node(body) == expected
+
+
+@given(st.floats(-100, 100))
+def test_law_only_a_pod_past_its_grace_puts_its_node_under_suspicion(late: float) -> None:
+    metadata = {"name": "a", "deletionTimestamp": spell_time(1000)}
+    pod = Pod.read({"metadata": metadata, "spec": {"nodeName": "node-1"}})
+    assert list_suspects([pod], 1000 + late) == (("node-1",) if late > 10 else ())
+    assert list_suspects([Pod.read({"spec": {"nodeName": "node-1"}})], 1e12) == ()
+
+
+def test_a_node_is_read_once_in_a_while_for_all() -> None:
+    api, memory = FakeApi(nodes={"a": None}), NodeMemory()
+
+    def look(now: float) -> dict[str, NodeView]:
+        return asyncio.run(memory.look(api, ("a", "b"), now))
+
+    assert [look(now)["a"].state for now in (100.0, 109.0)] == [NodeState.GONE] * 2
+    assert len(api.calls) == 2
+    api.nodes.clear()
+    assert look(111.0)["a"].state is NodeState.WELL
+    assert spell_path(Resource.NODE, None, "a") == "/api/v1/nodes/a"
+
+
+def test_without_the_right_to_read_nodes_they_are_waited_for() -> None:
+    api = FakeApi()
+
+    def refuse(call: Call) -> None:
+        if call.resource is Resource.NODE:
+            raise Forbidden(403, "Forbidden", "cannot get resource nodes")
+
+    api.before.append(refuse)
+    found = asyncio.run(NodeMemory().look(api, ("a",), 1.0))
+    assert found == {"a": NodeView(NodeState.UNREAD)}
+
+
+def test_a_pass_reads_the_node_of_an_overdue_pod_and_no_other() -> None:
+    api = FakeApi()
+    pipeline = make_pipeline(api.store)
+    make_attempt(api.store, pipeline)
+    for name in ("well", "overdue"):
+        make_pod(api.store, pipeline, name, "worker")
+    place = (Resource.POD, "team", "overdue")
+    api.store.objects[place]["metadata"]["deletionTimestamp"] = spell_time(api.store.time - 11)
+    api.store.objects[place]["spec"] = {"nodeName": "node-9"}
+    asyncio.run(Operator(api, Limits()).passes.run(KEY))
+    assert [call.name for call in api.calls if call.resource is Resource.NODE] == ["node-9"]
