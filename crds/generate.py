@@ -1,12 +1,14 @@
-"""Writes the CustomResourceDefinitions and the pages about them, or checks they are up to date."""
+"""Writes the CustomResourceDefinitions and what follows from them, or checks what is there."""
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from chart import render_readme, render_schema, render_template, render_values
 from reference import render_failures, render_reference
 from strandline_api.definition import attempt_definition, pipeline_definition
 
@@ -31,6 +33,7 @@ def rendered(root: Path) -> dict[Path, str]:
     failures = root / "docs" / "failures.md"
     return {
         **{_place(root, definition): _spell(definition) for definition in definitions},
+        **_render_chart(root / "charts" / "strandline", definitions),
         root / "docs" / "api.md": render_reference(definitions),
         failures: render_failures(failures.read_text(encoding="utf-8")),
     }
@@ -61,6 +64,20 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
     for path in outdated:
         path.write_text(wanted[path], encoding="utf-8")
     return 0
+
+
+def _render_chart(chart: Path, definitions: tuple[dict[str, Any], ...]) -> dict[Path, str]:
+    schema = chart / "values.schema.json"
+    text = render_schema(schema.read_text(encoding="utf-8"), definitions[0])
+    return {
+        **{
+            _place(chart / "templates", definition): render_template(_spell(definition))
+            for definition in definitions
+        },
+        schema: text,
+        chart / "values.yaml": render_values(json.loads(text)),
+        chart / "README.md": render_readme(json.loads(text)),
+    }
 
 
 def _place(root: Path, definition: dict[str, Any]) -> Path:

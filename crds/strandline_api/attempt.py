@@ -186,6 +186,9 @@ class AttemptStatus(Record):
     outcome: AttemptOutcome | None = Field(
         default=None, description="What the driver said of its own end."
     )
+    latest: Annotated[str, Field(max_length=253)] = Field(
+        default="", description="What 'latest' leads to: the newest published state."
+    )
     incidents: Count = Field(
         default=0, description="Workers that were lost without ending the attempt."
     )

@@ -58,6 +58,7 @@ ATTEMPT_WIDE_COLUMNS = (
     Column("Previous", "integer", ".spec.previous", "Number of the attempt before."),
     Column("Message", "string", ".status.message", "The cause in one sentence."),
 )
+UNSEEN = {"observedGeneration": -1}
 PIPELINE_FIELDS = (".spec.runId", ".spec.suspend", ".status.phase")
 ATTEMPT_FIELDS = (
     ".spec.pipeline",
@@ -80,7 +81,10 @@ _NUMBERED = {
 def pipeline_definition() -> Schema:
     """Write the CRD of `CurationPipeline`; a new dictionary in the order people expect."""
     columns = _columns(PIPELINE_COLUMNS, PIPELINE_WIDE_COLUMNS)
-    return _definition(PIPELINE, _object_schema(CurationPipeline), columns, PIPELINE_FIELDS)
+    schema = _object_schema(CurationPipeline)
+    # Without a status, tools that read one take a new pipeline for a finished thing.
+    schema["properties"]["status"]["default"] = dict(UNSEEN)
+    return _definition(PIPELINE, schema, columns, PIPELINE_FIELDS)
 
 
 def attempt_definition() -> Schema:

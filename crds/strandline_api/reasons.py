@@ -78,6 +78,14 @@ class Reason(StrEnum):
         """One or two sentences for people: what to do; empty where there is nothing to do."""
         return _REASONS[self][1]
 
+    def explain(self, detail: str = "") -> str:
+        """Put what is so, what exactly, and what to do about it into sentences on one line."""
+        meaning = f"{self.meaning.rstrip('.')}: {detail.rstrip('.')}." if detail else self.meaning
+        nothing, comma, choice = self.advice.partition("Nothing, or ")
+        if comma:
+            return f"{meaning} You may {choice}"
+        return meaning if nothing.startswith("Nothing") else f"{meaning} {nothing}".rstrip()
+
 
 class EventReason(StrEnum):
     """What an event tells; each is told once, when it happens."""

@@ -178,6 +178,10 @@ def _is_valid(part: object, handler: ValidatorFunctionWrapHandler) -> bool:
 
 
 # A float holds whole numbers of that size inexactly, so the schema does not repeat the bound.
+# A generation; -1 says that nobody has looked at the object yet.
+Generation = Annotated[
+    int, Field(ge=-1, le=MAX_COUNT), WithJsonSchema({"type": "integer", "minimum": -1})
+]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT), WithJsonSchema({"type": "integer", "minimum": 0})]
 Number = Annotated[
     int, Field(ge=1, le=MAX_COUNT), WithJsonSchema({"type": "integer", "minimum": 1})

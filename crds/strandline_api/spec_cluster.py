@@ -58,9 +58,9 @@ class LedgerStorage(ApiModel):
     )
 
     @property
-    def size_bytes(self) -> int:
-        """Size of the claim to make, in bytes."""
-        return parse_memory(DEFAULT_CLAIM_SIZE if self.size is None else self.size)
+    def claim_size(self) -> str:
+        """Size of the claim to make, as it was written: `20Gi`."""
+        return DEFAULT_CLAIM_SIZE if self.size is None else str(self.size)
 
     @model_validator(mode="after")
     def _check_one_claim(self) -> Self:
@@ -204,6 +204,10 @@ class RayCluster(ApiModel):
     )
     queue_name: ObjectName | None = Field(
         default=None, description="Kueue queue that admits the attempts. No queue when unset."
+    )
+    queue_priority_class: ObjectName | None = Field(
+        default=None,
+        description="Kueue WorkloadPriorityClass of the attempts. The queue's own when unset.",
     )
     priority_class_name: ObjectName | None = Field(
         default=None, description="Priority class of all Ray pods. The cluster's when unset."

@@ -12,7 +12,16 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 
 from strandline_api.labels import CANCEL_ANNOTATION, RETRY_ANNOTATION
 from strandline_api.quantities import Quantity
-from strandline_api.records import Count, Name, Number, Record, Sentence, keep_first, keep_last
+from strandline_api.records import (
+    Count,
+    Generation,
+    Name,
+    Number,
+    Record,
+    Sentence,
+    keep_first,
+    keep_last,
+)
 from strandline_api.retry import Spent
 from strandline_api.texts import repair
 from strandline_api.times import Time
@@ -196,8 +205,9 @@ class HandledTokens(Record):
 class PipelineStatus(Record):
     """What the operator reports."""
 
-    observed_generation: Count | None = Field(
-        default=None, description="Generation of the spec that the rest was seen for."
+    observed_generation: Generation | None = Field(
+        default=None,
+        description="Generation of the spec that the rest was seen for; -1 until it was seen.",
     )
     conditions: Conditions = Field(
         default=(),
@@ -257,6 +267,11 @@ class PipelineStatus(Record):
     last_attempt_time: Time | None = Field(
         default=None, description="When the latest attempt was made."
     )
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether the operator has written any of this."""
+        return self.observed_generation is not None and self.observed_generation >= 0
 
     @property
     def spent(self) -> Spent:

@@ -146,6 +146,7 @@ _cluster = objects(
         head=objects(**_pods),
         workerGroups=st.lists(_groups, max_size=2, unique_by=lambda group: str(group["name"])),
         queueName=labels,
+        queuePriorityClass=labels,
         imagePullSecrets=st.lists(
             st.builds(lambda name: {"name": name}, labels), max_size=2, unique_by=str
         ),

@@ -100,6 +100,7 @@ FULL_STATUS: dict[str, Any] = {
         },
         "remaining": 7,
     },
+    "latest": "0002/p0004",
     "incidents": 1,
     "logTail": ["one", "two"],
     "isFrozen": True,

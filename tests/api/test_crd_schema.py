@@ -12,6 +12,7 @@ from pipeline_documents import SMALLEST, pipelines, with_change
 from strandline_api import CurationAttempt, CurationPipeline, parse_pipeline
 from strandline_api.definition import attempt_definition, pipeline_definition
 from strandline_api.schema import ALLOWED_KEYS, UnstructuralError, nodes, structural_schema
+from strandline_api.status import parse_status
 from structural_fit import fits
 
 SCHEMAS = {
@@ -22,6 +23,9 @@ SCHEMAS = {
 }
 SCHEMA = SCHEMAS["cpipe"]
 NODES = {f"{kind}.{path}": node for kind, schema in SCHEMAS.items() for path, node in nodes(schema)}
+# The one default of a status, for tools that look before the operator has.
+UNSEEN_AT = "cpipe.status"
+DEFAULTED = [path for path, node in NODES.items() if "default" in node and path != UNSEEN_AT]
 INSIDE = {
     path: node for path, node in NODES.items() if not path.endswith((".", "[]", "{}", ".metadata"))
 }
@@ -74,7 +78,7 @@ def test_what_is_unbounded_is_not_of_ours() -> None:
         assert path.count(".") == 1 or node["x-kubernetes-preserve-unknown-fields"], path
 
 
-@pytest.mark.parametrize("path", [path for path, node in NODES.items() if "default" in node])
+@pytest.mark.parametrize("path", DEFAULTED)
 def test_every_default_is_valid_and_told(path: str) -> None:
     default = NODES[path]["default"]
     assert fits(NODES[path], default)
@@ -90,7 +94,13 @@ def test_every_default_is_valid_and_told(path: str) -> None:
 def test_no_default_where_it_would_outrank_the_namespace_or_differ_from_what_was_applied(
     path: str,
 ) -> None:
-    assert "default" not in INSIDE[path]
+    assert ("default" in INSIDE[path]) == (path == UNSEEN_AT)
+
+
+def test_a_new_pipeline_is_told_from_one_that_was_looked_at() -> None:
+    assert NODES[UNSEEN_AT]["default"] == {"observedGeneration": -1}
+    assert not parse_status(NODES[UNSEEN_AT]["default"]).is_seen
+    assert parse_status({"observedGeneration": 1}).is_seen
 
 
 @pytest.mark.parametrize(
@@ -103,7 +113,7 @@ def test_a_default_inside_of_a_list_is_told(path: str) -> None:
 
 def test_defaults_reach_into_objects_that_were_not_given() -> None:
     hollow = {path for path, node in NODES.items() if node.get("default") == {}}
-    for path in [path for path, node in NODES.items() if "default" in node]:
+    for path in DEFAULTED:
         parent = path.rpartition(".")[0]
         assert parent in hollow | {"cpipe.spec", "cpipe.spec.source", "cpipe.spec.sink"}, path
     assert "cpipe.spec.ray.head.resources" in hollow

@@ -1,5 +1,6 @@
 """What is generated from the models: definitions and pages, up to date and made anew on demand."""
 
+import json
 import runpy
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from chart import render_template
 from strandline_api import Cause, ConditionType, EventReason, Reason
 from strandline_api.definition import attempt_definition, pipeline_definition
 from strandline_api.schema import nodes
@@ -22,6 +24,14 @@ CRDS = {
     "crds/strandline.dev_curationattempts.yaml": attempt_definition(),
 }
 PAGES = ("docs/api.md", "docs/failures.md")
+CHARTS = "charts/strandline"
+SCHEMA = f"{CHARTS}/values.schema.json"
+CHART = (
+    *(f"{CHARTS}/templates/{name}" for name in CRDS),
+    f"{CHARTS}/README.md",
+    f"{CHARTS}/values.yaml",
+    SCHEMA,
+)
 
 Main = Callable[[list[str], Path], int]
 
@@ -35,8 +45,8 @@ def main() -> Main:
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """A root with every generated file, as it is here."""
-    for name in (*CRDS, *PAGES):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    for name in (*CRDS, *PAGES, *CHART):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
 
@@ -56,23 +66,44 @@ def test_a_definition_is_written_as_it_is(name: str) -> None:
     assert yaml.safe_load(text) == CRDS[name]
 
 
-@pytest.mark.parametrize("name", [*CRDS, *PAGES])
+# A word of the generated part; much of these files is their authors'.
+WORDS = {"docs/failures.md": "| cause |", SCHEMA: "Retries since"}
+
+
+@pytest.mark.parametrize("name", [*CRDS, *PAGES, *CHART])
 def test_a_stale_file_is_told_and_made_anew(
     main: Main, copy: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--check"], copy) == 0
-    stale = copy / name
-    stale.write_text(
-        stale.read_text(encoding="utf-8").replace("pipeline", "pipe"), encoding="utf-8"
-    )
+    stale, word = copy / name, WORDS.get(name, "pipeline")
+    text = stale.read_text(encoding="utf-8")
+    assert word in text
+    stale.write_text(text.replace(word, "pipe"), encoding="utf-8")
 
     assert main(["--check"], copy) == 1
     told = f"{stale.name} is out of date; run: python crds/generate.py\n"
     assert capsys.readouterr().err == told
-    assert "pipeline" not in stale.read_text(encoding="utf-8")
 
     assert main([], copy) == 0
     assert stale.read_text(encoding="utf-8") == (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_the_values_and_their_page_follow_from_the_schema(main: Main, copy: Path) -> None:
+    schema = json.loads((copy / SCHEMA).read_text(encoding="utf-8"))
+    added = {"description": "How loud.", "type": "integer", "default": 7}
+    schema["properties"]["loudness"] = added
+    (copy / SCHEMA).write_text(json.dumps(schema), encoding="utf-8")
+    assert main([], copy) == 0
+    values = (copy / CHARTS / "values.yaml").read_text(encoding="utf-8")
+    assert "# How loud.\nloudness: 7\n" in values
+    page = (copy / CHARTS / "README.md").read_text(encoding="utf-8")
+    assert "| `loudness` | integer | `7` | How loud. |" in page
+
+
+@pytest.mark.parametrize("text", ["kind: A\n", "\nmetadata:\n  name: a\n# {{ .Values }}\n"])
+def test_a_definition_that_helm_would_misread_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="one name, and no braces"):
+        render_template(text)
 
 
 def test_a_missing_file_is_made(main: Main, copy: Path) -> None:

@@ -65,7 +65,7 @@ def test_policies_have_the_published_defaults() -> None:
 
 def test_cluster_fields_have_defaults() -> None:
     spec = parse_pipeline(SMALLEST).spec
-    assert spec.storage.ledger.size_bytes == 10 * 2**30
+    assert spec.storage.ledger.claim_size == "10Gi"
     assert (spec.storage.ledger.access_mode, spec.storage.retention) == ("ReadWriteOnce", "Retain")
     assert (spec.storage.output.url, spec.storage.output.claim_name) == (None, None)
     assert spec.ray.head.resources.memory_bytes == 4 * 2**30
@@ -78,7 +78,7 @@ def test_amounts_keep_their_text_and_give_numbers() -> None:
     assert spec.stages[0].resources.memory_bytes == 3 * 2**29
     assert spec.stages[0].resources.custom == {"nvdec": 1}
     assert spec_with("oom.maxMemory", "1Ki").oom.max_memory_bytes == 1024
-    assert spec_with("storage.ledger.size", 4096).storage.ledger.size_bytes == 4096
+    assert spec_with("storage.ledger.size", 4096).storage.ledger.claim_size == "4096"
     assert spec_with("ttlAfterFinished", "1d").ttl_after_finished_seconds == 86400
     limits = spec_with("deadlines", {"attempt": "1h", "preRunning": "5m", "run": 7}).deadlines
     assert (limits.attempt_seconds, limits.pre_running_seconds, limits.run_seconds) == (

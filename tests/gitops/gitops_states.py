@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from simulated_cluster import SimulatedCluster
+from strandline_api.definition import UNSEEN
 from strandline_api.outcomes import DriverOutcome
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal
@@ -18,7 +19,7 @@ Body = dict[str, Any]
 
 def spell(cluster: SimulatedCluster) -> Body:
     """The pipeline as an API server would show it."""
-    status = {"status": cluster.status.to_json()} if cluster.has_status else {}
+    status = {"status": cluster.status.to_json() if cluster.has_status else UNSEEN}
     return {**cluster.pipeline, **status}
 
 

@@ -439,6 +439,7 @@ def test_a_namespace_that_goes_away_is_no_storm(cluster: SimulatedCluster) -> No
     for kind, name in ((Resource.CLAIM, "corpus-ledger"), (Resource.ATTEMPT, "corpus-1")):
         cluster.refused[kind] = Refusal(kind, name, 403, words)
     cluster.settle()
+    cluster.events.clear()
     wakes = []
     for _ in range(20):
         plan = cluster.pass_once()

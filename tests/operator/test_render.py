@@ -158,6 +158,16 @@ def test_a_users_template_wins_but_for_what_holds_the_attempt_together() -> None
         ([{"name": "x", "v": 1}], [{"name": "x", "w": 2}], [{"name": "x", "v": 1, "w": 2}]),
         ([{"name": "x"}], [{"name": "y"}], [{"name": "x"}, {"name": "y"}]),
         ([{"name": "x"}], [], []),
+        (
+            [{"name": "v", "mountPath": "/a"}],
+            [{"name": "v", "mountPath": "/b"}, {"name": "w", "mountPath": "/a"}],
+            [{"name": "w", "mountPath": "/a"}, {"name": "v", "mountPath": "/b"}],
+        ),
+        (
+            [{"name": "p", "containerPort": 1}],
+            [{"containerPort": 2}],
+            [{"name": "p", "containerPort": 1}, {"containerPort": 2}],
+        ),
         ({"a": {"b": 1}}, {"a": None}, {"a": None}),
         ({"a": 1}, {}, {"a": 1}),
     ],

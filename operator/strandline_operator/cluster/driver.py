@@ -7,6 +7,7 @@ This room must not know when to ask.
 from __future__ import annotations
 
 import json
+from typing import NamedTuple
 
 from strandline_api.outcomes import MARK, DriverOutcome, find_outcome_line
 from strandline_api.status import Progress
@@ -16,22 +17,32 @@ from strandline_operator.model.objects import SUBMITTER, Pod
 
 # The driver's last words are followed by what Ray and the submitter add.
 LOG_LINES = 200
+MOST_NAME = 253  # characters, as the status allows
 
 
-async def ask_progress(api: Api, head: Pod, port: int) -> Progress | None:
+class Told(NamedTuple):
+    """What a driver says of its work: how far it is, and what `latest` leads to."""
+
+    progress: Progress
+    latest: str
+
+
+async def ask_progress(api: Api, head: Pod, port: int) -> Told | None:
     """How far the driver has come; None where it can't be asked."""
     answer = await _pull(api, head, port, "progress")
     return read_progress(answer)
 
 
-def read_progress(answer: object) -> Progress | None:
+def read_progress(answer: object) -> Told | None:
     """Progress in the words of `strandline run --json`; None where these are others."""
     line = answer if isinstance(answer, dict) else {}
     sources = line.get("sources")
     if not isinstance(sources, dict):
         return None
     pace = {"ratePerSecond": line.get("rate"), "secondsLeft": line.get("secondsLeft")}
-    return Progress.parse({**sources, **pace})
+    latest = line.get("latest")
+    known = latest if isinstance(latest, str) and len(latest) <= MOST_NAME else ""
+    return Told(Progress.parse({**sources, **pace}), known)
 
 
 async def ask_outcome(api: Api, head: Pod, port: int) -> DriverOutcome | None:

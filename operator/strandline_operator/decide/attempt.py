@@ -94,12 +94,14 @@ def _note(scene: Scene, status: AttemptStatus, now: float) -> AttemptStatus:
     driver = scene.driver
     if driver is not None:
         changes["progress"] = driver.progress or status.progress
+        changes["latest"] = driver.latest or status.latest
         changes["log_tail"] = driver.log_tail or status.log_tail
         if driver.progress is not None:
             changes["running_time"] = status.running_time or now
     outcome = _find_outcome(scene)
     if outcome is not None:
         changes["outcome"] = _spell_outcome(outcome)
+        changes["latest"] = outcome.latest or changes.get("latest", status.latest)
         changes["evidence"] = _merge(status, outcome.evidence, now)
     return status.model_copy(update=changes)
 

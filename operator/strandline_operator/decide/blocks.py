@@ -24,8 +24,7 @@ class Block(NamedTuple):
     @property
     def message(self) -> str:
         """The sentence of the condition."""
-        words = [self.reason.meaning, self.detail, self.reason.advice]
-        return " ".join(word for word in words if word)
+        return self.reason.explain(self.detail)
 
 
 def read_refusals(refusals: Iterable[Refusal]) -> Block | None:

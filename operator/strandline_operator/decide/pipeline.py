@@ -67,7 +67,8 @@ def decide(view: View, now: float, limits: Limits, drawn: float) -> Plan:
     if spec is None:
         _note_first_requests(draft)
         _go_on_unspecified(draft, current)
-        report_invalid(draft)
+        is_active = current is not None and not draft.status_of(current).is_frozen
+        report_invalid(draft, is_active=is_active)
         return draft.finish()
     _decide_run(draft, spec, current, drawn)
     return draft.finish()
@@ -82,14 +83,14 @@ def _decide_run(
     if storage.create is not None:
         draft.actions.append(storage.create)
     if is_first:
-        begin_run(draft, spec, is_first=True)
+        begin_run(draft, spec)
     if current is not None:
         note_dispatched(draft, current)
     count_missing(draft, spec, drawn)
     block = _advance(draft, spec, current, requests, drawn)
     is_idle = current is None or draft.status_of(current).is_frozen
     if is_idle and draft.status.run != spec.run_id:
-        begin_run(draft, spec, is_first=False)
+        begin_run(draft, spec)
     _answer(draft, requests, is_idle=is_idle)
     block = block or read_refusals(draft.view.refusals)
     if is_idle and not spec.suspend:

@@ -6,6 +6,7 @@ from strandline_api.attempt import AttemptStatus
 from strandline_api.pipeline import PipelineSpec
 from strandline_api.reasons import ConditionType, Reason
 from strandline_api.status import Progress
+from strandline_api.times import spell_time
 from strandline_api.words import AttemptPhase, PipelinePhase
 from strandline_operator.decide.blocks import Block
 from strandline_operator.decide.conditions import Truth, drop_conditions, set_condition
@@ -48,11 +49,11 @@ def report(
     )
     _set(draft, ConditionType.SUCCEEDED, truth, reason, message)
     _set(draft, ConditionType.STORAGE_READY, storage.truth, storage.reason, storage.message)
-    has_run = draft.status.attempts or (active and draft.status_of(active).running_time)
+    has_run = _has_run(draft, active)
     if truth == "False":
         _show_only(draft, ConditionType.STALLED, reason, message)
     elif truth == "Unknown" and spec.suspend:
-        _show_only(draft, ConditionType.SUSPENDED, Reason.SUSPENDED, Reason.SUSPENDED.meaning)
+        _show_only(draft, ConditionType.SUSPENDED, Reason.SUSPENDED, Reason.SUSPENDED.explain())
     elif truth == "Unknown" and not has_run:
         _show_only(draft, ConditionType.RECONCILING, reason, message)
     else:
@@ -60,10 +61,19 @@ def report(
     _describe_edit(draft, active, is_over=truth != "Unknown")
 
 
-def report_invalid(draft: Draft) -> None:
-    """Say what is wrong with the spec."""
+def _has_run(draft: Draft, active: AttemptView | None) -> bool:
+    """Whether an attempt of this run has had its driver running, or has ended."""
+    if any(one.run == draft.status.run for one in draft.status.attempts):
+        return True
+    return active is not None and draft.status_of(active).running_time is not None
+
+
+def report_invalid(draft: Draft, *, is_active: bool) -> None:
+    """Say what is wrong with the spec; an attempt under way still goes on."""
     message = "; ".join(draft.view.pipeline.problems) or "the spec is invalid"
     draft.update(observed_generation=draft.view.pipeline.meta.generation, state=message)
+    if not is_active:
+        draft.update(phase=PipelinePhase.FAILED)
     _show_only(draft, ConditionType.STALLED, "InvalidSpec", message)
     _set(draft, ConditionType.SUCCEEDED, "Unknown", "InvalidSpec", message)
 
@@ -83,7 +93,7 @@ def report_unread(draft: Draft, block: Block) -> None:
 
 def report_deletion(draft: Draft, waits_for: str) -> None:
     """Say what the deletion waits for."""
-    message = f"{Reason.DELETING.meaning} {waits_for}".strip()
+    message = Reason.DELETING.explain(waits_for)
     generation = draft.view.pipeline.meta.generation
     draft.update(observed_generation=generation, phase=PipelinePhase.DELETING, state=message)
     _set(draft, ConditionType.SUCCEEDED, "Unknown", Reason.DELETING, message)
@@ -119,7 +129,8 @@ def _sum_up_wait(
     """The same where an attempt is due, now or later."""
     status = draft.status
     if spec.suspend:
-        return PipelinePhase.SUSPENDED, "Unknown", Reason.SUSPENDED, Reason.SUSPENDED.meaning
+        draft.update(state=Reason.SUSPENDED.explain())
+        return PipelinePhase.SUSPENDED, "Unknown", Reason.SUSPENDED, Reason.SUSPENDED.explain()
     if block is not None:
         return PipelinePhase.PENDING, "Unknown", block.reason, block.message
     due = status.next_attempt_time or 0.0
@@ -128,15 +139,17 @@ def _sum_up_wait(
     if not status.attempts:
         return PipelinePhase.PENDING, "Unknown", Reason.PENDING, Reason.PENDING.meaning
     waits = Reason.WAITING_TO_RETRY
-    return PipelinePhase.WAITING, "Unknown", waits, status.state or waits.meaning
+    if not status.state or status.state == Reason.SUSPENDED.explain():
+        draft.update(state=f"next attempt at {spell_time(due)}")
+    return PipelinePhase.WAITING, "Unknown", waits, draft.status.state
 
 
 def _report_held(draft: Draft) -> tuple[PipelinePhase, Truth, str, str]:
     """The same where the limit on attempts holds it back: for a while, or as long as it is 0."""
     is_stopped = draft.view.turn.opens_at is None
     held = Reason.DISPATCH_STOPPED if is_stopped else Reason.RETRIES_HELD_BACK
-    draft.update(state=held.meaning)
-    return PipelinePhase.WAITING, "Unknown", held, held.meaning
+    draft.update(state=held.explain())
+    return PipelinePhase.WAITING, "Unknown", held, held.explain()
 
 
 def _describe_success(draft: Draft) -> str:
@@ -155,12 +168,16 @@ def _copy_progress(draft: Draft, current: AttemptView | None) -> None:
     progress = _end_progress(attempt) or attempt.progress
     if progress is not None:
         draft.update(progress=progress)
+    if attempt.latest:
+        draft.update(latest=attempt.latest)
 
 
 def _end_progress(attempt: AttemptStatus) -> Progress | None:
     outcome = attempt.outcome
     if outcome is None or outcome.sources is None:
         return None
+    if outcome.sources.total is None and attempt.progress is not None:
+        return None  # it was cut off, and knew more before
     time = attempt.end_time if attempt.end_time is not None else None
     return Progress.parse({**outcome.sources.to_json()}).model_copy(update={"time": time})
 
@@ -175,8 +192,7 @@ def _describe_edit(draft: Draft, active: AttemptView | None, *, is_over: bool) -
         _set(draft, ConditionType.SPEC_APPLIED, "True", Reason.APPLIED, Reason.APPLIED.meaning)
     elif is_edited:
         reason = Reason.WAITS_FOR_NEXT_RUN if is_over else Reason.WAITS_FOR_NEXT_ATTEMPT
-        words = f"{reason.meaning} {reason.advice}"
-        _set(draft, ConditionType.SPEC_APPLIED, "False", reason, words)
+        _set(draft, ConditionType.SPEC_APPLIED, "False", reason, reason.explain())
     elif old is None:
         _set(draft, ConditionType.SPEC_APPLIED, "True", Reason.APPLIED, Reason.APPLIED.meaning)
 

@@ -32,7 +32,7 @@ SUSPEND = "suspend"  # the word of evidence that an attempt was ended to hold th
 _MIB = 1 << 20
 
 
-def begin_run(draft: Draft, spec: PipelineSpec, *, is_first: bool) -> None:
+def begin_run(draft: Draft, spec: PipelineSpec) -> None:
     """Start counting anew and make the first attempt due at once."""
     through = _find_through(draft)
     draft.update(
@@ -46,8 +46,7 @@ def begin_run(draft: Draft, spec: PipelineSpec, *, is_first: bool) -> None:
         progress=None,
         state="",
     )
-    if not is_first:
-        draft.tell(EventReason.RUN_STARTED, f"run {spec.run_id} began")
+    draft.tell(EventReason.RUN_STARTED, f"run {spec.run_id} began")
 
 
 def _find_through(draft: Draft) -> int:

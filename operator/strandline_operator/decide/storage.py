@@ -40,10 +40,9 @@ def examine_claim(view: View, spec: PipelineSpec) -> Storage:
     name = given or name_claim(view.pipeline.meta.name)
     unread = next((one for one in view.unread if one.what == Resource.CLAIM), None)
     if unread is not None:
-        words = f"{Reason.PERMISSION_DENIED.meaning} {describe_refusal(unread)}"
-        advice = Reason.PERMISSION_DENIED.advice
         denied = Reason.PERMISSION_DENIED
-        return Storage(is_usable=False, truth="Unknown", reason=denied, message=f"{words} {advice}")
+        message = denied.explain(describe_refusal(unread))
+        return Storage(is_usable=False, truth="Unknown", reason=denied, message=message)
     claim = view.claim
     if claim is None:
         return _find_missing(view, name, is_given=given is not None)
@@ -60,7 +59,7 @@ def examine_claim(view: View, spec: PipelineSpec) -> Storage:
             message=f"claim {name} has a volume",
         )
     # Many classes bind a claim only when a pod asks for it, so this is no reason to wait.
-    pending = f"claim {name}: {Reason.CLAIM_PENDING.meaning} {Reason.CLAIM_PENDING.advice}"
+    pending = Reason.CLAIM_PENDING.explain(f"claim {name}")
     return Storage(is_usable=True, truth="Unknown", reason=Reason.CLAIM_PENDING, message=pending)
 
 
@@ -100,10 +99,5 @@ def _find_missing(view: View, name: str, *, is_given: bool) -> Storage:
 
 
 def _say(reason: Reason, name: str, detail: str = "") -> Storage:
-    words = [f"claim {name}: {reason.meaning}", detail, reason.advice]
-    return Storage(
-        is_usable=False,
-        truth="False",
-        reason=reason,
-        message=" ".join(word for word in words if word),
-    )
+    message = reason.explain(f"claim {name}: {detail}" if detail else f"claim {name}")
+    return Storage(is_usable=False, truth="False", reason=reason, message=message)

@@ -52,6 +52,7 @@ class DriverView:
         outcome: None where it has not ended, or can't be asked.
         log_outcome: from the tail of the submitter's log.
         log_tail: its last lines.
+        latest: the publication that `latest` leads to; empty where there is none.
     """
 
     attempt: str
@@ -59,6 +60,7 @@ class DriverView:
     outcome: DriverOutcome | None = None
     log_outcome: DriverOutcome | None = None
     log_tail: tuple[str, ...] = ()
+    latest: str = ""
 
 
 @dataclass(frozen=True, slots=True)

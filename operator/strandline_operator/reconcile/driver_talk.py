@@ -82,10 +82,11 @@ class DriverTalk:
         return heard
 
     async def _ask(self, api: Api, known: DriverView, head: Pod, now: float) -> DriverView:
-        progress = await ask_progress(api, head, self.limits.driver_port)
+        told = await ask_progress(api, head, self.limits.driver_port)
         outcome = await ask_outcome(api, head, self.limits.driver_port)
-        if progress is not None:
-            known = replace(known, progress=progress.model_copy(update={"time": now}))
+        if told is not None:
+            progress = told.progress.model_copy(update={"time": now})
+            known = replace(known, progress=progress, latest=told.latest)
         return replace(known, outcome=outcome)
 
 

@@ -131,13 +131,13 @@ def read_pipeline(body: Body) -> PipelineView:
         "spec": body.get("spec"),
     }
     spec, problems = _read_spec(manifest)
-    status = body.get("status")
+    status = parse_status(body.get("status"))
     return PipelineView(
         meta=meta,
         spec=spec,
         problems=problems,
-        status=parse_status(status),
-        has_status=bool(status),
+        status=status,
+        has_status=status.is_seen,
         manifest=manifest,
     )
 

@@ -41,7 +41,7 @@ def render_claim(pipeline: PipelineView) -> Manifest:
         metadata["ownerReferences"] = [_own(pipeline)]
     spec: dict[str, Any] = {
         "accessModes": [storage.ledger.access_mode],
-        "resources": {"requests": {"storage": str(storage.ledger.size_bytes)}},
+        "resources": {"requests": {"storage": storage.ledger.claim_size}},
     }
     if storage.ledger.storage_class_name is not None:
         spec["storageClassName"] = storage.ledger.storage_class_name

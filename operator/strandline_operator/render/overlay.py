@@ -5,30 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+# Mounts have a name too, that of the volume, and several may share one.
+_KEYS = ("mountPath", "containerPort", "name")
+
 
 def lay_over(base: Any, top: Any) -> Any:  # noqa: ANN401 - any part of a manifest
     """A new manifest in which `top` wins.
 
-    Objects are merged field by field. Lists of named entries (containers, volumes, variables) are
-    merged by name, in the order of `base`, then of `top`; any other list is replaced.
+    Objects are merged field by field. Lists of entries with a key (mounts by path, ports by number,
+    containers, volumes and variables by name) are merged by it, in the order of `base`, then of
+    `top`; any other list is replaced.
     """
     if isinstance(base, Mapping) and isinstance(top, Mapping):
         merged = dict(base)
         for name, value in top.items():
             merged[name] = lay_over(base[name], value) if name in base else value
         return merged
-    if _is_named(base) and _is_named(top):
-        entries = {entry["name"]: entry for entry in base}
-        for entry in top:
-            name = entry["name"]
-            entries[name] = lay_over(entries[name], entry) if name in entries else entry
-        return list(entries.values())
-    return top
+    key = next((key for key in _KEYS if _has_key(base, key) and _has_key(top, key)), None)
+    if key is None:
+        return top
+    entries = {entry[key]: entry for entry in base}
+    for entry in top:
+        known = entries.get(entry[key])
+        entries[entry[key]] = entry if known is None else lay_over(known, entry)
+    return list(entries.values())
 
 
-def _is_named(value: object) -> bool:
+def _has_key(value: object, key: str) -> bool:
     return (
         isinstance(value, list | tuple)
         and bool(value)
-        and all(isinstance(one, Mapping) and "name" in one for one in value)
+        and all(isinstance(one, Mapping) and key in one for one in value)
     )

@@ -30,6 +30,7 @@ SLACK_SECONDS = 120
 LONGEST_SECONDS = 30 * 86_400
 NO_HEAD_RESTART = "ray.io/disable-provisioned-head-restart"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+QUEUE_PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 
 
 def render_config(order: Order) -> Manifest:
@@ -46,8 +47,7 @@ def render_config(order: Order) -> Manifest:
 def render_rayjob(order: Order) -> Manifest:
     """The RayJob."""
     metadata = _metadata(order, order.rayjob)
-    if order.spec.ray.queue_name:
-        metadata["labels"] = metadata["labels"] | {QUEUE_LABEL: order.spec.ray.queue_name}
+    metadata["labels"] = metadata["labels"] | _label_queue(order)
     metadata["annotations"] = {NO_HEAD_RESTART: "true"}
     deadlines, limits = order.spec.deadlines, order.limits
     pre_running = deadlines.pre_running_seconds or limits.pre_running
@@ -82,6 +82,18 @@ def _metadata(order: Order, name: str) -> dict[str, Any]:
         "labels": order.labels,
         "ownerReferences": [owner],
     }
+
+
+def _label_queue(order: Order) -> dict[str, str]:
+    """What Kueue reads: from the spec, or else the same labels of the pipeline itself."""
+    ray, metadata = order.spec.ray, order.manifest.get("metadata")
+    given = metadata.get("labels") if isinstance(metadata, dict) else None
+    own = given if isinstance(given, dict) else {}
+    wanted = {
+        QUEUE_LABEL: ray.queue_name or own.get(QUEUE_LABEL),
+        QUEUE_PRIORITY_LABEL: ray.queue_priority_class or own.get(QUEUE_PRIORITY_LABEL),
+    }
+    return {name: value for name, value in wanted.items() if value}
 
 
 def _spell_entrypoint(order: Order) -> str:

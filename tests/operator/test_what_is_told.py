@@ -1,0 +1,152 @@
+"""What a pipeline's status says in words and numbers, from one moment to the next."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulated_cluster import SimulatedCluster
+from strandline_api.outcomes import DriverOutcome, SourceCounts
+from strandline_api.reasons import ConditionType, EventReason, Reason
+from strandline_api.status import Progress
+from strandline_api.words import PipelinePhase
+from strandline_operator.model.plan import Resource
+
+SUSPENDED = Reason.SUSPENDED.explain()
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    """A pipeline whose first attempt runs."""
+    cluster = SimulatedCluster()
+    cluster.settle()
+    cluster.bind_claim()
+    cluster.start_rayjob()
+    cluster.settle()
+    return cluster
+
+
+def end(cluster: SimulatedCluster, outcome: DriverOutcome) -> None:
+    is_good = outcome.exit_code == 0
+    cluster.outcome = outcome
+    cluster.end_rayjob("Complete" if is_good else "Failed", "SUCCEEDED" if is_good else "FAILED")
+    cluster.settle()
+    cluster.finish_teardown()
+    cluster.outcome = None
+
+
+def test_every_run_is_announced_the_first_too(cluster: SimulatedCluster) -> None:
+    end(cluster, DriverOutcome(exit_code=0))
+    cluster.edit(runId="second")
+    cluster.settle()
+    told = [one.message for one in cluster.events if one.reason == EventReason.RUN_STARTED]
+    assert told == ["run first began", "run second began"]
+
+
+def test_what_latest_leads_to_is_told(cluster: SimulatedCluster) -> None:
+    assert cluster.status.latest == ""
+    end(cluster, DriverOutcome(exit_code=1, latest="0001/p0002"))
+    assert cluster.status.latest == "0001/p0002"
+    (_, attempt) = cluster.attempts["corpus-1"]
+    assert attempt.latest == "0001/p0002"
+    cluster.advance(120)
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.settle()
+    end(cluster, DriverOutcome(exit_code=137))  # killed, so its driver could not say
+    assert cluster.status.latest == "0001/p0002"
+
+
+def test_progress_that_was_known_outlives_an_end_that_knows_less(cluster: SimulatedCluster) -> None:
+    cluster.progress = Progress(total=10, finished=4, time=cluster.time)
+    cluster.settle()
+    end(cluster, DriverOutcome(exit_code=137, sources=SourceCounts(finished=3)))
+    assert cluster.status.progress is not None
+    assert cluster.status.progress.text == "4/10"
+
+
+def test_an_end_that_knows_all_has_the_last_word(cluster: SimulatedCluster) -> None:
+    cluster.progress = Progress(total=10, finished=4, time=cluster.time)
+    cluster.settle()
+    end(cluster, DriverOutcome(exit_code=0, sources=SourceCounts(total=10, finished=10)))
+    assert cluster.status.progress is not None
+    assert cluster.status.progress.text == "10/10"
+
+
+def test_a_new_run_is_reconciling_until_it_runs(cluster: SimulatedCluster) -> None:
+    end(cluster, DriverOutcome(exit_code=0))
+    assert cluster.status.find_condition(ConditionType.RECONCILING) is None
+    cluster.edit(runId="second")
+    cluster.settle()
+    assert cluster.status.find_condition(ConditionType.RECONCILING) is not None
+    cluster.start_rayjob()
+    cluster.settle()
+    assert cluster.status.find_condition(ConditionType.RECONCILING) is None
+
+
+def test_a_suspended_pipeline_says_so_and_later_what_it_waits_for(
+    cluster: SimulatedCluster,
+) -> None:
+    end(cluster, DriverOutcome(exit_code=1))
+    waiting = cluster.status.state
+    assert "retry at" in waiting
+    cluster.edit(suspend=True)
+    cluster.settle()
+    assert (cluster.status.phase, cluster.status.state) == (PipelinePhase.SUSPENDED, SUSPENDED)
+    cluster.edit(suspend=False)
+    cluster.settle()
+    assert cluster.status.state.startswith("next attempt at ")
+
+
+def test_an_invalid_pipeline_has_failed_unless_something_runs(cluster: SimulatedCluster) -> None:
+    cluster.edit(source={"use": "no such name!"})
+    cluster.settle()
+    assert cluster.status.phase == PipelinePhase.RUNNING
+    fresh = SimulatedCluster()
+    fresh.edit(source={"use": "no such name!"})
+    fresh.settle()
+    assert fresh.status.phase == PipelinePhase.FAILED
+    assert fresh.status.find_condition(ConditionType.STALLED) is not None
+
+
+@pytest.mark.parametrize("is_label", [False, True])
+def test_kueue_reads_queue_and_priority_from_the_rayjob(*, is_label: bool) -> None:
+    cluster = SimulatedCluster()
+    names = {
+        "kueue.x-k8s.io/queue-name": "nightly",
+        "kueue.x-k8s.io/priority-class": "low",
+    }
+    if is_label:
+        cluster.pipeline["metadata"]["labels"] = dict(names)
+    else:
+        cluster.edit(ray={"queueName": "nightly", "queuePriorityClass": "low"})
+    cluster.settle()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    assert names.items() <= rayjob["metadata"]["labels"].items()
+
+
+@pytest.mark.parametrize(
+    ("reason", "detail", "told"),
+    [
+        (Reason.STARTING, "", Reason.STARTING.meaning),
+        (Reason.COMPLETED, "", Reason.COMPLETED.meaning),
+        (
+            Reason.WAITS_FOR_NEXT_RUN,
+            "",
+            "The spec was edited after the run had ended. Give a new `runId` to run it.",
+        ),
+        (
+            Reason.WAITS_FOR_NEXT_ATTEMPT,
+            "",
+            "The spec was edited; the next attempt will have the edit. You may set `suspend` to "
+            "true and back to false to start that attempt now.",
+        ),
+        (
+            Reason.CLAIM_MISSING,
+            "claim mine.",
+            "There is no claim of the name in `storage.ledger.claimName`: claim mine. Create it; "
+            "the run goes on by itself.",
+        ),
+    ],
+)
+def test_reasons_become_sentences(reason: Reason, detail: str, told: str) -> None:
+    assert reason.explain(detail) == told
