@@ -90,12 +90,12 @@ changelog: $(STAMP) ## Show what the fragments in changelog.d would add to CHANG
 	@$(BIN)/towncrier build --draft --version next 2> /dev/null
 
 constraints: $(STAMP) ## Write constraints.txt from what .venv holds
-	@$(call freeze)
+	@$(call freeze,constraints.txt)
 	@touch $(STAMP)
 
 upgrade: ## Move .venv to the newest versions that pyproject.toml allows, and pin them
 	@$(call install,--upgrade --upgrade-strategy eager)
-	@$(call freeze)
+	@$(call freeze,/dev/null)
 	@touch $(STAMP)
 
 clean: ## Remove .venv and caches; what runs have written stays
@@ -130,10 +130,19 @@ define install
 		echo "strandline: the installation failed; all that pip said is in $(LOG)" >&2; exit 1; }
 endef
 
+# What only the images hold is asked of pip, which moves it from the pins in $(1) only where it must.
 define freeze
+	$(BIN)/python -m pip freeze --exclude-editable --exclude pip 2> /dev/null \
+		| grep -E '^[A-Za-z0-9._-]+==[^ ]+$$' > $(VENV)/frozen.txt; \
+	awk -F == '/==/ && !seen[tolower($$1)]++' $(VENV)/frozen.txt $(1) > $(VENV)/pins.txt; \
+	$(BIN)/python -m pip install --dry-run --quiet --report $(VENV)/cluster.json \
+		--constraint $(VENV)/pins.txt '.[cluster]' > $(LOG) 2>&1 || { \
+		echo "strandline: pip found no versions for the images; all that it said is in $(LOG)" >&2; exit 1; }; \
 	{ echo "# The versions that are tested together. Made by: make constraints"; \
-		$(BIN)/python -m pip freeze --exclude-editable --exclude pip 2> /dev/null \
-			| grep -E '^[A-Za-z0-9._-]+==[^ ]+$$' | LC_ALL=C sort -f; } > constraints.new; \
+		{ cat $(VENV)/frozen.txt; $(BIN)/python -c 'import json, sys; \
+			found = [entry["metadata"] for entry in json.load(sys.stdin)["install"]]; \
+			print(*(one["name"] + "==" + one["version"] for one in found if one["name"] != "strandline"), sep="\n")' \
+			< $(VENV)/cluster.json; } | grep == | LC_ALL=C sort -f; } > constraints.new; \
 	mv constraints.new constraints.txt; \
 	echo "constraints.txt: $$(grep -c == constraints.txt) versions"
 endef

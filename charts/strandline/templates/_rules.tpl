@@ -1,0 +1,47 @@
+{{/* All that the operator asks of the API server: each verb here is one that it uses. */}}
+{{- define "strandline.rules" -}}
+- apiGroups: [strandline.dev]
+  resources: [curationpipelines]
+  verbs: [get, list, watch, patch]
+- apiGroups: [strandline.dev]
+  resources: [curationattempts]
+  verbs: [get, list, watch, create, delete]
+- apiGroups: [strandline.dev]
+  resources: [curationpipelines/status, curationattempts/status]
+  verbs: [update]
+# Some clusters ask for this before an object may name another as its owner.
+- apiGroups: [strandline.dev]
+  resources: [curationpipelines/finalizers, curationattempts/finalizers]
+  verbs: [update]
+- apiGroups: [ray.io]
+  resources: [rayjobs]
+  verbs: [get, list, watch, create, delete]
+- apiGroups: [ray.io]
+  resources: [rayclusters]
+  verbs: [list, watch, delete]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch, delete]
+- apiGroups: [""]
+  resources: [pods/log]
+  verbs: [get]
+- apiGroups: [""]
+  resources: [persistentvolumeclaims, configmaps]
+  verbs: [get, create]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create]
+{{- end }}
+
+{{/* Whether a node still runs the pods that it has is written in no namespace. */}}
+{{- define "strandline.nodeRules" -}}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [get]
+{{- end }}
+
+{{- define "strandline.subjects" -}}
+- kind: ServiceAccount
+  name: {{ include "strandline.serviceAccountName" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end }}

@@ -1,0 +1,103 @@
+"""Helm, as the tests run it: built from its module, with homes of its own, and never the network.
+
+This room must not know what is in a chart.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+Json = dict[str, Any]
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "strandline"
+CASES = sorted((CHART / "ci").glob("*-values.yaml"))
+NEEDED = "STRANDLINE_NEEDS_HELM"
+ADVICE = (
+    "NO HELM, so the chart was not tested: install Go 1.26 or newer and run `make helm`, which"
+    " builds it once"
+)
+RELEASE = "strandline"
+HOMES = ("CACHE", "CONFIG", "DATA")
+
+
+class NoHelmError(Exception):
+    """There is no Helm to be had here; the text says how to get one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Helm:
+    """Helm with its own homes, and perhaps a cluster."""
+
+    program: Path
+    folder: Path
+    kubeconfig: Path | None = None
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def with_cluster(self, kubeconfig: Path) -> Helm:
+        """The same, for a cluster."""
+        return replace(self, kubeconfig=kubeconfig)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of its processes."""
+        homes = {f"HELM_{kind}_HOME": str(self.folder / kind.lower()) for kind in HOMES}
+        kubeconfig = str(self.kubeconfig or self.folder / "no-cluster")
+        base = {"PATH": os.environ["PATH"], "HOME": str(self.folder)}
+        return {**base, **homes, "KUBECONFIG": kubeconfig, **self.variables}
+
+    def attempt(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run it and tell how it went."""
+        return subprocess.run(
+            [self.program, *map(str, arguments)],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def run(self, *arguments: str | Path) -> str:
+        """Run it where it must go well; what it printed."""
+        done = self.attempt(*arguments)
+        assert done.returncode == 0, f"helm {' '.join(map(str, arguments))}: {done.stderr}"
+        return done.stdout
+
+    def render(self, *arguments: str | Path, chart: Path = CHART) -> list[Json]:
+        """The manifests of a chart, hooks too."""
+        text = self.run("template", RELEASE, chart, "--namespace", RELEASE, *arguments)
+        return [document for document in yaml.safe_load_all(text) if document]
+
+
+def find_helm() -> Path:
+    """Find Helm's binary where it was built, or build it where that is asked for.
+
+    Raises:
+        NoHelmError: it is not there, or cannot be built.
+    """
+    if shutil.which("make") is None or shutil.which("go") is None:
+        raise NoHelmError(ADVICE)
+    if not os.environ.get(NEEDED) and not is_built():
+        raise NoHelmError(ADVICE)
+    done = make("helm")
+    if done.returncode:
+        raise NoHelmError(f"{ADVICE} ({done.stderr.strip()[-500:]})")
+    return Path(done.stdout.splitlines()[-1])
+
+
+def is_built() -> bool:
+    """Whether some Helm was built here before, so that finding it costs nothing."""
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return any(Path(cache, "strandline").glob("helm-*/helm"))
+
+
+def make(target: str) -> subprocess.CompletedProcess[str]:
+    """Make something that prints where it is."""
+    command = ["make", "--silent", "--no-print-directory", target]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

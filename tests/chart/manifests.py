@@ -1,0 +1,72 @@
+"""Looks into manifests: which pods they make, and what the restricted profile has against them.
+
+This room must not know how manifests came to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+Json = dict[str, Any]
+VOLUMES = {
+    "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim",
+    "projected", "secret",
+}  # fmt: skip
+
+
+def of_kind(manifests: Iterable[Json], *kinds: str) -> list[Json]:
+    """Those of some kinds."""
+    return [one for one in manifests if one["kind"] in kinds]
+
+
+def name_of(manifest: Json) -> str:
+    """Kind and name."""
+    return f"{manifest['kind']}/{manifest['metadata']['name']}"
+
+
+def list_pods(manifests: Iterable[Json]) -> Iterator[Json]:
+    """The pod specs in manifests."""
+    for one in manifests:
+        if one["kind"] == "Pod":
+            yield one["spec"]
+        elif "template" in one.get("spec", {}):
+            yield one["spec"]["template"]["spec"]
+
+
+def list_containers(pod: Json) -> list[Json]:
+    """All containers of a pod."""
+    return [*pod["containers"], *pod.get("initContainers", [])]
+
+
+def judge_pod(pod: Json) -> list[str]:
+    """What the restricted profile of Pod Security Standards has against a pod; nothing at best."""
+    context = pod.get("securityContext", {})
+    told = [f"{key} is set" for key in ("hostNetwork", "hostPID", "hostIPC") if pod.get(key)]
+    if not context.get("runAsNonRoot"):
+        told.append("runAsNonRoot is not set")
+    if context.get("runAsUser") == 0:
+        told.append("it runs as root")
+    if context.get("seccompProfile", {}).get("type") not in {"RuntimeDefault", "Localhost"}:
+        told.append("there is no seccomp profile")
+    for volume in pod.get("volumes", []):
+        told += [f"volume of {kind}" for kind in set(volume) - {"name"} - VOLUMES]
+    return told + [one for each in list_containers(pod) for one in judge_container(each)]
+
+
+def judge_container(container: Json) -> list[str]:
+    """The same for one container, and a root file system that nothing is written to."""
+    context, told = container.get("securityContext", {}), []
+    if context.get("allowPrivilegeEscalation") is not False:
+        told.append("privileges may grow")
+    if context.get("capabilities", {}).get("drop") != ["ALL"]:
+        told.append("capabilities are not dropped")
+    if context.get("capabilities", {}).get("add"):
+        told.append("capabilities are added")
+    if context.get("privileged") or context.get("runAsUser") == 0:
+        told.append("it is privileged")
+    if not context.get("readOnlyRootFilesystem"):
+        told.append("the root file system is written to")
+    if any("hostPort" in port for port in container.get("ports", [])):
+        told.append("it takes a port of the host")
+    return told

@@ -1,0 +1,48 @@
+"""What the chart makes of each of the cases in its folder `ci`, and what its flags say.
+
+This room must not know what must be true of them.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from helm_program import CASES, CHART, Helm
+from manifests import of_kind
+from strandline_operator.settings import Settings, add_flags, read_settings
+
+Json = dict[str, Any]
+EVERYTHING = CHART / "ci" / "everything-on-values.yaml"
+NAMESPACED = CHART / "ci" / "namespaced-values.yaml"
+cases = pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem.removesuffix("-values"))
+
+
+@cache  # nobody changes what was rendered
+def render(helm: Helm, case: Path) -> list[Json]:
+    """The manifests of a case."""
+    return helm.render("--values", case)
+
+
+def read_case(case: Path) -> Json:
+    """The values of a case."""
+    return yaml.safe_load(case.read_text(encoding="utf-8")) or {}
+
+
+def flags_of(manifests: list[Json]) -> list[str]:
+    """The flags that the operator is started with."""
+    (deployment,) = of_kind(manifests, "Deployment")
+    found: list[str] = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    return found
+
+
+def parse(flags: list[str]) -> Settings:
+    """What the operator makes of its flags."""
+    parser = ArgumentParser()
+    add_flags(parser)
+    return read_settings(vars(parser.parse_args(flags)), {})

@@ -1,0 +1,209 @@
+"""What the chart makes of its values: laws that hold for each of the cases in its folder `ci`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from helm_program import CHART, RELEASE, Helm
+from manifests import list_containers, list_pods, name_of, of_kind
+from renderings import EVERYTHING, NAMESPACED, cases, flags_of, parse, read_case, render
+from strandline_operator.reconcile.defaults import parse_defaults
+from strandline_operator.settings import Settings
+
+
+@cases
+def test_lint_has_nothing_to_say(helm: Helm, case: Path) -> None:
+    helm.run("lint", "--strict", CHART, "--values", case)
+
+
+@cases
+def test_every_object_has_the_labels_and_a_namespace_where_it_has_one(
+    helm: Helm, case: Path
+) -> None:
+    for one in render(helm, case):
+        labels = one["metadata"]["labels"]
+        assert labels["app.kubernetes.io/instance"] == RELEASE, name_of(one)
+        assert labels["app.kubernetes.io/managed-by"] == "Helm"
+        is_wide = one["kind"].startswith(("ClusterRole", "CustomResource"))
+        assert is_wide != ("namespace" in one["metadata"]), name_of(one)
+
+
+@cases
+def test_the_flags_are_those_of_the_operator_and_say_what_the_values_say(
+    helm: Helm, case: Path
+) -> None:
+    settings, given = parse(flags_of(render(helm, case))), read_case(case)
+    assert settings.namespaces == tuple(given.get("watchNamespaces", []))
+    assert settings.log_level == given.get("settings", {}).get("logLevel", "INFO")
+    assert settings.metrics_port == (
+        given["metrics"].get("port", 0) if "metrics" in given else Settings().metrics_port
+    )
+
+
+def test_every_setting_reaches_the_operator(helm: Helm) -> None:
+    flags = flags_of(render(helm, EVERYTHING))
+    named = {flag.partition("=")[0] for flag in flags}
+    wanted = {f"--{name.replace('_', '-')}" for name in Settings.model_fields} - {"--namespaces"}
+    assert named == wanted
+    settings, plain = parse(flags), Settings()
+    names = Settings.model_fields
+    assert [name for name in names if getattr(settings, name) == getattr(plain, name)] == [
+        "namespaces"
+    ]
+    assert settings.retry_defaults.max_delay is None
+
+
+def test_the_default_values_leave_the_operator_as_it_comes(helm: Helm) -> None:
+    settings, own = parse(flags_of(helm.render())), Settings()
+    changed = {"runtime_image": f"strandline/runtime:{app_version()}"}
+    assert settings == own.model_copy(update=changed)
+
+
+def app_version() -> str:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    return str(chart["appVersion"])
+
+
+@cases
+def test_all_images_come_from_the_values(helm: Helm, case: Path) -> None:
+    given, version = read_case(case), app_version()
+    image = {"repository": "strandline/operator", "tag": version, **given.get("image", {})}
+    digest = image.get("digest")
+    wanted = f"{image['repository']}@{digest}" if digest else "{repository}:{tag}".format(**image)
+    for pod in list_pods(render(helm, case)):
+        assert {one["image"] for one in list_containers(pod)} == {wanted}
+        secrets = [one["name"] for one in pod.get("imagePullSecrets", [])]
+        assert secrets == image.get("pullSecrets", [])
+
+
+def test_there_is_never_a_second_operator(helm: Helm) -> None:
+    (deployment,) = of_kind(helm.render(), "Deployment")
+    assert deployment["spec"]["replicas"] == 1
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_the_pod_may_take_longer_to_end_than_the_operator_waits(helm: Helm) -> None:
+    for seconds in (0, 20, 300):
+        manifests = helm.render("--set", f"shutdownGraceSeconds={seconds}")
+        (deployment,) = of_kind(manifests, "Deployment")
+        pod = deployment["spec"]["template"]["spec"]
+        assert (
+            pod["terminationGracePeriodSeconds"] == parse(flags_of(manifests)).shutdown_grace + 15
+        )
+
+
+def test_probes_ask_the_port_at_which_the_operator_answers(helm: Helm) -> None:
+    manifests = helm.render("--set", "livenessPort=8099")
+    (deployment,) = of_kind(manifests, "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports["liveness"] == parse(flags_of(manifests)).liveness_port == 8099
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"] == {"path": "/healthz", "port": "liveness"}
+
+
+def test_the_operator_may_ask_drivers_and_the_api_server_and_nobody_else(helm: Helm) -> None:
+    manifests = render(helm, EVERYTHING)
+    (policy,) = of_kind(manifests, "NetworkPolicy")
+    server, drivers = policy["spec"]["egress"]
+    assert [port["port"] for port in server["ports"]] == [6443]
+    assert [port["port"] for port in drivers["ports"]] == [parse(flags_of(manifests)).driver_port]
+    (to,) = drivers["to"]
+    assert to["podSelector"]["matchExpressions"] == [
+        {"key": "strandline.dev/pipeline-uid", "operator": "Exists"}
+    ]
+    opened = [port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]]
+    assert opened == [8081, 9091]
+
+
+def test_what_selects_the_operator_selects_no_other_pod(helm: Helm) -> None:
+    manifests = render(helm, EVERYTHING)
+    (deployment,) = of_kind(manifests, "Deployment")
+    (test,) = of_kind(manifests, "Pod")
+    own = deployment["spec"]["template"]["metadata"]["labels"]
+    (service,) = of_kind(manifests, "Service")
+    (budget,) = of_kind(manifests, "PodDisruptionBudget")
+    (policy,) = of_kind(manifests, "NetworkPolicy")
+    for selector in (
+        deployment["spec"]["selector"]["matchLabels"],
+        service["spec"]["selector"],
+        budget["spec"]["selector"]["matchLabels"],
+        policy["spec"]["podSelector"]["matchLabels"],
+    ):
+        assert selector.items() <= own.items()
+        assert not selector.items() <= test["metadata"]["labels"].items()
+
+
+def test_labels_of_users_do_not_hide_the_operator(helm: Helm) -> None:
+    manifests = helm.render("--set", "podLabels.app\\.kubernetes\\.io/name=other")
+    (deployment,) = of_kind(manifests, "Deployment")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert labels["app.kubernetes.io/name"] == "strandline"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("replicas=2", "replicas"),
+        ("image.tga=1", "tga"),
+        ("settings.logLevl=INFO", "logLevl"),
+        ("settings.logLevel=LOUD", "logLevel"),
+        ("settings.settle=soon", "settle"),
+        ("retryDefaults.maxRetry=3", "maxRetry"),
+        ("retryDefaults.delay=soon", "delay"),
+        ("namespaceDefaults.corpora.maxRetry=3", "maxRetry"),
+        ("watchNamespaces={A}", "watchNamespaces"),
+        ("metrics.serviceMonitor.enable=true", "enable"),
+        ("runAsUser=0", "runAsUser"),
+        ("shutdownGraceSeconds=-1", "shutdownGraceSeconds"),
+        ("image.digest=1234", "digest"),
+    ],
+)
+def test_values_that_mean_nothing_are_refused(helm: Helm, given: str, told: str) -> None:
+    done = helm.attempt("template", RELEASE, CHART, "--set", given)
+    assert done.returncode != 0
+    assert told in done.stderr
+
+
+def test_names_fit_however_long_the_release_is(helm: Helm) -> None:
+    manifests = helm.run("template", "r" * 53, CHART, "--namespace", "n" * 63)
+    for one in yaml.safe_load_all(manifests):
+        if one and one["kind"] != "CustomResourceDefinition":
+            assert len(one["metadata"]["name"]) <= (63 if "namespace" in one["metadata"] else 253)
+            labels = one["metadata"]["labels"].values()
+            assert all(re.fullmatch(r"[\w.-]{0,63}", label) for label in labels)
+
+
+def test_the_definitions_are_the_generated_ones_and_stay(helm: Helm) -> None:
+    found = of_kind(helm.render(), "CustomResourceDefinition")
+    made = [
+        yaml.safe_load(path.read_text(encoding="utf-8"))
+        for path in (CHART.parents[1] / "crds").glob("*.yaml")
+    ]
+    assert {name_of(one) for one in found} == {name_of(one) for one in made}
+    for one in found:
+        assert one["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+        assert one["spec"] == next(each for each in made if name_of(each) == name_of(one))["spec"]
+
+
+def test_defaults_of_a_namespace_are_a_policy_that_the_operator_reads(helm: Helm) -> None:
+    manifests = render(helm, NAMESPACED)
+    (config,) = of_kind(manifests, "ConfigMap")
+    assert (config["metadata"]["namespace"], config["metadata"]["name"]) == (
+        "corpora",
+        Settings().defaults_config_map,
+    )
+    policy = parse_defaults(config)
+    assert (policy.max_retries, policy.delay) == (5, "30s")
+    assert policy.model_fields_set == {"max_retries", "delay"}
+
+
+def test_the_notes_name_the_namespaces(helm: Helm) -> None:
+    case = NAMESPACED
+    told = helm.run("install", RELEASE, CHART, "--dry-run=client", "--values", case)
+    assert "of these namespaces and no others: corpora, images." in told
+    assert "KubeRay was not found" in told

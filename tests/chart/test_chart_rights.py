@@ -1,0 +1,222 @@
+"""The operator with the rights that the chart gives it, on a real API server, and with no other.
+
+KubeRay is played. Each right must be enough for a whole run, and each verb must have been used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chart_cluster import ChartCluster
+from helm_program import CHART, RELEASE, Helm
+from kube_client import KubeClient, Refusal, ServerStage
+from kuberay_player import Troupe
+from manifests import list_pods, of_kind
+from operator_process import OperatorProcess, run_operator
+from waiting import wait_until
+
+Json = dict[str, Any]
+QUICK = ",".join(
+    f"settings.{name}={seconds}s"
+    for name, seconds in {"settle": 1, "outcome": 1, "pullInterval": 1, "resync": 2}.items()
+)
+RECORDINGS = ("s-k-head-deleted", "s-k-success", "s-k-success")
+VERBS = {"POST": "create", "PUT": "update"}
+REQUEST = re.compile(
+    r'^strandline_api_requests_total\{code="(\d+)",resource="([\w.]+)",verb="(\w+)"\} '
+)
+# Asked for only in the story that stands beside it.
+RARE = {
+    ("get", "nodes"): "pods of a node that does not answer",
+    ("get", "curationattempts"): "an attempt's name is taken already",
+    ("delete", "rayclusters"): "a pipeline is deleted while its cluster is there",
+    ("update", "curationpipelines/finalizers"): "the cluster checks who may own objects",
+    ("update", "curationattempts/finalizers"): "the cluster checks who may own objects",
+}
+# They only show in the log of requests under another name.
+PARTS = {("get", "pods"): ("get", "pods/log"), ("update", "curationpipelines"): (
+    "update", "curationpipelines/status"), ("update", "curationattempts"): (
+    "update", "curationattempts/status")}  # fmt: skip
+
+
+def make_pipeline(namespace: str) -> Json:
+    return {
+        "apiVersion": "strandline.dev/v1alpha1",
+        "kind": "CurationPipeline",
+        "metadata": {"name": "corpus", "namespace": namespace},
+        "spec": {
+            "source": {"use": "files"},
+            "sink": {"use": "jsonl"},
+            "retry": {"jitter": "none", "delay": "1s"},
+            "attemptHistoryLimit": 1,
+            "ray": {"workerGroups": [{"name": "cpu", "resources": {"memory": "8Gi"}}]},
+        },
+    }
+
+
+@contextmanager
+def run_installed(
+    helm: Helm, cluster: ChartCluster, folder: Path, *values: str
+) -> Iterator[OperatorProcess]:
+    """Install the chart and run the operator as its pod would: its account, its flags."""
+    place = (RELEASE, "--namespace", RELEASE, "--create-namespace", "--wait=hookOnly")
+    values = ("--set", QUICK, *values)
+    helm.run("install", *place, CHART, *values)
+    cluster.wait_for_kinds()
+    manifests = helm.render(*values)
+    (account,) = of_kind(manifests, "ServiceAccount")
+    (pod,) = list_pods(of_kind(manifests, "Deployment"))
+    flags = [
+        flag
+        for flag in pod["containers"][0]["args"]
+        if not flag.startswith(("--metrics-port", "--liveness-port"))
+    ]
+    name, namespace = account["metadata"]["name"], account["metadata"]["namespace"]
+    kubeconfig = cluster.log_in(namespace, name)
+    with run_operator(kubeconfig, folder, *flags) as operator:
+        yield operator
+
+
+def play(operator: OperatorProcess, cluster: ChartCluster, namespace: str) -> None:
+    """A run that fails, is tried again and completes; then the pipeline is deleted in a run."""
+    troupe = Troupe(ServerStage(cluster.client), namespace, RECORDINGS, begin=datetime.now(UTC))
+    pipelines = f"apis/strandline.dev/v1alpha1/namespaces/{namespace}/curationpipelines"
+    path = f"{pipelines}/corpus"
+    cluster.client.ask("POST", pipelines, make_pipeline(namespace))
+
+    def is_so(phase: str) -> bool:
+        asyncio.run(troupe.tick())
+        found = cluster.read(path)
+        return phase == ("gone" if found is None else found.get("status", {}).get("phase"))
+
+    operator.wait_for(lambda: is_so("Succeeded"))
+    patch = {"spec": {"runId": "second"}}
+    cluster.client.ask("PATCH", path, patch, content="application/merge-patch+json")
+    operator.wait_for(lambda: is_so("Running"))
+    cluster.client.ask("DELETE", path)
+    operator.wait_for(lambda: is_so("gone"))
+
+
+def list_requests(operator: OperatorProcess) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """Verbs and resources that were asked for, and those that were refused for want of rights."""
+    used, refused = set(), set()
+    for line in operator.ask("metrics")[1].splitlines():
+        found = REQUEST.match(line)
+        if found:
+            verb, resource = found[3], found[2].partition(".")[0]
+            one = (VERBS.get(verb, verb.lower()), resource)
+            used.add(PARTS.get(one, one))
+            if found[1] == "403":
+                refused.add(one)
+    return used, refused
+
+
+def list_rights(manifests: list[Json]) -> set[tuple[str, str]]:
+    """Verbs and resources that the operator's roles allow."""
+    return {
+        (verb, resource)
+        for role in of_kind(manifests, "Role", "ClusterRole")
+        if not any("aggregate" in label for label in role["metadata"]["labels"])
+        for rule in role["rules"]
+        for verb in rule["verbs"]
+        for resource in rule["resources"]
+    }
+
+
+def test_a_whole_run_takes_each_right_that_the_chart_gives_and_no_more(
+    cluster_helm: Helm, clean_cluster: ChartCluster, tmp_path: Path
+) -> None:
+    namespace = clean_cluster.make_namespace("wide")
+    with run_installed(cluster_helm, clean_cluster, tmp_path) as operator:
+        play(operator, clean_cluster, namespace)
+        used, refused = list_requests(operator)
+        answer = ask_test_script(cluster_helm, operator)
+        assert operator.stop() == 0
+    assert refused == set()
+    # A watch is counted when it ends, after minutes.
+    unused = {one for one in list_rights(cluster_helm.render()) - used if one[0] != "watch"}
+    assert unused == RARE.keys()
+    assert not [line for line in operator.lines if line["level"] in {"WARNING", "ERROR"}]
+    assert answer == (0, "all pages answer\n")
+
+
+def ask_test_script(helm: Helm, operator: OperatorProcess) -> tuple[int, str]:
+    """Run what `helm test` runs in its pod, against this process."""
+    (pod,) = list_pods(of_kind(helm.render(), "Pod"))
+    script, *addresses = pod["containers"][0]["args"]
+    here = [
+        f"http://127.0.0.1:{operator.ports[address.rpartition('/')[2]]}/{address.rpartition('/')[2]}"
+        for address in addresses
+    ]
+    command = [sys.executable, "-c", script, *here]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout
+
+
+def test_in_its_namespaces_the_operator_can_do_all_and_elsewhere_nothing(
+    cluster_helm: Helm, clean_cluster: ChartCluster, tmp_path: Path
+) -> None:
+    corpora = clean_cluster.make_namespace("corpora")
+    elsewhere = clean_cluster.make_namespace("elsewhere")
+    values = ("--set", f"watchNamespaces={{{corpora}}}", "--set", "rbac.readNodes=false")
+    with run_installed(cluster_helm, clean_cluster, tmp_path, *values) as operator:
+        play(operator, clean_cluster, corpora)
+        _, refused = list_requests(operator)
+        assert operator.stop() == 0
+    assert refused == set()
+    account = KubeClient(clean_cluster.log_in(RELEASE, RELEASE))
+    path = "apis/strandline.dev/v1alpha1/namespaces/{}/curationpipelines"
+    account.ask("GET", path.format(corpora))
+    for place in (path.format(elsewhere), f"api/v1/namespaces/{elsewhere}/pods", "api/v1/nodes/n"):
+        with pytest.raises(Refusal) as told:
+            account.ask("GET", place)
+        assert told.value.status == 403
+    account.close()
+
+
+@pytest.mark.parametrize(
+    ("role", "allowed", "refused"),
+    [
+        ("view", [("GET", "curationpipelines"), ("GET", "curationattempts")],
+         [("POST", "curationpipelines")]),
+        ("edit", [("GET", "curationattempts"), ("POST", "curationpipelines")],
+         [("POST", "curationattempts")]),
+    ],
+)  # fmt: skip
+def test_users_who_may_view_or_edit_may_view_or_edit_pipelines(
+    cluster_helm: Helm,
+    clean_cluster: ChartCluster,
+    role: str,
+    allowed: list[tuple[str, str]],
+    refused: list[tuple[str, str]],
+) -> None:
+    namespace = clean_cluster.make_namespace(f"users-{role}")
+    place = (RELEASE, "--namespace", RELEASE, "--create-namespace", "--wait=hookOnly")
+    cluster_helm.run("install", *place, CHART)
+    clean_cluster.wait_for_kinds()
+    user = clean_cluster.make_user(namespace, role)
+    pipeline = make_pipeline(namespace)
+    root = f"apis/strandline.dev/v1alpha1/namespaces/{namespace}"
+
+    def judge(method: str, plural: str) -> int:
+        try:
+            body = pipeline if method == "POST" else None
+            user.ask(method, f"{root}/{plural}", body, query={"dryRun": "All"} if body else {})
+        except Refusal as refusal:
+            return refusal.status
+        return 200
+
+    wait_until(lambda: judge(*allowed[0]) == 200)  # roles are put together in the background
+    assert [judge(*one) for one in allowed] == [200] * len(allowed)
+    assert [judge(*one) for one in refused] == [403] * len(refused)
+    user.close()

@@ -1,0 +1,96 @@
+"""Who may do what with what the chart makes: laws of roles, tokens and pods, for each case."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from helm_program import RELEASE, Helm
+from manifests import judge_pod, list_pods, name_of, of_kind
+from renderings import NAMESPACED, cases, read_case, render
+
+RIGHTS = ("Role", "ClusterRole")
+WRITES = {"create", "update", "patch", "delete", "deletecollection"}
+
+
+@cases
+def test_every_pod_keeps_within_the_restricted_profile(helm: Helm, case: Path) -> None:
+    pods = list(list_pods(render(helm, case)))
+    assert len(pods) == 2
+    for pod in pods:
+        assert judge_pod(pod) == []
+
+
+@cases
+def test_no_role_has_a_right_to_everything(helm: Helm, case: Path) -> None:
+    for role in of_kind(render(helm, case), *RIGHTS):
+        for rule in role["rules"]:
+            for part in ("apiGroups", "resources", "verbs"):
+                assert "*" not in rule[part], name_of(role)
+            assert not {"secrets", "pods/exec", "pods/attach"} & set(rule["resources"])
+            assert not {"bind", "escalate", "impersonate"} & set(rule["verbs"])
+
+
+@cases
+def test_only_the_operator_has_a_token(helm: Helm, case: Path) -> None:
+    manifests = render(helm, case)
+    for account in of_kind(manifests, "ServiceAccount"):
+        assert account["automountServiceAccountToken"] is False
+    (deployment,) = of_kind(manifests, "Deployment")
+    assert deployment["spec"]["template"]["spec"]["automountServiceAccountToken"] is True
+    (pod,) = of_kind(manifests, "Pod")
+    assert pod["spec"]["automountServiceAccountToken"] is False
+
+
+@cases
+def test_an_operator_of_some_namespaces_has_rights_nowhere_else(helm: Helm, case: Path) -> None:
+    manifests, namespaces = render(helm, case), read_case(case).get("watchNamespaces", [])
+    bindings = of_kind(manifests, "RoleBinding", "ClusterRoleBinding")
+    (account,) = of_kind(manifests, "ServiceAccount")
+    if namespaces:
+        assert [one["metadata"]["namespace"] for one in bindings] == namespaces
+        assert {one["roleRef"]["kind"] for one in bindings} == {"Role"}
+    else:
+        assert [one["kind"] for one in bindings] == ["ClusterRoleBinding"]
+    for one in bindings:
+        assert one["subjects"] == [
+            {
+                "kind": "ServiceAccount",
+                "name": account["metadata"]["name"],
+                "namespace": account["metadata"]["namespace"],
+            }
+        ]
+
+
+def test_a_namespaced_installation_makes_nothing_of_the_whole_cluster(helm: Helm) -> None:
+    kinds = {one["kind"] for one in render(helm, NAMESPACED)}
+    assert not {kind for kind in kinds if kind.startswith(("Cluster", "Custom", "Priority"))}
+
+
+def test_only_the_right_to_read_nodes_goes_beyond_the_namespaces(helm: Helm) -> None:
+    manifests = helm.render("--set", "watchNamespaces={corpora}", "--set", "rbac.userRoles=false")
+    (role,) = of_kind(manifests, "ClusterRole")
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}]
+    (binding,) = of_kind(manifests, "ClusterRoleBinding")
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"][0]["namespace"] == RELEASE
+
+
+def test_two_installations_share_no_object_of_the_whole_cluster(helm: Helm) -> None:
+    def wide(namespace: str) -> set[str]:
+        found = helm.render("--namespace", namespace, "--set", "crds.install=false")
+        return {name_of(one) for one in found if "namespace" not in one["metadata"]}
+
+    assert wide("one")
+    assert not wide("one") & wide("two")
+
+
+def test_viewers_only_read_and_editors_touch_no_attempt(helm: Helm) -> None:
+    roles = {
+        one["metadata"]["name"].rpartition("-")[2]: one
+        for one in of_kind(helm.render(), "ClusterRole")
+        if any("aggregate" in label for label in one["metadata"]["labels"])
+    }
+    assert set(roles) == {"viewer", "editor"}
+    assert not WRITES & {verb for rule in roles["viewer"]["rules"] for verb in rule["verbs"]}
+    written = {name for rule in roles["editor"]["rules"] for name in rule["resources"]}
+    assert written == {"curationpipelines"}

@@ -1,0 +1,128 @@
+"""The values of the chart: what they reach, what their defaults are, and what is made from them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from helm_program import CASES, CHART
+from strandline_api.retry import merge_policies
+from strandline_api.spec_policy import RetryPolicy
+from strandline_operator.settings import Settings, read_settings, spell_flag
+
+Json = dict[str, Any]
+SCHEMA: Json = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+VALUES: Json = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+SETTINGS: Json = SCHEMA["properties"]["settings"]["properties"]
+FLAGS = (CHART / "templates" / "_settings.tpl").read_text(encoding="utf-8")
+# Settings that follow from a value which says more than the setting.
+DERIVED = {
+    "namespaces": "watchNamespaces",
+    "metrics_port": "metrics",
+    "liveness_port": "livenessPort",
+    "shutdown_grace": "shutdownGraceSeconds",
+    "runtime_image": "runtimeImage",
+    "retry_defaults": "retryDefaults",
+}
+FREE = {"resources", "affinity", "global"}  # Kubernetes' own, and what parents share
+
+
+def camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def leaves(node: Json, path: str = "") -> Iterator[tuple[str, Json]]:
+    for name, child in node["properties"].items():
+        if "properties" in child:
+            yield from leaves(child, f"{path}{name}.")
+        else:
+            yield f"{path}{name}", child
+
+
+def find(values: Json, path: str) -> Any:
+    found: Any = values
+    for name in path.split("."):
+        found = found[name] if isinstance(found, dict) and name in found else None
+    return found
+
+
+def test_every_setting_has_a_value_or_follows_from_one() -> None:
+    named = {camel(name) for name in Settings.model_fields if name not in DERIVED}
+    assert set(SETTINGS) == named
+    for name, value in DERIVED.items():
+        assert value in SCHEMA["properties"]
+        assert f"{spell_flag(name)}=" in FLAGS
+
+
+@pytest.mark.parametrize("name", sorted(set(Settings.model_fields) - set(DERIVED)))
+def test_a_default_is_that_of_the_operator(name: str) -> None:
+    given = {name: str(SETTINGS[camel(name)]["default"])}
+    assert getattr(read_settings(given, {}), name) == Settings.model_fields[name].default
+
+
+def test_the_derived_defaults_are_those_of_the_operator() -> None:
+    own = Settings()
+    assert VALUES["metrics"]["port"] == own.metrics_port
+    assert VALUES["livenessPort"] == own.liveness_port
+    assert VALUES["shutdownGraceSeconds"] == own.shutdown_grace
+    assert VALUES["runtimeImage"]["repository"] == own.runtime_image.partition(":")[0]
+    assert (VALUES["watchNamespaces"], VALUES["retryDefaults"]) == ([], {})
+
+
+@pytest.mark.parametrize("name", sorted(SETTINGS))
+def test_a_settings_meaning_is_told_as_the_operator_tells_it(name: str) -> None:
+    told = {camel(field): one.description for field, one in Settings.model_fields.items()}
+    assert SETTINGS[name]["description"] == told[name]
+
+
+def test_every_value_has_its_default_in_the_file_of_values() -> None:
+    for path, node in leaves(SCHEMA):
+        assert find(VALUES, path) == node["default"], path
+
+
+def test_no_object_of_ours_takes_unknown_names() -> None:
+    def check(node: Json, path: str) -> None:
+        if "properties" in node:
+            assert node["additionalProperties"] is False, path
+        elif node.get("type") == "object" and path not in FREE:
+            assert "additionalProperties" in node, path
+        for name, child in node.get("properties", {}).items():
+            check(child, f"{path}.{name}" if path else name)
+
+    check(SCHEMA, "")
+    check(SCHEMA["definitions"]["retryPolicy"], "retryPolicy")
+
+
+def test_the_schema_of_a_retry_policy_has_all_its_fields() -> None:
+    fields = {field.alias for field in RetryPolicy.model_fields.values()}
+    assert set(SCHEMA["definitions"]["retryPolicy"]["properties"]) == fields
+
+
+def test_everything_on_changes_every_value() -> None:
+    case = yaml.safe_load((CHART / "ci" / "everything-on-values.yaml").read_text(encoding="utf-8"))
+    other = {
+        "image.tag": "the digest wins",
+        "runtimeImage.digest": "the tag is tried",
+        "watchNamespaces": "all of them are tried",
+        "global": "nothing reads it",
+    }
+    for path, node in leaves(SCHEMA):
+        if path not in other and node.get("type") != "boolean":
+            assert find(case, path) not in (None, node["default"]), path
+
+
+def test_the_policy_of_everything_on_is_one_that_the_operator_takes() -> None:
+    case = yaml.safe_load((CHART / "ci" / "everything-on-values.yaml").read_text(encoding="utf-8"))
+    policy = read_settings({"retry_defaults": json.dumps(case["retryDefaults"])}, {}).retry_defaults
+    assert merge_policies(policy).max_retries == 6
+
+
+def test_each_case_says_what_it_is_for() -> None:
+    assert len(CASES) >= 5
+    for path in CASES:
+        assert path.read_text(encoding="utf-8").startswith("# "), path.name
