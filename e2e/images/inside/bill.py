@@ -1,0 +1,144 @@
+"""What is in an image, as an SPDX document: Python's packages and Debian's.
+
+Runs inside the build on the standard library. It must not look at the machine it runs on: paths,
+name and time come as arguments, so that the same packages give the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+BUILD = Path("/build")
+VENV = Path("opt/strandline")
+PLACE = Path("usr/share/strandline/sbom.spdx.json")
+LICENSE = re.compile(r"[A-Za-z0-9.+\- ()]+")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Package:
+    """One package: where it comes from (`deb` or `pypi`), its name, version and license."""
+
+    origin: str
+    name: str
+    version: str
+    license: str = "NOASSERTION"
+    architecture: str = ""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """`NAME SECONDS`: write the bill of the image NAME as of that time into the product's root."""
+    name, seconds = arguments
+    root = BUILD / "product"
+    folders = [place for base in (Path("/"), root) for place in find_folders(base / VENV)]
+    packages = [*read_python(folders), *read_debian((BUILD / "status").read_text())]
+    path = root / PLACE
+    path.parent.mkdir(parents=True)
+    path.write_text(spell(name, int(seconds), packages))
+
+
+def find_folders(venv: Path) -> list[str]:
+    """The folders of packages of a virtual environment."""
+    return [str(path) for path in venv.glob("lib/python3.*/site-packages")]
+
+
+def read_python(folders: Sequence[str]) -> Iterator[Package]:
+    """The distributions that lie in these folders."""
+    for found in distributions(path=list(folders)):
+        name = re.sub(r"[-_.]+", "-", found.metadata["Name"]).lower()
+        yield Package("pypi", name, found.version, _find_license(found))
+
+
+def read_debian(status: str) -> Iterator[Package]:
+    """The packages that a dpkg status file calls installed."""
+    for block in status.split("\n\n"):
+        fields = dict(re.findall(r"^([A-Za-z-]+): (.*)$", block, re.MULTILINE))
+        if fields.get("Status", "").endswith(" installed"):
+            yield Package(
+                "deb", fields["Package"], fields["Version"], architecture=fields["Architecture"]
+            )
+
+
+def spell(name: str, seconds: int, packages: Sequence[Package]) -> str:
+    """The document, for an image of that name made at `seconds` since 1970."""
+    image = {
+        "SPDXID": "SPDXRef-Image",
+        "name": f"strandline-{name}",
+        "downloadLocation": "NOASSERTION",
+        "filesAnalyzed": False,
+        "primaryPackagePurpose": "CONTAINER",
+    }
+    listed = [_spell_package(package) for package in sorted(set(packages))]
+    body = [image, *listed]
+    digest = hashlib.sha256(json.dumps(body).encode()).hexdigest()
+    document = {
+        "spdxVersion": "SPDX-2.3",
+        "dataLicense": "CC0-1.0",
+        "SPDXID": "SPDXRef-DOCUMENT",
+        "name": f"strandline-{name}",
+        "documentNamespace": f"urn:strandline:sbom:{name}:{digest}",
+        "creationInfo": {
+            "created": datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "creators": ["Tool: strandline-images"],
+        },
+        "packages": body,
+        "relationships": [
+            _relate("SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-Image"),
+            *(_relate("SPDXRef-Image", "CONTAINS", entry["SPDXID"]) for entry in listed),
+        ],
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+def _spell_package(package: Package) -> dict[str, Any]:
+    return {
+        "SPDXID": "SPDXRef-" + _spell_id(package),
+        "name": package.name,
+        "versionInfo": package.version,
+        "downloadLocation": "NOASSERTION",
+        "filesAnalyzed": False,
+        "licenseDeclared": package.license,
+        "externalRefs": [
+            {
+                "referenceCategory": "PACKAGE-MANAGER",
+                "referenceType": "purl",
+                "referenceLocator": _spell_url(package),
+            }
+        ],
+    }
+
+
+def _spell_id(package: Package) -> str:
+    words = f"{package.origin}-{package.name}-{package.architecture}".rstrip("-")
+    return re.sub(r"[^A-Za-z0-9.-]", "-", words.replace("+", "plus"))
+
+
+def _spell_url(package: Package) -> str:
+    version = quote(package.version, safe="")
+    if package.origin == "deb":
+        tail = f"?arch={package.architecture}"
+        return f"pkg:deb/debian/{quote(package.name, safe='')}@{version}{tail}"
+    return f"pkg:pypi/{package.name}@{version}"
+
+
+def _relate(one: str, how: str, other: str) -> dict[str, str]:
+    return {"spdxElementId": one, "relationshipType": how, "relatedSpdxElement": other}
+
+
+def _find_license(found: Distribution) -> str:
+    """The expression that a package declares; older fields hold prose, which says nothing here."""
+    stated = "".join(found.metadata.get_all("License-Expression") or [])
+    return stated if LICENSE.fullmatch(stated) else "NOASSERTION"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,120 @@
+"""The virtual environment of an image: libraries first, the product as a layer of its own.
+
+Runs inside the build, with a Python that has pip; the environment itself gets none.
+It must not know which image it builds: extras of pyproject.toml are all it is told.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+VENV = Path("/opt/strandline")
+BUILD = Path("/build")
+PRODUCT = BUILD / "product"
+WHEELS = BUILD / "wheels"
+CA = Path("/etc/build-ca.pem")
+# Nothing at run time reads these; Ray's jars serve Java programs alone.
+SURPLUS = (
+    "numpy/**/tests",
+    "numpy/**/*.a",
+    "numpy/_core/include",
+    "pyarrow/include",
+    "pyarrow/src",
+    "pyarrow/tests",
+    "pyarrow/**/*.pxd",
+    "pyarrow/**/*.pyx",
+    "ray/jars",
+    "ray/**/tests",
+)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """`needs NAME EXTRA...`, `libraries NAME`, `wheel` or `product`."""
+    step, *words = arguments
+    if step == "needs":
+        name, *extras = words
+        needed = read_requirements((BUILD / "pyproject.toml").read_text(), extras)
+        (BUILD / f"{name}.txt").write_text("".join(f"{line}\n" for line in needed))
+    elif step == "libraries":
+        install_libraries(BUILD / f"{words[0]}.txt")
+    elif step == "wheel":
+        _run_pip("wheel", "--no-deps", "--wheel-dir", str(WHEELS), str(BUILD))
+    elif step == "product":
+        install_product()
+    else:
+        sys.exit(f"environment.py: there is no step {step}")
+
+
+def install_libraries(needed: Path) -> None:
+    """The environment with all that this file of requirements asks for, pinned."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(VENV)], check=True)
+    pins = str(BUILD / "constraints.txt")
+    what = ["--only-binary", ":all:", "--constraint", pins, "--requirement", str(needed)]
+    _run_pip("install", "--no-compile", *what)
+    drop_surplus(find_packages(VENV))
+    compile_all(find_packages(VENV), VENV)
+
+
+def install_product() -> None:
+    """Our wheel alone, under a root of its own, with the environment's Python in its scripts."""
+    (wheel,) = WHEELS.glob("strandline-*.whl")
+    place = ["--no-index", "--no-deps", "--no-compile", "--no-warn-script-location"]
+    _run_pip("install", *place, "--root", str(PRODUCT), str(wheel))
+    compile_all(find_packages(PRODUCT / VENV.relative_to("/")), PRODUCT)
+
+
+def read_requirements(pyproject: str, extras: Sequence[str]) -> list[str]:
+    """What the project and these extras of it ask for, each requirement once."""
+    project = tomllib.loads(pyproject)["project"]
+    needed = list(project["dependencies"])
+    for extra in extras:
+        needed += project["optional-dependencies"][extra]
+    return sorted(set(needed))
+
+
+def find_packages(venv: Path) -> Path:
+    """The folder of packages of a virtual environment."""
+    (packages,) = venv.glob("lib/python3.*/site-packages")
+    return packages
+
+
+def drop_surplus(packages: Path) -> None:
+    """Remove what nothing at run time reads."""
+    for path in _find_surplus(packages):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def compile_all(packages: Path, root: Path) -> None:
+    """Bytecode that is the same at every build, and is never checked against its source."""
+    shown = ["-s", str(root), "-p", "/" if root == PRODUCT else str(VENV)]
+    mode = ["--invalidation-mode", "unchecked-hash"]
+    command = [sys.executable, "-m", "compileall", "-q", *shown, *mode, str(packages)]
+    # Libraries ship templates that are no Python; what does not compile has no bytecode.
+    subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
+
+
+def _find_surplus(packages: Path) -> Iterator[Path]:
+    for pattern in SURPLUS:
+        yield from sorted(packages.glob(pattern))
+
+
+def _run_pip(command: str, *arguments: str) -> None:
+    place = [] if command == "wheel" else ["--python", str(VENV / "bin/python")]
+    # By the environment, since pip hands it on to the pip that fetches a build's own needs.
+    trusted = {"PIP_CERT": str(CA)} if CA.exists() and CA.stat().st_size else {}
+    quiet = ["--disable-pip-version-check", "--no-cache-dir", "--no-input", "--quiet"]
+    pip = [sys.executable, "-m", "pip", *place]
+    subprocess.run([*pip, command, *quiet, *arguments], check=True, env=os.environ | trusted)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,97 @@
+"""What the images are called and where their archives lie: a hash of all that goes in.
+
+It must not know how an image is built.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+TARGETS = ("operator", "runtime")
+REGISTRY = "docker.io"
+BASE = "docker.io/library/debian:bookworm-slim"
+LOCAL = "local"
+# What the Dockerfile copies, as in .dockerignore.
+CONTEXT = (
+    "LICENSE",
+    "README.md",
+    "constraints.txt",
+    "crds/strandline_api",
+    "e2e/images/inside",
+    "operator/strandline_operator",
+    "pipelines/strandline",
+    "pyproject.toml",
+)
+RECIPE = ("Dockerfile", ".dockerignore")
+DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Both images of one state of the sources.
+
+    Attributes:
+        tag: the same for both.
+        folder: where the archives lie, in the layout of OCI.
+        base: the image they are built on, or `local`.
+        machine: what they run on, such as `x86_64`.
+    """
+
+    tag: str
+    folder: Path
+    base: str
+    machine: str
+
+    def match(self, root: Path) -> bool:
+        """Tell whether these are the images of the sources under `root`."""
+        return hash_sources(root, self.base, self.machine)[:DIGITS] == self.tag
+
+    def spell_name(self, target: str) -> str:
+        """What pods ask for: `strandline/operator:TAG`."""
+        return f"strandline/{target}:{self.tag}"
+
+    def spell_reference(self, target: str) -> str:
+        """The same with its registry, as container runtimes keep it."""
+        return f"{REGISTRY}/{self.spell_name(target)}"
+
+    def find_archive(self, target: str) -> Path:
+        """Where the archive of a target is, or will be."""
+        return self.folder / f"{target}.tar"
+
+    @property
+    def complete(self) -> bool:
+        """Whether both archives are there."""
+        return all(self.find_archive(target).is_file() for target in TARGETS)
+
+
+def find_images(root: Path, cache: Path, base: str, machine: str) -> Images:
+    """The images of the sources under `root`, built or not, on that base for that machine."""
+    tag = hash_sources(root, base, machine)[:DIGITS]
+    return Images(tag, cache / "strandline" / f"images-{tag}", base, machine)
+
+
+def hash_sources(root: Path, base: str, machine: str) -> str:
+    """SHA-256 over the names and contents of all that goes in, in 64 hexadecimal digits."""
+    digest = hashlib.sha256(f"{base}\0{machine}\0".encode())
+    for path in list_sources(root):
+        content = (root / path).read_bytes()
+        digest.update(f"{path.as_posix()}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()
+
+
+def list_sources(root: Path) -> list[Path]:
+    """The files that go in, relative to `root` and sorted."""
+    found = [path for place in (*RECIPE, *CONTEXT) for path in _walk(root / place)]
+    return sorted(path.relative_to(root) for path in found)
+
+
+def _walk(place: Path) -> Iterator[Path]:
+    if place.is_file():
+        yield place
+        return
+    for path in place.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path

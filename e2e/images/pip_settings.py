@@ -1,0 +1,60 @@
+"""The settings by which this machine's pip finds packages, for the pip inside a build.
+
+They go in as secrets, so no layer keeps them. It must not know what builds.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+
+# Where packages come from and how patiently; the rest of a user's settings is theirs.
+KEPT = frozenset(
+    {
+        "default-timeout",
+        "extra-index-url",
+        "find-links",
+        "index-url",
+        "no-index",
+        "proxy",
+        "retries",
+        "timeout",
+        "trusted-host",
+    }
+)
+SETTING = re.compile(r"(?P<section>:env:|[^.\s]+)\.(?P<name>[a-z-]+)=(?P<value>.+)")
+BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
+
+
+def spell_configuration(listing: str) -> str:
+    """A `pip.conf` out of what `pip config list` prints; later settings win, as pip has it."""
+    found = {name: value for name, value in _read(listing) if name in KEPT}
+    lines = [line for name, value in sorted(found.items()) for line in _spell(name, value)]
+    return "\n".join(["[global]", *lines]) + "\n"
+
+
+def find_bundle(listing: str, environment: Mapping[str, str]) -> str | None:
+    """The path of the certificates that pip trusts here, if they are not its own."""
+    named = [value for name, value in _read(listing) if name == "cert"]
+    named = named[-1:] + [environment[name] for name in BUNDLES if environment.get(name)]
+    return named[0] if named else None
+
+
+def _read(listing: str) -> Iterator[tuple[str, str]]:
+    """Settings with those of the environment last."""
+    lines = [found for line in listing.splitlines() if (found := SETTING.fullmatch(line))]
+    for found in sorted(lines, key=lambda line: line["section"] == ":env:"):
+        value = ast.literal_eval(found["value"])
+        if found["section"] in {":env:", "global", "install"}:
+            yield found["name"], str(value)
+
+
+def _spell(name: str, value: str) -> list[str]:
+    words = value.split()
+    if name == "find-links":
+        # Folders of this machine are not there inside.
+        words = [word for word in words if re.match(r"https?://", word)]
+    return (
+        [f"{name} = {' '.join(words[:1])}", *(f"    {word}" for word in words[1:])] if words else []
+    )

@@ -1,0 +1,61 @@
+"""How large an image is, layer by layer, out of its archive."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+MIB = 2**20
+CHUNK = 2**20
+GZIP = b"\x1f\x8b"
+
+
+def tell_sizes(title: str, archive: Path) -> str:
+    """Lines with the sizes of all layers, compressed and unpacked; the base's come first."""
+    lines = [f"{title}: {archive.stat().st_size / MIB:.1f} MiB as an archive"]
+    with tarfile.open(archive) as content:
+        manifest = read_manifest(content)
+        for number, layer in enumerate(manifest["layers"], start=1):
+            unpacked = _measure(content, layer["digest"])
+            sizes = f"{layer['size'] / MIB:7.1f} MiB, {unpacked / MIB:7.1f} MiB unpacked"
+            lines.append(f"  layer {number}: {sizes}")
+    return "\n".join(lines)
+
+
+def read_manifest(archive: tarfile.TarFile) -> Any:
+    """The manifest of the one image in an archive in the layout of OCI."""
+    index = json.loads(_read(archive, "index.json"))
+    return json.loads(_read(archive, spell_blob(index["manifests"][0]["digest"])))
+
+
+def read_configuration(archive: Path) -> Any:
+    """What an archive's image says about how it is run: `Env`, `User`, `Labels` and so on."""
+    with tarfile.open(archive) as content:
+        digest = read_manifest(content)["config"]["digest"]
+        return json.loads(_read(content, spell_blob(digest)))["config"]
+
+
+def _measure(archive: tarfile.TarFile, digest: str) -> int:
+    stream = archive.extractfile(spell_blob(digest))
+    assert stream is not None
+    total = 0
+    packed = stream.read(len(GZIP)) == GZIP
+    stream.seek(0)
+    with gzip.GzipFile(fileobj=stream) if packed else stream as content:
+        while chunk := content.read(CHUNK):
+            total += len(chunk)
+    return total
+
+
+def _read(archive: tarfile.TarFile, name: str) -> bytes:
+    stream = archive.extractfile(name)
+    assert stream is not None
+    return stream.read()
+
+
+def spell_blob(digest: str) -> str:
+    """The path of a blob in an archive."""
+    return f"blobs/{digest.replace(':', '/')}"

@@ -1,0 +1,174 @@
+"""The programs that build images: buildah or docker, spoken to in the same words.
+
+Each takes the one Dockerfile; what a build may know of this machine goes in as secrets.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from images.programs import read_output, run_logged
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One build.
+
+    Attributes:
+        root: the folder with the Dockerfile.
+        target: the stage to build.
+        name: what the image is to be called.
+        seconds: the time it carries, since 1970.
+        arguments: of the Dockerfile.
+        secrets: files that the build may read, by their names in the Dockerfile.
+    """
+
+    root: Path
+    target: str
+    name: str
+    seconds: int
+    arguments: dict[str, str] = field(default_factory=dict)
+    secrets: dict[str, Path] = field(default_factory=dict)
+
+    def spell_options(self) -> list[str]:
+        """The options that both programs take."""
+        options = ["--target", self.target, "--tag", self.name]
+        for name, value in self.arguments.items():
+            options += ["--build-arg", f"{name}={value}"]
+        for name, path in self.secrets.items():
+            options += ["--secret", f"id={name},src={path}"]
+        return [*options, str(self.root)]
+
+
+class Tool(Protocol):
+    """What is asked of a program that builds images."""
+
+    program: str
+
+    def spell_local(self, name: str) -> str:
+        """Spell the name of an image that no registry has."""
+
+    def has(self, name: str) -> bool:
+        """Tell whether it keeps an image of that name."""
+
+    def sweep(self) -> None:
+        """Remove what interrupted builds have left."""
+
+    def build(self, recipe: Recipe, log: Path) -> None:
+        """Build an image."""
+
+    def take_in(self, rootfs: Path, name: str, log: Path) -> None:
+        """Make an image of one layer out of the tar archive of a root file system."""
+
+    def save(self, name: str, reference: str, archive: Path, log: Path) -> None:
+        """Write an image into an archive, under that reference."""
+
+    def forget(self, name: str) -> None:
+        """Let go of an image, if it is there."""
+
+
+class Buildah:
+    """Debian's, as root, without a service and without a container runtime.
+
+    It has a storage of its own, so that what an interrupted build left can be told from others'.
+    """
+
+    program = "buildah"
+
+    def __init__(self, storage: Path) -> None:
+        self._command = ["buildah", "--root", str(storage), "--runroot", str(storage / "run")]
+
+    def spell_local(self, name: str) -> str:
+        """Spell the name of an image that no registry has."""
+        return f"localhost/{name}"
+
+    def has(self, name: str) -> bool:
+        """Tell whether it keeps an image of that name."""
+        return read_output([*self._command, "inspect", "--type", "image", name]) is not None
+
+    def sweep(self) -> None:
+        """Remove what interrupted builds have left; what was finished stays."""
+        read_output([*self._command, "rm", "--all"])
+
+    def build(self, recipe: Recipe, log: Path) -> None:
+        """Build an image; every file in its new layers carries the recipe's time."""
+        kind = ["--isolation", "chroot", "--layers", "--timestamp", str(recipe.seconds)]
+        command = ["build", *kind, *recipe.spell_options()]
+        self._run(command, log, f"the image {recipe.target} could not be built")
+
+    def take_in(self, rootfs: Path, name: str, log: Path) -> None:
+        """Make an image of one layer out of the tar archive of a root file system."""
+        failure = "the base image could not be made"
+        container = "strandline-base"
+        self._run(["from", "--name", container, "scratch"], log, failure)
+        self._run(["add", container, str(rootfs), "/"], log, failure)
+        self._run(["commit", "--timestamp", "0", "--rm", container, name], log, failure)
+
+    def save(self, name: str, reference: str, archive: Path, log: Path) -> None:
+        """Write an image into an archive, under that reference."""
+        command = ["push", "--format", "oci", name, f"oci-archive:{archive}:{reference}"]
+        self._run(command, log, f"the image {name} could not be written")
+
+    def forget(self, name: str) -> None:
+        """Let go of an image, if it is there."""
+        read_output([*self._command, "rmi", name])
+
+    def _run(self, words: list[str], log: Path, failure: str) -> None:
+        run_logged([*self._command, *words], log, failure=failure)
+
+
+class Docker:
+    """A Docker service with BuildKit, 25 or newer."""
+
+    program = "docker"
+
+    def spell_local(self, name: str) -> str:
+        """Spell the name of an image that no registry has."""
+        return name
+
+    def has(self, name: str) -> bool:
+        """Tell whether it keeps an image of that name."""
+        return read_output(["docker", "image", "inspect", name]) is not None
+
+    def sweep(self) -> None:
+        """Nothing: the service does it."""
+
+    def build(self, recipe: Recipe, log: Path) -> None:
+        """Build an image."""
+        environment = os.environ | {
+            "SOURCE_DATE_EPOCH": str(recipe.seconds),
+            "DOCKER_BUILDKIT": "1",
+        }
+        command = ["docker", "build", "--progress", "plain", *recipe.spell_options()]
+        failure = f"the image {recipe.target} could not be built"
+        run_logged(command, log, failure=failure, environment=environment)
+
+    def take_in(self, rootfs: Path, name: str, log: Path) -> None:
+        """Make an image of one layer out of the tar archive of a root file system."""
+        command = ["docker", "import", str(rootfs), name]
+        run_logged(command, log, failure="the base image could not be made")
+
+    def save(self, name: str, reference: str, archive: Path, log: Path) -> None:
+        """Write an image into an archive, under that reference."""
+        failure = f"the image {name} could not be written"
+        run_logged(["docker", "tag", name, reference], log, failure=failure)
+        run_logged(["docker", "save", "--output", str(archive), reference], log, failure=failure)
+
+    def forget(self, name: str) -> None:
+        """Let go of an image, if it is there."""
+        read_output(["docker", "image", "rm", name])
+
+
+def find_tool(storage: Path) -> Tool | None:
+    """The first program that works here; `storage` is where it may keep layers."""
+    if read_output(["buildah", "--version"]) is not None and os.geteuid() == 0:
+        return Buildah(storage)
+    try:
+        asked = subprocess.run(["docker", "info"], capture_output=True, timeout=30, check=False)
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        return None
+    return Docker() if asked.returncode == 0 else None

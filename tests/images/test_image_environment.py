@@ -1,0 +1,65 @@
+"""What is asked of pip inside a build, and what of the libraries is left out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from images.inside.environment import drop_surplus, find_packages, main, read_requirements
+
+ROOT = Path(__file__).parents[2]
+PYPROJECT = """
+[project]
+dependencies = ["b>=1", "a"]
+[project.optional-dependencies]
+x = ["c[d]>=2", "a"]
+y = ["e"]
+"""
+
+
+def read_pins() -> set[str]:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()[1:]
+    return {re.sub(r"[-_.]+", "-", line.split("==")[0]).lower() for line in lines}
+
+
+def test_requirements_are_those_of_the_project_and_of_the_extras() -> None:
+    assert read_requirements(PYPROJECT, ["x"]) == ["a", "b>=1", "c[d]>=2"]
+    assert read_requirements(PYPROJECT, []) == ["a", "b>=1"]
+
+
+def test_an_extra_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(KeyError, match="z"):
+        read_requirements(PYPROJECT, ["z"])
+
+
+def test_an_unknown_step_is_told() -> None:
+    with pytest.raises(SystemExit, match="there is no step fly"):
+        main(["fly"])
+
+
+@pytest.mark.parametrize("extras", [["operator"], ["runtime", "cluster"]])
+def test_all_that_is_asked_for_is_pinned(extras: list[str]) -> None:
+    needed = read_requirements((ROOT / "pyproject.toml").read_text(), extras)
+    names = {re.split(r"[\[<>=!]", line)[0].lower() for line in needed}
+
+    assert names - read_pins() == set()
+
+
+def test_what_ray_needs_to_take_jobs_is_pinned() -> None:
+    assert {"aiohttp-cors", "grpcio", "opencensus", "py-spy", "smart-open"} <= read_pins()
+
+
+def test_surplus_goes_and_the_rest_stays(tmp_path: Path) -> None:
+    packages = tmp_path / "lib/python3.11/site-packages"
+    stays = ["numpy/core.py", "numpy/testing/x.py", "pyarrow/lib.so", "ray/core/x", "other/tests/x"]
+    goes = ["numpy/ma/tests/x.py", "pyarrow/include/a.h", "pyarrow/lib.pxd", "ray/jars/r.jar"]
+    for name in stays + goes:
+        (packages / name).parent.mkdir(parents=True, exist_ok=True)
+        (packages / name).touch()
+
+    drop_surplus(find_packages(tmp_path))
+
+    left = [str(path.relative_to(packages)) for path in packages.rglob("*") if path.is_file()]
+    assert sorted(left) == sorted(stays)
