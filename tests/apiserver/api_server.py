@@ -56,11 +56,11 @@ class ApiServer:
     folder: Path
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
-    def make_namespace(self, prefix: str = "t") -> str:
+    def make_namespace(self, prefix: str = "t", client: KubeClient | None = None) -> str:
         """Make a namespace of a name that was never used, and return the name."""
         name = f"{prefix}-{next(self._numbers)}-{secrets.token_hex(3)}"
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        self.client.create(body)
+        (client or self.client).create(body)
         return name
 
     def make_account(self, namespace: str, name: str) -> Path:

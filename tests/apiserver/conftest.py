@@ -13,6 +13,10 @@ import pytest
 from api_server import ApiServer, NoApiServerError, open_api_server
 from kube_client import KubeClient, ServerStage
 from kuberay_player import Stage
+from overlap_watch import OverlapWatch
+
+# A module of tests that has one of these lets an operator run.
+RUNS_OPERATORS = frozenset({"run_operator", "tell"})
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +37,31 @@ def api_server(
         if os.environ.get("CI"):
             pytest.fail(str(error), pytrace=False)
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def overlap_watch(api_server: ApiServer) -> Iterator[OverlapWatch]:
+    """Sees on the server whether two attempts of a pipeline have pods at the same time."""
+    with OverlapWatch(api_server.kubeconfig) as watch:
+        yield watch
+
+
+@pytest.fixture(autouse=True)
+def _no_two_attempts(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever a test lets an operator do, no two attempts of a pipeline have pods at once."""
+    if not find_names(request.node.module) & RUNS_OPERATORS:
+        yield
+        return
+    watch: OverlapWatch = request.getfixturevalue("overlap_watch")
+    before = watch.overlaps
+    yield
+    watch.catch_up()
+    assert [text for pair, text in watch.overlaps.items() if pair not in before] == []
+
+
+def find_names(module: object) -> set[str]:
+    """The names that a module of tests has brought in or made."""
+    return set(vars(module))
 
 
 @pytest.fixture

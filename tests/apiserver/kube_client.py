@@ -8,9 +8,11 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import socket
 import ssl
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -22,11 +24,12 @@ from recordings import Json
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 FIELD_MANAGER = "strandline-tests"
 TIMEOUT = 60
+STREAM = 10  # seconds; before such a stream ends it tells the version it has come to
 NOT_FOUND = 404
-CONFLICT = 409
 REFUSED = 400
 
 # Kind: where it is served and how its resource is named.
@@ -135,6 +138,23 @@ class KubeClient:
         version = answer["apiVersion"]
         return [{"apiVersion": version, "kind": kind, **item} for item in answer["items"]]
 
+    def watch(self, kind: str, version: str, **query: str) -> Iterator[Json]:
+        """Read the events of a kind from a version on, until the server ends the stream."""
+        query |= {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
+        target = f"{self._prefix}/{spell_path(kind)}?timeoutSeconds={STREAM}&{urlencode(query)}"
+        self._connection.request("GET", target, headers=self._headers)
+        with self._connection.getresponse() as response:
+            if response.status >= REFUSED:
+                raise Refusal(response.status, "", response.read().decode())
+            for line in response:
+                yield json.loads(line)
+
+    def abort(self) -> None:
+        """Break a stream off that another thread reads."""
+        if self._connection.sock is not None:
+            with suppress(OSError):
+                self._connection.sock.shutdown(socket.SHUT_RDWR)
+
     def create(self, body: Json, namespace: str = "", **query: str) -> Json:
         """Make an object; `dryRun="All"` only tries."""
         query.setdefault("fieldValidation", "Strict")
@@ -152,15 +172,10 @@ class KubeClient:
         return self.ask("PATCH", path, patch, content=MERGE_PATCH)
 
     def put_status(self, kind: str, name: str, status: Json, namespace: str = "") -> Json:
-        """Make this the whole status of an object, against whatever version is there now."""
-        while True:
-            found = self.ask("GET", spell_path(kind, namespace, name))
-            found["status"] = status
-            try:
-                return self.ask("PUT", spell_path(kind, namespace, name, "status"), found)
-            except Refusal as refusal:
-                if refusal.status != CONFLICT:
-                    raise
+        """Make this the whole status of an object, whatever version is there now."""
+        patch = json.dumps([{"op": "add", "path": "/status", "value": status}]).encode()
+        path = spell_path(kind, namespace, name, "status")
+        return self.ask("PATCH", path, patch, content=JSON_PATCH)
 
     def delete(self, kind: str, name: str, namespace: str = "", grace: int | None = None) -> Json:
         """Delete an object; what it owns goes in the background."""

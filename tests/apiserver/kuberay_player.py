@@ -28,27 +28,23 @@ there. The rest is as recorded. Pods have the recorded restart policy, whatever 
 
 from __future__ import annotations
 
-import math
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from played_objects import (
     FINALIZER,
     Casting,
-    end_ordinarily,
     make_cluster,
     make_job,
     make_pod,
     rename_containers,
 )
+from played_teardown import plan_teardown
 from recordings import Json, Newcomer, Recording, Step, read_recording
 
 NODE = "node-1"
-KINDS = ("RayJob", "RayCluster", "Job", "Pod")  # in the order in which a teardown takes them
-ENDED = {"Succeeded", "Failed"}
 
 
 class Stage(Protocol):
@@ -225,58 +221,6 @@ class Player:
             return
         self._is_ending = True
         self._left = deque(plan_teardown(self._alive, tuple(self._left)))
-
-
-def plan_teardown(alive: Mapping[str, Step], left: Sequence[Step]) -> list[Step]:
-    """List the steps that take away all that is there, from what was still to be played.
-
-    Owners go first, as in every recording. A pod that has begun to go does so as recorded, and one
-    that the recorded teardown would take ends like that; any other ends in the ordinary way.
-    """
-    owners = [step for kind in KINDS[:-1] for step in alive.values() if step.kind == kind]
-    pods = [step for step in alive.values() if step.kind == "Pod"]
-    ends = [step for pod in pods for step in list_end(pod, left)]
-    return [*(take_away(step) for step in owners), *sorted(ends, key=lambda step: step.time)]
-
-
-def list_end(pod: Step, left: Sequence[Step]) -> list[Step]:
-    """List the last steps of one pod, the last of which takes it away."""
-    mine = [step for step in left if step.key == pod.key]
-    begun = next((step.time for step in left if is_teardown(step)), math.inf)
-    if not pod.is_going:
-        starts = [at for at, step in enumerate(mine) if step.is_deleting and step.time >= begun]
-        mine = mine[starts[0] :] if starts else []
-        if not mine and is_running(pod):
-            ended = end_ordinarily(pod.status)
-            mine = [replace(pod, new=None, status=ended, is_deleting=True, is_going=True)]
-    last = mine[-1] if mine else pod
-    return mine if last.is_gone else [*mine, take_away(last)]
-
-
-def is_teardown(step: Step) -> bool:
-    """Tell whether this is where KubeRay or somebody takes the whole cluster away."""
-    return (step.kind == "RayCluster" and step.is_gone) or (
-        step.kind == "RayJob" and step.is_deleting
-    )
-
-
-def is_running(pod: Step) -> bool:
-    """Tell whether something of a pod has started and the pod has not ended."""
-    return pod.status.get("phase") not in ENDED and "containerStatuses" in pod.status
-
-
-def take_away(step: Step) -> Step:
-    """Let an object go in the state it had."""
-    return Step(
-        step.time,
-        step.kind,
-        step.name,
-        step.subject,
-        status=step.status,
-        is_going=True,
-        is_gone=True,
-        marks=frozenset({f"{step.subject} gone"}),
-    )
 
 
 class Troupe:

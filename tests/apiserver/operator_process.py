@@ -1,8 +1,9 @@
 """The operator as it runs in production: a process of its own, known by its ports and its log.
 
-with run_operator(api_server.kubeconfig, tmp_path, "--namespaces", namespace) as operator:
+with run_operator(proxy.kubeconfig, tmp_path, "--namespaces", namespace) as operator:
     operator.ask("healthz")
-    operator.kill()             # as a crash; the next one goes on from there
+    operator.kill()             # as a crash
+    operator.start()            # the next one goes on from there
 """
 
 from __future__ import annotations
@@ -14,28 +15,83 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 
 from recordings import Json
 
 PATIENCE = 60.0
+# What makes a story short that would take minutes; the rest is as in production.
+QUICK = {
+    "STRANDLINE_SETTLE": "1",
+    "STRANDLINE_OUTCOME": "1",
+    "STRANDLINE_PULL_INTERVAL": "1",
+    "STRANDLINE_RESYNC": "2",
+}
 
 
-@dataclass(slots=True)
 class OperatorProcess:
-    """A running operator.
+    """An operator that can be killed and started again; its log goes on.
 
     Attributes:
         log: the file with its lines, one JSON object each.
+        starts: how often it has been started.
     """
 
-    process: subprocess.Popen[bytes]
-    log: Path
-    ports: dict[str, int]
+    def __init__(self, arguments: Sequence[str], variables: Mapping[str, str], log: Path) -> None:
+        self.log = log
+        self.starts = 0
+        self.ports = {"metrics": find_port(), "healthz": find_port()}
+        self._command = [sys.executable, "-m", "strandline_operator", *arguments]
+        ports = {
+            "STRANDLINE_METRICS_PORT": str(self.ports["metrics"]),
+            "STRANDLINE_LIVENESS_PORT": str(self.ports["healthz"]),
+        }
+        self._variables = {**ports, **variables}
+        self.start()
+
+    def start(self) -> None:
+        """Start it, or start it again."""
+        self.starts += 1
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, env=self._variables, stdout=log, stderr=log
+            )
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it runs.
+
+        Raises:
+            AssertionError: it has ended by itself.
+        """
+        code = self._process.poll()
+        assert code in {None, -signal.SIGKILL}, self.tail
+        return code is None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the last start has come so far that it talks to the server."""
+        starts = [line for line in self.lines if line["message"].endswith(" starts")]
+        return len(starts) == self.starts
+
+    @property
+    def lines(self) -> list[Json]:
+        """Its log up to now; half a line at the end is left out."""
+        text = self.log.read_text(encoding="utf-8")
+        return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+    @property
+    def faults(self) -> list[Json]:
+        """Lines of its log that tell of an exception, or of worse."""
+        return [line for line in self.lines if "error" in line or line["level"] == "CRITICAL"]
+
+    @property
+    def tail(self) -> str:
+        """The end of its log."""
+        return self.log.read_text(encoding="utf-8")[-5000:]
 
     def ask(self, page: str) -> tuple[int, str]:
         """What `healthz` or `metrics` answers: HTTP status and text."""
@@ -47,29 +103,27 @@ class OperatorProcess:
         finally:
             connection.close()
 
-    @property
-    def lines(self) -> list[Json]:
-        """Its log up to now; half a line at the end is left out."""
-        text = self.log.read_text(encoding="utf-8")
-        return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
-
     def wait_for(self, is_so: Callable[[], object]) -> None:
         """Wait until something is so, for as long as the process runs."""
         end = time.monotonic() + PATIENCE
         while not is_so():
-            assert self.process.poll() is None, self.log.read_text(encoding="utf-8")
-            assert time.monotonic() < end, self.log.read_text(encoding="utf-8")[-5000:]
+            assert self.is_alive, self.tail
+            assert time.monotonic() < end, self.tail
             time.sleep(0.05)
+
+    def strike(self) -> None:
+        """End it at once, without waiting for that."""
+        self._process.kill()
 
     def kill(self) -> None:
         """End it at once."""
-        self.process.kill()
-        self.process.wait()
+        self._process.kill()
+        self._process.wait()
 
     def stop(self) -> int:
         """Ask it to end; its exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE)
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(PATIENCE)
 
 
 @contextmanager
@@ -77,24 +131,13 @@ def run_operator(
     kubeconfig: Path, folder: Path, *arguments: str, **environment: str
 ) -> Iterator[OperatorProcess]:
     """Run an operator, and end it in the end whatever happens."""
-    ports = {"metrics": find_port(), "healthz": find_port()}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("STRANDLINE")}
-    variables = {
-        **kept,
-        "KUBECONFIG": str(kubeconfig),
-        "STRANDLINE_METRICS_PORT": str(ports["metrics"]),
-        "STRANDLINE_LIVENESS_PORT": str(ports["healthz"]),
-        **environment,
-    }
-    log = folder / f"operator-{ports['metrics']}.log"
-    with log.open("wb") as file:
-        command = [sys.executable, "-m", "strandline_operator", *arguments]
-        process = subprocess.Popen(command, env=variables, stdout=file, stderr=file)
-        try:
-            yield OperatorProcess(process, log, ports)
-        finally:
-            process.kill()
-            process.wait()
+    variables = {**kept, "KUBECONFIG": str(kubeconfig), **environment}
+    operator = OperatorProcess(arguments, variables, folder / "operator.log")
+    try:
+        yield operator
+    finally:
+        operator.kill()
 
 
 def find_port() -> int:

@@ -1,0 +1,260 @@
+"""A proxy between an operator and its API server that counts calls, and makes trouble at some.
+
+    with run_proxy(server.kubeconfig, tmp_path) as proxy:
+        proxy.disturber = KillSchedule([...])       # troubles.py has these
+        ... an operator whose kubeconfig is proxy.kubeconfig ...
+        proxy.calls                                 # in the order in which they came
+
+It listens on loopback in plain HTTP and goes on over TLS as the user of the kubeconfig that it was
+given. Watches pass through as they come. It runs in a thread of its own. This room must not know
+what the calls are about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from http import HTTPStatus
+from pathlib import Path
+from threading import Thread
+from typing import Protocol
+
+import aiohttp
+import yaml
+from aiohttp import web
+
+from control_plane import LOOPBACK, write_kubeconfig
+from kube_client import find_context, make_context
+
+CHANGES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+# What belongs to one connection, or is said anew for the next.
+OWN_HEADERS = {"host", "authorization", "connection", "transfer-encoding", "content-length"}
+FOREVER = 3600.0
+RETRY_AFTER = "1"
+
+
+class Kind(StrEnum):
+    """What may go wrong with a call."""
+
+    KILLED = "killed"  # the operator is
+    CONFLICT = "409"
+    TOO_MANY = "429"
+    ERROR = "500"
+    TIMEOUT = "timeout"  # no answer ever comes
+    CUT = "cut"  # the connection breaks off instead of an answer
+    DROPPED = "dropped"  # a watch breaks off after a while
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Trouble with one call: `is_late` if the server has carried it out all the same.
+
+    Attributes:
+        seconds: of a watch, how long it goes well.
+    """
+
+    kind: Kind
+    is_late: bool = False
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of the operator.
+
+    Attributes:
+        number: from 1 on, of all calls.
+        change: from 1 on, of those that change something; 0 if it only reads.
+        verb: of HTTP, or WATCH.
+        path: without what is the same for all of a kind: `namespaces/<name>/pods/<name>`.
+    """
+
+    number: int
+    change: int
+    verb: str
+    path: str
+
+    def __str__(self) -> str:
+        """Verb and path."""
+        return f"{self.verb} {self.path}"
+
+
+class Disturber(Protocol):
+    """Chooses what goes wrong."""
+
+    def choose(self, call: Call) -> Trouble | None:
+        """What goes wrong with this call; None where nothing does."""
+
+
+class Peace:
+    """Nothing goes wrong."""
+
+    def choose(self, call: Call) -> Trouble | None:
+        return None
+
+
+@dataclass(slots=True)
+class CountingProxy:
+    """The proxy; see the top of this module.
+
+    Attributes:
+        kubeconfig: what the operator is given.
+        kill: ends the operator at once.
+        troubles: that have happened.
+    """
+
+    kubeconfig: Path
+    server: str
+    authorization: str
+    context: ssl.SSLContext
+    disturber: Disturber = field(default_factory=Peace)
+    kill: Callable[[], None] = lambda: None
+    calls: list[Call] = field(default_factory=list)
+    troubles: list[tuple[Call, Trouble]] = field(default_factory=list)
+    _session: aiohttp.ClientSession | None = None
+    _runner: web.ServerRunner | None = None
+
+    @property
+    def changes(self) -> list[Call]:
+        """The calls up to now that change something, be it in vain."""
+        return [call for call in self.calls if call.change]
+
+    async def open(self) -> int:
+        """Listen; the port."""
+        connector = aiohttp.TCPConnector(ssl=self.context, limit=0)
+        self._session = aiohttp.ClientSession(
+            connector=connector, auto_decompress=False, timeout=aiohttp.ClientTimeout()
+        )
+        server = web.Server(self._serve, handler_cancellation=True, access_log=None)
+        self._runner = web.ServerRunner(server, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, LOOPBACK, 0).start()
+        port: int = self._runner.addresses[0][1]
+        return port
+
+    async def close(self) -> None:
+        """End all connections."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+        if self._session is not None:
+            await self._session.close()
+
+    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        call = self._count(request)
+        trouble = self.disturber.choose(call)
+        if trouble is None:
+            return await self._pass_on(request)
+        self.troubles.append((call, trouble))
+        if trouble.kind is Kind.DROPPED:
+            return await self._drop(request, trouble.seconds)
+        if trouble.is_late:
+            async with self._forward(request) as response:
+                await response.read()
+        return await self._strike(request, trouble.kind)
+
+    def _count(self, request: web.BaseRequest) -> Call:
+        is_change = request.method in CHANGES
+        is_watch = request.query.get("watch") in {"true", "1"}
+        change = len(self.changes) + 1 if is_change else 0
+        verb = "WATCH" if is_watch else request.method
+        path = "/".join(request.path.strip("/").split("/")[2 + request.path.startswith("/apis") :])
+        call = Call(len(self.calls) + 1, change, verb, path)
+        self.calls.append(call)
+        return call
+
+    async def _strike(self, request: web.BaseRequest, kind: Kind) -> web.StreamResponse:
+        if kind is Kind.CONFLICT:
+            return refuse(HTTPStatus.CONFLICT, "Conflict")
+        if kind is Kind.TOO_MANY:
+            return refuse(HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequests")
+        if kind is Kind.ERROR:
+            return refuse(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError")
+        if kind is Kind.KILLED:
+            self.kill()
+        elif kind is Kind.CUT and request.transport is not None:
+            request.transport.abort()
+        await asyncio.sleep(FOREVER)  # until the operator goes away
+        raise web.HTTPServiceUnavailable
+
+    async def _drop(self, request: web.BaseRequest, seconds: float) -> web.StreamResponse:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._pass_on(request)
+        except TimeoutError:
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response()
+
+    async def _pass_on(self, request: web.BaseRequest) -> web.StreamResponse:
+        async with self._forward(request) as response:
+            answer = web.StreamResponse(
+                status=response.status, headers=drop_headers(response.headers)
+            )
+            with suppress(ConnectionResetError):  # the operator is gone
+                await answer.prepare(request)
+                async for piece in response.content.iter_any():
+                    await answer.write(piece)
+                await answer.write_eof()
+            return answer
+
+    @asynccontextmanager
+    async def _forward(self, request: web.BaseRequest) -> AsyncIterator[aiohttp.ClientResponse]:
+        assert self._session is not None
+        headers = drop_headers(request.headers)
+        if self.authorization:
+            headers["Authorization"] = self.authorization
+        body = await request.read()
+        url = f"{self.server}{request.path_qs}"
+        async with self._session.request(
+            request.method, url, headers=headers, data=body or None, skip_auto_headers=["Accept"]
+        ) as response:
+            yield response
+
+
+@contextmanager
+def run_proxy(kubeconfig: Path, folder: Path) -> Iterator[CountingProxy]:
+    """Run a proxy to the server of a kubeconfig, as its user; `folder` gets the operator's own."""
+    cluster, user = find_context(yaml.safe_load(kubeconfig.read_text(encoding="utf-8")))
+    proxy = CountingProxy(
+        kubeconfig=folder / "proxy.kubeconfig",
+        server=cluster["server"].rstrip("/"),
+        authorization=f"Bearer {user['token']}" if "token" in user else "",
+        context=make_context(cluster, user),
+    )
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=loop.run_forever, name="counting proxy")
+    thread.start()
+    try:
+        port = asyncio.run_coroutine_threadsafe(proxy.open(), loop).result()
+        write_kubeconfig(proxy.kubeconfig, {"server": f"http://{LOOPBACK}:{port}"}, "none")
+        yield proxy
+    finally:
+        asyncio.run_coroutine_threadsafe(proxy.close(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def drop_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers that go on."""
+    return {name: value for name, value in headers.items() if name.lower() not in OWN_HEADERS}
+
+
+def refuse(status: HTTPStatus, reason: str) -> web.Response:
+    """What an API server answers when it will not."""
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "code": status.value,
+        "reason": reason,
+        "message": f"{reason}, says the proxy",
+    }
+    headers = {"Retry-After": RETRY_AFTER} if status is HTTPStatus.TOO_MANY_REQUESTS else {}
+    text = json.dumps(body)
+    return web.Response(status=status, text=text, content_type="application/json", headers=headers)

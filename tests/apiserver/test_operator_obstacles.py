@@ -1,0 +1,231 @@
+"""What stands in an operator's way on a real server becomes a condition, and no storm of anything.
+
+One operator with the rights of the chart serves a namespace for each obstacle. What a server of
+tests can't show is shown in memory:
+
+    obstacle                       test in tests/operator/test_decide_obstacles.py
+    a claim refused by a quota     test_a_claim_that_is_refused_is_asked_for_again
+    a namespace that goes away     test_a_namespace_that_goes_away_is_no_storm; here it takes its
+                                   pipelines along before they can say so
+    an image that is not there     test_an_image_that_can_not_be_pulled_ends_the_attempt
+    a pod that finds no node       test_a_pod_that_finds_no_node_ends_the_attempt
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from api_server import EXISTING, ApiServer, find_binary, list_ours
+from control_plane import run_control_plane
+from counting_proxy import CountingProxy, run_proxy
+from kube_client import KubeClient, ServerStage
+from kuberay_player import Troupe
+from operator_process import OperatorProcess, run_operator
+from operator_stories import NAME, spell_pipeline
+from rayjob_bodies import make_rayjob
+from recordings import Json
+from strandline_api.kinds import GROUP
+from waiting import wait_until
+
+LIMITS = {"STRANDLINE_SETTLE": "1", "STRANDLINE_OUTCOME": "1"}
+PATIENCE = 120.0
+QUIET_SECONDS = 10.0
+# In that time: of one pipeline, a status whose time came, and an object that is asked for again.
+QUIET_CHANGES = 2
+MOST_EVENTS = 4
+LONG_NAME = "corpus-" + "x" * 246
+RAY = "ray.io"
+# Group, resource, verbs.
+RIGHTS = (
+    (GROUP, "curationpipelines", ["get", "list", "watch", "patch"]),
+    (GROUP, "curationattempts", ["get", "list", "watch", "create", "delete"]),
+    (GROUP, "curationpipelines/status", ["update"]),
+    (GROUP, "curationattempts/status", ["update"]),
+    (GROUP, "curationpipelines/finalizers", ["update"]),
+    (GROUP, "curationattempts/finalizers", ["update"]),
+    (RAY, "rayjobs", ["get", "list", "watch", "create", "delete"]),
+    (RAY, "rayclusters", ["list", "watch", "delete"]),
+    ("", "pods", ["list", "watch", "delete"]),
+    ("", "pods/log", ["get"]),
+    ("", "persistentvolumeclaims", ["get", "create"]),
+    ("", "configmaps", ["get", "create"]),
+    ("", "events", ["create"]),
+)
+RBAC = "rbac.authorization.k8s.io"
+Prepare = Callable[[KubeClient, str], object]
+
+
+def put_rayjob_in_the_way(client: KubeClient, namespace: str) -> None:
+    client.create(make_rayjob(f"{NAME}-1"), namespace)
+
+
+def use_quota_up(client: KubeClient, namespace: str) -> None:
+    """No controller counts here, so the count is written as one would."""
+    hard = {f"count/rayjobs.{RAY}": "0"}
+    metadata = {"name": "none"}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata}
+    client.create({**quota, "spec": {"hard": hard}}, namespace)
+    client.put_status("ResourceQuota", "none", {"hard": hard, "used": hard}, namespace)
+
+
+def do_nothing(client: KubeClient, namespace: str) -> None:
+    """The obstacle is elsewhere."""
+
+
+# What the pipeline is called, the right that is missing, what is there before, the reason that a
+# condition then has.
+OBSTACLES: dict[str, tuple[str, tuple[str, str] | None, Prepare, str]] = {
+    "nothing": (NAME, None, do_nothing, "Starting"),
+    "a long name": (LONG_NAME, None, do_nothing, "Starting"),
+    "rayjobs create": (NAME, ("rayjobs", "create"), do_nothing, "PermissionDenied"),
+    "pods list": (NAME, ("pods", "list"), do_nothing, "PermissionDenied"),
+    "claims create": (NAME, ("persistentvolumeclaims", "create"), do_nothing, "ClaimRefused"),
+    "status update": (NAME, ("curationpipelines/status", "update"), do_nothing, ""),
+    "another's RayJob": (NAME, None, put_rayjob_in_the_way, "NameTaken"),
+    "quota": (NAME, None, use_quota_up, "QuotaExceeded"),
+}
+
+
+def grant(client: KubeClient, namespace: str, home: str, missing: tuple[str, str] | None) -> None:
+    """Give the operator its rights in a namespace, but one."""
+    rules = []
+    for group, resource, verbs in RIGHTS:
+        kept = [verb for verb in verbs if (resource, verb) != missing]
+        if kept:
+            rules.append({"apiGroups": [group], "resources": [resource], "verbs": kept})
+    names = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": "operator"}}
+    client.create({**names, "kind": "Role", "rules": rules}, namespace)
+    subject = {"kind": "ServiceAccount", "name": "operator", "namespace": home}
+    role = {"apiGroup": RBAC, "kind": "Role", "name": "operator"}
+    client.create(
+        {**names, "kind": "RoleBinding", "subjects": [subject], "roleRef": role}, namespace
+    )
+
+
+@contextmanager
+def run_watched(
+    kubeconfig: Path, folder: Path, *namespaces: str
+) -> Iterator[tuple[OperatorProcess, CountingProxy]]:
+    """An operator whose calls are counted."""
+    places = ("--namespaces", ",".join(namespaces))
+    with (
+        run_proxy(kubeconfig, folder) as proxy,
+        run_operator(proxy.kubeconfig, folder, *places, **LIMITS) as operator,
+    ):
+        yield operator, proxy
+        assert operator.is_alive
+        assert operator.faults == []
+        assert operator.ask("healthz")[0] == 200
+
+
+def read_reasons(client: KubeClient, namespace: str, name: str = NAME) -> set[str]:
+    """The reasons of all conditions of a pipeline."""
+    body = client.get("CurationPipeline", name, namespace) or {}
+    return {one["reason"] for one in body.get("status", {}).get("conditions", ())}
+
+
+def count_changes(proxy: CountingProxy, namespace: str) -> int:
+    return sum(f"namespaces/{namespace}/" in call.path for call in proxy.changes)
+
+
+@pytest.fixture
+def home(api_server: ApiServer) -> str:
+    """The operator's own namespace."""
+    return api_server.make_namespace("home")
+
+
+def test_each_obstacle_is_told_and_then_it_is_quiet(
+    api_server: ApiServer, client: KubeClient, home: str, tmp_path: Path
+) -> None:
+    kubeconfig = api_server.make_account(home, "operator")
+    places = {obstacle: api_server.make_namespace() for obstacle in OBSTACLES}
+    for obstacle, (name, missing, prepare, _) in OBSTACLES.items():
+        grant(client, places[obstacle], home, missing)
+        prepare(client, places[obstacle])
+        client.create(spell_pipeline(name), places[obstacle])
+    with run_watched(kubeconfig, tmp_path, *places.values()) as (operator, proxy):
+        for obstacle, (name, _, _, reason) in OBSTACLES.items():
+            wait_for_reason(client, places[obstacle], name, reason)
+        time.sleep(2.0)  # until what follows the condition is done
+        before = {obstacle: count_changes(proxy, place) for obstacle, place in places.items()}
+        time.sleep(QUIET_SECONDS)
+        for obstacle, place in places.items():
+            assert count_changes(proxy, place) - before[obstacle] <= QUIET_CHANGES, obstacle
+            assert len(client.list("Event", place)) <= MOST_EVENTS, obstacle
+        told = [line["message"] for line in operator.lines]
+    assert any("curationpipelines/status" in line for line in told)
+    check_names(client, places["a long name"])
+    assert read_reasons(client, places["status update"]) == set()
+    for place in places.values():
+        client.delete("Namespace", place)
+
+
+def wait_for_reason(client: KubeClient, namespace: str, name: str, reason: str) -> None:
+    if reason:
+        wait_until(lambda: reason in read_reasons(client, namespace, name), PATIENCE)
+
+
+def check_names(client: KubeClient, namespace: str) -> None:
+    """Of what is made for a long name, each has one that its kind allows."""
+    (rayjob,) = client.list("RayJob", namespace)
+    (attempt,) = client.list("CurationAttempt", namespace)
+    (claim,) = client.list("PersistentVolumeClaim", namespace)
+    assert len(rayjob["metadata"]["name"]) <= 47
+    assert rayjob["metadata"]["ownerReferences"][0]["name"] == attempt["metadata"]["name"]
+    assert attempt["metadata"]["name"].startswith("corpus-xxx")
+    assert claim["metadata"]["name"].startswith("corpus-xxx")
+
+
+def test_a_namespace_that_is_deleted_in_a_run_goes_with_all_that_is_in_it(
+    api_server: ApiServer, client: KubeClient, tmp_path: Path
+) -> None:
+    namespace = api_server.make_namespace()
+    troupe = Troupe(ServerStage(client), namespace, ["s-k-success"])
+    client.create(spell_pipeline(), namespace)
+
+    def is_running() -> bool:
+        asyncio.run(troupe.tick())
+        return "Running" in read_reasons(client, namespace)
+
+    def is_gone() -> bool:
+        asyncio.run(troupe.tick())
+        return client.get("Namespace", namespace) is None
+
+    with run_watched(api_server.kubeconfig, tmp_path, namespace) as (_, proxy):
+        wait_until(is_running, PATIENCE)
+        before = count_changes(proxy, namespace)
+        client.delete("Namespace", namespace)
+        wait_until(is_gone, PATIENCE)
+        assert count_changes(proxy, namespace) - before <= 20
+
+
+@pytest.mark.skipif(EXISTING in os.environ, reason="the server is another's")
+def test_without_kuberay_a_pipeline_says_so(tmp_path: Path) -> None:
+    folder = tmp_path / "control-plane"
+    folder.mkdir()
+    with (
+        run_control_plane(find_binary(print), folder, list_ours()) as kubeconfig,
+        closing(KubeClient(kubeconfig)) as client,
+        run_watched(kubeconfig, tmp_path, "default") as (_, proxy),
+    ):
+        client.create(spell_pipeline(), "default")
+        wait_for_reason(client, "default", NAME, "KubeRayMissing")
+        time.sleep(2.0)
+        before = count_changes(proxy, "default")
+        time.sleep(QUIET_SECONDS)
+        assert count_changes(proxy, "default") - before <= QUIET_CHANGES
+        assert len(client.list("Event", "default")) <= MOST_EVENTS
+
+
+def test_every_right_that_is_taken_away_was_one() -> None:
+    verbs: Json = {resource: names for _, resource, names in RIGHTS}
+    missing = [right for _, right, _, _ in OBSTACLES.values() if right]
+    assert missing
+    assert all(verb in verbs[resource] for resource, verb in missing)
