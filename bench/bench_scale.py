@@ -25,10 +25,14 @@ class Scale:
     Args:
         is_quick: small numbers, for a look in less than a minute.
         sources: of the filled ledger; None: ten million, or fewer when quick.
+        pipelines: of the operator; None: a thousand, or fewer when quick.
     """
 
-    def __init__(self, *, is_quick: bool, sources: int | None) -> None:
+    def __init__(
+        self, *, is_quick: bool, sources: int | None, pipelines: int | None = None
+    ) -> None:
         self.is_quick = is_quick
+        self.pipelines = pipelines
         self._sources = sources or self.pick(10_000_000, 300_000)
         self.folder = Path(tempfile.mkdtemp(prefix="strandline-bench-"))
         self._ledger_folder: Path | None = None

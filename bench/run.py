@@ -1,4 +1,4 @@
-"""Runs the benchmarks and prints one table: `python bench/run.py [--quick] [NAME ...]`."""
+"""Runs the benchmarks and prints their tables: `python bench/run.py [--quick] [NAME ...]`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from table import Row, format_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- table: begin -->\n", "<!-- table: end -->\n"
+BEGIN, END = "<!-- {}: begin -->\n", "<!-- {}: end -->\n"
 # By name: the module, which is loaded when it is run, and its function.
 BENCHES = {
     "tally": ("tally_rate", "measure_tally"),
@@ -23,40 +23,49 @@ BENCHES = {
     "skip": ("skip_rate", "measure_skip"),
     "cost": ("ledger_cost", "measure_cost"),
     "engine": ("engine_overhead", "measure_engine"),
+    "operator": ("operator_bench", "measure_operator"),
 }
+# Tables of the document; each is written anew by those that belong to it. The rest are in `table`.
+TABLES = {"operator": "operator"}
+# A control plane, which tests start too.
+CONTROL_PLANE = ROOT / "tests" / "apiserver"
 
 
 def main() -> None:
-    """Measure, print the table, and write it into the document where asked to."""
+    """Measure, print the tables, and write them into the document where asked to."""
     options = _parse_arguments()
-    scale = Scale(is_quick=options.quick, sources=options.sources)
-    rows: list[Row] = []
+    sys.path.append(str(CONTROL_PLANE))
+    sizes = {"sources": options.sources, "pipelines": options.pipelines}
+    scale = Scale(is_quick=options.quick, **sizes)
+    tables: dict[str, list[Row]] = {}
     begun = time.monotonic()
     try:
         for name in options.names or BENCHES:
             module, function = BENCHES[name]
             _tell(f"{name} ...")
-            rows += getattr(importlib.import_module(module), function)(scale)
+            rows = getattr(importlib.import_module(module), function)(scale)
+            tables.setdefault(TABLES.get(name, "table"), []).extend(rows)
     finally:
         scale.remove()
-    table = format_markdown(rows)
-    text = f"{_describe_machine(is_quick=options.quick)}\n\n{table}"
-    sys.stdout.write(f"{text}\n")
+    for place, rows in tables.items():
+        text = f"{_describe_machine(is_quick=options.quick)}\n\n{format_markdown(rows)}"
+        sys.stdout.write(f"{text}\n")
+        if options.write:
+            write_table(DOCUMENT, text, place)
     _tell(f"took {time.monotonic() - begun:.0f} s")
-    if options.write:
-        write_table(DOCUMENT, text)
 
 
-def write_table(document: Path, text: str) -> None:
-    """Replace what stands between the document's two markers.
+def write_table(document: Path, text: str, place: str = "table") -> None:
+    """Replace what stands between the document's two markers of a place.
 
     Raises:
         ValueError: it has no markers.
     """
-    head, begin, rest = document.read_text().partition(BEGIN)
-    _, end, tail = rest.partition(END)
+    first, last = BEGIN.format(place), END.format(place)
+    head, begin, rest = document.read_text().partition(first)
+    _, end, tail = rest.partition(last)
     if not (begin and end):
-        msg = f"{document.name} has no place for the table: {BEGIN.strip()} and {END.strip()}"
+        msg = f"{document.name} has no place for the table: {first.strip()} and {last.strip()}"
         raise ValueError(msg)
     document.write_text(f"{head}{begin}{text}{end}{tail}")
 
@@ -64,9 +73,10 @@ def write_table(document: Path, text: str) -> None:
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHES)}")
-    parser.add_argument("--quick", action="store_true", help="small numbers, under a minute")
+    parser.add_argument("--quick", action="store_true", help="small numbers, under two minutes")
     parser.add_argument("--sources", type=int, metavar="N", help="of the filled ledger")
-    parser.add_argument("--write", action="store_true", help="put the table into the document")
+    parser.add_argument("--pipelines", type=int, metavar="N", help="of the operator")
+    parser.add_argument("--write", action="store_true", help="put the tables into the document")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in BENCHES]
     if unknown:

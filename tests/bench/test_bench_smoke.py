@@ -77,15 +77,27 @@ def test_steady_rate_refuses_a_run_that_was_not_watched(monkeypatch: pytest.Monk
 def test_table_is_put_between_the_markers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = load_bench("run", monkeypatch)
     document = tmp_path / "benchmarks.md"
-    document.write_text(f"before\n{run.BEGIN}old\n{run.END}after\n")
-    run.write_table(document, "new\n")
-    assert document.read_text() == f"before\n{run.BEGIN}new\n{run.END}after\n"
+    places = {"table": "old", "operator": "other"}
+
+    def spell() -> str:
+        return "".join(
+            f"{run.BEGIN.format(place)}{text}\n{run.END.format(place)}after\n"
+            for place, text in places.items()
+        )
+
+    for place in places:
+        document.write_text(f"before\n{spell()}")
+        places[place] = "new"
+        run.write_table(document, "new\n", place)
+        assert document.read_text() == f"before\n{spell()}"
     document.write_text("no place\n")
     with pytest.raises(ValueError, match=r"benchmarks\.md has no place for the table"):
         run.write_table(document, "new\n")
 
 
-def test_document_has_a_place_for_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_document_has_a_place_for_each_table(monkeypatch: pytest.MonkeyPatch) -> None:
     run = load_bench("run", monkeypatch)
     text = run.DOCUMENT.read_text()
-    assert text.count(run.BEGIN) == text.count(run.END) == 1
+    for place in ("table", *run.TABLES.values()):
+        assert text.count(run.BEGIN.format(place)) == text.count(run.END.format(place)) == 1
+    assert set(run.TABLES) <= set(run.BENCHES)

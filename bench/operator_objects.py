@@ -1,0 +1,174 @@
+"""The objects that KubeRay and kubelets would write for an attempt, no larger than they are there.
+
+Pods are those of the RayJob's own templates. This room must not know when anything happens.
+"""
+
+from __future__ import annotations
+
+import copy
+from enum import StrEnum
+
+from recordings import Json
+from strandline_api.outcomes import DriverOutcome, spell_outcome_line
+
+NODE = "bench-node"
+WORKERS = 2
+RAYJOB_FINALIZER = "ray.io/rayjob-finalizer"
+DRIVER_ADDRESS = "127.0.0.1"
+
+
+class Ending(StrEnum):
+    """How an attempt ends."""
+
+    WELL = "well"
+    MEMORY = "a worker is killed for memory"
+    PREEMPTED = "the head is preempted"
+
+
+def spell_pipeline(name: str) -> Json:
+    """A pipeline with two workers whose retries wait for five seconds."""
+    return {
+        "apiVersion": "strandline.dev/v1alpha1",
+        "kind": "CurationPipeline",
+        "metadata": {"name": name},
+        "spec": {
+            "source": {"use": "files", "with": {"path": "/data/in", "pattern": "**/*.jsonl"}},
+            "stages": [{"name": "kept", "use": "text-quality", "resources": {"cpu": 1}}],
+            "sink": {"use": "jsonl"},
+            "retry": {"jitter": "none", "backoff": "fixed", "delay": "5s"},
+            "ray": {
+                "workerGroups": [
+                    {"name": "cpu", "minReplicas": WORKERS, "resources": {"memory": "8Gi"}}
+                ]
+            },
+        },
+    }
+
+
+def spell_cluster(rayjob: Json) -> Json:
+    """The RayCluster of a RayJob, under the same name."""
+    metadata = {"labels": rayjob["metadata"]["labels"]}
+    return _own("RayCluster", "ray.io/v1", rayjob, name_of(rayjob), metadata) | {
+        "spec": copy.deepcopy(rayjob["spec"]["rayClusterSpec"])
+    }
+
+
+def spell_pods(rayjob: Json, cluster: Json) -> list[Json]:
+    """The head and the workers."""
+    spec, name = rayjob["spec"]["rayClusterSpec"], name_of(rayjob)
+    group = spec["workerGroupSpecs"][0]["template"]
+    head = _spell_pod(f"{name}-head", cluster, spec["headGroupSpec"]["template"])
+    return [head, *(_spell_pod(f"{name}-w{at}", cluster, group) for at in range(WORKERS))]
+
+
+def spell_submitter(rayjob: Json) -> Json:
+    """The pod that submits the driver."""
+    template = rayjob["spec"]["submitterPodTemplate"]
+    return _spell_pod(f"{name_of(rayjob)}-submit", rayjob, template)
+
+
+def spell_running(pod: Json, time: str) -> Json:
+    """The status of a pod whose container runs; heads can be asked at the driver's address."""
+    condition = {"status": "True", "lastTransitionTime": time}
+    kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+    return {
+        "phase": "Running",
+        "startTime": time,
+        "podIP": DRIVER_ADDRESS,
+        "podIPs": [{"ip": DRIVER_ADDRESS}],
+        "conditions": [{"type": kind, **condition} for kind in kinds],
+        "containerStatuses": [_spell_state(pod, {"running": {"startedAt": time}}, is_ready=True)],
+    }
+
+
+def spell_end(pod: Json, time: str, code: int, reason: str = "") -> Json:
+    """The status of a pod whose container has ended."""
+    reason = reason or ("Error" if code else "Completed")
+    end = {"exitCode": code, "reason": reason, "startedAt": time, "finishedAt": time}
+    return {
+        "phase": "Failed" if code else "Succeeded",
+        "containerStatuses": [_spell_state(pod, {"terminated": end}, is_ready=False)],
+    }
+
+
+def spell_memory_kill(pod: Json, time: str) -> Json:
+    """The status of a pod whose container took too much memory."""
+    return spell_end(pod, time, 137, "OOMKilled")
+
+
+def spell_disruption(time: str) -> Json:
+    """What the scheduler writes into the status of a pod that makes room for another."""
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": "default-scheduler: preempting to accommodate a higher priority pod",
+        "lastTransitionTime": time,
+    }
+    return {"conditions": [condition]}
+
+
+def spell_job_status(rayjob: Json, time: str, deployment: str, job: str = "") -> Json:
+    """The status of a RayJob on its way."""
+    status = {
+        "jobDeploymentStatus": deployment,
+        "jobId": name_of(rayjob),
+        "rayClusterName": name_of(rayjob),
+        "startTime": time,
+        "failed": 0,
+        "succeeded": 0,
+    }
+    return status | ({"jobStatus": job, "rayJobInfo": {"startTime": time}} if job else {})
+
+
+def spell_job_end(time: str, ending: Ending) -> Json:
+    """What changes in the status of a RayJob at its end."""
+    if ending is Ending.WELL:
+        said = spell_outcome_line(DriverOutcome(exit_code=0, message="all sources are finished"))
+        words = {"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete", "succeeded": 1}
+        return {**words, "endTime": time, "message": f"Job finished successfully. {said}"}
+    failed = {"jobStatus": "FAILED", "jobDeploymentStatus": "Failed", "failed": 1}
+    if ending is Ending.MEMORY:
+        said = spell_outcome_line(DriverOutcome(exit_code=1, message="a worker was lost"))
+        message = f"Job entrypoint command failed with exit code 1, last logs: {said}"
+    else:
+        message = "Job supervisor actor died: the node of the head was lost"
+    return {**failed, "endTime": time, "reason": "AppFailed", "message": message}
+
+
+def name_of(body: Json) -> str:
+    """The name of an object."""
+    return str(body["metadata"]["name"])
+
+
+def _spell_pod(name: str, owner: Json, template: Json) -> Json:
+    template = copy.deepcopy(template)
+    body = _own("Pod", "v1", owner, name, template.get("metadata", {}))
+    return body | {"spec": template["spec"] | {"nodeName": NODE, "restartPolicy": "Never"}}
+
+
+def _spell_state(pod: Json, state: Json, *, is_ready: bool) -> Json:
+    container = pod["spec"]["containers"][0]
+    return {
+        "name": container["name"],
+        "image": container["image"],
+        "imageID": f"sha256:{'0' * 64}",
+        "ready": is_ready,
+        "started": is_ready,
+        "restartCount": 0,
+        "state": state,
+    }
+
+
+def _own(kind: str, version: str, owner: Json, name: str, metadata: Json) -> Json:
+    reference = {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": name_of(owner),
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    kept = {key: value for key, value in metadata.items() if key in {"labels", "annotations"}}
+    metadata = {"name": name, **kept, "ownerReferences": [reference]}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata}

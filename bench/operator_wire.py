@@ -1,0 +1,139 @@
+"""Many requests at a time to an API server, and streams of what happens there; JSON in and out.
+
+This room must not know what is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import yaml
+
+from kube_client import JSON, MERGE_PATCH, find_context, make_context, spell_path
+from recordings import Json
+
+CONNECTIONS = 24
+_GONE = frozenset({404, 409, 410})
+_BUSY = frozenset({0, 429, 500, 503, 504})
+_PASSING = (aiohttp.ClientError, OSError, TimeoutError)
+_TRIES = 5
+_PAUSE = 1.0
+_STREAM_SECONDS = 300
+_LINE = 2**24  # bytes; an object may take as many in a stream
+_STREAM = aiohttp.ClientTimeout(sock_connect=10, sock_read=_STREAM_SECONDS + 30)
+_PATIENCE = aiohttp.ClientTimeout(total=60)
+
+
+class WireError(Exception):
+    """The server refused something, or did not answer in several tries."""
+
+
+class Wire:
+    """An API server; see `open_wire`."""
+
+    def __init__(self, server: str, session: aiohttp.ClientSession) -> None:
+        self._server = server.rstrip("/")
+        self._session = session
+
+    async def create(self, body: Json, namespace: str = "") -> Json | None:
+        """Make an object and return it; None where there is one."""
+        return await self._ask("POST", spell_path(body["kind"], namespace), body)
+
+    async def patch(
+        self, kind: str, namespace: str, name: str, patch: Json, sub: str = ""
+    ) -> Json | None:
+        """Apply a JSON merge patch to an object or its subresource; None where there is none."""
+        path = spell_path(kind, namespace, name, sub)
+        return await self._ask("PATCH", path, patch, MERGE_PATCH)
+
+    async def put_status(self, kind: str, namespace: str, name: str, status: Json) -> Json | None:
+        """Change the status of an object; None where there is none."""
+        return await self.patch(kind, namespace, name, {"status": status}, "status")
+
+    async def delete(self, kind: str, namespace: str, name: str, grace: int | None = None) -> None:
+        """Delete an object, if it is there."""
+        options: Json = {"propagationPolicy": "Background"}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        await self._ask("DELETE", spell_path(kind, namespace, name), options)
+
+    async def follow(self, kind: str) -> AsyncIterator[tuple[str, Json]]:
+        """Tell what happens to all objects of a kind that has none yet, without end."""
+        version = ""
+        while True:
+            if not version:
+                found = await self._ask("GET", spell_path(kind)) or {}
+                version = found["metadata"]["resourceVersion"]
+                for body in found["items"]:
+                    yield "ADDED", body
+            async for event in self._stream(kind, version):
+                if event["type"] == "ERROR":
+                    version = ""
+                    break
+                version = event["object"]["metadata"]["resourceVersion"]
+                if event["type"] != "BOOKMARK":
+                    yield event["type"], event["object"]
+
+    async def _stream(self, kind: str, version: str) -> AsyncIterator[Json]:
+        query = {
+            "watch": "true",
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(_STREAM_SECONDS),
+        }
+        url = f"{self._server}/{spell_path(kind)}"
+        try:
+            async with self._session.get(url, params=query, timeout=_STREAM) as response:
+                async for line in response.content:
+                    yield json.loads(line)
+        except _PASSING:
+            await asyncio.sleep(_PAUSE)  # it goes on from the version that it has come to
+
+    async def _ask(
+        self, verb: str, path: str, body: Json | None = None, content: str = JSON
+    ) -> Json | None:
+        """Ask, and ask again where a server that has much to do does not answer in time."""
+        data = None if body is None else json.dumps(body).encode()
+        said = ""
+        for _ in range(_TRIES):
+            try:
+                status, text = await self._send(verb, path, data, content)
+            except _PASSING as error:
+                status, text = 0, repr(error)
+            if status in _GONE:
+                return None
+            if 0 < status < 400:
+                answer: Json = json.loads(text)
+                return answer
+            said = f"{verb} {path}: {status} {text[:500]}"
+            if status not in _BUSY:
+                break
+            await asyncio.sleep(_PAUSE)
+        raise WireError(said)
+
+    async def _send(
+        self, verb: str, path: str, data: bytes | None, content: str
+    ) -> tuple[int, str]:
+        url, headers = f"{self._server}/{path}", {"Content-Type": content}
+        async with self._session.request(verb, url, data=data, headers=headers) as response:
+            return response.status, await response.text()
+
+
+@asynccontextmanager
+async def open_wire(kubeconfig: Path) -> AsyncIterator[Wire]:
+    """Talk to the server of a kubeconfig, as its user."""
+    text = await asyncio.to_thread(kubeconfig.read_text, "utf-8")
+    cluster, user = find_context(yaml.safe_load(text))
+    headers: Mapping[str, str] = (
+        {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
+    )
+    connector = aiohttp.TCPConnector(ssl=make_context(cluster, user), limit=CONNECTIONS)
+    async with aiohttp.ClientSession(
+        connector=connector, headers=headers, timeout=_PATIENCE, read_bufsize=_LINE
+    ) as session:
+        yield Wire(cluster["server"], session)
