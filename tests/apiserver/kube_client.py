@@ -11,6 +11,7 @@ import json
 import socket
 import ssl
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +28,7 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 FIELD_MANAGER = "strandline-tests"
+SILENT = 20  # seconds
 TIMEOUT = 60
 STREAM = 10  # seconds; before such a stream ends it tells the version it has come to
 NOT_FOUND = 404
@@ -83,6 +85,7 @@ class KubeClient:
         self._connection = http.client.HTTPSConnection(
             address.hostname or "", address.port, timeout=TIMEOUT, context=context
         )
+        self._asked = time.monotonic()
 
     def close(self) -> None:
         """End the connection."""
@@ -115,6 +118,10 @@ class KubeClient:
     def _exchange(
         self, method: str, target: str, body: bytes | None, headers: dict[str, str]
     ) -> tuple[int, str]:
+        # A server hangs up on who is silent for long, and would do so between two lines of ours.
+        if time.monotonic() - self._asked > SILENT:
+            self._connection.close()
+        self._asked = time.monotonic()
         try:
             self._connection.request(method, target, body, headers)
             response = self._connection.getresponse()

@@ -17,7 +17,7 @@ from kube_client import KubeClient, make_context
 from waiting import wait_until
 
 # All that `make cluster` needs but Go.
-TOOLS = ("make", "sh", "cat", "cut", "sha256sum", "mkdir", "flock", "sed")
+TOOLS = ("make", "sh", "cat", "cut", "sha256sum", "mkdir", "flock", "sed", "find", "sort", "xargs")
 PROBE = "tests/apiserver/test_control_plane.py::test_the_server_is_ready"
 PARENT = """
 import sys, time
