@@ -11,10 +11,10 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check crds bench picture kills crash soak soak-operator cluster dns node helm chart gitops images changelog constraints upgrade clean
+.PHONY: help run test check crds bench picture kills crash soak soak-operator cluster dns node e2e e2e-all helm chart gitops images changelog constraints upgrade clean
 
 help: ## List the targets
-	@sed -nE 's/^([a-z-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
+	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
 
 run: $(STAMP) ## Run the main example: the Python sources on this machine, curated
 	@echo "strandline run $(EXAMPLE) $(ARGS)"
@@ -67,6 +67,12 @@ dns: ## Build the DNS server and the pause program of a node for tests, once: Go
 node: $(STAMP) ## Bring up a real Kubernetes node in namespaces of its own until Ctrl-C; ARGS=--trial tries it
 	@PYTHONPATH=e2e $(BIN)/python -m real_node up $(ARGS)
 
+e2e: $(STAMP) ## Play the scenarios with short deadlines on a real node, or in the cluster of KUBECONFIG
+	@$(call play,not extended)
+
+e2e-all: $(STAMP) ## Play all scenarios, the same way
+	@$(call play,extended or not extended)
+
 helm: ## Build Helm for tests, once: Go and four minutes; prints where it is
 	@$(call build_go,helm,helm,1.26,four minutes)
 
@@ -105,6 +111,24 @@ clean: ## Remove .venv and caches; what runs have written stays
 $(STAMP): pyproject.toml constraints.txt
 	@$(call install,--constraint constraints.txt)
 	@touch $@
+
+# A node needs images in the cache; a cluster that is there needs them in its registry, or loaded.
+# 1: which scenarios, as pytest's marks say it
+define play
+	if [ -z "$$KUBECONFIG" ] && [ "$$(id -u)" != 0 ]; then \
+		echo "strandline: a node is brought up by root only; or name a cluster by KUBECONFIG" >&2; exit 1; fi; \
+	STRANDLINE_HELM=$$($(MAKE) --silent --no-print-directory helm) || exit 1; \
+	export STRANDLINE_HELM PYTHONPATH=e2e; \
+	set -- $(BIN)/python -m pytest e2e/scenarios -p no:cacheprovider -m "$(1)" $(ARGS); \
+	if [ -z "$$KUBECONFIG" ]; then \
+		export STRANDLINE_IMAGE_BASE="$(or $(BASE),local)"; \
+		echo "images on $$STRANDLINE_IMAGE_BASE" && \
+			$(BIN)/python -m images build --base "$$STRANDLINE_IMAGE_BASE" || exit 1; \
+		set -- $(BIN)/python -m real_node up \
+			--folder "$${XDG_CACHE_HOME:-$$HOME/.cache}/strandline/e2e-node" -- "$$@"; \
+	fi; \
+	echo "pytest e2e/scenarios" && "$$@"
+endef
 
 define need_python
 	command -v "$(PYTHON)" > /dev/null || { \

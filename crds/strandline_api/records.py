@@ -82,6 +82,9 @@ class Record(ApiModel):
         """Copy it, with other values of some fields; they are checked and cut like all others."""
         if update is None:
             return super().model_copy(deep=deep)
+        # Most updates of a pass change nothing, and all fields are checked where one changes.
+        if not deep and all(_has(self, name, value) for name, value in update.items()):
+            return self
         return type(self)(**{**dict(self), **update})
 
     @field_validator("*", mode="wrap")
@@ -105,6 +108,12 @@ class Record(ApiModel):
                 written.pop(name, None)
                 written.pop(str(field.alias), None)
         return written
+
+
+def _has(record: Record, name: str, value: object) -> bool:
+    """Whether a field has that very value: 1 is not 1.0, nor a text the word that it spells."""
+    held = getattr(record, name, ...)
+    return type(held) is type(value) and held == value
 
 
 def keep_first(longest: int) -> WrapValidator:

@@ -7,6 +7,7 @@ know any particular field.
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
@@ -50,6 +51,7 @@ class ApiModel(BaseModel):
         }
 
     @classmethod
+    @cache
     def _spellings(cls) -> frozenset[str]:
         aliases = (field.alias or name for name, field in cls.model_fields.items())
         return frozenset(cls.model_fields) | frozenset(aliases)

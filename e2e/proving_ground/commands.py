@@ -1,4 +1,4 @@
-"""Commands of Strandline in a pod that has the volumes of a run where its head had them."""
+"""Commands in a pod that has the volumes of a run where its head had them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ VOLUME, OUTPUT, CONFIG = "/var/lib/strandline", "/var/lib/strandline-output", "/
 STAGES = "/opt/stages"
 
 
-def run_command(kube: Kube, image: str, config: str, ledger: str, output: str, *words: str) -> str:
-    """What `strandline WORDS pipeline.yaml --volume ...` prints.
+def run_command(
+    kube: Kube, image: str, claims: tuple[str, str], command: list[str], config: str = ""
+) -> str:
+    """What a command prints.
 
     Args:
-        config: ConfigMap with the pipeline, as an attempt has it.
-        ledger, output: claims.
+        claims: for ledger and output.
+        config: ConfigMap with the pipeline, as an attempt has it, for commands that read it.
 
     Raises:
         AssertionError: its exit code is not 0.
     """
-    command = ["strandline", *words, f"{CONFIG}/pipeline.yaml", "--volume", VOLUME]
-    kube.apply(_render(image, command, config, ledger, output))
+    kube.apply(_render(image, command, claims, config))
 
     def look() -> str | None:
         pod = kube.find("pod", POD) or {}
@@ -38,14 +39,15 @@ def run_command(kube: Kube, image: str, config: str, ledger: str, output: str, *
     return said
 
 
-def _render(image: str, command: list[str], config: str, ledger: str, output: str) -> Json:
+def _render(image: str, command: list[str], claims: tuple[str, str], config: str) -> Json:
     mounts = {
         "ledger": VOLUME,
         "output": OUTPUT,
-        "pipeline": CONFIG,
         "stages": STAGES,
         "tmp": "/tmp",  # noqa: S108 - the pod's own
     }
+    if config:
+        mounts["pipeline"] = CONFIG
     confined = {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
@@ -62,10 +64,10 @@ def _render(image: str, command: list[str], config: str, ledger: str, output: st
         "securityContext": confined,
         "volumeMounts": [{"name": name, "mountPath": path} for name, path in mounts.items()],
     }
-    volumes = [
-        {"name": "ledger", "persistentVolumeClaim": {"claimName": ledger}},
-        {"name": "output", "persistentVolumeClaim": {"claimName": output}},
-        {"name": "pipeline", "configMap": {"name": config}},
+    volumes: list[Json] = [
+        {"name": "ledger", "persistentVolumeClaim": {"claimName": claims[0]}},
+        {"name": "output", "persistentVolumeClaim": {"claimName": claims[1]}},
+        *([{"name": "pipeline", "configMap": {"name": config}}] if config else []),
         {"name": "stages", "configMap": {"name": "tide"}},
         {"name": "tmp", "emptyDir": {}},
     ]

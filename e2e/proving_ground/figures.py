@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from proving_ground.ground import Ground
+from proving_ground.ground import Ground, Resumption
 from proving_ground.story import Story
 
 BEGIN, END = "<!-- e2e: begin -->", "<!-- e2e: end -->"
-HEADS = ("what happened", "cause", "recovery", "sources finished before", "opened again")
+HEADS = ("what happened", "cause", "recovery", "sources finished before", "others opened again")
 
 
 @dataclass(slots=True)
@@ -19,18 +19,18 @@ class Figures:
 
     rows: list[tuple[str, ...]] = field(default_factory=list)
 
-    def note(self, what: str, ground: Ground, story: Story) -> None:
+    def note(self, what: str, story: Story, resumption: Resumption) -> None:
         """Take the figures of the first attempt's end and the second's start."""
         first, second = story.attempts[:2]
-        finished = story.status["attempts"][0].get("finished", 0)
-        again = ground.opened_again(1, 2)
         seconds = measure_recovery(first["status"], second["status"])
-        cause = first["status"]["cause"]
-        self.rows.append((what, cause, f"{seconds:.0f} s", str(finished), str(len(again))))
+        done, again = len(resumption.finished), len(resumption.lost)
+        self.rows.append(
+            (what, first["status"]["cause"], f"{seconds:.0f} s", f"{done}", f"{again}")
+        )
 
     def note_absorbed(self, what: str, ground: Ground) -> None:
         """Take the figures of a loss with which the attempt went on."""
-        again = sum(count - 1 for count in ground.output.opened.values())
+        again = sum(count - 1 for count in ground.opened.values())
         self.rows.append((what, "–", "same attempt", "–", str(again)))
 
     def tabulate(self) -> str:

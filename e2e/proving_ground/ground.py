@@ -5,21 +5,44 @@ This room must not know what is played.
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from proving_ground.commands import run_command
+from proving_ground.commands import CONFIG, VOLUME, run_command
 from proving_ground.installation import Installation
 from proving_ground.kube import Json, Kube, RefusedError
-from proving_ground.pipelines import render_pipeline, render_stages
+from proving_ground.pipelines import OPENED, render_pipeline, render_stages
 from proving_ground.story import Story
-from proving_ground.volumes import Volume, make_volume
+from proving_ground.volumes import Volume, make_volume, remove_volume
 from proving_ground.waiting import wait_for
 
 DELETION_SECONDS = 180
+WHERE = (f"{CONFIG}/pipeline.yaml", "--volume", VOLUME)
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """How a second attempt went on after a first.
+
+    Attributes:
+        finished: sources that the first had finished, as the ledger says.
+        first, second: sources that each has opened, as the stages wrote down.
+    """
+
+    finished: frozenset[str]
+    first: frozenset[str]
+    second: frozenset[str]
+
+    @property
+    def lost(self) -> frozenset[str]:
+        """Sources whose work was done twice."""
+        return self.first & self.second
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +51,14 @@ class Ground:
 
     Attributes:
         ledger, output: claims, and the folders behind them.
+        metrics: the operator's numbers at the beginning.
     """
 
     kube: Kube
     installation: Installation
     ledger: Volume
     output: Volume
+    metrics: Mapping[str, float]
 
     def begin(
         self,
@@ -41,12 +66,13 @@ class Ground:
         *,
         count: int = 40,
         stages: Sequence[Mapping[str, Any]] = (),
-        workers: int = 1,
+        env: Mapping[str, str] = MappingProxyType({}),
         spec: Mapping[str, Any] | None = None,
     ) -> Story:
         """Apply a pipeline over numbered sources; it writes to the volumes of the ground."""
         story = Story(self.kube, name)
-        story.begin(self.render(name, count=count, stages=stages, workers=workers, spec=spec))
+        manifest = self.render(name, count=count, stages=stages, env=env, spec=spec)
+        story.begin(manifest)
         return story
 
     def render(
@@ -55,7 +81,7 @@ class Ground:
         *,
         count: int = 40,
         stages: Sequence[Mapping[str, Any]] = (),
-        workers: int = 1,
+        env: Mapping[str, str] = MappingProxyType({}),
         spec: Mapping[str, Any] | None = None,
     ) -> Json:
         """Such a pipeline."""
@@ -65,7 +91,7 @@ class Ground:
             output=self.output.claim,
             count=count,
             stages=stages,
-            workers=workers,
+            env=env,
             spec=spec,
         )
 
@@ -74,26 +100,49 @@ class Ground:
         """The image of Ray pods."""
         return self.installation.runtime_image
 
+    def count_metric(self, name: str) -> float:
+        """By how much one of the operator's numbers has grown."""
+        return self.installation.read_metrics().get(name, 0) - self.metrics.get(name, 0)
+
     def verify(self, story: Story) -> str:
         """What `strandline verify` says, in a pod that has the volumes as the head had them."""
-        attempt = story.attempts[-1]["metadata"]["name"]
-        return run_command(
-            self.kube, self.runtime_image, attempt, self.ledger.claim, self.output.claim, "verify"
-        )
+        return self._run(["strandline", "verify", *WHERE], _last_config(story))
 
-    def opened_again(self, first: int, then: int) -> set[str]:
-        """Sources that both attempts have opened."""
-        opened = self.output.opened
-        return {key for number, key in opened if number == first} & {
-            key for number, key in opened if number == then
-        }
+    def look_back(self, story: Story) -> Resumption:
+        """What the first attempt of a run that is over has left to the second."""
+        command = ["strandline", "ledger", "export", *WHERE, "--state", "finished"]
+        lines = map(json.loads, self._run(command, _last_config(story)).splitlines())
+        finished = frozenset(line["key"] for line in lines if line["attempt"] == 1)
+        first, second = (self._list_opened(attempt) for attempt in (1, 2))
+        return Resumption(finished, first, second)
+
+    @property
+    def opened(self) -> Counter[tuple[int, str]]:
+        """How often each attempt opened each source, by attempt and key."""
+        lines = (line.split("\t") for line in self._read_log().splitlines())
+        return Counter((int(attempt), key) for attempt, key in lines)
+
+    def _list_opened(self, attempt: int) -> frozenset[str]:
+        return frozenset(key for number, key in self.opened if number == attempt)
+
+    def _read_log(self) -> str:
+        if self.output.folder is None:
+            return self._run(["/bin/sh", "-c", f"test ! -e {OPENED} || cat {OPENED}"])
+        path = self.output.folder / Path(OPENED).name
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
+    def _run(self, command: list[str], config: str = "") -> str:
+        claims = (self.ledger.claim, self.output.claim)
+        return run_command(self.kube, self.runtime_image, claims, command, config)
 
 
 @contextmanager
 def lay_ground(kube: Kube, installation: Installation, namespace: str) -> Iterator[Ground]:
     """Make a namespace with all that a scenario needs, and remove it afterwards."""
-    root = installation.volumes
+    root = installation.node.volumes if installation.node else None
     cluster = kube.within(namespace)
+    if kube.find("namespace", namespace) is not None:
+        _clear(kube, namespace)
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     kube.apply(
         {
@@ -106,9 +155,15 @@ def lay_ground(kube: Kube, installation: Installation, namespace: str) -> Iterat
     ledger = make_volume(cluster, "ledger", root)
     output = make_volume(cluster, "output", root)
     try:
-        yield Ground(cluster, installation, ledger, output)
+        yield Ground(cluster, installation, ledger, output, installation.read_metrics())
     finally:
         _clear(kube, namespace)
+        for volume in (ledger, output):
+            remove_volume(cluster, volume.claim, root)
+
+
+def _last_config(story: Story) -> str:
+    return str(story.attempts[-1]["metadata"]["name"])
 
 
 def _clear(kube: Kube, namespace: str) -> None:
@@ -125,8 +180,3 @@ def _clear(kube: Kube, namespace: str) -> None:
 
 def _tell(kube: Kube) -> str:
     return kube.say("get", "all", "-A")
-
-
-def find_folder(name: str) -> Path:
-    """A folder of the repository, for what is kept."""
-    return Path(__file__).parents[2] / name

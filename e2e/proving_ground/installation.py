@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from images.names import BASE, Images, find_images
+from images.names import BASE, TARGETS, Images, find_images
 from proving_ground.kube import Json, Kube
 from proving_ground.waiting import wait_for
 from real_node.node import Node
@@ -25,9 +25,13 @@ ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "strandline"
 SMALL_DEFINITIONS = ROOT / "tests" / "apiserver" / "crds"
 SHARED_DEFINITIONS = ROOT.parent / "shared" / "crds" / "kuberay"
+KINDS = ("rayclusters", "rayjobs")
+STANDIN_LABEL = "strandline.dev/kuberay-standin"
 DEFINITIONS = "STRANDLINE_KUBERAY_CRDS"
 HELM = "STRANDLINE_HELM"
 IMAGE_BASE = "STRANDLINE_IMAGE_BASE"
+IMAGE_TAG = "STRANDLINE_IMAGE_TAG"
+IMAGE_PREFIX = "STRANDLINE_IMAGE_PREFIX"
 SYSTEM = "strandline-system"
 RELEASE = "strandline"
 METRICS_PORT = 9090
@@ -38,7 +42,7 @@ HASTE: Json = {
     "statusInterval": "2s",
     "resync": "20s",
     "submitter": "20s",
-    "driverEnd": "20s",
+    "outcome": "20s",
     "imagePull": "20s",
     "retriesPerMinute": 600,
 }
@@ -58,14 +62,6 @@ class Installation:
     node: Node | None
     helm: Path
     values: Mapping[str, object]
-
-    @property
-    def volumes(self) -> Path:
-        """Folder of the node for volumes."""
-        assert self.node is not None, (
-            "only a node that was brought up here has folders to look into"
-        )
-        return self.node.volumes
 
     @property
     def runtime_image(self) -> str:
@@ -137,9 +133,7 @@ def install(folder: Path) -> Iterator[Installation]:
     """
     kube, node = find_cluster()
     with ExitStack() as stack:
-        values: Json = {"settings": HASTE}
-        if node is not None:
-            values |= import_images(node)
+        values: Json = {"settings": HASTE, **import_images(node)}
         if serve_rayjobs(kube):
             stack.enter_context(run_standin(kube, folder))
         installation = Installation(kube, node, Path(os.environ[HELM]), values)
@@ -156,37 +150,60 @@ def find_cluster() -> tuple[Kube, Node | None]:
     return Kube((str(node.binary), "kubectl"), node.kubeconfig), node
 
 
-def import_images(node: Node) -> Json:
-    """Give the node both images; the chart's values that name them."""
-    images = find_built()
-    for target in ("operator", "runtime"):
-        node.import_image(images.find_archive(target))
-    return {"image": {"tag": images.tag}, "runtimeImage": {"tag": images.tag}}
+def import_images(node: Node | None) -> Json:
+    """The chart's values that name both images, which a node that was brought up here is given.
+
+    To another cluster they must have been given before, as `strandline/operator:TAG` or, where
+    STRANDLINE_IMAGE_PREFIX names a registry, from there.
+    """
+    tag = os.environ.get(IMAGE_TAG)
+    images = find_tagged(tag) if tag else find_built()
+    if node is not None:
+        assert images.complete, f"there are no images in {images.folder}: make images"
+        for target in TARGETS:
+            node.import_image(images.find_archive(target))
+    prefix = os.environ.get(IMAGE_PREFIX) or "strandline"
+    operator, runtime = (
+        {"repository": f"{prefix}/{target}", "tag": images.tag} for target in TARGETS
+    )
+    return {"image": operator, "runtimeImage": runtime}
 
 
 def find_built() -> Images:
     """The images of the sources as they are."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    images = find_images(ROOT, cache, os.environ.get(IMAGE_BASE) or BASE, platform.machine())
-    assert images.complete, f"there are no images in {images.folder}: make images"
-    return images
+    return find_images(ROOT, _find_cache(), os.environ.get(IMAGE_BASE) or BASE, platform.machine())
+
+
+def find_tagged(tag: str) -> Images:
+    """The images of a tag."""
+    return Images(tag, _find_cache() / "strandline" / f"images-{tag}", "", platform.machine())
+
+
+def _find_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
 def serve_rayjobs(kube: Kube) -> bool:
     """Install KubeRay's definitions where there are none; whether the stand-in is needed."""
-    if kube.find("crd", "rayjobs.ray.io") is not None:
-        return False
+    there = kube.find("crd", "rayjobs.ray.io")
+    if there is not None:
+        return STANDIN_LABEL in there["metadata"].get("labels", {})
     named = os.environ.get(DEFINITIONS)
     folder = Path(named) if named else SHARED_DEFINITIONS
-    paths = [folder / f"ray.io_{plural}.yaml" for plural in ("rayclusters", "rayjobs")]
+    paths = [folder / f"ray.io_{plural}.yaml" for plural in KINDS]
     if not named and not all(path.is_file() for path in paths):
         paths = sorted(SMALL_DEFINITIONS.glob("*.yaml"))
     for path in paths:
         kube.say("apply", "--server-side", "-f", str(path))
-    for plural in ("rayclusters", "rayjobs"):
-        words = ("wait", "--for=condition=Established", f"crd/{plural}.ray.io", "--timeout=30s")
-        kube.say(*words)
+    names = [f"{plural}.ray.io" for plural in KINDS]
+    kube.say("label", "crd", *names, f"{STANDIN_LABEL}=true")
+    wait_for("RayJobs are known", lambda: all(_is_served(kube, name) for name in names), 30)
     return True
+
+
+def _is_served(kube: Kube, name: str) -> bool:
+    conditions = ((kube.find("crd", name) or {}).get("status") or {}).get("conditions") or []
+    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from proving_ground.kube import Json
@@ -16,6 +17,8 @@ STAGES_MAP = "tide"
 OUTPUT = "/var/lib/strandline-output"
 OPENED = f"{OUTPUT}/opened.log"
 HEAD_MEMORY, WORKER_MEMORY = "1536Mi", "1Gi"
+# Ray's own watch over memory is mostly quicker than the kernel.
+KERNEL_ONLY = {"RAY_memory_monitor_refresh_ms": "0"}
 # Tolerations that the admission controller would otherwise set to five minutes.
 LOSS_SECONDS = 10
 
@@ -37,7 +40,7 @@ def render_pipeline(
     output: str,
     count: int = 40,
     stages: Sequence[Mapping[str, Any]] = (),
-    workers: int = 1,
+    env: Mapping[str, str] = MappingProxyType({}),
     spec: Mapping[str, Any] | None = None,
 ) -> Json:
     """A pipeline over `count` numbered sources.
@@ -45,12 +48,12 @@ def render_pipeline(
     Args:
         ledger, output: claims for ledger and output.
         stages: what is between opening a source and writing it.
-        workers: worker pods, with one CPU of Ray's each.
+        env: variables of all Ray containers.
         spec: fields of the spec to put on top.
     """
     ray: Json = {
-        "head": _node(HEAD_MEMORY, "0"),
-        "workerGroups": [{"name": "small", "minReplicas": workers, **_node(WORKER_MEMORY, "1")}],
+        "head": _node(HEAD_MEMORY, "0", env),
+        "workerGroups": [{"name": "small", "minReplicas": 1, **_node(WORKER_MEMORY, "1", env)}],
         "podTemplate": {"spec": {"tolerations": _tolerate_briefly()}},
     }
     body: Json = {
@@ -72,23 +75,24 @@ def render_pipeline(
     }
 
 
-def _node(memory: str, cpus: str) -> Json:
+def _node(memory: str, cpus: str, env: Mapping[str, str]) -> Json:
     # Kubernetes is asked for little, so that several clusters fit a small node; Ray is told more.
     container = "ray-head" if cpus == "0" else "ray-worker"
     return {
         "resources": {"cpu": 0.1, "memory": memory},
         "rayStartParams": {"num-cpus": cpus},
-        "podTemplate": {"spec": {**_bring_stages(container)}},
+        "podTemplate": {"spec": _bring_stages(container, env)},
     }
 
 
-def _bring_stages(container: str) -> Json:
+def _bring_stages(container: str, env: Mapping[str, str]) -> Json:
     # The limit on CPU goes: it is there for fairness, and a start of Ray would take minutes.
+    variables = {"PYTHONPATH": "/opt/stages", **env}
     return {
         "containers": [
             {
                 "name": container,
-                "env": [{"name": "PYTHONPATH", "value": "/opt/stages"}],
+                "env": [{"name": name, "value": value} for name, value in variables.items()],
                 "volumeMounts": [{"name": STAGES_MAP, "mountPath": "/opt/stages"}],
                 "resources": {"limits": {"cpu": "2"}},
             }

@@ -1,4 +1,4 @@
-"""What a user saw of a failure, kept as text in the documentation.
+"""What a user sees of a failure: that it names the cause everywhere, and a page that keeps it.
 
 Names that differ from run to run, times and identifiers are masked. This room must not know how
 the failure came about.
@@ -7,73 +7,107 @@ the failure came about.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from proving_ground.ground import Ground
 from proving_ground.story import ATTEMPT, PIPELINE, Story
 
+PAGES = Path(__file__).parents[2] / "docs" / "failures"
+PATIENCE = 30
+COUNTED = "strandline_attempts_total"
+# Letters and digits that Kubernetes and KubeRay draw.
+_DRAWN = "[bcdfghjklmnpqrstvwxz2456789]{5}"
+_AGE = re.compile(r"\b(\d+d)?(\d+h)?(\d+m)?(\d+s|\dm)\b")
 _MASKS = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uid>"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "<time>"),
     (re.compile(r"\b\d\d:\d\d:\d\d\b"), "<time>"),
     (re.compile(r"\b10\.\d+\.\d+\.\d+\b"), "<address>"),
+    (re.compile(rf"-(worker|head)-{_DRAWN}\b"), r"-\1-<drawn>"),
+    (re.compile(rf"(-\d+)-{_DRAWN}\b"), r"\1-<drawn>"),
+    (re.compile(r"\b[0-9a-f]{32,}\b"), "<id>"),
+    (re.compile(r"https?://[^\s^]+"), "<url>"),
+    (
+        re.compile(r"^(\s*(Resource Version|Generation|Pipeline Generation):\s+)\d+", re.MULTILINE),
+        r"\1<number>",
+    ),
 )
-_RUNNING_NUMBERS = re.compile(
-    r"^(\s*(Resource Version|Generation|Observed Generation):\s+)\d+", re.MULTILINE
-)
 
 
-def take_record(story: Story, title: str, told: str, metrics: Iterable[str] = ()) -> str:
-    """A page on what is seen of a story now.
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Pages that show what a user sees.
 
-    Args:
-        told: what happened, in a sentence or two.
-        metrics: lines of the operator's metrics that matter.
+    Attributes:
+        is_update: write those anew that are there.
     """
-    uid = story.pipeline["metadata"]["uid"]
-    sections = [
-        _show(story, "get", PIPELINE, story.name),
-        _show(story, "get", ATTEMPT),
-        _show(story, "describe", ATTEMPT, story.attempts[0]["metadata"]["name"]),
-        _show(
-            story,
-            "get",
-            "events",
-            "--field-selector",
-            f"involvedObject.uid={uid}",
-            "-o",
-            "custom-columns=TYPE:.type,REASON:.reason,MESSAGE:.message",
-        ),
-    ]
-    shown = "\n".join(metrics)
-    if shown:
-        sections.append(f"```text\n$ curl -s localhost:9090/metrics\n{shown}\n```")
-    return "\n\n".join([f"# {title}", told, *sections]) + "\n"
+
+    is_update: bool
+
+    def take(self, ground: Ground, story: Story, name: str, title: str) -> None:
+        """Assert that the first attempt's cause is told everywhere, and keep a page on it."""
+        cause = story.attempt(1)["status"]["cause"]
+        metric = f'{COUNTED}{{cause="{cause}"}}'
+        shown = (
+            _show_table(story, "get", PIPELINE),
+            _show_table(story, "get", ATTEMPT, "-o", "wide"),
+            _show(story, "describe", ATTEMPT, f"{story.name}-1"),
+            _await_event(story, cause),
+        )
+        for section in shown[1:]:
+            assert cause in section, section
+        story.wait_until(f"{metric} grows", lambda: ground.count_metric(metric) >= 1, PATIENCE)
+        metrics = f"```text\n$ curl -s localhost:9090/metrics | grep {COUNTED}\n{metric} 1.0\n```"
+        self._keep(name, "\n\n".join([f"# {title}", *shown, metrics]) + "\n")
+
+    def _keep(self, name: str, page: str) -> None:
+        path = PAGES / f"{name}.md"
+        if self.is_update or not path.exists():
+            PAGES.mkdir(parents=True, exist_ok=True)
+            path.write_text(page, encoding="utf-8")
 
 
-def keep(folder: Path, name: str, page: str, *, is_update: bool) -> None:
-    """Write the page where that is asked for, or where there is none yet."""
-    path = folder / f"{name}.md"
-    if is_update or not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(page, encoding="utf-8")
-
-
-def mask(text: str, names: Sequence[str] = ()) -> str:
-    """The text without what differs from run to run.
-
-    Args:
-        names: further words to mask, such as the namespace.
-    """
+def mask(text: str, namespace: str) -> str:
+    """The text without what differs from run to run."""
     for pattern, mark in _MASKS:
         text = pattern.sub(mark, text)
-    text = _RUNNING_NUMBERS.sub(r"\1<number>", text)
-    for name in names:
-        text = text.replace(name, "curation")
+    text = text.replace(namespace, "curation")
     return "\n".join(line.rstrip() for line in text.splitlines())
 
 
+def align(table: str) -> str:
+    """A table of kubectl's with ages masked, set anew since words have other lengths now."""
+    lines = table.splitlines()
+    starts = [found.start() for found in re.finditer(r"(?:^|(?<=  ))\S", lines[0])]
+    ends = [*starts[1:], None]
+    rows = [
+        [line[start:end].strip() for start, end in zip(starts, ends, strict=True)] for line in lines
+    ]
+    rows = [rows[0], *([_AGE.sub("<age>", cell) for cell in row] for row in rows[1:])]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    cells = ([cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows)
+    return "\n".join("   ".join(row).rstrip() for row in cells)
+
+
+def _await_event(story: Story, cause: str) -> str:
+    """The pipeline's events, once one of them names the cause."""
+    uid = story.pipeline["metadata"]["uid"]
+    columns = "custom-columns=TYPE:.type,REASON:.reason,MESSAGE:.message"
+    words = ("get", "events", "--field-selector", f"involvedObject.uid={uid}", "-o", columns)
+    story.wait_until(f"an event names {cause}", lambda: cause in story.kube.say(*words), PATIENCE)
+    return _show(story, *words)
+
+
+def _show_table(story: Story, *words: str) -> str:
+    # Masks change lengths, and columns are told apart by their places.
+    return _quote(story, words, mask(align(story.kube.say(*words)), story.kube.namespace))
+
+
 def _show(story: Story, *words: str) -> str:
-    text = mask(story.kube.say(*words), (story.kube.namespace,)).rstrip()
+    return _quote(story, words, mask(story.kube.say(*words), story.kube.namespace))
+
+
+def _quote(story: Story, words: tuple[str, ...], text: str) -> str:
     asked = f"$ kubectl {' '.join(words)}".replace(story.pipeline["metadata"]["uid"], "<uid>")
     return f"```text\n{asked}\n{text}\n```"

@@ -110,17 +110,16 @@ class Story:
 
     def tell(self) -> str:
         """All that its owner would look at."""
-        return "\n".join(
-            self._try(*words)
-            for words in (
-                ("get", PIPELINE, self.name, "-o", "wide"),
-                ("get", ATTEMPT, "-o", "wide"),
-                ("get", "rayjobs,rayclusters,jobs,pods,pvc", "-o", "wide"),
-                ("describe", PIPELINE, self.name),
-                ("describe", ATTEMPT),
-                ("get", "events", "--sort-by=.lastTimestamp"),
-            )
+        asked = (
+            ("get", PIPELINE, self.name, "-o", "wide"),
+            ("get", ATTEMPT, "-o", "wide"),
+            ("get", "rayjobs,rayclusters,jobs,pods,pvc", "-o", "wide"),
+            ("describe", PIPELINE, self.name),
+            ("describe", ATTEMPT),
+            ("get", "events", "--sort-by=.lastTimestamp"),
+            ("logs", "-l", UID_LABEL, "--all-containers", "--prefix", "--tail=30"),
         )
+        return "\n".join(self._try(*words) for words in asked)
 
     def _try(self, *words: str) -> str:
         try:

@@ -1,70 +1,76 @@
-"""Volumes that are folders of the node, and what a run has left on them.
+"""Claims for ledger and output: folders of a node that was brought up here, or what a class gives.
 
-Only for a node on this machine. This room must not know what wrote the files.
+This room must not know what is written there.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from proving_ground.kube import Json, Kube
 
-USER = 1000
+SIZE: Json = {"storage": "1Gi"}
 
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A claim, and the folder behind it."""
+    """A claim.
+
+    Attributes:
+        folder: behind it; None where only pods can look into it.
+    """
 
     claim: str
-    folder: Path
-
-    @property
-    def opened(self) -> Counter[tuple[int, str]]:
-        """How often each attempt opened each source, by attempt and key."""
-        log = self.folder / "opened.log"
-        if not log.exists():
-            return Counter()
-        lines = (line.split("\t") for line in log.read_text(encoding="utf-8").splitlines())
-        return Counter((int(attempt), key) for attempt, key in lines)
+    folder: Path | None
 
 
-def make_volume(kube: Kube, claim: str, root: Path, mode: str = "ReadWriteOnce") -> Volume:
-    """Make a folder of the node, a PersistentVolume for it and the claim that is bound to it."""
-    folder = root / f"{kube.namespace}-{claim}"
+def make_volume(kube: Kube, claim: str, root: Path | None) -> Volume:
+    """Make a claim: for a new folder below `root`, or without one, of the default class."""
+    if root is None:
+        kube.apply(_render_claim(claim, {}))
+        return Volume(claim, None)
+    remove_volume(kube, claim, root)
+    name = f"{kube.namespace}-{claim}"
+    folder = root / name
     folder.mkdir(parents=True)
     folder.chmod(0o777)
-    kube.apply(*_render(kube.namespace, claim, folder, mode))
+    bound = {"storageClassName": "", "volumeName": name}
+    kube.apply(_render_volume(kube.namespace, claim, folder), _render_claim(claim, bound))
     return Volume(claim, folder)
 
 
-def _render(namespace: str, claim: str, folder: Path, mode: str) -> tuple[Json, Json]:
-    name = f"{namespace}-{claim}"
-    size = {"storage": "1Gi"}
-    volume: Json = {
+def remove_volume(kube: Kube, claim: str, root: Path | None) -> None:
+    """Remove the folder and its PersistentVolume, once no pod has it any more."""
+    if root is None:
+        return
+    name = f"{kube.namespace}-{claim}"
+    kube.delete("pv", name)
+    shutil.rmtree(root / name, ignore_errors=True)
+
+
+def _render_volume(namespace: str, claim: str, folder: Path) -> Json:
+    return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": name},
+        "metadata": {"name": f"{namespace}-{claim}"},
         "spec": {
-            "capacity": size,
-            "accessModes": [mode],
+            "capacity": SIZE,
+            "accessModes": ["ReadWriteOnce"],
             "persistentVolumeReclaimPolicy": "Retain",
             "storageClassName": "",
             "hostPath": {"path": str(folder), "type": "Directory"},
             "claimRef": {"namespace": namespace, "name": claim},
         },
     }
-    asked: Json = {
+
+
+def _render_claim(claim: str, bound: Json) -> Json:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": SIZE}, **bound}
+    return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": claim},
-        "spec": {
-            "accessModes": [mode],
-            "storageClassName": "",
-            "volumeName": name,
-            "resources": {"requests": size},
-        },
+        "spec": spec,
     }
-    return volume, asked

@@ -137,7 +137,7 @@ def enter(folder: Path, command: Sequence[str]) -> int:
     """
     first = find_node(folder)
     ours: dict[str, str] = json.loads((folder / places.ENVIRONMENT).read_text(encoding="utf-8"))
-    nsenter = ("nsenter", f"--target={first}", "--all")
+    nsenter = ("nsenter", f"--target={first}", "--all", "env", f"--chdir={Path.cwd()}")
     done = subprocess.run([*nsenter, *command], env={**os.environ, **ours}, check=False)
     return done.returncode if done.returncode >= 0 else 128 - done.returncode
 

@@ -12,9 +12,9 @@ import pytest
 from proving_ground.figures import Figures
 from proving_ground.ground import Ground, lay_ground
 from proving_ground.installation import Installation, install
+from proving_ground.records import Records
 
 ROOT = Path(__file__).parents[2]
-RECORDS = ROOT / "docs" / "failures"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,6 +55,5 @@ def figures(request: pytest.FixtureRequest) -> Iterator[Figures]:
 
 
 @pytest.fixture
-def records(request: pytest.FixtureRequest) -> tuple[Path, bool]:
-    """Folder of the pages that show what a user sees, and whether to write them anew."""
-    return RECORDS, bool(request.config.getoption("--update-records"))
+def records(request: pytest.FixtureRequest) -> Records:
+    return Records(bool(request.config.getoption("--update-records")))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -16,10 +15,10 @@ from proving_ground.disturbances import (
     yield_slot,
 )
 from proving_ground.figures import Figures
-from proving_ground.ground import Ground
+from proving_ground.ground import Ground, Resumption
 from proving_ground.kube import Json, Kube
 from proving_ground.pipelines import render_pipeline
-from proving_ground.records import keep, take_record
+from proving_ground.records import Records
 from proving_ground.story import Story
 
 COUNT, EARLY = 60, 8
@@ -58,19 +57,17 @@ def test_a_preempted_worker(ground: Ground, figures: Figures) -> None:
     figures.note_absorbed("a worker pod is preempted", ground)
 
 
-def test_a_preempted_head(ground: Ground, figures: Figures, records: tuple[Path, bool]) -> None:
+def test_a_preempted_head(ground: Ground, figures: Figures, records: Records) -> None:
     offer_slot(ground.kube)
     story = _begin(ground, "head")
     preempt(ground)
     assert story.wait_for_cause(1, 120) == "Preempted", story.tell()
-    page = take_record(story, "The head is preempted", __doc__ or "")
+    records.take(ground, story, "head-preempted", "The head is preempted")
+    spent = story.status["retries"]
+    assert (spent["retries"], spent["disruptions"]) == (0, 1)
     yield_slot(ground)
     assert story.wait_for_end(300)["status"] == "True", story.tell()
-    assert story.status["retries"]["retries"] == 0
-    assert story.status["retries"]["disruptions"] == 1
-    _check_resumed(ground, story)
-    figures.note("the head pod is preempted", ground, story)
-    keep(records[0], "head-preempted", page, is_update=records[1])
+    figures.note("the head pod is preempted", story, _check_resumed(ground, story))
 
 
 def _delete(kube: Kube, pod: str) -> None:
@@ -87,8 +84,7 @@ def test_a_head_taken_by_hand(
     disturb(ground.kube, story.pods("head")[0]["metadata"]["name"])
     assert story.wait_for_cause(1, 120) == cause, story.tell()
     assert story.wait_for_end(300)["status"] == "True", story.tell()
-    _check_resumed(ground, story)
-    figures.note(f"the head pod: {cause}", ground, story)
+    figures.note(f"the head pod: {cause}", story, _check_resumed(ground, story))
 
 
 @pytest.mark.extended
@@ -98,11 +94,11 @@ def test_a_worker_taken_by_hand(ground: Ground, disturb: Disturb) -> None:
     story.wait_for_finished(EARLY, 180)
     disturb(ground.kube, story.pods("worker")[0]["metadata"]["name"])
     assert story.wait_for_end(300)["status"] == "True", story.tell()
-    assert story.status["progress"]["finished"] == COUNT
+    assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"
 
 
-def test_a_deleted_head_drains(ground: Ground, figures: Figures) -> None:
-    """What was under way is flushed and `latest` published before the pod goes."""
+def test_a_deleted_head_drains(ground: Ground, figures: Figures, records: Records) -> None:
+    """What is finished is flushed and `latest` published before the pod goes."""
     story = ground.begin("corpus", count=COUNT, stages=[WORK])
     story.wait_for_finished(EARLY, 180)
     head = story.pods("head")[0]["metadata"]["name"]
@@ -110,18 +106,19 @@ def test_a_deleted_head_drains(ground: Ground, figures: Figures) -> None:
     assert story.wait_for_cause(1, 120) == "Interrupted", story.tell()
     first = story.attempt(1)["status"]
     assert first["outcome"]["exitCode"] == 75
-    # All that was opened was finished and kept: nothing is opened again.
+    assert first["latest"].startswith("0001/")
+    records.take(ground, story, "head-deleted", "The head is deleted, and drains")
     assert story.wait_for_end(300)["status"] == "True", story.tell()
-    assert ground.opened_again(1, 2) == set()
-    assert story.status["attempts"][0]["finished"] == len(
-        {key for number, key in ground.output.opened if number == 1}
-    )
-    figures.note("the head pod is deleted, and drains", ground, story)
+    past = _check_resumed(ground, story)
+    # All that it said it had finished was in the ledger, and nothing more came after it spoke.
+    assert len(past.finished) == first["outcome"]["sources"]["finished"]
+    figures.note("the head pod is deleted, and drains", story, past)
 
 
-def _check_resumed(ground: Ground, story: Story) -> None:
+def _check_resumed(ground: Ground, story: Story) -> Resumption:
     """The second attempt went on where the first had come to."""
-    finished = story.status["attempts"][0]["finished"]
-    assert finished >= EARLY
-    assert len(ground.opened_again(1, 2)) <= COUNT - finished
-    assert story.status["progress"]["finished"] == COUNT
+    past = ground.look_back(story)
+    assert len(past.finished) >= EARLY
+    assert past.finished.isdisjoint(past.second)
+    assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"
+    return past

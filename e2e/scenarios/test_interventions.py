@@ -27,7 +27,7 @@ def test_suspend_and_resume(ground: Ground) -> None:
     ground.kube.patch(PIPELINE, story.name, {"spec": {"suspend": False}})
     assert story.wait_for_end(300)["status"] == "True", story.tell()
     assert story.status["retries"]["retries"] == 0
-    assert story.status["progress"]["finished"] == COUNT
+    assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"
 
 
 def test_cancel(ground: Ground) -> None:

@@ -31,4 +31,6 @@ def test_a_node_that_comes_back(ground: Ground, figures: Figures) -> None:
     assert story.wait_for_cause(1, 240) == "NodeLost", story.tell()
     assert story.wait_for_end(300)["status"] == "True", story.tell()
     assert story.status["retries"]["retries"] == 0
-    figures.note("the node is lost and comes back", ground, story)
+    past = ground.look_back(story)
+    assert past.finished.isdisjoint(past.second)
+    figures.note("the node is lost and comes back", story, past)

@@ -75,7 +75,7 @@ class Settings(BaseModel):
         default=(), description="Namespaces to work in, with commas between. All when empty."
     )
     concurrency: int = Field(
-        default=8, ge=1, le=256, description="Pipelines that are looked at at the same time."
+        default=32, ge=1, le=256, description="Pipelines that are looked at at the same time."
     )
     retries_per_minute: float = Field(
         default=120,

@@ -285,3 +285,14 @@ def test_long_requests_differ_though_they_begin_alike() -> None:
     }
     assert len(requests) == 5
     assert all(len(request) <= 256 for request in requests)
+
+
+def test_a_copy_in_which_nothing_differs_is_the_same_and_anything_else_is_checked() -> None:
+    status = PipelineStatus(attempt=1, state="it runs")
+    assert status.model_copy(update={"attempt": 1, "state": "it runs"}) is status
+    assert status.model_copy(update={}) is status
+    assert status.model_copy(update={"attempt": 2}).attempt == 2
+    for almost in (True, 1.0, "1"):
+        with pytest.raises(ValidationError):
+            status.model_copy(update={"attempt": almost})
+    assert status.model_copy(deep=True) == status

@@ -8,6 +8,7 @@ import pytest
 
 from simulated_cluster import SimulatedCluster
 from strandline_api.causes import Cause
+from strandline_api.evidence import Evidence
 from strandline_api.outcomes import DriverOutcome, SourceCounts
 from strandline_api.reasons import ConditionType, EventReason
 from strandline_api.status import Progress
@@ -152,6 +153,55 @@ def test_a_worker_killed_for_memory_ends_the_attempt_and_its_group_gets_more(
     cluster.finish_teardown()
     assert causes(cluster)[0] is Cause.OOM_KILLED
     assert cluster.status.memory == {"cpu": "12288Mi"}
+
+
+def test_what_the_teardown_makes_a_driver_say_is_not_why_the_attempt_ended(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.set_pod("cpu", containerStatuses=[oom("ray-worker")])
+    cluster.settle()
+    cluster.advance(30)
+    cluster.settle()
+    assert all("deletionTimestamp" in one["metadata"] for one in cluster.list_of(Resource.RAYJOB))
+    told = Evidence(Cause.INTERRUPTED, "exit code 75: stopped", "exit code", {"exitCode": 75})
+    sources = SourceCounts(total=9, finished=5)
+    cluster.outcome = DriverOutcome(exit_code=75, evidence=(told,), sources=sources)
+    cluster.settle()
+    cluster.finish_teardown()
+    (status,) = [status for _, status in cluster.attempts.values()]
+    assert (status.cause, {one.cause for one in status.evidence}) == (
+        Cause.OOM_KILLED,
+        {Cause.OOM_KILLED},
+    )
+    assert status.outcome is not None
+    assert status.progress is not None
+    assert status.progress.finished == 5
+
+
+@pytest.mark.parametrize(
+    ("message", "raised"),
+    [
+        ("lost 4 workers: memory on the node (IP: 10.0.0.7, ID: 12ab)", {"cpu": "12288Mi"}),
+        ("lost 4 workers: memory on the node (IP: 10.0.0.3, ID: 34cd)", {"head": "6144Mi"}),
+        ("lost 4 workers: memory on the node (IP: 10.9.9.9, ID: 56ef)", {"cpu": "12288Mi"}),
+    ],
+)
+def test_the_group_of_which_ray_says_that_it_lacks_memory_gets_more(
+    cluster: SimulatedCluster, message: str, raised: dict[str, str]
+) -> None:
+    cluster.set_pod("cpu", podIP="10.0.0.7")
+    cluster.set_pod("head", podIP="10.0.0.3")
+    cluster.settle()
+    told = Evidence(Cause.OOM_KILLED, message * 20, "ray")
+    cluster.outcome = DriverOutcome(exit_code=1, message=message, evidence=(told,))
+    cluster.end_rayjob("Failed", "FAILED")
+    cluster.settle()
+    cluster.settle()
+    cluster.finish_teardown()
+    cluster.settle()
+    (status,) = [status for _, status in cluster.attempts.values()]
+    assert cluster.status.memory == raised
+    assert len([one for one in status.evidence if one.source == "ray"]) == 1
 
 
 def test_a_worker_killed_for_memory_may_be_absorbed() -> None:
@@ -430,28 +480,6 @@ def test_an_attempts_deadline_ends_it(cluster: SimulatedCluster) -> None:
     cluster.advance(601)
     cluster.finish_teardown()
     assert causes(cluster)[0] is Cause.DEADLINE_EXCEEDED
-
-
-def test_history_is_kept_within_its_limit(cluster: SimulatedCluster) -> None:
-    cluster.edit(attemptHistoryLimit=2)
-    finish(cluster, 1)
-    for _ in range(3):
-        run_next(cluster)
-        finish(cluster, 1)
-    assert list(cluster.attempts) == ["corpus-3", "corpus-4"]
-    assert [one.number for one in cluster.status.attempts] == [3, 4]
-
-
-def test_ended_attempts_go_after_their_time_but_the_newest_stays(
-    cluster: SimulatedCluster,
-) -> None:
-    cluster.edit(ttlAfterFinished="1h")
-    finish(cluster, 1)
-    run_next(cluster)
-    finish(cluster)
-    cluster.advance(100_000)
-    assert list(cluster.attempts) == ["corpus-2"]
-    assert truth(cluster, ConditionType.SUCCEEDED) == ("True", "Completed")
 
 
 def oom(container: str, code: int = 137) -> dict[str, Any]:

@@ -134,6 +134,15 @@ def test_at_the_end_the_log_is_read_too_and_more_often(status: dict[str, str]) -
     assert view.log_tail == (*lines[-9:], "last")
 
 
+def test_the_colours_of_a_log_are_left_out() -> None:
+    scene = Scene()
+    scene.end(jobStatus="FAILED")
+    coloured = "INFO cli.py:42 -- \x1b[37mJob\x1b[39m: \x1b[1m\x1b[31mfailed [1m]\x1b[0m\x1b[22m"
+    scene.api.logs[NAMESPACE, "submit"] = coloured
+    view, _ = scene.listen(100.0)
+    assert view.log_tail == ("INFO cli.py:42 -- Job: failed [1m]",)
+
+
 def test_a_submitter_that_ended_is_read_though_the_rayjob_goes_on() -> None:
     scene = Scene()
     end = {"terminated": {"exitCode": 1, "finishedAt": "2026-11-21T10:00:00Z"}}

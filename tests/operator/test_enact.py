@@ -36,6 +36,7 @@ from strandline_operator.model.plan import Create, Delete, Event, Plan, Resource
 from strandline_operator.model.view import View
 from strandline_operator.reconcile.enact import Enacted, enact, is_ours
 from strandline_operator.reconcile.observe import read_attempt, read_pipeline
+from strandline_operator.reconcile.spec_memory import SpecMemory
 
 TEXT = {"apiVersion": "v1", "kind": "ConfigMap"}
 
@@ -45,7 +46,9 @@ def look(api: FakeApi) -> View:
     body = api.store.get(Resource.PIPELINE, NAMESPACE, "corpus")
     assert body is not None
     attempts = map(read_attempt, api.store.list(Resource.ATTEMPT))
-    return View(read_pipeline(body), tuple(one for one in attempts if one is not None))
+    return View(
+        read_pipeline(body, SpecMemory()), tuple(one for one in attempts if one is not None)
+    )
 
 
 def carry_out(api: FakeApi, plan: Plan, view: View | None = None) -> Enacted:

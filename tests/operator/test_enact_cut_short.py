@@ -26,6 +26,7 @@ from strandline_operator.model.plan import (
 from strandline_operator.model.view import View
 from strandline_operator.reconcile.enact import enact
 from strandline_operator.reconcile.observe import read_attempt, read_pipeline
+from strandline_operator.reconcile.spec_memory import SpecMemory
 
 PODS = ("pod-0", "pod-1", "pod-2")
 
@@ -43,7 +44,9 @@ def begin() -> FakeApi:
 def look(api: FakeApi) -> View:
     body = api.store.get(Resource.PIPELINE, NAMESPACE, "corpus") or {}
     attempts = map(read_attempt, api.store.list(Resource.ATTEMPT))
-    return View(read_pipeline(body), tuple(one for one in attempts if one is not None))
+    return View(
+        read_pipeline(body, SpecMemory()), tuple(one for one in attempts if one is not None)
+    )
 
 
 def make_action(api: FakeApi, kind: str, number: int) -> Action:

@@ -137,3 +137,11 @@ def test_a_server_that_is_away_is_waited_for_without_end() -> None:
     assert waits[:3] == [1.0, 1.0, 2.0]
     assert set(waits[8:]) == {30.0}
     assert list(islice(Backoffs(), 2)) == [1.0, 1.0]
+
+
+def test_kopf_keeps_no_copy_of_what_passes_by() -> None:
+    storage = configure(Settings()).persistence.diffbase_storage
+    body, patch = kopf.Body({"spec": {"a": 1}, "metadata": {"labels": {"b": "2"}}}), kopf.Patch()
+    essence = storage.build(body=body)
+    storage.store(body=body, patch=patch, essence=essence)
+    assert (dict(essence), storage.fetch(body=body), dict(patch)) == ({}, None, {})

@@ -17,6 +17,7 @@ from strandline_operator.cluster.api import Scope
 from strandline_operator.cluster.client import KubernetesApi
 from strandline_operator.cluster.connection import (
     NoClusterError,
+    find_proxy,
     load_configuration,
     read_credentials,
 )
@@ -310,3 +311,79 @@ def test_no_cluster_is_one_sentence(
         asyncio.run(load_configuration())
 
     assert "\n" not in str(said.value)
+
+
+@pytest.mark.parametrize(
+    ("server", "variables", "proxy"),
+    [
+        ("https://example.com:6443", {}, None),
+        (
+            "https://example.com:6443",
+            {"HTTPS_PROXY": "http://proxy.example.com:3128"},
+            "http://proxy.example.com:3128",
+        ),
+        (
+            "https://example.com:6443",
+            {"https_proxy": "http://proxy.example.com:3128"},
+            "http://proxy.example.com:3128",
+        ),
+        ("https://example.com:6443", {"HTTP_PROXY": "http://proxy.example.com:3128"}, None),
+        (
+            "https://example.com:6443",
+            {"HTTPS_PROXY": "http://proxy.example.com", "NO_PROXY": "else,example.com"},
+            None,
+        ),
+        (
+            "https://10.0.0.1:443",
+            {"HTTPS_PROXY": "http://proxy.example.com", "NO_PROXY": "10.0.0.1"},
+            None,
+        ),
+        ("https://[::1]:443", {"HTTPS_PROXY": "http://proxy.example.com", "no_proxy": "::1"}, None),
+        (
+            "https://api.example.com",
+            {"HTTPS_PROXY": "http://proxy.example.com", "NO_PROXY": ".example.com"},
+            None,
+        ),
+        ("https://example.com", {"HTTPS_PROXY": "http://proxy.example.com", "NO_PROXY": "*"}, None),
+    ],
+)
+def test_the_proxy_of_the_environment_is_found(
+    monkeypatch: pytest.MonkeyPatch, server: str, variables: dict[str, str], proxy: str | None
+) -> None:
+    forget_proxies(monkeypatch)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert find_proxy(server) == proxy
+
+
+def forget_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+def test_requests_go_through_the_proxy_and_never_look_at_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget_proxies(monkeypatch)
+    path = tmp_path / "kubeconfig"
+    path.write_text(KUBECONFIG.format(server="http://api.example.com", token=8))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+
+    async def run() -> None:
+        async with serve() as stub:
+            monkeypatch.setenv("http_proxy", stub.url)
+            api = KubernetesApi(await load_configuration(), agent="tests/1")
+            monkeypatch.delenv("http_proxy")
+            try:
+                stub.answer({"kind": "Pod"})
+                assert await api.get(Resource.POD, "team", "a") == {"kind": "Pod"}
+            finally:
+                await api.close()
+            (asked,) = stub.asked
+            assert asked.headers["host"] == "api.example.com"
+            sessions = api._client.rest_client.pool_manager
+            assert sessions is not None
+            assert not sessions.trust_env
+
+    asyncio.run(run())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from typing import Any
 
 import pytest
@@ -27,10 +28,18 @@ from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal, Turn, View
+from strandline_operator.reconcile.claim_memory import KEEP_SECONDS
 from strandline_operator.reconcile.defaults import NamespaceDefaults
 from strandline_operator.reconcile.driver_talk import DriverTalk
-from strandline_operator.reconcile.observe import Observed, Senses, find_pipeline, observe
+from strandline_operator.reconcile.observe import (
+    Observed,
+    Senses,
+    find_pipeline,
+    observe,
+    read_pipeline,
+)
 from strandline_operator.reconcile.pod_memory import PodMemory
+from strandline_operator.reconcile.spec_memory import SpecMemory
 
 NOW = 1_000_000.0
 
@@ -46,7 +55,7 @@ def make_senses(**layer: Any) -> Senses:
 
 def try_to_look(api: FakeApi, senses: Senses | None = None, **more: Any) -> Observed | None:
     async def run() -> Observed | None:
-        pipeline = await find_pipeline(api, KEY)
+        pipeline = await find_pipeline(api, KEY, SpecMemory())
         if pipeline is None:
             return None
         return await observe(api, pipeline, senses or make_senses(), NOW, **more)
@@ -106,7 +115,9 @@ def test_all_that_carries_the_uid_is_seen_and_nothing_else(api: FakeApi, pipelin
 def test_the_driver_gets_the_manifest_without_what_is_ours(api: FakeApi, pipeline: Body) -> None:
     metadata = {"labels": {"team": "blue"}, "annotations": {"a": "b"}}
     api.store.patch(Resource.PIPELINE, NAMESPACE, "corpus", {"metadata": metadata})
-    api.store.put_status(Resource.PIPELINE, NAMESPACE, "corpus", {"observedGeneration": 1, "attempt": 3})
+    api.store.put_status(
+        Resource.PIPELINE, NAMESPACE, "corpus", {"observedGeneration": 1, "attempt": 3}
+    )
     view = look(api)
     assert view.pipeline.has_status
     assert view.pipeline.status.attempt == 3
@@ -246,3 +257,73 @@ def test_makers_are_read_before_what_they_make(api: FakeApi, pipeline: Body) -> 
     look(api)
     lists = [call.resource for call in api.calls if call.verb == "list"]
     assert lists == [Resource.ATTEMPT, Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD]
+
+
+def read_claims(api: FakeApi, senses: Senses, times: int, now: float = NOW) -> int:
+    """How many of some looks have read the claim."""
+    before = sum(call.resource is Resource.CLAIM for call in api.calls)
+    for _ in range(times):
+        asyncio.run(look_at(api, senses, now))
+    return sum(call.resource is Resource.CLAIM for call in api.calls) - before
+
+
+async def look_at(api: FakeApi, senses: Senses, now: float) -> View:
+    pipeline = await find_pipeline(api, KEY, senses.specs)
+    assert pipeline is not None
+    return (await observe(api, pipeline, senses, now)).view
+
+
+@pytest.fixture
+def claim(api: FakeApi) -> Body:
+    body = {"metadata": {"name": "corpus-ledger"}, "status": {"phase": "Bound"}}
+    return api.store.create(Resource.CLAIM, NAMESPACE, body)
+
+
+def test_a_claim_under_an_attempt_is_read_once_a_minute(
+    api: FakeApi, pipeline: Body, claim: Body
+) -> None:
+    senses = make_senses()
+    make_attempt(api.store, pipeline)
+    assert read_claims(api, senses, 3) == 1
+    assert read_claims(api, senses, 1, NOW + KEEP_SECONDS) == 1
+    assert read_claims(api, senses, 1, NOW) == 1  # a clock that was put back
+    view = asyncio.run(look_at(api, senses, NOW + 1))
+    assert view.claim is not None
+    assert view.claim.phase == "Bound"
+    senses.forget(str(pipeline["metadata"]["uid"]))
+    assert read_claims(api, senses, 1, NOW + 2) == 1
+
+
+def test_a_claim_on_which_an_attempt_is_to_be_made_is_read_anew(
+    api: FakeApi, pipeline: Body, claim: Body
+) -> None:
+    senses = make_senses()
+    assert read_claims(api, senses, 3) == 3
+    make_attempt(api.store, pipeline)
+    api.store.put_status(Resource.ATTEMPT, NAMESPACE, "corpus-1", {"isFrozen": True})
+    assert read_claims(api, senses, 3) == 3
+
+
+def test_a_claim_without_a_volume_is_read_anew(api: FakeApi, pipeline: Body, claim: Body) -> None:
+    make_attempt(api.store, pipeline)
+    senses = make_senses()
+    api.store.put_status(Resource.CLAIM, NAMESPACE, "corpus-ledger", {"phase": "Lost"})
+    assert read_claims(api, senses, 3) == 3
+
+
+def test_a_spec_is_read_anew_when_anything_of_it_has_changed() -> None:
+    specs = SpecMemory()
+    body = make_pipeline(FakeApi().store, retry={"maxRetries": 7})
+    first = read_pipeline(body, specs)
+    assert read_pipeline(copy.deepcopy(body), specs).spec is first.spec
+    body = copy.deepcopy(body)
+    body["spec"]["retry"]["maxRetries"] = 8
+    changed = read_pipeline(body, specs).spec
+    assert changed is not None
+    assert changed.retry.max_retries == 8
+    body = copy.deepcopy(body)
+    body["spec"]["retry"]["maxRetries"] = "many"
+    assert read_pipeline(body, specs).spec is None
+    assert read_pipeline(body, specs).problems == read_pipeline(body, SpecMemory()).problems
+    specs.forget(body["metadata"]["uid"])
+    assert len(specs) == 0

@@ -10,6 +10,7 @@ import pytest
 
 from fake_api import Call, FakeApi
 from operator_bodies import KEY, NAMESPACE, make_attempt, make_pipeline, make_pod, spell_attempt
+from strandline_api.attempt import AttemptOutcome, ObjectReference
 from strandline_api.spec_policy import RetryPolicy
 from strandline_api.status import Condition, PipelineStatus, Progress
 from strandline_operator.cluster.errors import ApiError, Forbidden, Unavailable
@@ -191,7 +192,7 @@ def test_a_pipeline_at_rest_costs_one_read_until_it_changes_or_its_time_comes() 
     scene.plan = Plan(wake_at=700.0, is_at_rest=True)
     scene.run()
     calls = len(scene.api.calls)
-    assert scene.run() == Passed(wake_at=700.0)
+    assert scene.run() == Passed(wake_at=700.0, is_promised=True)
     assert len(scene.api.calls) == calls + 1
     assert len(scene.decided) == 1
 
@@ -228,3 +229,65 @@ def test_progress_counts_while_the_run_goes_on() -> None:
     scene.plan = Plan(pipeline=PipelineStatus(progress=progress, conditions=(ended,)))
     scene.run()
     assert scene.progress == {scene.uid: None}
+
+
+def test_a_status_after_which_nothing_follows_asks_for_no_pass() -> None:
+    scene = Scene()
+
+    def write(view: View) -> Plan:
+        if view.pipeline.status.attempt == 1:
+            return Plan(wake_at=700.0, is_at_rest=True)
+        return Plan(pipeline=PipelineStatus(attempt=1), wake_at=160.0)
+
+    scene.plan = write
+    passed = scene.run()
+    stored = scene.api.store.list(Resource.PIPELINE)[0]["metadata"]["resourceVersion"]
+    assert passed == Passed(700.0, written=frozenset({stored}), is_promised=True)
+    calls = len(scene.api.calls)
+    assert scene.run() == Passed(wake_at=700.0, is_promised=True)
+    assert len(scene.api.calls) == calls + 1
+
+
+def test_a_status_after_which_something_follows_asks_for_a_pass() -> None:
+    scene = Scene()
+    scene.plan = lambda view: Plan(
+        pipeline=PipelineStatus(attempt=view.pipeline.status.attempt + 1)
+    )
+    assert scene.run().written == frozenset()
+
+
+def test_a_pass_that_has_done_more_than_write_is_followed_by_another() -> None:
+    scene = Scene()
+
+    def write(view: View) -> Plan:
+        if view.pipeline.status.attempt == 1:
+            return Plan()
+        return Plan(pipeline=PipelineStatus(attempt=1), actions=(SetFinalizer(is_set=True),))
+
+    scene.plan = write
+    assert scene.run().written == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_seen_through"),
+    [
+        ({"message": "it runs", "running_time": 90.0}, True),
+        ({"end_time": 90.0}, False),
+        ({"outcome": AttemptOutcome(exit_code=0)}, False),
+        ({"ray_job": ObjectReference(name="corpus-1", uid="7")}, False),
+        ({"is_frozen": True}, False),
+    ],
+)
+def test_where_a_status_decides_what_is_read_the_next_pass_has_to_look(
+    changes: dict[str, Any], is_seen_through: bool
+) -> None:
+    scene = Scene()
+    make_attempt(scene.api.store, scene.pipeline)
+
+    def write(view: View) -> Plan:
+        (attempt,) = view.attempts
+        changed = attempt.status.model_copy(update=changes)
+        return Plan() if attempt.status == changed else Plan(attempts={"corpus-1": changed})
+
+    scene.plan = write
+    assert bool(scene.run().written) == is_seen_through

@@ -10,7 +10,7 @@ import pytest
 from fake_api import until
 from strandline_operator.cluster.errors import TooMany
 from strandline_operator.reconcile.queue import Passed, Queue
-from strandline_operator.reconcile.schedule import Key
+from strandline_operator.reconcile.schedule import FIRST_BACKOFF, LEAST_PAUSE, Key
 
 A, B, C = (Key("team", name) for name in "abc")
 
@@ -105,7 +105,7 @@ def test_a_pass_that_failed_comes_again_later(result: Passed | Exception, note: 
     async def story() -> None:
         scene.queue.poke(A)
         await until(lambda: scene.notes == [note])
-        assert scene.queue.schedule.next_time == pytest.approx(100.2)
+        assert scene.queue.schedule.next_time == pytest.approx(100.0 + FIRST_BACKOFF)
         scene.results.clear()
         scene.now = 101.0
         scene.queue.poke(B)
@@ -160,3 +160,18 @@ def test_at_the_end_passes_may_finish_within_the_grace() -> None:
         assert await scene.queue.drain(0.2)
 
     asyncio.run(run())
+
+
+def test_word_of_what_a_pass_wrote_itself_asks_for_nothing() -> None:
+    scene = Scene()
+    scene.results[A] = Passed(wake_at=160.0, written=frozenset({"7"}))
+
+    async def story() -> None:
+        scene.queue.poke(A)
+        await until(lambda: scene.notes == ["done"])
+        scene.queue.poke(A, "7")
+        assert scene.queue.schedule.next_time == 160.0
+        scene.queue.poke(A, "8")
+        assert scene.queue.schedule.next_time == 100.0 + LEAST_PAUSE
+
+    scene.play(story)

@@ -9,6 +9,7 @@ import pytest
 
 from fake_api import Call, FakeApi, until
 from operator_bodies import KEY, NAMESPACE, make_attempt, make_pipeline, make_pod, make_rayjob
+from strandline_api.status import PipelineStatus
 from strandline_operator.cluster.errors import Forbidden, Unavailable
 from strandline_operator.metrics.numbers import Numbers
 from strandline_operator.model.limits import Limits
@@ -267,5 +268,62 @@ def test_a_pass_that_runs_may_end_when_the_operator_stops() -> None:
         await until(lambda: len(reads) > 0)
         await scene.service.stop()
         assert scene.seen
+
+    scene.play(story)
+
+
+def test_word_of_what_the_operator_wrote_itself_asks_for_no_pass() -> None:
+    scene = Scene()
+    pipeline = make_pipeline(scene.api.store)
+
+    def decide(view: View, now: float, limits: Limits, drawn: float) -> Plan:
+        scene.views.append(view)
+        is_new = view.pipeline.status.attempt != 1
+        written = PipelineStatus(attempt=1) if is_new else None
+        return Plan(pipeline=written, wake_at=now + 60.0)
+
+    async def story() -> None:
+        await scene.service.start()
+        await until(lambda: len(scene.views) == 2)  # the second is what would follow
+        reads = len(scene.api.calls)
+        scene.service.see_pipeline(scene.api.store.list(Resource.PIPELINE)[0])
+        scene.now += 1.0
+        await asyncio.sleep(0.02)
+        assert not [call for call in scene.api.calls[reads:] if call.verb == "get"]
+        scene.service.see_pipeline(pipeline)
+        scene.now += 1.0
+        await until(lambda: len(scene.views) == 3)
+
+    scene.decide = decide  # type: ignore[method-assign]
+    scene.play(story)
+
+
+def test_drivers_of_running_attempts_are_asked_without_passes() -> None:
+    scene = Scene()
+    store = scene.api.store
+    pipeline = make_pipeline(store)
+    make_attempt(store, pipeline)
+    make_pod(store, pipeline, "head", "head", ip="10.0.0.7")
+    running = {"runningTime": "1970-01-01T00:10:00Z"}
+    store.put_status(Resource.ATTEMPT, NAMESPACE, "corpus-1", running)
+    url = "http://10.0.0.7:8780"
+    scene.api.drivers |= {f"{url}/progress": None, f"{url}/outcome": None}
+
+    async def story() -> None:
+        await scene.service.start()
+        await until(lambda: count_pulls() == 2)
+        scene.now += 15.0
+        await until(lambda: count_pulls() == 4)
+        assert len(scene.seen) == 1
+        scene.api.drivers[f"{url}/progress"] = {"sources": {"finished": 1}}
+        scene.now += 15.0
+        await until(lambda: len(scene.seen) == 2)
+        driver = scene.views[-1].driver
+        assert driver is not None
+        assert driver.progress is not None
+        assert count_pulls() == 6
+
+    def count_pulls() -> int:
+        return sum(call.verb == "pull" for call in scene.api.calls)
 
     scene.play(story)

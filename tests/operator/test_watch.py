@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from strandline_api.labels import select_all
 from strandline_operator.cluster.api import Scope
 from strandline_operator.cluster.errors import Forbidden, NotFound, TooMany, Unavailable
 from strandline_operator.cluster.watch import LONGEST_WAIT, PAUSE, Sight, Watch
-from strandline_operator.model.objects import Pod
+from strandline_operator.model.objects import Meta, Pod
 from strandline_operator.model.plan import Resource
 
 SCOPE = Scope(Resource.POD, None, select_all())
@@ -226,3 +227,30 @@ def test_a_missing_right_is_known_until_it_is_given() -> None:
         await until(lambda: scene.watch.refused is None)
 
     scene.play(story)
+
+
+def test_a_change_that_changes_nothing_that_is_read_is_not_told() -> None:
+    scene = Scene()
+    scene.watch = Watch(
+        scene.api,
+        SCOPE,
+        read=lambda body: replace(Pod.read(body), meta=Meta("", "", "")),
+        tell=scene.tell,
+        clock=lambda: scene.now,
+        sleep=scene.sleep,
+    )
+
+    async def story() -> None:
+        scene.add("a")
+        await until(lambda: len(scene.sights) == 1)
+        for label in "xyz":
+            patch = {"metadata": {"annotations": {label: "1"}}}
+            scene.api.store.patch(Resource.POD, NAMESPACE, "a", patch)
+        scene.set_phase("a", "Failed")
+        await until(lambda: len(scene.sights) == 2)
+        scene.remove("a")
+        scene.add("a")
+        await until(lambda: len(scene.sights) == 4)
+
+    scene.play(story)
+    assert [word for _, word in scene.sights] == ["Running", "Failed", "gone", "Running"]

@@ -34,6 +34,13 @@ def end(cluster: SimulatedCluster, outcome: DriverOutcome) -> None:
     cluster.outcome = None
 
 
+def run_next(cluster: SimulatedCluster) -> None:
+    cluster.time = max(cluster.time, cluster.status.next_attempt_time or 0.0)
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.settle()
+
+
 def test_every_run_is_announced_the_first_too(cluster: SimulatedCluster) -> None:
     end(cluster, DriverOutcome(exit_code=0))
     cluster.edit(runId="second")
@@ -48,10 +55,7 @@ def test_what_latest_leads_to_is_told(cluster: SimulatedCluster) -> None:
     assert cluster.status.latest == "0001/p0002"
     (_, attempt) = cluster.attempts["corpus-1"]
     assert attempt.latest == "0001/p0002"
-    cluster.advance(120)
-    cluster.settle()
-    cluster.start_rayjob()
-    cluster.settle()
+    run_next(cluster)
     end(cluster, DriverOutcome(exit_code=137))  # killed, so its driver could not say
     assert cluster.status.latest == "0001/p0002"
 
@@ -150,3 +154,27 @@ def test_kueue_reads_queue_and_priority_from_the_rayjob(*, is_label: bool) -> No
 )
 def test_reasons_become_sentences(reason: Reason, detail: str, told: str) -> None:
     assert reason.explain(detail) == told
+
+
+def test_history_is_kept_within_its_limit(cluster: SimulatedCluster) -> None:
+    cluster.edit(attemptHistoryLimit=2)
+    end(cluster, DriverOutcome(exit_code=1))
+    for _ in range(3):
+        run_next(cluster)
+        end(cluster, DriverOutcome(exit_code=1))
+    assert list(cluster.attempts) == ["corpus-3", "corpus-4"]
+    assert [one.number for one in cluster.status.attempts] == [3, 4]
+
+
+def test_ended_attempts_go_after_their_time_but_the_newest_stays(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.edit(ttlAfterFinished="1h")
+    end(cluster, DriverOutcome(exit_code=1))
+    run_next(cluster)
+    end(cluster, DriverOutcome(exit_code=0))
+    cluster.advance(100_000)
+    assert list(cluster.attempts) == ["corpus-2"]
+    summary = cluster.status.find_condition(ConditionType.SUCCEEDED)
+    assert summary is not None
+    assert (summary.status, summary.reason) == ("True", "Completed")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import mmap
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from pydantic import Field
 from strandline import SinkStage, Source, SourceStage, Stage, Task
 
 MIB = 1 << 20
+FILLER = Path("/dev/shm/filler")  # noqa: S108 - in the pod's memory volume
 
 
 class Numbers(SourceStage):
@@ -148,13 +150,15 @@ def _fill_own(mebibytes: int) -> None:
 
 
 def _fill_shared(mebibytes: int) -> None:
-    # The kernel prefers to end this process, which Ray has marked for that; then the container
-    # would live on. Unmarked, it is as dear as Ray's own, and it is they who hold the volume.
-    Path("/proc/self/oom_score_adj").write_text("0", encoding="ascii")
-    filler = Path("/dev/shm/filler")  # noqa: S108 - the pod's memory volume
-    try:
-        with filler.open("wb") as file:
-            for _ in range(mebibytes):
-                file.write(b"\1" * MIB)
-    finally:
-        filler.unlink(missing_ok=True)
+    # The kernel ends what Ray has marked for that first, and of the rest the largest: not this
+    # small program, which is as dear as the container's first process, but in the end that one.
+    # Ray must not find it, and what it has filled stays, or the container would live on.
+    dear = "read dear < /proc/1/oom_score_adj; echo $dear > /proc/self/oom_score_adj"
+    fill = f"exec dd if=/dev/zero of={FILLER} bs={MIB} count={mebibytes} status=none"
+    script = f"setsid /bin/sh -c '{dear}; {fill}' &"
+    subprocess.run(["/bin/sh", "-c", script], check=True)
+    end = time.monotonic() + 60
+    while not FILLER.exists() or FILLER.stat().st_size < mebibytes * MIB:
+        if time.monotonic() > end:
+            raise TimeoutError(f"{FILLER} did not grow to {mebibytes} MiB")
+        time.sleep(0.1)

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlencode
 
 import aiohttp
 from kubernetes.aio.client.api_client import ApiClient
@@ -18,7 +19,11 @@ from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.exceptions import ApiException
 
 from strandline_operator.cluster.api import Body, Page, Scope
-from strandline_operator.cluster.connection import NoClusterError, load_configuration
+from strandline_operator.cluster.connection import (
+    NoClusterError,
+    load_configuration,
+    read_credentials,
+)
 from strandline_operator.cluster.errors import (
     ApiError,
     NotFound,
@@ -201,10 +206,18 @@ class KubernetesApi:
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if method == "PATCH":
             headers["Content-Type"] = _MERGE
-        prepared = await self._client.param_serialize(
-            method, path, None, query, headers, body, auth_settings=["BearerToken"]
+        headers["User-Agent"] = self._client.user_agent
+        credentials = await read_credentials(self._client.configuration)
+        if credentials.authorization:
+            headers["Authorization"] = credentials.authorization
+        # Not by the library's way for its own models, which copies every body.
+        sent = await self._client.rest_client.request(
+            method,
+            f"{credentials.server}{path}{'?' if query else ''}{urlencode(query)}",
+            headers=headers,
+            body=body,
+            _request_timeout=patience,
         )
-        sent = await self._client.call_api(*prepared, _request_timeout=patience)
         response: aiohttp.ClientResponse = sent.response
         return response
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import yaml
 from kubernetes.aio.client.configuration import Configuration
@@ -69,7 +71,16 @@ async def load_configuration(configuration: Configuration | None = None) -> Conf
             f"there is no cluster to talk to: {said}; set KUBECONFIG, or run in a pod with a "
             "service account"
         ) from error
+    # aiohttp's own look at the environment takes two threads for each request.
+    target.client_session_kwargs = {"trust_env": False}
+    target.proxy = target.proxy or find_proxy(target.host)
     return target
+
+
+def find_proxy(server: str) -> str | None:
+    """The proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY name for a server, or None."""
+    parts = urlsplit(server)
+    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
 
 
 def _find_file() -> str:

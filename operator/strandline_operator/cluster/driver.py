@@ -7,6 +7,7 @@ This room must not know when to ask.
 from __future__ import annotations
 
 import json
+import re
 from typing import NamedTuple
 
 from strandline_api.outcomes import MARK, DriverOutcome, find_outcome_line
@@ -17,6 +18,8 @@ from strandline_operator.model.objects import SUBMITTER, Pod
 
 # The driver's last words are followed by what Ray and the submitter add.
 LOG_LINES = 200
+# Ray's tools colour what they say.
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 MOST_NAME = 253  # characters, as the status allows
 
 
@@ -27,9 +30,9 @@ class Told(NamedTuple):
     latest: str
 
 
-async def ask_progress(api: Api, head: Pod, port: int) -> Told | None:
+async def ask_progress(api: Api, ip: str, port: int) -> Told | None:
     """How far the driver has come; None where it can't be asked."""
-    answer = await _pull(api, head, port, "progress")
+    answer = await _pull(api, ip, port, "progress")
     return read_progress(answer)
 
 
@@ -45,12 +48,12 @@ def read_progress(answer: object) -> Told | None:
     return Told(Progress.parse({**sources, **pace}), known)
 
 
-async def ask_outcome(api: Api, head: Pod, port: int) -> DriverOutcome | None:
+async def ask_outcome(api: Api, ip: str, port: int) -> DriverOutcome | None:
     """How the driver ended; None where it has not, or can't be asked.
 
     Having been heard it goes, so whoever asks must keep the answer.
     """
-    answer = await _pull(api, head, port, "outcome")
+    answer = await _pull(api, ip, port, "outcome")
     return find_outcome_line(f"{MARK} {json.dumps(answer)}") if answer is not None else None
 
 
@@ -65,12 +68,12 @@ async def read_tail(api: Api, pod: Pod) -> tuple[DriverOutcome | None, tuple[str
         text = await api.read_log(pod.meta.namespace, pod.meta.name, container, LOG_LINES)
     except ApiError:
         return None
-    lines = (line.rstrip() for line in text.splitlines())
+    lines = (line.rstrip() for line in _COLOUR.sub("", text).splitlines())
     return find_outcome_line(text), tuple(line for line in lines if line and MARK not in line)
 
 
-async def _pull(api: Api, head: Pod, port: int, page: str) -> object | None:
-    host = f"[{head.ip}]" if ":" in head.ip else head.ip
+async def _pull(api: Api, ip: str, port: int, page: str) -> object | None:
+    host = f"[{ip}]" if ":" in ip else ip
     try:
         return await api.pull(f"http://{host}:{port}/{page}")
     except ApiError:

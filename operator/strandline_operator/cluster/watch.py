@@ -34,6 +34,8 @@ class Sight(Generic[T]):
 class Watch(Generic[T]):
     """Lists, then follows, then lists again where the thread was lost.
 
+    A change that leaves what is read of an object as it was is not told.
+
     What is missing from a new list went while nobody looked, and is told as gone with the last
     that was seen of it.
 
@@ -107,11 +109,11 @@ class Watch(Generic[T]):
             return
         uid, value = _uid(body), self._read(body)
         is_gone = kind == "DELETED"
-        if is_gone:
-            self._known.pop(uid, None)
-        else:
+        before = self._known.pop(uid, None)
+        if not is_gone:
             self._known[uid] = value
-        self._tell(Sight(value, is_gone))
+        if is_gone or value != before:
+            self._tell(Sight(value, is_gone))
 
     def _heard_something(self) -> None:
         self.heard = self._clock()

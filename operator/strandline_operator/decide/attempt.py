@@ -29,8 +29,10 @@ from strandline_operator.decide.ending import (
     TERMINAL,
     explain_by_node,
     find_end,
+    is_by_teardown,
     is_complete,
     read_late_outcome,
+    read_progress,
     weigh,
 )
 from strandline_operator.decide.evidence import (
@@ -38,6 +40,7 @@ from strandline_operator.decide.evidence import (
     find_outcome,
     find_pod_evidence,
     find_rayjob_evidence,
+    place_kill,
 )
 from strandline_operator.decide.scene import Scene, is_head, role_of
 from strandline_operator.decide.stop import find_lost_workers, find_stop
@@ -102,8 +105,20 @@ def _note(scene: Scene, status: AttemptStatus, now: float) -> AttemptStatus:
     if outcome is not None:
         changes["outcome"] = _spell_outcome(outcome)
         changes["latest"] = outcome.latest or changes.get("latest", status.latest)
-        changes["evidence"] = _merge(status, outcome.evidence, now)
-    return status.model_copy(update=changes)
+        heard = (one for one in outcome.evidence if _is_news(scene, status, one))
+        placed = (place_kill(one, scene.all_pods) for one in heard)
+        changes["evidence"] = _merge(status, placed, now)
+    noted = status.model_copy(update=changes)
+    last = read_progress(noted, status.end_time or now)
+    return noted.model_copy(update={"progress": last or noted.progress})
+
+
+def _is_news(scene: Scene, status: AttemptStatus, seen: Evidence) -> bool:
+    """Whether it is to be taken down; the pod that it was placed on may be forgotten meanwhile."""
+    said = (seen.cause, seen.source, EvidenceRecord.of(seen).message)
+    is_known = any((one.cause, one.source, one.message) == said for one in status.evidence)
+    is_late = status.end_time is not None and is_by_teardown(scene, status, seen.cause)
+    return not is_known and not is_late
 
 
 def _count_incidents(scene: Scene, status: AttemptStatus) -> AttemptStatus:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from strandline_api.attempt import AttemptStatus
 from strandline_api.causes import Cause
 from strandline_api.evidence import Evidence, read_exit
+from strandline_api.status import Progress
 from strandline_operator.decide.evidence import find_rayjob_evidence
 from strandline_operator.decide.nodes import find_lost_node
 from strandline_operator.decide.scene import Scene, is_head
@@ -58,12 +59,26 @@ def read_outcome(status: AttemptStatus) -> Evidence | None:
 
 def read_late_outcome(scene: Scene, status: AttemptStatus) -> Evidence | None:
     """The same where it comes after the end, unless our own teardown brought it about."""
-    said, rayjob = read_outcome(status), scene.rayjob
-    if said is None or said.cause not in _BY_TEARDOWN:
-        return said
+    said = read_outcome(status)
+    return None if said is None or is_by_teardown(scene, status, said.cause) else said
+
+
+def is_by_teardown(scene: Scene, status: AttemptStatus, cause: Cause) -> bool:
+    """Whether an attempt that had ended gave its driver, by its teardown, the end it tells of."""
+    rayjob = scene.rayjob
     is_before = rayjob is not None and not rayjob.meta.is_deleting
     is_unexplained = all(record.cause is Cause.UNKNOWN for record in status.evidence)
-    return said if is_before or is_unexplained else None
+    return cause in _BY_TEARDOWN and not is_before and not is_unexplained
+
+
+def read_progress(status: AttemptStatus, time: float | None) -> Progress | None:
+    """How far an attempt came by its driver's last word; None where that does not say."""
+    outcome = status.outcome
+    if outcome is None or outcome.sources is None:
+        return None
+    if outcome.sources.total is None and status.progress is not None:
+        return None  # it was cut off, and knew more before
+    return Progress.parse({**outcome.sources.to_json()}).model_copy(update={"time": time})
 
 
 def weigh(status: AttemptStatus) -> tuple[Evidence, ...]:

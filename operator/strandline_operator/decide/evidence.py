@@ -8,7 +8,8 @@ can be trusted is a reason that somebody gave: OOMKilled, a disruption, the driv
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from strandline_api.causes import Cause
 from strandline_api.evidence import Evidence, read_exit
@@ -22,6 +23,8 @@ SIGKILLED = 137
 IMAGE_REASONS = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
 )
+RAY = "ray"
+_RAY_ADDRESS = re.compile(r"\bIP: ([0-9a-fA-F.:]+)")
 _EXIT_CODE = re.compile(r"exit code (\d{1,3})\b")
 _DISRUPTIONS = {
     "PreemptionByScheduler": Cause.PREEMPTED,
@@ -82,6 +85,17 @@ def find_outcome(pod: Pod) -> DriverOutcome | None:
         return None
     ends = (end for container in pod.containers for end in container.ends)
     return next((found for end in ends if (found := find_outcome_line(end.message))), None)
+
+
+def place_kill(seen: Evidence, pods: Iterable[Pod]) -> Evidence:
+    """What Ray said of a kill for memory, with the pod it names by its address."""
+    named = _RAY_ADDRESS.search(seen.message)
+    if seen.source != RAY or seen.cause is not Cause.OOM_KILLED or named is None:
+        return seen
+    found = next((pod for pod in pods if pod.ip == named[1]), None)
+    if found is None:
+        return seen
+    return replace(seen, details={**seen.details, **_blame(found, seen.cause, "").details})
 
 
 def find_rayjob_evidence(rayjob: RayJob) -> Iterator[Evidence]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from strandline_api.attempt import AttemptStatus
 from strandline_api.pipeline import PipelineSpec
 from strandline_api.reasons import ConditionType, Reason
-from strandline_api.status import Progress
 from strandline_api.times import spell_time
 from strandline_api.words import AttemptPhase, PipelinePhase
 from strandline_operator.decide.blocks import Block
 from strandline_operator.decide.conditions import Truth, drop_conditions, set_condition
 from strandline_operator.decide.draft import Draft
+from strandline_operator.decide.ending import read_progress
 from strandline_operator.decide.storage import Storage
 from strandline_operator.model.view import AttemptView
 
@@ -165,21 +164,11 @@ def _copy_progress(draft: Draft, current: AttemptView | None) -> None:
     if current is None:
         return
     attempt = draft.status_of(current)
-    progress = _end_progress(attempt) or attempt.progress
+    progress = read_progress(attempt, attempt.end_time) or attempt.progress
     if progress is not None:
         draft.update(progress=progress)
     if attempt.latest:
         draft.update(latest=attempt.latest)
-
-
-def _end_progress(attempt: AttemptStatus) -> Progress | None:
-    outcome = attempt.outcome
-    if outcome is None or outcome.sources is None:
-        return None
-    if outcome.sources.total is None and attempt.progress is not None:
-        return None  # it was cut off, and knew more before
-    time = attempt.end_time if attempt.end_time is not None else None
-    return Progress.parse({**outcome.sources.to_json()}).model_copy(update={"time": time})
 
 
 def _describe_edit(draft: Draft, active: AttemptView | None, *, is_over: bool) -> None:

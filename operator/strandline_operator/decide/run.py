@@ -6,6 +6,8 @@ number follows from it, so however often a pass is cut short, the same attempt i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from strandline_api.attempt import AttemptStatus
 from strandline_api.causes import Cause
 from strandline_api.memory_growth import grow_memory
@@ -26,6 +28,7 @@ from strandline_api.status import PastAttemptRecord, RetryCounts
 from strandline_api.times import spell_time
 from strandline_api.words import Trigger
 from strandline_operator.decide.draft import Draft
+from strandline_operator.decide.evidence import RAY
 from strandline_operator.model.view import AttemptView
 
 SUSPEND = "suspend"  # the word of evidence that an attempt was ended to hold the pipeline back
@@ -205,10 +208,7 @@ def _raise_memory(draft: Draft, spec: PipelineSpec, status: AttemptStatus) -> No
     requested |= {group.name: group.resources.memory_bytes for group in spec.ray.worker_groups}
     raised = {name: parse_memory(size) for name, size in draft.status.memory.items()}
     before = {name: max(size, raised.get(name, 0)) for name, size in requested.items()}
-    named = {
-        str(one.details.get("group", "")) for one in status.evidence if one.cause is status.cause
-    }
-    killed = sorted(named & before.keys()) or ["head"]
+    killed = _list_killed(status, before)
     after = grow_memory(spec.oom, before, killed)
     memory = {name: f"{size // _MIB}Mi" for name, size in after.items() if size > requested[name]}
     if memory == draft.status.memory:
@@ -216,3 +216,15 @@ def _raise_memory(draft: Draft, spec: PipelineSpec, status: AttemptStatus) -> No
     draft.update(memory=memory)
     words = ", ".join(f"{name} {memory[name]}" for name in killed if name in memory)
     draft.tell(EventReason.MEMORY_RAISED, f"memory for the next attempt: {words}")
+
+
+def _list_killed(status: AttemptStatus, groups: Mapping[str, int]) -> list[str]:
+    """The groups in which something was killed for memory: those that evidence names, if any."""
+    kills = [one for one in status.evidence if one.cause is Cause.OOM_KILLED]
+    named = {str(one.details.get("group", "")) for one in kills} & groups.keys()
+    if named:
+        return sorted(named)
+    # Ray tells of its workers; any other kill that nobody has placed was beside the driver.
+    workers = sorted(groups.keys() - {"head"})
+    is_of_workers = all(one.source == RAY for one in kills)
+    return workers if workers and is_of_workers else ["head"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import kopf
 
@@ -10,6 +10,7 @@ from strandline_api.kinds import GROUP
 from strandline_operator.settings import Settings
 
 UNUSED_FINALIZER = f"{GROUP}/unused"
+FieldSpec = str | tuple[str, ...] | list[str] | None
 _CONNECT_SECONDS = 5.0
 _REQUEST_SECONDS = 30.0
 _STREAM_SECONDS = 300  # whole, since kopf hands it on as it is
@@ -17,6 +18,26 @@ _STREAM_SECONDS = 300  # whole, since kopf hands it on as it is
 _SILENCE_SECONDS = 90.0
 _PAGE_SIZE = 500
 _EXTRA_SECONDS = 10.0
+
+
+class NoMemory(kopf.DiffBaseStorage):
+    """Keeps nothing of objects: no handler asks what has changed, and a copy of each costs much."""
+
+    def build(
+        self,
+        *,
+        body: kopf.Body,  # noqa: ARG002 - kopf's arguments
+        extra_fields: Iterable[FieldSpec] | None = None,  # noqa: ARG002 - kopf's arguments
+    ) -> kopf.BodyEssence:
+        """Nothing, of any object."""
+        return kopf.BodyEssence()
+
+    def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:  # noqa: ARG002 - the same
+        """Nothing, since nothing was kept."""
+        return None
+
+    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
+        """Write nothing."""
 
 
 class Backoffs:
@@ -49,6 +70,6 @@ def configure(settings: Settings) -> kopf.OperatorSettings:
     # Never our own: kopf takes its finalizer off wherever it sees no need for it.
     chosen.persistence.finalizer = UNUSED_FINALIZER
     chosen.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
-    chosen.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
+    chosen.persistence.diffbase_storage = NoMemory()
     chosen.process.ultimate_exiting_timeout = settings.shutdown_grace + _EXTRA_SECONDS
     return chosen

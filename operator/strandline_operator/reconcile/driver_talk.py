@@ -1,12 +1,14 @@
 """What was heard from drivers: when to ask which, and what they said.
 
-A driver goes once it was heard out, so its word is kept until a status has it. This room must not
-know what follows from it.
+A driver goes once it was heard out, so its word is kept until a status has it. Passes ask where an
+attempt ends, and where nobody has asked for too long; in between, drivers of running attempts are
+asked apart from passes. This room must not know what follows from what they say.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from strandline_api.labels import ATTEMPT_LABEL, ROLE_LABEL
 from strandline_operator.cluster.api import Api
@@ -25,10 +27,30 @@ _ENDED_DEPLOYMENTS = frozenset({"Complete", "Failed", "ValidationFailed"})
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The last words of an attempt's driver, and when it was asked."""
+    """The last words of an attempt's driver, when it was asked, and whether about its end."""
 
     view: DriverView
     asked: float = 0.0
+    is_end: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What it takes to ask the driver of a running attempt, and to know whether the answer is news.
+
+    Attributes:
+        attempt: its name.
+        ip: of its head.
+        told: when what its status has of progress was heard; None where it has nothing of it.
+        latest: what its status has of that.
+        patience: seconds of silence after which somebody should look; None: any number.
+    """
+
+    attempt: str
+    ip: str
+    told: float | None
+    latest: str
+    patience: float | None
 
 
 @dataclass(slots=True)
@@ -37,6 +59,7 @@ class DriverTalk:
 
     limits: Limits
     _heard: dict[str, Heard] = field(default_factory=dict)
+    _questions: dict[str, Question] = field(default_factory=dict)
 
     async def listen(
         self,
@@ -46,48 +69,100 @@ class DriverTalk:
         rayjob: RayJob | None,
         pods: tuple[Pod, ...],
         now: float,
+        patience: float | None = None,
     ) -> tuple[DriverView, float | None]:
-        """Ask the driver of an attempt, where that is due.
+        """Ask the driver of an attempt, where that is due and nobody has.
+
+        Args:
+            patience: seconds of silence after which somebody should look; None: any number.
 
         Returns:
-            What is known from it, and when to ask again; None where there is nobody to ask, or
-            nothing left to be told.
+            What is known from it, and when a pass has to ask again; None where there is nobody to
+            ask, nothing left to be told, or where it is asked apart from passes.
         """
-        heard = self._recall(pipeline, attempt)
+        heard = self._find(pipeline, attempt.meta.name)
         mine = [
             pod for pod in pods if pod.meta.labels.get(ATTEMPT_LABEL) == str(attempt.spec.number)
         ]
         is_over = is_ending(attempt, rayjob) or any(pod.submitter_end for pod in mine)
         interval = END_INTERVAL if is_over else self.limits.pull_interval
+        is_new_end = is_over and not heard.is_end
         head = None if _has_outcome(attempt, heard.view) else _find_head(mine)
         sources = _find_logs(mine) if is_over and _lacks_log(attempt, heard.view) else []
+        self._questions.pop(pipeline, None)
         if head is None and not sources:
             return heard.view, None
-        if now >= heard.asked + interval:
-            view = heard.view
-            if head is not None:
-                view = await self._ask(api, view, head, now)
-            heard = Heard(await _read_log(api, view, sources), now)
-            self._heard[pipeline] = heard
-        return heard.view, heard.asked + interval
+        if is_new_end or now >= heard.asked + interval:
+            begun = Heard(heard.view, now, is_over)
+            heard = await self._ask(api, pipeline, begun, head.ip if head else "")
+            if sources:
+                heard = self._note(pipeline, heard, await _read_log(api, heard.view, sources))
+        if is_over or head is None or attempt.status.running_time is None:
+            return heard.view, heard.asked + interval
+        self._questions[pipeline] = _make_question(attempt, head, patience)
+        return heard.view, None
+
+    def list_due(self, now: float) -> list[str]:
+        """Pipelines with a running attempt whose driver is to be asked."""
+        latest = now - self.limits.pull_interval
+        return [
+            pipeline
+            for pipeline, question in self._questions.items()
+            if self._find(pipeline, question.attempt).asked <= latest
+        ]
+
+    async def ask(self, api: Api, pipeline: str, now: float) -> bool:
+        """Ask a driver apart from a pass; whether a pass should look at what it said."""
+        question = self._questions.get(pipeline)
+        if question is None:
+            return False
+        known = self._find(pipeline, question.attempt)
+        heard = await self._ask(api, pipeline, replace(known, asked=now), question.ip)
+        return self._is_news(question, heard.view, now)
 
     def forget(self, pipeline: str) -> None:
         """There is nobody to ask any more."""
         self._heard.pop(pipeline, None)
+        self._questions.pop(pipeline, None)
 
-    def _recall(self, pipeline: str, attempt: AttemptView) -> Heard:
+    def _find(self, pipeline: str, attempt: str) -> Heard:
         heard = self._heard.get(pipeline)
-        if heard is None or heard.view.attempt != attempt.meta.name:
-            return Heard(DriverView(attempt.meta.name))
+        return heard if heard and heard.view.attempt == attempt else Heard(DriverView(attempt))
+
+    async def _ask(self, api: Api, pipeline: str, heard: Heard, ip: str) -> Heard:
+        """Ask at an address, if there is one, and keep the answer with whatever else was heard."""
+        self._heard[pipeline] = heard  # so that nobody else asks meanwhile
+        if not ip:
+            return heard
+        changes: dict[str, Any] = {}
+        told = await ask_progress(api, ip, self.limits.driver_port)
+        outcome = await ask_outcome(api, ip, self.limits.driver_port)
+        if told is not None:
+            changes["progress"] = told.progress.model_copy(update={"time": heard.asked})
+            changes["latest"] = told.latest
+        if outcome is not None:
+            changes["outcome"] = outcome
+        latest = self._find(pipeline, heard.view.attempt)
+        return self._note(pipeline, heard, replace(latest.view, **changes))
+
+    def _note(self, pipeline: str, before: Heard, view: DriverView) -> Heard:
+        """Keep what was heard, unless nobody wants to know of that attempt any more."""
+        latest = self._heard.get(pipeline)
+        if latest is None or latest.view.attempt != view.attempt:
+            return replace(before, view=view)
+        heard = self._heard[pipeline] = replace(latest, view=view)
         return heard
 
-    async def _ask(self, api: Api, known: DriverView, head: Pod, now: float) -> DriverView:
-        told = await ask_progress(api, head, self.limits.driver_port)
-        outcome = await ask_outcome(api, head, self.limits.driver_port)
-        if told is not None:
-            progress = told.progress.model_copy(update={"time": now})
-            known = replace(known, progress=progress, latest=told.latest)
-        return replace(known, outcome=outcome)
+    def _is_news(self, question: Question, view: DriverView, now: float) -> bool:
+        """Whether a pass would write or do anything that it could not before."""
+        if view.outcome is not None:
+            return True
+        heard = view.progress.time if view.progress else question.told
+        if heard is None or heard < now:
+            is_silent = heard is not None and question.patience is not None
+            return is_silent and now - (heard or 0.0) > (question.patience or 0.0)
+        is_due = question.told is None or now - question.told >= self.limits.status_interval
+        return is_due or bool(view.latest and view.latest != question.latest)
 
 
 def is_ending(attempt: AttemptView, rayjob: RayJob | None) -> bool:
@@ -98,6 +173,12 @@ def is_ending(attempt: AttemptView, rayjob: RayJob | None) -> bool:
         return attempt.status.ray_job is not None
     is_over = rayjob.job in _ENDED_JOBS or rayjob.deployment in _ENDED_DEPLOYMENTS
     return is_over or rayjob.meta.is_deleting
+
+
+def _make_question(attempt: AttemptView, head: Pod, patience: float | None) -> Question:
+    status = attempt.status
+    told = status.progress.time if status.progress else None
+    return Question(attempt.meta.name, head.ip, told, status.latest, patience)
 
 
 async def _read_log(api: Api, known: DriverView, sources: list[Pod]) -> DriverView:

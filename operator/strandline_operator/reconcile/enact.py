@@ -56,6 +56,7 @@ class Enacted:
         is_stale: something had changed since it was read; nothing after that was done.
         refusals: what the server will not do until somebody changes something.
         created: kinds of the objects that were newly made.
+        pipeline, attempts: the objects as they stand with their new statuses, by name.
         error: why it could not be done now; None where it could.
     """
 
@@ -63,6 +64,8 @@ class Enacted:
     is_stale: bool = False
     refusals: list[Refusal] = field(default_factory=list)
     created: list[Resource] = field(default_factory=list)
+    pipeline: Body | None = None
+    attempts: dict[str, Body] = field(default_factory=dict)
     error: ApiError | None = None
 
 
@@ -116,14 +119,17 @@ class _Hand:
         """Write the statuses; whether all of them stand."""
         for name, attempt in plan.attempts.items():
             body = _spell_status(ATTEMPT.name, self._attempts[name], attempt.to_json())
-            if await self._write(Resource.ATTEMPT, name, body) is None:
+            written = await self._write(Resource.ATTEMPT, name, body)
+            if written is None:
                 return False
+            self.done.attempts[name] = written
         if plan.pipeline is not None:
             body = _spell_status(PIPELINE.name, self._meta, plan.pipeline.to_json())
             written = await self._write(Resource.PIPELINE, self._meta.name, body)
             if written is None:
                 return False
             self._version = Meta.read(written).version
+            self.done.pipeline = written
         return True
 
     async def act(self, action: Action) -> None:

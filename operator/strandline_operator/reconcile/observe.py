@@ -14,10 +14,8 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from strandline_api.attempt import AttemptSpec, parse_attempt_status
-from strandline_api.documents import SpecError, parse_pipeline
 from strandline_api.labels import select_pipeline
 from strandline_api.names import name_claim, name_rayjob
-from strandline_api.pipeline import PipelineSpec
 from strandline_api.retry import merge_policies
 from strandline_api.spec_policy import RetryPolicy
 from strandline_api.status import parse_status
@@ -32,12 +30,14 @@ from strandline_operator.model.view import (
     Turn,
     View,
 )
+from strandline_operator.reconcile.claim_memory import ClaimMemory
 from strandline_operator.reconcile.defaults import NamespaceDefaults
 from strandline_operator.reconcile.driver_talk import DriverTalk
 from strandline_operator.reconcile.node_memory import NodeMemory, list_suspects
 from strandline_operator.reconcile.pod_memory import PodMemory
 from strandline_operator.reconcile.reader import Reader
 from strandline_operator.reconcile.schedule import Key
+from strandline_operator.reconcile.spec_memory import SpecMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +55,31 @@ class Senses:
     layer: RetryPolicy
     nodes: NodeMemory = field(default_factory=NodeMemory)
     blind: Callable[[str], tuple[Refusal, ...]] = lambda _: ()
+    claims: ClaimMemory = field(default_factory=ClaimMemory)
+    specs: SpecMemory = field(default_factory=SpecMemory)
+
+    def forget(self, pipeline: str) -> None:
+        """The pipeline of a uid is gone."""
+        for memory in (self.pods, self.drivers, self.claims, self.specs):
+            memory.forget(pipeline)
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A view, and when the driver is to be asked again; None where there is none to ask."""
+    """A view, and when a pass has to ask the driver again; None where none has to."""
 
     view: View
     ask_at: float | None
 
 
-async def find_pipeline(api: Api, key: Key) -> PipelineView | None:
+async def find_pipeline(api: Api, key: Key, specs: SpecMemory) -> PipelineView | None:
     """A pipeline, without what belongs to it; None where there is none.
 
     Raises:
         ApiError: it could not be read.
     """
     body = await api.get(Resource.PIPELINE, key.namespace, key.name)
-    return None if body is None else read_pipeline(body)
+    return None if body is None else read_pipeline(body, specs)
 
 
 async def observe(
@@ -108,7 +115,7 @@ async def observe(
         policy=merge_policies(pipeline.spec.retry, layer, senses.layer)
         if pipeline.spec
         else merge_policies(layer, senses.layer),
-        claim=await _read_claim(reader, pipeline),
+        claim=await _read_claim(reader, pipeline, current, senses.claims, now),
         driver=driver,
         has_kuberay=Resource.RAYJOB not in reader.unserved,
         turn=turn,
@@ -119,7 +126,7 @@ async def observe(
     return Observed(view, ask_at)
 
 
-def read_pipeline(body: Body) -> PipelineView:
+def read_pipeline(body: Body, specs: SpecMemory) -> PipelineView:
     """A pipeline from its object; whatever is wrong with it is said, never raised."""
     meta = Meta.read(body)
     written = body.get("metadata")
@@ -130,7 +137,7 @@ def read_pipeline(body: Body) -> PipelineView:
         "metadata": {"name": meta.name, "namespace": meta.namespace, "labels": labels or {}},
         "spec": body.get("spec"),
     }
-    spec, problems = _read_spec(manifest)
+    spec, problems = specs.read(meta.uid, manifest)
     status = parse_status(body.get("status"))
     return PipelineView(
         meta=meta,
@@ -194,7 +201,8 @@ async def _hear(
         return None, None
     name = name_rayjob(pipeline.meta.name, current.spec.number)
     rayjob = next((one for one in children.rayjobs if one.meta.name == name), None)
-    return await drivers.listen(api, uid, current, rayjob, children.pods, now)
+    patience = pipeline.spec.deadlines.stall_seconds if pipeline.spec else None
+    return await drivers.listen(api, uid, current, rayjob, children.pods, now, patience)
 
 
 async def _find_taken(
@@ -212,15 +220,14 @@ async def _find_taken(
     return frozenset({name})
 
 
-async def _read_claim(reader: Reader, pipeline: PipelineView) -> Claim | None:
+async def _read_claim(
+    reader: Reader,
+    pipeline: PipelineView,
+    current: AttemptView | None,
+    claims: ClaimMemory,
+    now: float,
+) -> Claim | None:
     given = pipeline.spec.storage.ledger.claim_name if pipeline.spec else None
     name = given or name_claim(pipeline.meta.name)
-    body = await reader.get(Resource.CLAIM, name)
-    return None if body is None else Claim.read(body)
-
-
-def _read_spec(manifest: Body) -> tuple[PipelineSpec | None, tuple[str, ...]]:
-    try:
-        return parse_pipeline(manifest).spec, ()
-    except SpecError as error:
-        return None, tuple(map(str, error.problems))
+    is_in_use = current is not None and not current.status.is_frozen
+    return await claims.read(reader, pipeline.meta.uid, name, now, is_in_use=is_in_use)

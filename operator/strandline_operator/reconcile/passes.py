@@ -8,18 +8,32 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from strandline_api.reasons import ConditionType, Reason
 from strandline_api.status import Progress
-from strandline_operator.cluster.api import Api
+from strandline_operator.cluster.api import Api, Body
 from strandline_operator.model.limits import Limits
+from strandline_operator.model.objects import Meta
 from strandline_operator.model.plan import Count, Plan, Resource
-from strandline_operator.model.view import Refusal, View
+from strandline_operator.model.view import PipelineView, Refusal, View
 from strandline_operator.reconcile.dispatch_gate import DispatchGate
 from strandline_operator.reconcile.enact import Enacted, enact
-from strandline_operator.reconcile.observe import Observed, Senses, find_pipeline, observe
+from strandline_operator.reconcile.foresight import (
+    foresee,
+    is_empty,
+    is_foreseeable,
+    list_versions,
+)
+from strandline_operator.reconcile.observe import (
+    Observed,
+    Senses,
+    find_pipeline,
+    observe,
+    read_attempt,
+    read_pipeline,
+)
 from strandline_operator.reconcile.queue import Passed
 from strandline_operator.reconcile.roster import Roster
 from strandline_operator.reconcile.schedule import Key
@@ -75,14 +89,14 @@ class Passes:
             ApiError: it could not be finished; nothing is lost if it is done again.
         """
         now = self.clock()
-        pipeline = await find_pipeline(self.api, key)
+        pipeline = await find_pipeline(self.api, key, self.senses.specs)
         if pipeline is None:
             self.forget(key)
             return Passed()
         self._forget_namesake(key, pipeline.meta.uid)
         rest = self._rests.get(key)
         if rest is not None and rest.version == pipeline.meta.version and now < rest.until:
-            return Passed(wake_at=rest.until)
+            return Passed(wake_at=rest.until, is_promised=True)
         before, turn = self._refusals.get(key, ()), self.gate.look(now)
         seen = await observe(self.api, pipeline, self.senses, now, turn=turn, refusals=before)
         now = self.clock()
@@ -93,15 +107,34 @@ class Passes:
             raise done.error
         self._refusals[key] = tuple(done.refusals)
         self._rests.pop(key, None)
-        if plan.is_at_rest and plan.wake_at is not None:
-            self._rests[key] = _Rest(pipeline.meta.version, plan.wake_at)
         if not (done.is_written or done.is_stale):
             return self._wait_for_rights(key, done, now)
-        return _conclude(seen, plan, done, before, now)
+        version, written = pipeline.meta.version, frozenset[str]()
+        following = self._foresee(seen.view, plan, done, now)
+        if following is not None:
+            plan, written = following, list_versions(done)
+            version = Meta.read(done.pipeline).version if done.pipeline else version
+        if plan.is_at_rest and plan.wake_at is not None:
+            self._rests[key] = _Rest(version, plan.wake_at)
+        passed = _conclude(seen, plan, done, before, now)
+        is_promised = plan.is_at_rest and passed.wake_at == plan.wake_at
+        return replace(passed, written=written, is_promised=is_promised)
 
     def forget(self, key: Key) -> None:
         """A pipeline is gone."""
         self._drop(key, self.roster.strike(key))
+
+    def _foresee(self, view: View, plan: Plan, done: Enacted, now: float) -> Plan | None:
+        """What the pass that the written statuses ask for would come to, where it does nothing."""
+        if not is_foreseeable(plan, done, view):
+            return None
+
+        def read(body: Body) -> PipelineView:
+            return read_pipeline(body, self.senses.specs)
+
+        after = foresee(view, done, read, read_attempt)
+        following = self.decide(after, now, self.limits, self.draw())
+        return following if is_empty(following) else None
 
     def _wait_for_rights(self, key: Key, done: Enacted, now: float) -> Passed:
         """Statuses may not be written, so nobody can be told there: the log and a metric do."""
@@ -121,8 +154,7 @@ class Passes:
         self._refusals.pop(key, None)
         self._rests.pop(key, None)
         self.gate.hold(key, is_held=False)
-        self.senses.pods.forget(uid)
-        self.senses.drivers.forget(uid)
+        self.senses.forget(uid)
         self.counter.note_progress(uid, None)
 
     def _count(self, view: View, plan: Plan, done: Enacted, now: float) -> None:

@@ -27,10 +27,14 @@ class Passed:
     Attributes:
         wake_at: when another one is due even if nothing happens; None: never.
         again: it could not do all that it wanted; try again soon, and later if that goes on.
+        written: versions of objects that it has made, where another pass would find nothing to do.
+        is_promised: users were told of that time, so that it goes before others.
     """
 
     wake_at: float | None = None
     again: bool = False
+    written: frozenset[str] = frozenset()
+    is_promised: bool = False
 
 
 class Watcher(Protocol):
@@ -60,9 +64,9 @@ class Queue:
         self.schedule = Schedule()
         self.last_finish = clock()
 
-    def poke(self, key: Key) -> None:
-        """Something happened that concerns a pipeline."""
-        self.schedule.poke(key, self._clock())
+    def poke(self, key: Key, version: str = "") -> None:
+        """Something happened that concerns a pipeline; the object's version, where it is known."""
+        self.schedule.poke(key, self._clock(), version)
         self._changed.set()
 
     async def work(self) -> None:
@@ -122,4 +126,6 @@ class Queue:
         if passed.again:
             self.schedule.fail(key, now)
         else:
-            self.schedule.finish(key, now, passed.wake_at)
+            self.schedule.finish(
+                key, now, passed.wake_at, passed.written, is_promised=passed.is_promised
+            )

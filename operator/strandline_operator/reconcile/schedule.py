@@ -14,7 +14,7 @@ from typing import NamedTuple
 FIRST_BACKOFF = 0.2
 LONGEST_BACKOFF = 60.0
 # Events come in bursts, as when a hundred pods start; one pass sees all of a burst.
-LEAST_PAUSE = 0.2
+LEAST_PAUSE = 0.5
 
 
 class Key(NamedTuple):
@@ -27,48 +27,81 @@ class Key(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
+Entry = tuple[float, int, Key]
+
+
 @dataclass(slots=True)
 class Schedule:
     """Who is due; times in seconds since the epoch."""
 
     _due: dict[Key, float] = field(default_factory=dict)
-    _heap: list[tuple[float, int, Key]] = field(default_factory=list)
+    _heap: list[Entry] = field(default_factory=list)
+    _promised: list[Entry] = field(default_factory=list)
     _numbers: count[int] = field(default_factory=count)
     _running: dict[Key, float] = field(default_factory=dict)
-    _again: set[Key] = field(default_factory=set)
+    _again: dict[Key, set[str]] = field(default_factory=dict)
+    _written: dict[Key, frozenset[str]] = field(default_factory=dict)
     _failures: dict[Key, int] = field(default_factory=dict)
     _held: dict[Key, float] = field(default_factory=dict)
 
-    def poke(self, key: Key, now: float) -> None:
+    def poke(self, key: Key, now: float, version: str = "") -> None:
         """Something happened: a pass is due now, or a moment after the last one.
 
         Where that one failed, it is due once that has been waited for.
+
+        Args:
+            version: of the object that has changed, where it is known.
         """
+        if version and version in self._written.get(key, ()):
+            return
         if key in self._running:
-            self._again.add(key)
+            self._again.setdefault(key, set()).add(version)
         else:
             self._advance(key, max(now, self._held.get(key, now)))
 
     def take(self, now: float) -> Key | None:
-        """The pipeline that has been due for longest; its pass runs until it is finished."""
-        self._drop_stale()
-        if not self._heap or self._heap[0][0] > now:
-            return None
-        key = heapq.heappop(self._heap)[2]
-        del self._due[key]
-        self._running[key] = now
-        return key
+        """The pipeline that has been due for longest; its pass runs until it is finished.
 
-    def finish(self, key: Key, now: float, wake_at: float | None) -> None:
-        """A pass went well; another one is due at a time, or when something happens."""
+        Times that were promised go first.
+        """
+        self._drop_stale()
+        for heap in (self._promised, self._heap):
+            if heap and heap[0][0] <= now:
+                key = heapq.heappop(heap)[2]
+                del self._due[key]
+                self._running[key] = now
+                return key
+        return None
+
+    def finish(
+        self,
+        key: Key,
+        now: float,
+        wake_at: float | None,
+        written: frozenset[str] = frozenset(),
+        *,
+        is_promised: bool = False,
+    ) -> None:
+        """A pass went well; another one is due at a time, or when something happens.
+
+        Args:
+            written: versions that it has made itself and that ask for nothing; word of them may
+                have come already, or is still on its way.
+            is_promised: somebody was told of that time, so that it goes before other passes.
+        """
         del self._running[key]
         self._failures.pop(key, None)
+        if key in self._again and self._again[key] <= written:
+            del self._again[key]
         if wake_at is None and key not in self._again:
             self._held.pop(key, None)
+            self._written.pop(key, None)
             return
+        self._written[key] = written
         self._held[key] = now + LEAST_PAUSE
         if wake_at is not None:
-            self._advance(key, max(wake_at, self._held[key]))
+            heap = self._promised if is_promised else self._heap
+            self._advance(key, max(wake_at, self._held[key]), heap)
         self._repeat(key, now)
 
     def fail(self, key: Key, now: float, *, at_least: float = 0.0) -> float:
@@ -90,7 +123,7 @@ class Schedule:
     def next_time(self) -> float | None:
         """When the next pass is due; None where none is."""
         self._drop_stale()
-        return self._heap[0][0] if self._heap else None
+        return min((heap[0][0] for heap in (self._promised, self._heap) if heap), default=None)
 
     @property
     def depth(self) -> int:
@@ -107,15 +140,15 @@ class Schedule:
         return max((now - started for started in self._running.values()), default=0.0)
 
     def _repeat(self, key: Key, now: float) -> None:
-        if key in self._again:
-            self._again.discard(key)
+        if self._again.pop(key, None):
             self.poke(key, now)
 
-    def _advance(self, key: Key, time: float) -> None:
+    def _advance(self, key: Key, time: float, heap: list[Entry] | None = None) -> None:
         if time < self._due.get(key, float("inf")):
             self._due[key] = time
-            heapq.heappush(self._heap, (time, next(self._numbers), key))
+            heapq.heappush(self._heap if heap is None else heap, (time, next(self._numbers), key))
 
     def _drop_stale(self) -> None:
-        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
-            heapq.heappop(self._heap)
+        for heap in (self._promised, self._heap):
+            while heap and self._due.get(heap[0][2]) != heap[0][0]:
+                heapq.heappop(heap)

@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 from strandline_api.labels import PIPELINE_UID_LABEL, select_all
 from strandline_operator.cluster.api import Api, Body, Scope, WatchApi
 from strandline_operator.cluster.errors import ApiError, Forbidden, NotFound
 from strandline_operator.cluster.watch import Sight, Watch
 from strandline_operator.metrics.numbers import Numbers
-from strandline_operator.model.objects import Meta, Pod
+from strandline_operator.model.objects import Meta, Pod, RayCluster, RayJob
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal
 from strandline_operator.reconcile.defaults import NamespaceDefaults
@@ -25,10 +25,13 @@ from strandline_operator.reconcile.driver_talk import DriverTalk
 from strandline_operator.reconcile.observe import Senses
 from strandline_operator.reconcile.passes import Decide, Passes
 from strandline_operator.reconcile.pod_memory import PodMemory
+from strandline_operator.reconcile.poller import Poller
 from strandline_operator.reconcile.queue import Queue
 from strandline_operator.reconcile.roster import Roster
 from strandline_operator.reconcile.schedule import Key
 from strandline_operator.settings import Settings
+
+Child = TypeVar("Child", Pod, RayJob, RayCluster)
 
 _LOGGER = logging.getLogger(__name__)
 # Streams have missed events before; a pipeline that none has told of is found after so long.
@@ -69,9 +72,10 @@ class Service:
         self._pods = PodMemory()
         self._roster = Roster()
         limits = settings.limits
+        drivers = DriverTalk(limits)
         senses = Senses(
             pods=self._pods,
-            drivers=DriverTalk(limits),
+            drivers=drivers,
             defaults=NamespaceDefaults(settings.defaults_config_map),
             layer=settings.retry_defaults,
             blind=self._list_blind,
@@ -90,7 +94,10 @@ class Service:
         self.queue = Queue(
             passes.run, concurrency=settings.concurrency, clock=world.clock, watcher=numbers
         )
-        self.watches: list[Watch[Pod] | Watch[Meta]] = []
+        self.poller = Poller(
+            drivers, world.server, self._poke, clock=world.clock, sleep=world.sleep
+        )
+        self.watches: list[Watch[Pod] | Watch[RayJob] | Watch[RayCluster]] = []
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -102,6 +109,7 @@ class Service:
             self._spawn(watch.run(), f"watch of {watch.scope.resource}")
         self._spawn(self._sweep_forever(), "sweep")
         self._spawn(self.queue.work(), "queue")
+        self._spawn(self.poller.run(), "poller")
         schedule, clock = self.queue.schedule, self._world.clock
         self._numbers.watch_queue(lambda: schedule.depth, lambda: schedule.lag(clock()))
         for resource in {watch.scope.resource for watch in self.watches}:
@@ -122,14 +130,15 @@ class Service:
         key = Key(meta.namespace, meta.name)
         if self._roster.find(meta.uid) is None and not meta.is_deleting:
             self._roster.note(key, meta.uid)
-        self.queue.poke(key)
+        self.queue.poke(key, meta.version)
 
     def see_attempt(self, body: Body) -> None:
         """An attempt was made, changed or deleted."""
         spec = body.get("spec")
         name = spec.get("pipeline") if isinstance(spec, dict) else None
         if isinstance(name, str):
-            self.queue.poke(Key(Meta.read(body).namespace, name))
+            meta = Meta.read(body)
+            self.queue.poke(Key(meta.namespace, name), meta.version)
 
     def check(self) -> dict[str, float]:
         """Figures that tell whether work is being done.
@@ -152,33 +161,35 @@ class Service:
                 raise RuntimeError(f"{name} is {figure:.0f}, more than {bound:.0f}")
         return {name: round(figure, 3) for name, figure in figures.items()}
 
-    def _make_watches(self) -> Iterator[Watch[Pod] | Watch[Meta]]:
+    def _make_watches(self) -> Iterator[Watch[Pod] | Watch[RayJob] | Watch[RayCluster]]:
         for namespace in self._settings.watched_namespaces:
-            yield Watch(
-                self._world.server,
-                Scope(Resource.POD, namespace, select_all()),
-                read=Pod.read,
-                tell=self._see_pod,
-                clock=self._world.clock,
-                sleep=self._world.sleep,
-            )
-            for resource in (Resource.RAYJOB, Resource.RAYCLUSTER):
-                is_expected = self._settings.kuberay_expected
-                yield Watch(
-                    self._world.server,
-                    Scope(resource, namespace, select_all()),
-                    read=Meta.read,
-                    tell=self._see_child,
-                    clock=self._world.clock,
-                    sleep=self._world.sleep,
-                    absence=logging.WARNING if is_expected else logging.DEBUG,
-                )
+            yield self._watch(Resource.POD, namespace, Pod.read, self._see_pod)
+            yield self._watch(Resource.RAYJOB, namespace, RayJob.read, self._see_child)
+            yield self._watch(Resource.RAYCLUSTER, namespace, RayCluster.read, self._see_child)
+
+    def _watch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        read: Callable[[Body], Child],
+        tell: Callable[[Sight[Child]], None],
+    ) -> Watch[Child]:
+        is_expected = resource is Resource.POD or self._settings.kuberay_expected
+        return Watch(
+            self._world.server,
+            Scope(resource, namespace, select_all()),
+            read=lambda body: _drop_version(read(body)),
+            tell=tell,
+            clock=self._world.clock,
+            sleep=self._world.sleep,
+            absence=logging.WARNING if is_expected else logging.DEBUG,
+        )
 
     def _see_pod(self, sight: Sight[Pod]) -> None:
         self._poke(self._pods.note(sight))
 
-    def _see_child(self, sight: Sight[Meta]) -> None:
-        self._poke(sight.value.labels.get(PIPELINE_UID_LABEL, ""))
+    def _see_child(self, sight: Sight[RayJob] | Sight[RayCluster]) -> None:
+        self._poke(sight.value.meta.labels.get(PIPELINE_UID_LABEL, ""))
 
     def _poke(self, uid: str) -> None:
         key = self._roster.find(uid)
@@ -224,6 +235,11 @@ class Service:
         task.set_name(name)
         task.add_done_callback(_report)
         self._tasks.append(task)
+
+
+def _drop_version(child: Child) -> Child:
+    """An object as far as passes read it, so that one that is equal asks for none."""
+    return replace(child, meta=replace(child.meta, version=""))
 
 
 def _explain(error: ApiError) -> str:
