@@ -30,7 +30,7 @@ check: $(STAMP) ## Lint, format, types, import contracts, generated files, spell
 		|| { echo "these files are not formatted; run: $(BIN)/ruff format"; \
 			$(BIN)/ruff format --check; exit 1; }
 	@echo "mypy" && $(BIN)/mypy --no-error-summary
-	@for file in $$(find tests -name conftest.py | sort); do \
+	@for file in $$(find tests e2e -name conftest.py | sort); do \
 		MYPYPATH=$$(dirname $$file):tests/apiserver $(BIN)/mypy --no-error-summary $$file || exit 1; done
 	@echo "lint-imports" && { $(BIN)/lint-imports --no-logo > $(VENV)/imports.log 2>&1 \
 		|| { cat $(VENV)/imports.log; exit 1; }; }
@@ -106,7 +106,7 @@ upgrade: ## Move .venv to the newest versions that pyproject.toml allows, and pi
 
 clean: ## Remove .venv and caches; what runs have written stays
 	@rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	@find bench crds operator pipelines tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find bench charts crds e2e operator pipelines tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(call install,--constraint constraints.txt)

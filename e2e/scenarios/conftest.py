@@ -48,6 +48,7 @@ def figures(request: pytest.FixtureRequest) -> Iterator[Figures]:
     table = measured.tabulate()
     if table:
         terminal = request.config.pluginmanager.get_plugin("terminalreporter")
+        assert terminal is not None  # pytest's own
         terminal.write_line("")
         terminal.write_line(table)
     if request.config.getoption("--update-records"):
