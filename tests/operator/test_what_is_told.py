@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from simulated_cluster import SimulatedCluster
+from strandline_api.causes import Cause
 from strandline_api.outcomes import DriverOutcome, SourceCounts
 from strandline_api.reasons import ConditionType, EventReason, Reason
 from strandline_api.status import Progress
@@ -99,6 +102,28 @@ def test_a_suspended_pipeline_says_so_and_later_what_it_waits_for(
     cluster.edit(suspend=False)
     cluster.settle()
     assert cluster.status.state.startswith("next attempt at ")
+
+
+@pytest.mark.parametrize(("runs", "seconds"), [(True, 300.0), (False, 90.0)])
+def test_a_deadline_is_looked_at_when_it_has_passed(*, runs: bool, seconds: float) -> None:
+    cluster = SimulatedCluster()
+    cluster.edit(deadlines={"attempt": "300s", "preRunning": "90s"})
+    cluster.limits = replace(cluster.limits, resync=3600.0)
+    cluster.settle()
+    cluster.bind_claim()
+    if runs:
+        cluster.start_rayjob()
+    cluster.settle()
+    (_, status) = cluster.attempts["corpus-1"]
+    begun = status.running_time if runs else status.start_time
+    assert begun is not None
+    wake_at = cluster.pass_once().wake_at
+    assert wake_at is not None
+    assert wake_at == pytest.approx(begun + seconds, abs=1)
+    cluster.time = wake_at
+    cluster.pass_once()
+    (_, status) = cluster.attempts["corpus-1"]
+    assert status.cause == (Cause.DEADLINE_EXCEEDED if runs else Cause.SCHEDULING_TIMEOUT)
 
 
 def test_an_invalid_pipeline_has_failed_unless_something_runs(cluster: SimulatedCluster) -> None:

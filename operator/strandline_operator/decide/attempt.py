@@ -43,7 +43,7 @@ from strandline_operator.decide.evidence import (
     place_kill,
 )
 from strandline_operator.decide.scene import Scene, is_head, role_of
-from strandline_operator.decide.stop import find_lost_workers, find_stop
+from strandline_operator.decide.stop import find_lost_workers, find_next_deadline, find_stop
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Action, Delete, Resource
@@ -76,7 +76,9 @@ def follow(
     if status.end_time is None:
         reason = stop or find_end(scene, status) or find_stop(scene, status, spec, limits, now)
         if reason is None and not is_complete(scene, status):
-            return Step(describe_attempt(_count_incidents(scene, status), scene, now))
+            status = _count_incidents(scene, status)
+            wake_at = find_next_deadline(status, spec, limits)
+            return Step(describe_attempt(status, scene, now), wake_at=wake_at)
         if reason is None:
             status = _count_incidents(scene, status)
         status = _end(status, [reason] if reason else [], now)

@@ -12,6 +12,7 @@ from strandline_operator.decide.scene import Scene, is_head, role_of
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
 
+PAST = 0.1  # seconds by which a time has passed for sure
 _DISRUPTIONS = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
 
 
@@ -29,6 +30,19 @@ def find_stop(
         or _find_lost_submitter(scene, limits, now)
         or _find_stall(scene, status, spec, now)
     )
+
+
+def find_next_deadline(status: AttemptStatus, spec: PipelineSpec, limits: Limits) -> float | None:
+    """When an attempt that goes on as it does has gone on for too long; None: never."""
+    begun = status.start_time
+    longest: float | None = _find_longest_start(spec, limits)
+    if status.running_time is not None:
+        begun, longest = status.running_time, spec.deadlines.attempt_seconds
+    return None if begun is None or longest is None else begun + longest + PAST
+
+
+def _find_longest_start(spec: PipelineSpec, limits: Limits) -> float:
+    return spec.deadlines.pre_running_seconds or limits.pre_running
 
 
 def find_lost_workers(scene: Scene) -> list[Pod]:
@@ -95,7 +109,7 @@ def _find_late_start(
     image = next(filter(None, map(find_image_problem, scene.pods)), None)
     if image is not None and now - begun > limits.image_pull:
         return image
-    longest = spec.deadlines.pre_running_seconds or limits.pre_running
+    longest = _find_longest_start(spec, limits)
     if now - begun <= longest:
         return None
     if image is not None:
