@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from http import HTTPStatus
 from pathlib import Path
+from selectors import DefaultSelector
 from threading import Thread
 from typing import Protocol
 
@@ -226,7 +227,8 @@ def run_proxy(kubeconfig: Path, folder: Path) -> Iterator[CountingProxy]:
         authorization=f"Bearer {user['token']}" if "token" in user else "",
         context=make_context(cluster, user),
     )
-    loop = asyncio.new_event_loop()
+    selector = DefaultSelector()
+    loop = asyncio.SelectorEventLoop(selector)
     thread = Thread(target=loop.run_forever, name="counting proxy")
     thread.start()
     try:
@@ -235,9 +237,18 @@ def run_proxy(kubeconfig: Path, folder: Path) -> Iterator[CountingProxy]:
         yield proxy
     finally:
         asyncio.run_coroutine_threadsafe(proxy.close(), loop).result()
+        asyncio.run_coroutine_threadsafe(let_go(selector), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+async def let_go(selector: DefaultSelector) -> None:
+    """Let connections that are being closed come to their end, which takes turns of the loop."""
+    for _ in range(100):
+        if len(selector.get_map()) <= 1:  # the loop's own
+            return
+        await asyncio.sleep(0.02)
 
 
 def drop_headers(headers: Mapping[str, str]) -> dict[str, str]:
