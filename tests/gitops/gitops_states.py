@@ -10,7 +10,6 @@ from typing import Any
 
 from simulated_cluster import SimulatedCluster
 from strandline_api.definition import UNSEEN
-from strandline_api.outcomes import DriverOutcome
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal
 
@@ -23,24 +22,10 @@ def spell(cluster: SimulatedCluster) -> Body:
     return {**cluster.pipeline, **status}
 
 
-def run_first() -> SimulatedCluster:
-    """A pipeline whose first attempt runs."""
-    cluster = SimulatedCluster()
-    cluster.settle()
-    cluster.bind_claim()
-    cluster.start_rayjob()
-    cluster.settle()
-    return cluster
-
-
 def end_first(code: int) -> SimulatedCluster:
     """A pipeline whose first attempt has ended with that exit code, and what follows is decided."""
-    cluster = run_first()
-    cluster.outcome = DriverOutcome(exit_code=code)
-    is_good = code == 0
-    cluster.end_rayjob("Complete" if is_good else "Failed", "SUCCEEDED" if is_good else "FAILED")
-    cluster.settle()
-    cluster.finish_teardown()
+    cluster = SimulatedCluster.running()
+    cluster.finish(code)
     return cluster
 
 
@@ -87,7 +72,7 @@ def queue() -> Body:
 
 
 def run() -> Body:
-    return spell(run_first())
+    return spell(SimulatedCluster.running())
 
 
 def wait() -> Body:
@@ -110,7 +95,7 @@ def hold_back() -> Body:
 
 
 def suspend() -> Body:
-    cluster = run_first()
+    cluster = SimulatedCluster.running()
     cluster.edit(suspend=True)
     cluster.settle()
     cluster.finish_teardown()
@@ -118,7 +103,7 @@ def suspend() -> Body:
 
 
 def suspend_at_work() -> Body:
-    cluster = run_first()
+    cluster = SimulatedCluster.running()
     cluster.edit(suspend=True)
     cluster.settle()
     assert cluster.list_of(Resource.POD)
@@ -144,7 +129,7 @@ def exceed_quota() -> Body:
 
 
 def cancel() -> Body:
-    cluster = run_first()
+    cluster = SimulatedCluster.running()
     cluster.annotate("cancel", "enough")
     cluster.settle()
     cluster.finish_teardown()
@@ -172,7 +157,7 @@ def start_second_run() -> Body:
 
 
 def delete() -> Body:
-    cluster = run_first()
+    cluster = SimulatedCluster.running()
     cluster.pipeline["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
     cluster.settle(3)
     assert cluster.pipeline["metadata"]["finalizers"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gitops_states import STATES, end_first, run_first
+from gitops_states import STATES, end_first
 from reading_law import list_scenarios, read_sights
 from readings import ROOT, Reader, Reading
 from simulated_cluster import SimulatedCluster
@@ -113,7 +113,7 @@ def test_a_spec_is_never_written() -> None:
 
 
 def test_a_replacement_drops_finalizer_and_annotations_and_the_attempt_goes_on() -> None:
-    cluster = run_first()
+    cluster = SimulatedCluster.running()
     cluster.annotate("retry", "once")
     cluster.settle()
     cluster.pipeline["metadata"] |= {"finalizers": [], "annotations": {}}

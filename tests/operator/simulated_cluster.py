@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, Self
 
 from strandline_api.attempt import AttemptSpec, AttemptStatus
 from strandline_api.documents import SpecError, parse_pipeline
@@ -78,6 +78,16 @@ class SimulatedCluster:
     known: list[Plan] = field(default_factory=list)
     plans: list[Plan] = field(default_factory=list)
     _uids: Any = field(default_factory=lambda: count(1))
+
+    @classmethod
+    def running(cls) -> Self:
+        """A pipeline whose first attempt runs."""
+        cluster = cls()
+        cluster.settle()
+        cluster.bind_claim()
+        cluster.start_rayjob()
+        cluster.settle()
+        return cluster
 
     @property
     def spec(self) -> Body:
@@ -215,6 +225,21 @@ class SimulatedCluster:
         """The running attempt's driver fails, and all of it goes."""
         self.end_rayjob("Failed", "FAILED", reason="AppFailed", message=message)
         self.finish_teardown()
+
+    def finish(self, code: int = 0, **more: Any) -> None:
+        """The driver says how it ended, KubeRay sees it, and all of it goes."""
+        self.outcome = DriverOutcome(exit_code=code, **more)
+        self.end_rayjob(*(("Failed", "FAILED") if code else ("Complete", "SUCCEEDED")))
+        self.settle()
+        self.finish_teardown()
+        self.outcome = None
+
+    def run_next(self) -> None:
+        """The next attempt's time comes, and it runs."""
+        self.time = max(self.time, self.status.next_attempt_time or self.time)
+        self.settle()
+        self.start_rayjob()
+        self.settle()
 
     def finish_teardown(self) -> None:
         """Time goes on until the newest attempt is frozen, and no further."""

@@ -14,12 +14,7 @@ from strandline_operator.model.plan import Resource
 @pytest.fixture
 def cluster() -> SimulatedCluster:
     """A pipeline whose first attempt runs."""
-    cluster = SimulatedCluster()
-    cluster.settle()
-    cluster.bind_claim()
-    cluster.start_rayjob()
-    cluster.settle()
-    return cluster
+    return SimulatedCluster.running()
 
 
 def truth(cluster: SimulatedCluster) -> tuple[str, str]:

@@ -19,12 +19,7 @@ from strandline_operator.model.plan import Resource
 @pytest.fixture
 def cluster() -> SimulatedCluster:
     """A pipeline whose first attempt runs."""
-    cluster = SimulatedCluster()
-    cluster.settle()
-    cluster.bind_claim()
-    cluster.start_rayjob()
-    cluster.settle()
-    return cluster
+    return SimulatedCluster.running()
 
 
 def causes(cluster: SimulatedCluster) -> list[Cause | None]:
@@ -40,30 +35,10 @@ def reasons(cluster: SimulatedCluster) -> list[str]:
     return [event.reason for event in cluster.events]
 
 
-def finish(cluster: SimulatedCluster, code: int = 0, **more: Any) -> None:
-    """The driver says how it ended, KubeRay sees it, and all of it goes."""
-    cluster.outcome = DriverOutcome(exit_code=code, **more)
-    is_good = code == 0
-    cluster.end_rayjob("Complete" if is_good else "Failed", "SUCCEEDED" if is_good else "FAILED")
-    cluster.settle()
-    cluster.finish_teardown()
-    cluster.outcome = None
-
-
-def run_next(cluster: SimulatedCluster) -> None:
-    """The next attempt's time comes, and it runs."""
-    due = cluster.status.next_attempt_time
-    if due is not None:
-        cluster.time = max(cluster.time, due)
-    cluster.settle()
-    cluster.start_rayjob()
-    cluster.settle()
-
-
 def test_a_run_that_completes_succeeds(cluster: SimulatedCluster) -> None:
     assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "Running")
 
-    finish(cluster)
+    cluster.finish()
 
     assert truth(cluster, ConditionType.SUCCEEDED) == ("True", "Completed")
     assert cluster.status.phase is PipelinePhase.SUCCEEDED
@@ -98,10 +73,10 @@ def test_the_wait_is_stored_and_kept(cluster: SimulatedCluster) -> None:
 
 
 def test_when_the_retries_are_used_up_the_run_has_failed(cluster: SimulatedCluster) -> None:
-    finish(cluster, 1)
+    cluster.finish(1)
     for _ in range(3):
-        run_next(cluster)
-        finish(cluster, 1)
+        cluster.run_next()
+        cluster.finish(1)
 
     assert len(cluster.attempts) == 4
     assert truth(cluster, ConditionType.SUCCEEDED) == ("False", "ApplicationError")
@@ -113,17 +88,17 @@ def test_when_the_retries_are_used_up_the_run_has_failed(cluster: SimulatedClust
 
 
 def test_what_no_retry_can_mend_is_not_retried(cluster: SimulatedCluster) -> None:
-    finish(cluster, 64, message="spec.stages[0].use: no stage is called 'x'")
+    cluster.finish(64, message="spec.stages[0].use: no stage is called 'x'")
     assert truth(cluster, ConditionType.STALLED) == ("True", "InvalidSpec")
     assert EventReason.RETRY_EXHAUSTED not in reasons(cluster)
 
 
 def test_progress_renews_the_budget(cluster: SimulatedCluster) -> None:
     sources = SourceCounts(total=100, finished=10, unfinished=90)
-    finish(cluster, 1, sources=sources, remaining=100)
+    cluster.finish(1, sources=sources, remaining=100)
     for _ in range(6):
-        run_next(cluster)
-        finish(cluster, 1, sources=sources, remaining=90)
+        cluster.run_next()
+        cluster.finish(1, sources=sources, remaining=90)
     assert len(cluster.attempts) == 7
     assert cluster.status.phase is not PipelinePhase.FAILED
 
@@ -138,7 +113,7 @@ def test_a_head_killed_for_memory_gets_more(cluster: SimulatedCluster) -> None:
     assert evidence.details["container"] == "ray-head"
     assert evidence.details["exitCode"] == 137
     assert cluster.status.memory == {"head": "6144Mi"}
-    run_next(cluster)
+    cluster.run_next()
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
     head = rayjob["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
     assert head["resources"]["limits"]["memory"] == str(6144 << 20)
@@ -215,7 +190,7 @@ def test_a_worker_killed_for_memory_may_be_absorbed() -> None:
     (status,) = [status for _, status in cluster.attempts.values()]
     assert status.end_time is None
     assert status.incidents == 1
-    finish(cluster)
+    cluster.finish()
     assert truth(cluster, ConditionType.SUCCEEDED) == ("True", "Completed")
     assert cluster.status.incidents == 1
 
@@ -250,8 +225,8 @@ def test_a_disrupted_head_costs_no_retry(
     assert causes(cluster)[0] is cause
     assert cluster.status.retries is not None
     assert cluster.status.retries.retries == 0
-    run_next(cluster)
-    finish(cluster)
+    cluster.run_next()
+    cluster.finish()
     assert cluster.status.retries.disruptions == 1
 
 
@@ -271,7 +246,7 @@ def test_an_oom_at_the_teardown_of_a_good_end_is_no_cause(cluster: SimulatedClus
     cluster.outcome = DriverOutcome(exit_code=0)
     cluster.settle()
     cluster.set_pod("cpu", containerStatuses=[oom("ray-worker")])
-    finish(cluster)
+    cluster.finish()
     assert causes(cluster) == [None]
 
 
@@ -326,10 +301,10 @@ def test_a_deleted_rayjob_is_not_made_again(cluster: SimulatedCluster) -> None:
 
 
 def test_the_time_to_the_next_driver_is_measured(cluster: SimulatedCluster) -> None:
-    finish(cluster, 1)
+    cluster.finish(1)
     ended = cluster.attempts["corpus-1"][1].end_time
     assert ended is not None
-    run_next(cluster)
+    cluster.run_next()
     cluster.settle()
     found = [one for plan in cluster.plans for one in plan.counts if one.name == "recovery_seconds"]
     assert [(one.cause, one.value) for one in found] == [("ApplicationError", cluster.time - ended)]
@@ -337,12 +312,12 @@ def test_the_time_to_the_next_driver_is_measured(cluster: SimulatedCluster) -> N
 
 def test_a_run_that_waits_or_is_over_is_left_alone(cluster: SimulatedCluster) -> None:
     assert not cluster.pass_once().is_at_rest
-    finish(cluster, 1)
+    cluster.finish(1)
     plan = cluster.pass_once()
     assert plan.is_at_rest
     assert plan.wake_at == cluster.status.next_attempt_time
-    run_next(cluster)
-    finish(cluster)
+    cluster.run_next()
+    cluster.finish()
     plan = cluster.pass_once()
     assert (plan.is_at_rest, plan.wake_at) == (True, cluster.time + 600)
     cluster.edit(ttlAfterFinished="5m")
@@ -354,14 +329,14 @@ def test_a_run_that_waits_or_is_over_is_left_alone(cluster: SimulatedCluster) ->
 
 
 def test_a_manual_retry_starts_at_once_and_costs_nothing(cluster: SimulatedCluster) -> None:
-    finish(cluster, 64)
+    cluster.finish(64)
     cluster.annotate("retry", "one")
     cluster.settle()
     assert len(cluster.attempts) == 2
     assert cluster.attempts["corpus-2"][0]["spec"]["trigger"] == Trigger.MANUAL
     assert truth(cluster, ConditionType.STALLED) is None
     cluster.start_rayjob()
-    finish(cluster)
+    cluster.finish()
     cluster.advance(1000)
     assert len(cluster.attempts) == 2  # the same token acts once
 
@@ -369,7 +344,7 @@ def test_a_manual_retry_starts_at_once_and_costs_nothing(cluster: SimulatedClust
 def test_a_retry_during_an_attempt_does_nothing(cluster: SimulatedCluster) -> None:
     cluster.annotate("retry", "one")
     cluster.settle()
-    finish(cluster)
+    cluster.finish()
     cluster.advance(1000)
     assert len(cluster.attempts) == 1
 
@@ -403,7 +378,7 @@ def test_annotations_that_came_along_ask_for_nothing() -> None:
     cluster.annotate("retry", "from another life")
     cluster.settle()
     cluster.start_rayjob()
-    finish(cluster)
+    cluster.finish()
     cluster.advance(1000)
     assert truth(cluster, ConditionType.SUCCEEDED) == ("True", "Completed")
     assert len(cluster.attempts) == 1
@@ -422,13 +397,13 @@ def test_suspension_ends_the_attempt_and_costs_nothing(cluster: SimulatedCluster
     assert cluster.attempts["corpus-2"][0]["spec"]["trigger"] == Trigger.RESUME
     assert truth(cluster, ConditionType.SUSPENDED) is None
     cluster.start_rayjob()
-    finish(cluster, 1)
+    cluster.finish(1)
     assert cluster.status.retries is not None
     assert (cluster.status.retries.retries, cluster.status.retries.disruptions) == (0, 0)
 
 
 def test_the_same_yaml_again_starts_nothing(cluster: SimulatedCluster) -> None:
-    finish(cluster)
+    cluster.finish()
     cluster.edit()
     cluster.advance(1000)
     assert len(cluster.attempts) == 1
@@ -436,7 +411,7 @@ def test_the_same_yaml_again_starts_nothing(cluster: SimulatedCluster) -> None:
 
 
 def test_a_new_run_id_runs_it_again(cluster: SimulatedCluster) -> None:
-    finish(cluster)
+    cluster.finish()
     cluster.edit(runId="second")
     cluster.settle()
     assert cluster.status.run == "second"
@@ -448,18 +423,18 @@ def test_a_new_run_id_waits_for_the_attempt_under_way(cluster: SimulatedCluster)
     cluster.edit(runId="second")
     cluster.settle()
     assert len(cluster.attempts) == 1
-    finish(cluster)
+    cluster.finish()
     assert [body["spec"]["run"] for body, _ in cluster.attempts.values()] == ["first", "second"]
 
 
 def test_a_restore_without_status_starts_at_most_one_attempt(cluster: SimulatedCluster) -> None:
-    finish(cluster, 1)
-    run_next(cluster)
-    finish(cluster)
+    cluster.finish(1)
+    cluster.run_next()
+    cluster.finish()
     fresh = SimulatedCluster(time=cluster.time)
     fresh.settle()
     fresh.start_rayjob()
-    finish(fresh)
+    fresh.finish()
     fresh.advance(100_000)
     assert len(fresh.attempts) == 1
 

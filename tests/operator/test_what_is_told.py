@@ -8,7 +8,7 @@ import pytest
 
 from simulated_cluster import SimulatedCluster
 from strandline_api.causes import Cause
-from strandline_api.outcomes import DriverOutcome, SourceCounts
+from strandline_api.outcomes import SourceCounts
 from strandline_api.reasons import ConditionType, EventReason, Reason
 from strandline_api.status import Progress
 from strandline_api.words import PipelinePhase
@@ -20,32 +20,11 @@ SUSPENDED = Reason.SUSPENDED.explain()
 @pytest.fixture
 def cluster() -> SimulatedCluster:
     """A pipeline whose first attempt runs."""
-    cluster = SimulatedCluster()
-    cluster.settle()
-    cluster.bind_claim()
-    cluster.start_rayjob()
-    cluster.settle()
-    return cluster
-
-
-def end(cluster: SimulatedCluster, outcome: DriverOutcome) -> None:
-    is_good = outcome.exit_code == 0
-    cluster.outcome = outcome
-    cluster.end_rayjob("Complete" if is_good else "Failed", "SUCCEEDED" if is_good else "FAILED")
-    cluster.settle()
-    cluster.finish_teardown()
-    cluster.outcome = None
-
-
-def run_next(cluster: SimulatedCluster) -> None:
-    cluster.time = max(cluster.time, cluster.status.next_attempt_time or 0.0)
-    cluster.settle()
-    cluster.start_rayjob()
-    cluster.settle()
+    return SimulatedCluster.running()
 
 
 def test_every_run_is_announced_the_first_too(cluster: SimulatedCluster) -> None:
-    end(cluster, DriverOutcome(exit_code=0))
+    cluster.finish(0)
     cluster.edit(runId="second")
     cluster.settle()
     told = [one.message for one in cluster.events if one.reason == EventReason.RUN_STARTED]
@@ -54,19 +33,19 @@ def test_every_run_is_announced_the_first_too(cluster: SimulatedCluster) -> None
 
 def test_what_latest_leads_to_is_told(cluster: SimulatedCluster) -> None:
     assert cluster.status.latest == ""
-    end(cluster, DriverOutcome(exit_code=1, latest="0001/p0002"))
+    cluster.finish(1, latest="0001/p0002")
     assert cluster.status.latest == "0001/p0002"
     (_, attempt) = cluster.attempts["corpus-1"]
     assert attempt.latest == "0001/p0002"
-    run_next(cluster)
-    end(cluster, DriverOutcome(exit_code=137))  # killed, so its driver could not say
+    cluster.run_next()
+    cluster.finish(137)  # killed, so its driver could not say
     assert cluster.status.latest == "0001/p0002"
 
 
 def test_progress_that_was_known_outlives_an_end_that_knows_less(cluster: SimulatedCluster) -> None:
     cluster.progress = Progress(total=10, finished=4, time=cluster.time)
     cluster.settle()
-    end(cluster, DriverOutcome(exit_code=137, sources=SourceCounts(finished=3)))
+    cluster.finish(137, sources=SourceCounts(finished=3))
     assert cluster.status.progress is not None
     assert cluster.status.progress.text == "4/10"
 
@@ -74,13 +53,13 @@ def test_progress_that_was_known_outlives_an_end_that_knows_less(cluster: Simula
 def test_an_end_that_knows_all_has_the_last_word(cluster: SimulatedCluster) -> None:
     cluster.progress = Progress(total=10, finished=4, time=cluster.time)
     cluster.settle()
-    end(cluster, DriverOutcome(exit_code=0, sources=SourceCounts(total=10, finished=10)))
+    cluster.finish(0, sources=SourceCounts(total=10, finished=10))
     assert cluster.status.progress is not None
     assert cluster.status.progress.text == "10/10"
 
 
 def test_a_new_run_is_reconciling_until_it_runs(cluster: SimulatedCluster) -> None:
-    end(cluster, DriverOutcome(exit_code=0))
+    cluster.finish(0)
     assert cluster.status.find_condition(ConditionType.RECONCILING) is None
     cluster.edit(runId="second")
     cluster.settle()
@@ -93,7 +72,7 @@ def test_a_new_run_is_reconciling_until_it_runs(cluster: SimulatedCluster) -> No
 def test_a_suspended_pipeline_says_so_and_later_what_it_waits_for(
     cluster: SimulatedCluster,
 ) -> None:
-    end(cluster, DriverOutcome(exit_code=1))
+    cluster.finish(1)
     waiting = cluster.status.state
     assert "retry at" in waiting
     cluster.edit(suspend=True)
@@ -183,10 +162,10 @@ def test_reasons_become_sentences(reason: Reason, detail: str, told: str) -> Non
 
 def test_history_is_kept_within_its_limit(cluster: SimulatedCluster) -> None:
     cluster.edit(attemptHistoryLimit=2)
-    end(cluster, DriverOutcome(exit_code=1))
+    cluster.finish(1)
     for _ in range(3):
-        run_next(cluster)
-        end(cluster, DriverOutcome(exit_code=1))
+        cluster.run_next()
+        cluster.finish(1)
     assert list(cluster.attempts) == ["corpus-3", "corpus-4"]
     assert [one.number for one in cluster.status.attempts] == [3, 4]
 
@@ -195,9 +174,9 @@ def test_ended_attempts_go_after_their_time_but_the_newest_stays(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.edit(ttlAfterFinished="1h")
-    end(cluster, DriverOutcome(exit_code=1))
-    run_next(cluster)
-    end(cluster, DriverOutcome(exit_code=0))
+    cluster.finish(1)
+    cluster.run_next()
+    cluster.finish(0)
     cluster.advance(100_000)
     assert list(cluster.attempts) == ["corpus-2"]
     summary = cluster.status.find_condition(ConditionType.SUCCEEDED)
