@@ -71,29 +71,17 @@ class Ground:
     ) -> Story:
         """Apply a pipeline over numbered sources; it writes to the volumes of the ground."""
         story = Story(self.kube, name)
-        manifest = self.render(name, count=count, stages=stages, env=env, spec=spec)
-        story.begin(manifest)
+        ledger, output = self.ledger.claim, self.output.claim
+        story.begin(
+            render_pipeline(
+                name, ledger=ledger, output=output, count=count, stages=stages, env=env, spec=spec
+            )
+        )
         return story
 
-    def render(
-        self,
-        name: str,
-        *,
-        count: int = 40,
-        stages: Sequence[Mapping[str, Any]] = (),
-        env: Mapping[str, str] = MappingProxyType({}),
-        spec: Mapping[str, Any] | None = None,
-    ) -> Json:
-        """Such a pipeline."""
-        return render_pipeline(
-            name,
-            ledger=self.ledger.claim,
-            output=self.output.claim,
-            count=count,
-            stages=stages,
-            env=env,
-            spec=spec,
-        )
+    def render(self, name: str) -> Json:
+        """A pipeline on the volumes of the ground, for those who change it before they apply it."""
+        return render_pipeline(name, ledger=self.ledger.claim, output=self.output.claim)
 
     @property
     def runtime_image(self) -> str:
