@@ -77,15 +77,32 @@ def test_metrics_before_the_driver_are_empty() -> None:
     assert b"strandline_driver_rate 0.0" in spell_metrics({})
 
 
-def test_the_outcome_is_held_until_it_is_read(server: AttemptServer) -> None:
-    assert ask(server, "/outcome")[0] == 404
+def test_the_outcome_is_held_until_it_is_read(
+    server: AttemptServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whoever asks has the answer a moment before the server knows that it is sent.
+    noted = threading.Semaphore(0)
+    note_sent = server.note_sent
+
+    def note_and_tell(path: str) -> None:
+        note_sent(path)
+        noted.release()
+
+    monkeypatch.setattr(server, "note_sent", note_and_tell)
+
+    def ask_until_noted() -> tuple[int, str]:
+        answer = ask(server, "/outcome")
+        assert noted.acquire(timeout=10)
+        return answer
+
+    assert ask_until_noted()[0] == 404
     naps: list[float] = []
     asked: list[tuple[int, str]] = []
 
     def sleep(seconds: float) -> None:
         naps.append(seconds)
         if len(naps) == 3:
-            asked.append(ask(server, "/outcome"))
+            asked.append(ask_until_noted())
 
     server.end(OUTCOME, sleep)
 
