@@ -23,7 +23,15 @@ from strandline_operator.decide.pipeline import decide
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.nodes import NodeView
 from strandline_operator.model.objects import Claim, Meta, Pod, RayCluster, RayJob
-from strandline_operator.model.plan import Create, Delete, Event, Plan, Resource, SetFinalizer
+from strandline_operator.model.plan import (
+    Count,
+    Create,
+    Delete,
+    Event,
+    Plan,
+    Resource,
+    SetFinalizer,
+)
 from strandline_operator.model.view import (
     AttemptView,
     DriverView,
@@ -59,6 +67,7 @@ class SimulatedCluster:
     objects: dict[tuple[str, str], Body] = field(default_factory=dict)
     gone_pods: list[Body] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    counts: list[Count] = field(default_factory=list)
     audit: list[str] = field(default_factory=list)
     refusals: tuple[Refusal, ...] = ()
     refused: dict[str, Refusal] = field(default_factory=dict)
@@ -133,6 +142,7 @@ class SimulatedCluster:
             self.cuts += 1
             return plan
         self.events += plan.events
+        self.counts += plan.counts
         self.audit += plan.audit
         return plan
 

@@ -138,9 +138,12 @@ def test_what_the_api_server_refuses_is_told(
     cluster.settle()
     assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", reason)
     assert words in message(cluster, ConditionType.SUCCEEDED)
-    assert len(cluster.events) <= 2
+    told = [one.reason for one in cluster.events]
+    assert sorted(told) == ["AttemptStarted", "Blocked", "RunStarted"]
+    assert words in cluster.events[-1].message
     cluster.refused.clear()
     cluster.settle()
+    assert len(cluster.events) == len(told)
     assert len(cluster.list_of(Resource.RAYJOB)) == 1
 
 

@@ -13,7 +13,7 @@ from strandline_api.outcomes import DriverOutcome, SourceCounts
 from strandline_api.reasons import ConditionType, EventReason
 from strandline_api.status import Progress
 from strandline_api.words import AttemptPhase, PipelinePhase, Trigger
-from strandline_operator.model.plan import Resource
+from strandline_operator.model.plan import Count, Resource
 
 
 @pytest.fixture
@@ -201,6 +201,12 @@ def test_a_preempted_worker_is_absorbed(cluster: SimulatedCluster) -> None:
     cluster.settle()
     (status,) = [status for _, status in cluster.attempts.values()]
     assert (status.phase, status.incidents) == (AttemptPhase.RUNNING, 1)
+    assert [one for one in cluster.counts if one.name == "workers_lost"] == [
+        Count("workers_lost", "Preempted")
+    ]
+    (told,) = [one for one in cluster.events if one.reason == "WorkerLost"]
+    assert told.message.startswith("corpus-1 goes on without a worker. worker corpus-1-cpu")
+    assert told.is_warning
 
 
 @pytest.mark.parametrize(

@@ -120,3 +120,25 @@ def test_the_page_is_served_until_closed(caplog: pytest.LogCaptureFixture) -> No
     numbers.close()
     with pytest.raises(ConnectionError):
         HTTPConnection("127.0.0.1", int(port), timeout=10).request("GET", "/metrics")
+
+
+def test_pipelines_are_counted_by_what_they_wait_for() -> None:
+    numbers = Numbers()
+    numbers.watch_queue(lambda: 0, lambda: 0)
+    for pipeline, reason in (("one", "Running"), ("two", "TeardownOverdue"), ("one", "Draining")):
+        numbers.note_reason(pipeline, reason)
+
+    found = read(numbers)
+    assert found['strandline_pipelines{reason="TeardownOverdue"}'] == 1
+    assert found['strandline_pipelines{reason="Draining"}'] == 1
+    assert found['strandline_pipelines{reason="Running"}'] == 0
+    numbers.note_reason("two", "")
+    assert read(numbers)['strandline_pipelines{reason="TeardownOverdue"}'] == 0
+
+
+def test_a_reason_that_is_not_known_makes_no_series() -> None:
+    numbers = Numbers()
+    numbers.watch_queue(lambda: 0, lambda: 0)
+    before = read(numbers)
+    numbers.note_reason("one", "corpus is slow")
+    assert read(numbers).keys() == before.keys()

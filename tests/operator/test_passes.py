@@ -43,6 +43,7 @@ class Scene:
         self.decided: list[tuple[View, float, Limits, float]] = []
         self.counts: list[Count] = []
         self.progress: dict[str, Progress | None] = {}
+        self.reasons: dict[str, str] = {}
         self.senses = Senses(
             PodMemory(), DriverTalk(LIMITS), NamespaceDefaults("strandline-defaults"), RetryPolicy()
         )
@@ -67,6 +68,9 @@ class Scene:
 
     def note_progress(self, pipeline: str, progress: Progress | None) -> None:
         self.progress[pipeline] = progress
+
+    def note_reason(self, pipeline: str, reason: str) -> None:
+        self.reasons[pipeline] = reason
 
     def run(self) -> Passed:
         return asyncio.run(self.passes.run(KEY))
@@ -99,6 +103,7 @@ def test_a_pipeline_that_is_gone_is_forgotten() -> None:
     assert len(scene.senses.pods) == 0
     assert scene.passes.roster.find(scene.uid) is None
     assert scene.progress[scene.uid] is None
+    assert scene.reasons[scene.uid] == ""
     assert len(scene.decided) == 1
 
 
@@ -224,11 +229,13 @@ def test_progress_counts_while_the_run_goes_on() -> None:
     scene.plan = Plan(pipeline=PipelineStatus(progress=progress))
     scene.run()
     assert scene.progress == {scene.uid: progress}
+    assert scene.reasons == {scene.uid: "Pending"}
 
     ended = Condition(type="Succeeded", status="True", reason="Completed", last_transition_time=1.0)
     scene.plan = Plan(pipeline=PipelineStatus(progress=progress, conditions=(ended,)))
     scene.run()
     assert scene.progress == {scene.uid: None}
+    assert scene.reasons == {scene.uid: ""}
 
 
 def test_a_status_after_which_nothing_follows_asks_for_no_pass() -> None:

@@ -81,6 +81,8 @@ def test_a_suspended_pipeline_says_so_and_later_what_it_waits_for(
     cluster.edit(suspend=False)
     cluster.settle()
     assert cluster.status.state.startswith("next attempt at ")
+    told = [one.reason for one in cluster.events]
+    assert [one for one in told if one in {"Suspended", "Resumed"}] == ["Suspended", "Resumed"]
 
 
 @pytest.mark.parametrize(("runs", "seconds"), [(True, 300.0), (False, 90.0)])

@@ -43,7 +43,7 @@ from strandline_operator.decide.evidence import (
     place_kill,
 )
 from strandline_operator.decide.scene import Scene, is_head, role_of
-from strandline_operator.decide.stop import find_lost_workers, find_next_deadline, find_stop
+from strandline_operator.decide.stop import find_losses, find_next_deadline, find_stop
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Action, Delete, Resource
@@ -125,7 +125,7 @@ def _is_news(scene: Scene, status: AttemptStatus, seen: Evidence) -> bool:
 
 def _count_incidents(scene: Scene, status: AttemptStatus) -> AttemptStatus:
     """With the workers that were lost up to now and did not end the attempt."""
-    incidents = max(status.incidents, len(find_lost_workers(scene)))
+    incidents = max(status.incidents, len(find_losses(scene)))
     return status.model_copy(update={"incidents": incidents})
 
 

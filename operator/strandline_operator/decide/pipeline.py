@@ -36,6 +36,7 @@ from strandline_operator.decide.run import (
 )
 from strandline_operator.decide.scene import Scene
 from strandline_operator.decide.storage import examine_claim
+from strandline_operator.decide.tidings import tell_changes, tell_losses
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Plan, SetFinalizer
 from strandline_operator.model.view import AttemptView, View
@@ -101,6 +102,7 @@ def _decide_run(
     trim_history(draft, spec)
     _guard(draft, is_idle=is_idle)
     report(draft, spec, current, storage, block)
+    tell_changes(draft, block)
     draft.rest(is_idle=is_idle)
 
 
@@ -148,6 +150,7 @@ def _advance(
         draft.actions += step.actions
         draft.wake(step.wake_at)
         measure_recovery(draft, current, step.status)
+        tell_losses(draft, scene, step.status)
         block = block or _find_overdue(draft, scene)
         if step.status.end_time is None:
             block = block or find_delay(scene, draft.now)

@@ -45,9 +45,14 @@ def _find_longest_start(spec: PipelineSpec, limits: Limits) -> float:
     return spec.deadlines.pre_running_seconds or limits.pre_running
 
 
-def find_lost_workers(scene: Scene) -> list[Pod]:
-    """Worker pods that were lost while the attempt ran: killed for memory or disrupted."""
-    return [pod for pod in scene.all_pods if role_of(pod) == "worker" and _find_loss(pod)]
+def find_losses(scene: Scene) -> list[Evidence]:
+    """One for each worker pod lost while the attempt ran, for memory or by disruption.
+
+    Those that are still there come last: they are what was seen last.
+    """
+    workers = [pod for pod in scene.all_pods if role_of(pod) == "worker"]
+    workers.sort(key=lambda pod: (not pod.is_gone, pod.meta.created or 0.0))
+    return [loss for loss in map(_find_loss, workers) if loss is not None]
 
 
 def _find_loss(pod: Pod) -> Evidence | None:
@@ -121,10 +126,8 @@ def _find_late_start(
 
 
 def _find_worker_loss(scene: Scene, spec: PipelineSpec) -> Evidence | None:
-    for pod in find_lost_workers(scene):
-        seen = _find_loss(pod)
-        assert seen is not None  # that is what they were picked by
-        policy = spec.on_worker_loss
+    policy = spec.on_worker_loss
+    for seen in find_losses(scene):
         wanted = policy.oom if seen.cause is Cause.OOM_KILLED else policy.disruption
         if wanted == "Recreate":
             return seen

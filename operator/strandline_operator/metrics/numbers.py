@@ -15,6 +15,7 @@ from wsgiref.simple_server import WSGIServer
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
 from strandline_api.causes import Cause
+from strandline_api.reasons import Reason
 from strandline_api.status import Progress
 from strandline_operator.model.plan import Count
 
@@ -30,6 +31,7 @@ _COUNTERS = {
     "retry_scheduled": "Retries that were scheduled, by the cause of the attempt before.",
     "retry_exhausted": "Runs that ended since no retry was left, by the last cause.",
     "retry_succeeded": "Retries that completed, by the cause of the attempt before.",
+    "workers_lost": "Workers that were lost while their attempt went on, by cause.",
 }
 _HISTOGRAMS = {
     "attempt_seconds": ("From an attempt's start to its end, by cause.", _DURATIONS),
@@ -39,6 +41,7 @@ _HISTOGRAMS = {
 }
 COMPLETED = "Completed"  # stands for the cause of an attempt that ended well
 _SOURCE_STATES = ("finished", "failed", "quarantined", "unfinished")
+_REASONS = frozenset(reason.value for reason in Reason) - {Reason.COMPLETED.value}
 _CAUSES = frozenset({COMPLETED, *(cause.value for cause in Cause)})
 
 
@@ -74,10 +77,16 @@ class Numbers:
             "code",
         )
         self._sources = self._gauge("sources", "Sources of active runs by state.", "state")
+        self._waiting = self._gauge(
+            "pipelines",
+            "Pipelines whose run is not over, by the reason that their condition Succeeded gives.",
+            "reason",
+        )
         self._queue = self._gauge("queue_depth", "Pipelines that wait for a pass.")
         self._lag = self._gauge("queue_lag_seconds", "Longest wait of a pass that is due.")
         self._ages = self._gauge("watch_age_seconds", "Since a watch heard something.", "resource")
         self._progress: dict[str, Progress] = {}
+        self._reasons: dict[str, str] = {}
         self._server: tuple[WSGIServer, Thread] | None = None
 
     def note(self, count: Count) -> None:
@@ -109,12 +118,21 @@ class Numbers:
         else:
             self._progress[pipeline] = progress
 
+    def note_reason(self, pipeline: str, reason: str) -> None:
+        """What a run is about, as its condition says; empty: it is over, or its pipeline gone."""
+        if reason:
+            self._reasons[pipeline] = reason if reason in _REASONS else ""
+        else:
+            self._reasons.pop(pipeline, None)
+
     def watch_queue(self, depth: Callable[[], float], lag: Callable[[], float]) -> None:
         """Ask these for the queue's gauges whenever the page is read."""
         self._queue.set_function(depth)
         self._lag.set_function(lag)
         for state in _SOURCE_STATES:
             self._sources.labels(state).set_function(partial(self._sum, state))
+        for reason in _REASONS:
+            self._waiting.labels(reason).set_function(partial(self._number, reason))
 
     def watch_age(self, resource: str, age: Callable[[], float]) -> None:
         """Ask this for the age of what a watch heard last."""
@@ -139,6 +157,9 @@ class Numbers:
 
     def _sum(self, state: str) -> float:
         return float(sum(getattr(progress, state) for progress in list(self._progress.values())))
+
+    def _number(self, reason: str) -> float:
+        return float(list(self._reasons.values()).count(reason))
 
     def _count(self, name: str, said: str, *labels: str) -> Counter:
         return Counter(PREFIX + name, said, labels, registry=self.registry)

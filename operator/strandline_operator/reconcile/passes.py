@@ -51,6 +51,9 @@ class Counter(Protocol):
     def note_progress(self, pipeline: str, progress: Progress | None) -> None:
         """How far a run is; None: it is over, or its pipeline gone."""
 
+    def note_reason(self, pipeline: str, reason: str) -> None:
+        """What a run is about, as its condition says; empty: it is over, or its pipeline gone."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
@@ -156,6 +159,7 @@ class Passes:
         self.gate.hold(key, is_held=False)
         self.senses.forget(uid)
         self.counter.note_progress(uid, None)
+        self.counter.note_reason(uid, "")
 
     def _count(self, view: View, plan: Plan, done: Enacted, now: float) -> None:
         if not done.is_written:
@@ -170,7 +174,9 @@ class Passes:
         is_held = summary is not None and summary.reason == Reason.RETRIES_HELD_BACK
         self.gate.hold(key, is_held=is_held)
         is_active = summary is None or summary.status == "Unknown"
-        self.counter.note_progress(view.pipeline.meta.uid, status.progress if is_active else None)
+        uid, reason = view.pipeline.meta.uid, summary.reason if summary else Reason.PENDING
+        self.counter.note_progress(uid, status.progress if is_active else None)
+        self.counter.note_reason(uid, reason if is_active else "")
 
 
 def _conclude(
