@@ -11,7 +11,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check crds bench picture kills crash soak soak-operator cluster dns node e2e e2e-all helm chart gitops images changelog constraints upgrade clean
+.PHONY: help run test check crds bench picture kills crash soak soak-operator cluster dns node e2e e2e-all helm chart gitops workflow images changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -88,6 +88,10 @@ gitops: $(STAMP) ## Read all recorded statuses as Flux and Argo CD do, with the 
 	@program=$$($(call build_go,gitops,strandline-gitops,1.24,three minutes)) || exit 1; \
 	echo "pytest tests/gitops" && STRANDLINE_NEEDS_GITOPS=1 STRANDLINE_GITOPS="$$program" \
 		$(BIN)/python -m pytest tests/gitops $(ARGS)
+
+workflow: ## Check what GitHub would run, without running it; Go, a minute once
+	@program=$$($(call build_go,actionlint,actionlint,1.24,a minute)) || exit 1; \
+	echo "actionlint" && "$$program" .github/workflows/*.yaml
 
 images: $(STAMP) ## Build both images once; prints names and archives. BASE=local where no registry is reached
 	@PYTHONPATH=e2e $(BIN)/python -m images $(or $(ARGS),build) --base "$(BASE)"
@@ -208,6 +212,11 @@ define compile_helm
 	CGO_ENABLED=0 nice -n 10 go build -C e2e/helm -trimpath -buildvcs=false \
 		-ldflags "-s -w -X helm.sh/helm/v4/internal/version.version=$$version" \
 		-o "$$binary.new" helm.sh/helm/v4/cmd/helm
+endef
+
+define compile_actionlint
+	CGO_ENABLED=0 nice -n 10 go build -C e2e/actionlint -trimpath -buildvcs=false -ldflags "-s -w" \
+		-o "$$binary.new" github.com/rhysd/actionlint/cmd/actionlint
 endef
 
 define compile_dns

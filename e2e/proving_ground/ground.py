@@ -52,6 +52,7 @@ class Ground:
     Attributes:
         ledger, output: claims, and the folders behind them.
         metrics: the operator's numbers at the beginning.
+        operator: uid of the pod that served them; another one begins at 0.
     """
 
     kube: Kube
@@ -59,6 +60,7 @@ class Ground:
     ledger: Volume
     output: Volume
     metrics: Mapping[str, float]
+    operator: str
 
     def begin(
         self,
@@ -90,7 +92,9 @@ class Ground:
 
     def count_metric(self, name: str) -> float:
         """By how much one of the operator's numbers has grown."""
-        return self.installation.read_metrics().get(name, 0) - self.metrics.get(name, 0)
+        is_same = self.installation.operator_pod["metadata"]["uid"] == self.operator
+        before = self.metrics.get(name, 0) if is_same else 0
+        return self.installation.read_metrics().get(name, 0) - before
 
     def verify(self, story: Story) -> str:
         """What `strandline verify` says, in a pod that has the volumes as the head had them."""
@@ -143,7 +147,9 @@ def lay_ground(kube: Kube, installation: Installation, namespace: str) -> Iterat
     ledger = make_volume(cluster, "ledger", root)
     output = make_volume(cluster, "output", root)
     try:
-        yield Ground(cluster, installation, ledger, output, installation.read_metrics())
+        operator = installation.operator_pod["metadata"]["uid"]
+        numbers = installation.read_metrics()
+        yield Ground(cluster, installation, ledger, output, numbers, operator)
     finally:
         _clear(kube, namespace)
         for volume in (ledger, output):

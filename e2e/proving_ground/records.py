@@ -36,6 +36,24 @@ _MASKS = (
 
 
 @dataclass(frozen=True, slots=True)
+class Sight:
+    """What is to be seen at one moment of a scenario.
+
+    Attributes:
+        name, title: of the page.
+        says: what `kubectl describe` must say.
+        event: what an event of the pipeline must say.
+        metric: that must have grown by one at least since the scenario began, with its labels.
+    """
+
+    name: str
+    title: str
+    says: str
+    event: str
+    metric: str
+
+
+@dataclass(frozen=True, slots=True)
 class Records:
     """Pages that show what a user sees.
 
@@ -48,18 +66,28 @@ class Records:
     def take(self, ground: Ground, story: Story, name: str, title: str) -> None:
         """Assert that the first attempt's cause is told everywhere, and keep a page on it."""
         cause = story.attempt(1)["status"]["cause"]
-        metric = f'{COUNTED}{{cause="{cause}"}}'
-        shown = (
+        attempts = _show_table(story, "get", ATTEMPT, "-o", "wide")
+        assert cause in attempts, attempts
+        described = (ATTEMPT, f"{story.name}-1")
+        self._write(ground, story, Sight(name, title, cause, cause, _count_of(cause)), described)
+
+    def show(self, ground: Ground, story: Story, sight: Sight) -> None:
+        """The same of something that no attempt ended with: the pipeline tells of it."""
+        self._write(ground, story, sight, (PIPELINE, story.name))
+
+    def _write(
+        self, ground: Ground, story: Story, sight: Sight, described: tuple[str, str]
+    ) -> None:
+        told = _show(story, "describe", *described)
+        assert sight.says in told, told
+        shown = [
             _show_table(story, "get", PIPELINE),
             _show_table(story, "get", ATTEMPT, "-o", "wide"),
-            _show(story, "describe", ATTEMPT, f"{story.name}-1"),
-            _await_event(story, cause),
-        )
-        for section in shown[1:]:
-            assert cause in section, section
-        story.wait_until(f"{metric} grows", lambda: ground.count_metric(metric) >= 1, PATIENCE)
-        metrics = f"```text\n$ curl -s localhost:9090/metrics | grep {COUNTED}\n{metric} 1.0\n```"
-        self._keep(name, "\n\n".join([f"# {title}", *shown, metrics]) + "\n")
+            told,
+            _await_event(story, sight.event),
+            _await_metric(ground, story, sight.metric),
+        ]
+        self._keep(sight.name, "\n\n".join([f"# {sight.title}", *shown]) + "\n")
 
     def _keep(self, name: str, page: str) -> None:
         path = PAGES / f"{name}.md"
@@ -90,12 +118,22 @@ def align(table: str) -> str:
     return "\n".join("   ".join(row).rstrip() for row in cells)
 
 
-def _await_event(story: Story, cause: str) -> str:
-    """The pipeline's events, once one of them names the cause."""
+def _count_of(cause: str) -> str:
+    return f'{COUNTED}{{cause="{cause}"}}'
+
+
+def _await_metric(ground: Ground, story: Story, metric: str) -> str:
+    story.wait_until(f"{metric} grows", lambda: ground.count_metric(metric) >= 1, PATIENCE)
+    name = metric.partition("{")[0]
+    return f"```text\n$ curl -s localhost:9090/metrics | grep {name}\n{metric} 1.0\n```"
+
+
+def _await_event(story: Story, said: str) -> str:
+    """The pipeline's events, once one of them says so."""
     uid = story.pipeline["metadata"]["uid"]
     columns = "custom-columns=TYPE:.type,REASON:.reason,MESSAGE:.message"
     words = ("get", "events", "--field-selector", f"involvedObject.uid={uid}", "-o", columns)
-    story.wait_until(f"an event names {cause}", lambda: cause in story.kube.say(*words), PATIENCE)
+    story.wait_until(f"an event says {said}", lambda: said in story.kube.say(*words), PATIENCE)
     return _show(story, *words)
 
 

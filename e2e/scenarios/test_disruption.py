@@ -18,7 +18,7 @@ from proving_ground.figures import Figures
 from proving_ground.ground import Ground, Resumption
 from proving_ground.kube import Json, Kube
 from proving_ground.pipelines import render_pipeline
-from proving_ground.records import Records
+from proving_ground.records import Records, Sight
 from proving_ground.story import Story
 
 COUNT, EARLY = 60, 8
@@ -45,7 +45,7 @@ def _begin(ground: Ground, role: str) -> Story:
     return story
 
 
-def test_a_preempted_worker(ground: Ground, figures: Figures) -> None:
+def test_a_preempted_worker(ground: Ground, figures: Figures, records: Records) -> None:
     offer_slot(ground.kube)
     story = _begin(ground, "worker")
     preempt(ground)
@@ -54,6 +54,7 @@ def test_a_preempted_worker(ground: Ground, figures: Figures) -> None:
     assert story.wait_for_end(300)["status"] == "True", story.tell()
     assert [one["spec"]["number"] for one in story.attempts] == [1]
     assert story.status["incidents"] == 1
+    records.show(ground, story, _lost("preempted", "Preempted"))
     figures.note_absorbed("a worker pod is preempted", ground)
 
 
@@ -71,6 +72,13 @@ def test_a_preempted_head(ground: Ground, figures: Figures, records: Records) ->
     figures.note("the head pod is preempted", story, _check_resumed(ground, story))
 
 
+def _lost(how: str, cause: str) -> Sight:
+    """What is to be seen of a worker that was lost, when the run is over."""
+    title = f"A worker is {how}, and the attempt goes on"
+    metric = f'strandline_workers_lost_total{{cause="{cause}"}}'
+    return Sight(f"worker-{how}", title, "WorkerLost", "WorkerLost", metric)
+
+
 def _delete(kube: Kube, pod: str) -> None:
     kube.delete("pod", pod)
 
@@ -78,24 +86,32 @@ def _delete(kube: Kube, pod: str) -> None:
 @pytest.mark.extended
 @pytest.mark.parametrize(("disturb", "cause"), [(evict, "Evicted"), (_delete, "Interrupted")])
 def test_a_head_taken_by_hand(
-    ground: Ground, figures: Figures, disturb: Disturb, cause: str
+    ground: Ground, figures: Figures, records: Records, disturb: Disturb, cause: str
 ) -> None:
     story = ground.begin("corpus", count=COUNT, stages=[WORK])
     story.wait_for_finished(EARLY, 180)
     disturb(ground.kube, story.pods("head")[0]["metadata"]["name"])
     assert story.wait_for_cause(1, 120) == cause, story.tell()
+    if cause == "Evicted":
+        records.take(ground, story, "head-evicted", "The head is evicted")
     assert story.wait_for_end(300)["status"] == "True", story.tell()
     figures.note(f"the head pod: {cause}", story, _check_resumed(ground, story))
 
 
 @pytest.mark.extended
 @pytest.mark.parametrize("disturb", [evict, _delete])
-def test_a_worker_taken_by_hand(ground: Ground, disturb: Disturb) -> None:
+def test_a_worker_taken_by_hand(
+    ground: Ground, figures: Figures, records: Records, disturb: Disturb
+) -> None:
     story = ground.begin("corpus", count=COUNT, stages=[WORK])
     story.wait_for_finished(EARLY, 180)
     disturb(ground.kube, story.pods("worker")[0]["metadata"]["name"])
     assert story.wait_for_end(300)["status"] == "True", story.tell()
+    assert [one["spec"]["number"] for one in story.attempts] == [1]
     assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"
+    if disturb is evict:
+        records.show(ground, story, _lost("evicted", "Evicted"))
+    figures.note_absorbed(f"a worker pod: {disturb.__name__.strip('_')}", ground)
 
 
 def test_a_deleted_head_drains(ground: Ground, figures: Figures, records: Records) -> None:

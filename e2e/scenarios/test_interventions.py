@@ -6,10 +6,25 @@ import pytest
 
 from proving_ground.ground import Ground
 from proving_ground.kube import Json
+from proving_ground.records import Records, Sight
 from proving_ground.story import PIPELINE, Story
 
 COUNT, EARLY = 60, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
+SUSPENDED = Sight(
+    "suspended",
+    "The pipeline is suspended",
+    "Suspended",
+    "Suspended",
+    'strandline_pipelines{reason="Suspended"}',
+)
+DELETED = Sight(
+    "deleted",
+    "The pipeline is deleted in mid-run",
+    "Deleting",
+    "AttemptStarted",
+    'strandline_pipelines{reason="Deleting"}',
+)
 pytestmark = pytest.mark.extended
 
 
@@ -19,27 +34,38 @@ def _begin(ground: Ground) -> Story:
     return story
 
 
-def test_suspend_and_resume(ground: Ground) -> None:
+def _ended(how: str) -> Sight:
+    """What is to be seen of a run that went on while its operator did not."""
+    title = f"The operator is {how} in mid-run, and the run goes on"
+    metric = 'strandline_attempts_total{cause="Completed"}'
+    return Sight(f"operator-{how}", title, "Completed", "RunSucceeded", metric)
+
+
+def test_suspend_and_resume(ground: Ground, records: Records) -> None:
     story = _begin(ground)
     ground.kube.patch(PIPELINE, story.name, {"spec": {"suspend": True}})
     story.wait_until("no pods are left", lambda: not story.pods(), 120)
     story.wait_until("it says so", lambda: story.condition("Suspended").get("status"), 30)
+    records.show(ground, story, SUSPENDED)
     ground.kube.patch(PIPELINE, story.name, {"spec": {"suspend": False}})
     assert story.wait_for_end(300)["status"] == "True", story.tell()
     assert story.status["retries"]["retries"] == 0
     assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"
 
 
-def test_cancel(ground: Ground) -> None:
+def test_cancel(ground: Ground, records: Records) -> None:
     story = _begin(ground)
     ground.kube.say("annotate", PIPELINE, story.name, "strandline.dev/cancel=enough")
     assert story.wait_for_end(120)["reason"] == "UserCancelled", story.tell()
     assert story.pods() == []
+    records.take(ground, story, "cancelled", "The run is cancelled")
 
 
-def test_delete_in_mid_run(ground: Ground) -> None:
+def test_delete_in_mid_run(ground: Ground, records: Records) -> None:
     story = _begin(ground)
     ground.kube.delete(PIPELINE, story.name)
+    story.wait_until("it says so", lambda: story.status.get("phase") == "Deleting", 30)
+    records.show(ground, story, DELETED)
     story.wait_until(
         "the pipeline is gone", lambda: ground.kube.find(PIPELINE, story.name) is None, 120
     )
@@ -48,20 +74,22 @@ def test_delete_in_mid_run(ground: Ground) -> None:
     assert ground.kube.find("pvc", ground.ledger.claim)
 
 
-def test_an_operator_killed_in_mid_run(ground: Ground) -> None:
+def test_an_operator_killed_in_mid_run(ground: Ground, records: Records) -> None:
     story = _begin(ground)
     system = ground.kube.within("strandline-system")
     pod = ground.installation.operator_pod["metadata"]["name"]
     system.delete("pod", pod, "--grace-period=0", "--force")
     assert story.wait_for_end(300)["status"] == "True", story.tell()
     assert [one["spec"]["number"] for one in story.attempts] == [1]
+    records.show(ground, story, _ended("killed"))
 
 
-def test_an_operator_upgraded_in_mid_run(ground: Ground) -> None:
+def test_an_operator_upgraded_in_mid_run(ground: Ground, records: Records) -> None:
     story = _begin(ground)
     before = ground.installation.operator_pod["metadata"]["uid"]
     ground.installation.upgrade(podAnnotations={"example.com/version": "next"})
     assert ground.installation.operator_pod["metadata"]["uid"] != before
     assert story.wait_for_end(300)["status"] == "True", story.tell()
     assert [one["spec"]["number"] for one in story.attempts] == [1]
+    records.show(ground, story, _ended("upgraded"))
     ground.installation.upgrade()

@@ -7,13 +7,14 @@ import pytest
 from proving_ground.figures import Figures
 from proving_ground.ground import Ground
 from proving_ground.kube import Json
+from proving_ground.records import Records
 
 COUNT, EARLY = 80, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
 pytestmark = pytest.mark.extended
 
 
-def test_a_node_that_comes_back(ground: Ground, figures: Figures) -> None:
+def test_a_node_that_comes_back(ground: Ground, figures: Figures, records: Records) -> None:
     node = ground.installation.node
     if node is None:
         pytest.skip("only a node that was brought up here can be taken down")
@@ -29,6 +30,7 @@ def test_a_node_that_comes_back(ground: Ground, figures: Figures) -> None:
     finally:
         node.start_kubelet()
     assert story.wait_for_cause(1, 240) == "NodeLost", story.tell()
+    records.take(ground, story, "node-lost", "The node is lost, and comes back")
     assert story.wait_for_end(300)["status"] == "True", story.tell()
     assert story.status["retries"]["retries"] == 0
     past = ground.look_back(story)

@@ -7,13 +7,22 @@ from pathlib import Path
 import yaml
 
 from proving_ground.ground import Ground
+from proving_ground.records import Records, Sight
 from proving_ground.story import Story
 
 EXAMPLE = Path(__file__).parents[2] / "pipelines" / "examples" / "python-functions.yaml"
 CLUSTER_FIELDS = ("storage", "checkpoint", "deadlines", "ray", "retry")
 
+COMPLETED = Sight(
+    "completed",
+    "Nothing fails",
+    "Completed",
+    "RunSucceeded",
+    'strandline_attempts_total{cause="Completed"}',
+)
 
-def test_the_main_example(ground: Ground) -> None:
+
+def test_the_main_example(ground: Ground, records: Records) -> None:
     example = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
     cluster = ground.render(example["metadata"]["name"])["spec"]
     example["spec"] |= {name: cluster[name] for name in CLUSTER_FIELDS}
@@ -25,4 +34,5 @@ def test_the_main_example(ground: Ground) -> None:
     progress = story.status["progress"]
     assert progress["finished"] == progress["total"] > 0
     assert [one["spec"]["number"] for one in story.attempts] == [1]
+    records.show(ground, story, COMPLETED)
     assert f"verified: {progress['total']} finished sources" in ground.verify(story)

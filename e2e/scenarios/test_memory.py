@@ -6,13 +6,20 @@ from proving_ground.figures import Figures
 from proving_ground.ground import Ground
 from proving_ground.kube import Json
 from proving_ground.pipelines import KERNEL_ONLY, OUTPUT
-from proving_ground.records import Records
+from proving_ground.records import Records, Sight
 
 COUNT, CULPRIT = 40, 25
 # Beside what Ray itself takes: too much for the pod at first, and not for one that is larger.
 WORKER_MEBIBYTES, DRIVER_MEBIBYTES = 1020, 1100
 TWICE: Json = {"oom": {"memoryFactor": 2}}
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.4}}
+ABSORBED = Sight(
+    "worker-out-of-memory-absorbed",
+    "A worker runs out of memory, and the attempt goes on",
+    "WorkerLost",
+    "WorkerLost",
+    'strandline_workers_lost_total{cause="OOMKilled"}',
+)
 
 
 def _grow(**more: object) -> Json:
@@ -39,7 +46,9 @@ def test_a_worker_killed_for_memory(ground: Ground, figures: Figures, records: R
     figures.note("a worker pod is killed for memory", story, past)
 
 
-def test_a_worker_killed_for_memory_and_absorbed(ground: Ground, figures: Figures) -> None:
+def test_a_worker_killed_for_memory_and_absorbed(
+    ground: Ground, figures: Figures, records: Records
+) -> None:
     story = ground.begin(
         "corpus",
         count=COUNT,
@@ -51,6 +60,7 @@ def test_a_worker_killed_for_memory_and_absorbed(ground: Ground, figures: Figure
     assert [one["spec"]["number"] for one in story.attempts] == [1]
     assert story.attempt(1)["status"]["incidents"] == 1
     assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"
+    records.show(ground, story, ABSORBED)
     figures.note_absorbed("a worker pod is killed for memory, Absorb", ground)
 
 

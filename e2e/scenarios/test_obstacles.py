@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from proving_ground.ground import Ground
+from proving_ground.records import Records
 from proving_ground.story import Story
 
 pytestmark = pytest.mark.extended
@@ -23,25 +24,27 @@ def _few_events(story: Story) -> None:
     assert len(story.kube.say(*words).split()) <= 10
 
 
-def test_an_image_that_is_not_there(ground: Ground) -> None:
+def test_an_image_that_is_not_there(ground: Ground, records: Records) -> None:
     ray = _ray(ground, image="localhost/nobody/has:this")
     story = ground.begin("corpus", spec=ONCE | {"ray": ray})
     assert story.wait_for_cause(1, 180) == "ImagePullFailure", story.tell()
     assert "localhost/nobody/has:this" in story.attempt(1)["status"]["message"]
     assert story.wait_for_end(60)["reason"] == "ImagePullFailure"
+    records.take(ground, story, "image-not-there", "The image is not there")
     _few_events(story)
 
 
-def test_a_request_no_node_can_hold(ground: Ground) -> None:
+def test_a_request_no_node_can_hold(ground: Ground, records: Records) -> None:
     ray = _ray(ground)
     ray["workerGroups"][0]["resources"]["memory"] = "900Gi"
     deadlines = {"preRunning": "30s"}
     story = ground.begin("corpus", spec=ONCE | {"ray": ray, "deadlines": deadlines})
     assert story.wait_for_cause(1, 180) == "SchedulingTimeout", story.tell()
     assert "nsufficient memory" in story.attempt(1)["status"]["message"]
+    records.take(ground, story, "no-node-large-enough", "No node can hold what is asked for")
 
 
-def test_a_claim_that_never_binds(ground: Ground) -> None:
+def test_a_claim_that_never_binds(ground: Ground, records: Records) -> None:
     storage = {"ledger": {"size": "1Gi", "storageClassName": "nobody-provides-this"}}
     deadlines = {"preRunning": "30s"}
     story = ground.begin("corpus", spec=ONCE | {"storage": storage, "deadlines": deadlines})
@@ -54,10 +57,11 @@ def test_a_claim_that_never_binds(ground: Ground) -> None:
     assert story.wait_for_cause(1, 180) == "SchedulingTimeout", story.tell()
     message = story.attempt(1)["status"]["message"]
     assert "PersistentVolumeClaim" in message or "nobody-provides-this" in message
+    records.take(ground, story, "claim-not-bound", "The claim never gets a volume")
     _few_events(story)
 
 
-def test_a_quota(ground: Ground) -> None:
+def test_a_quota(ground: Ground, records: Records) -> None:
     ground.kube.apply(
         {
             "apiVersion": "v1",
@@ -69,4 +73,5 @@ def test_a_quota(ground: Ground) -> None:
     ground.kube.say("wait", "--for=jsonpath={.status.hard}", "resourcequota/none", "--timeout=30s")
     story = ground.begin("corpus", spec=ONCE)
     assert story.wait_for_end(120)["reason"] == "QuotaExceeded", story.tell()
+    records.take(ground, story, "quota-exceeded", "The quota is used up")
     _few_events(story)

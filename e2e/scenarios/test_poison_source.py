@@ -5,12 +5,20 @@ from __future__ import annotations
 import pytest
 
 from proving_ground.ground import Ground
+from proving_ground.records import Records, Sight
 
 COUNT = 20
+TOLERATED = Sight(
+    "poison-source-tolerated",
+    "A source kills its worker every time, and one is tolerated",
+    "19/20",
+    "RunSucceeded",
+    'strandline_attempts_total{cause="Completed"}',
+)
 
 
 @pytest.mark.parametrize(("tolerate", "ends"), [(1, "True"), (0, "False")])
-def test_a_poison_source(ground: Ground, tolerate: int, ends: str) -> None:
+def test_a_poison_source(ground: Ground, records: Records, tolerate: int, ends: str) -> None:
     story = ground.begin(
         "corpus",
         count=COUNT,
@@ -24,3 +32,7 @@ def test_a_poison_source(ground: Ground, tolerate: int, ends: str) -> None:
     assert progress["finished"] == COUNT - 1
     if ends == "False":
         assert condition["reason"] == "QuarantineExceeded"
+        title = "A source kills its worker every time, and none is tolerated"
+        records.take(ground, story, "poison-source", title)
+    else:
+        records.show(ground, story, TOLERATED)
