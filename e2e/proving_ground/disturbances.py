@@ -5,6 +5,9 @@ This room must not know what the pods do.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from proving_ground.ground import Ground
 from proving_ground.kube import Json, Kube
 from proving_ground.waiting import wait_for
@@ -14,13 +17,19 @@ LOW, HIGH = "tide-low", "tide-high"
 PREEMPTOR = "rival"
 
 
-def offer_slot(kube: Kube) -> None:
+@contextmanager
+def offer_slot(kube: Kube) -> Iterator[None]:
     """Let the first node offer one slot, which only one pod can have; and make two priorities."""
     node = kube.list_all("nodes")[0]["metadata"]["name"]
-    capacity = {"status": {"capacity": {SLOT: "1"}}}
-    kube.patch("node", node, capacity, "--subresource=status")
+    _set_slots(kube, node, "1")
     kube.apply(*(_render_class(name, value) for name, value in ((LOW, 10), (HIGH, 1000))))
-    wait_for("the node offers a slot", lambda: _has_slot(kube, node), 30)
+    try:
+        wait_for("the node offers a slot", lambda: _has_slot(kube, node), 30)
+        yield
+    finally:
+        _set_slots(kube, node, None)
+        for name in (LOW, HIGH):
+            kube.delete("priorityclass", name)
 
 
 def ask_for_slot(container: str) -> Json:
@@ -56,6 +65,11 @@ def evict(kube: Kube, pod: str) -> None:
     }
     place = f"/api/v1/namespaces/{kube.namespace}/pods/{pod}/eviction"
     kube.create_raw(place, body)
+
+
+def _set_slots(kube: Kube, node: str, number: str | None) -> None:
+    capacity = {"status": {"capacity": {SLOT: number}}}
+    kube.patch("node", node, capacity, "--subresource=status")
 
 
 def _has_slot(kube: Kube, node: str) -> bool:

@@ -101,6 +101,11 @@ class Installation:
             given=json.dumps({**self.values, **changes}),
         )
 
+    def remove(self) -> None:
+        """Take the chart out again, and its namespace."""
+        self.run_helm("uninstall", RELEASE, "--ignore-not-found", "--wait")
+        self.kube.delete("namespace", SYSTEM)
+
     def run_helm(self, *words: str, given: str = "") -> str:
         """What Helm prints."""
         command = [str(self.helm), *words, "--namespace", SYSTEM]
@@ -128,6 +133,9 @@ class Installation:
 def install(folder: Path) -> Iterator[Installation]:
     """Install everything, on the node we are on or in the cluster of KUBECONFIG.
 
+    A cluster that was there before is left as it was, but for our definitions: whoever removes
+    those removes every pipeline of the cluster.
+
     Args:
         folder: for logs.
     """
@@ -135,8 +143,12 @@ def install(folder: Path) -> Iterator[Installation]:
     with ExitStack() as stack:
         values: Json = {"settings": HASTE, **import_images(node)}
         if serve_rayjobs(kube):
+            if node is None:
+                stack.callback(drop_rayjobs, kube)
             stack.enter_context(run_standin(kube, folder))
         installation = Installation(kube, node, Path(os.environ[HELM]), values)
+        if node is None:
+            stack.callback(installation.remove)
         installation.upgrade()
         yield installation
 
@@ -199,6 +211,12 @@ def serve_rayjobs(kube: Kube) -> bool:
     kube.say("label", "crd", *names, f"{STANDIN_LABEL}=true")
     wait_for("RayJobs are known", lambda: all(_is_served(kube, name) for name in names), 30)
     return True
+
+
+def drop_rayjobs(kube: Kube) -> None:
+    """Remove the definitions that were installed for the stand-in."""
+    for plural in KINDS:
+        kube.delete("crd", f"{plural}.ray.io")
 
 
 def _is_served(kube: Kube, name: str) -> bool:

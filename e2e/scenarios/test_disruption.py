@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -26,6 +26,13 @@ WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
 Disturb = Callable[[Kube, str], None]
 
 
+@pytest.fixture
+def slot(ground: Ground) -> Iterator[None]:
+    """What only one pod of the cluster can have."""
+    with offer_slot(ground.kube):
+        yield
+
+
 def _begin(ground: Ground, role: str) -> Story:
     """A pipeline whose head or worker holds the slot, once it has finished some sources."""
     manifest = render_pipeline(
@@ -45,8 +52,8 @@ def _begin(ground: Ground, role: str) -> Story:
     return story
 
 
+@pytest.mark.usefixtures("slot")
 def test_a_preempted_worker(ground: Ground, figures: Figures, records: Records) -> None:
-    offer_slot(ground.kube)
     story = _begin(ground, "worker")
     preempt(ground)
     story.wait_until("an incident", lambda: story.attempt(1)["status"].get("incidents"), 60)
@@ -58,8 +65,8 @@ def test_a_preempted_worker(ground: Ground, figures: Figures, records: Records) 
     figures.note_absorbed("a worker pod is preempted", ground)
 
 
+@pytest.mark.usefixtures("slot")
 def test_a_preempted_head(ground: Ground, figures: Figures, records: Records) -> None:
-    offer_slot(ground.kube)
     story = _begin(ground, "head")
     preempt(ground)
     assert story.wait_for_cause(1, 120) == "Preempted", story.tell()
