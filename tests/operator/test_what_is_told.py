@@ -50,6 +50,20 @@ def test_progress_that_was_known_outlives_an_end_that_knows_less(cluster: Simula
     assert cluster.status.progress.text == "4/10"
 
 
+def test_an_attempt_that_begins_takes_nothing_back(cluster: SimulatedCluster) -> None:
+    cluster.progress = Progress(total=10, finished=4, time=cluster.time)
+    cluster.settle()
+    cluster.finish(1)
+    cluster.run_next()
+    texts = []
+    for finished, total in ((0, None), (3, None), (5, None), (2, 10)):
+        cluster.progress = Progress(total=total, finished=finished, time=cluster.time)
+        cluster.advance(60)
+        assert cluster.status.progress is not None
+        texts.append(cluster.status.progress.text)
+    assert texts == ["4/10", "4/10", "5/?", "2/10"]
+
+
 def test_an_end_that_knows_all_has_the_last_word(cluster: SimulatedCluster) -> None:
     cluster.progress = Progress(total=10, finished=4, time=cluster.time)
     cluster.settle()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from strandline_api.pipeline import PipelineSpec
 from strandline_api.reasons import ConditionType, Reason
+from strandline_api.status import Progress
 from strandline_api.times import spell_time
 from strandline_api.words import AttemptPhase, PipelinePhase
 from strandline_operator.decide.blocks import Block
@@ -165,10 +166,16 @@ def _copy_progress(draft: Draft, current: AttemptView | None) -> None:
         return
     attempt = draft.status_of(current)
     progress = read_progress(attempt, attempt.end_time) or attempt.progress
-    if progress is not None:
+    if progress is not None and not _is_behind(draft, progress):
         draft.update(progress=progress)
     if attempt.latest:
         draft.update(latest=attempt.latest)
+
+
+def _is_behind(draft: Draft, progress: Progress) -> bool:
+    """Whether an attempt that still lists its sources has not come to all that are finished yet."""
+    known = draft.status.progress
+    return known is not None and progress.total is None and progress.finished < known.finished
 
 
 def _describe_edit(draft: Draft, active: AttemptView | None, *, is_over: bool) -> None:
