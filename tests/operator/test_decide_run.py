@@ -130,6 +130,16 @@ def test_a_worker_killed_for_memory_ends_the_attempt_and_its_group_gets_more(
     assert cluster.status.memory == {"cpu": "12288Mi"}
 
 
+def test_a_driver_that_nobody_told_to_end_is_not_waited_for(cluster: SimulatedCluster) -> None:
+    cluster.set_pod("cpu", containerStatuses=[oom("ray-worker")])
+    cluster.settle()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    assert "deletionTimestamp" not in rayjob["metadata"]  # the evidence may not be complete
+    cluster.advance(cluster.limits.settle)
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    assert "deletionTimestamp" in rayjob["metadata"]
+
+
 def test_what_the_teardown_makes_a_driver_say_is_not_why_the_attempt_ended(
     cluster: SimulatedCluster,
 ) -> None:

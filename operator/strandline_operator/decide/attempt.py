@@ -225,7 +225,7 @@ def _tear_down(scene: Scene, status: AttemptStatus, limits: Limits, now: float) 
     assert ended is not None  # it has
     settled, heard_by = ended + limits.settle, ended + limits.outcome
     is_stopped = _was_stopped(status)
-    waits = status.outcome is None and not is_stopped and _may_speak(scene)
+    waits = status.outcome is None and not is_stopped and _may_speak(scene) and not _is_cut(scene)
     due = heard_by if waits else settled
     is_due = is_stopped or now >= due
     actions = tuple(_remove(scene, ended, limits, now)) if is_due else ()
@@ -256,6 +256,14 @@ def _remove(scene: Scene, ended: float, limits: Limits, now: float) -> Iterator[
             if is_forced or not pod.meta.is_deleting:
                 grace = 0 if is_forced else None
                 yield Delete(Resource.POD, pod.meta.name, pod.meta.uid, grace=grace)
+
+
+def _is_cut(scene: Scene) -> bool:
+    """Whether only we know that the attempt is over: nobody has told its driver, nor its head."""
+    rayjob, heads = scene.rayjob, [pod for pod in scene.all_pods if is_head(pod)]
+    if rayjob is None or rayjob.meta.is_deleting or rayjob.deployment in TERMINAL:
+        return False
+    return not any(pod.is_gone or pod.meta.is_deleting or pod.disruption for pod in heads)
 
 
 def _may_speak(scene: Scene) -> bool:
