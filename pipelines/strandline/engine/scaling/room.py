@@ -1,0 +1,133 @@
+"""Which workers fit on which nodes: vectors of whole units, nodes of equal room taken together.
+
+Pure. It must not know rates, or what a worker is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+Units = tuple[int, ...]
+
+
+class Vacancy(NamedTuple):
+    """Room that several nodes have alike.
+
+    Attributes:
+        is_late: some of it is free only when draining workers have ended.
+    """
+
+    is_late: bool
+    free: Units
+
+
+class Block(NamedTuple):
+    """So many workers of a stage placed on each of some nodes; no nodes: anywhere."""
+
+    stage: int
+    nodes: tuple[int, ...]
+    each: int
+
+
+def count_fitting(free: Sequence[int], needs: Sequence[int]) -> int:
+    """Workers that fit into some room; `needs` must not be all zero."""
+    return min(have // need for have, need in zip(free, needs, strict=True) if need)
+
+
+class Room:
+    """Free room on all nodes, and what was placed into it. Nodes are numbers."""
+
+    def __init__(self, nodes: Iterable[Vacancy] = ()) -> None:
+        groups: dict[Vacancy, list[int]] = {}
+        for node, vacancy in enumerate(nodes):
+            groups.setdefault(vacancy, []).append(node)
+        self._groups = {vacancy: tuple(group) for vacancy, group in groups.items()}
+        self.blocks: list[Block] = []
+
+    def copy(self) -> Room:
+        """The same room, to try something in."""
+        other = Room()
+        other._groups = dict(self._groups)
+        other.blocks = list(self.blocks)
+        return other
+
+    def sum_free(self, kinds: int) -> list[int]:
+        """Free units of each kind on all nodes together."""
+        totals = [0] * kinds
+        for vacancy, nodes in self._groups.items():
+            for kind, have in enumerate(vacancy.free):
+                totals[kind] += have * len(nodes)
+        return totals
+
+    def list_free(self) -> list[Units]:
+        """Free units of each node, by its number."""
+        free = {node: one.free for one, nodes in self._groups.items() for node in nodes}
+        return [free[node] for node in range(len(free))]
+
+    def place(self, stage: int, needs: Units, count: int) -> int:
+        """Place as many workers as fit, `count` at most; returns how many.
+
+        The tightest nodes are filled first, and those that lack what others may need before those
+        that have it, so that a worker without a GPU leaves the nodes with GPUs alone.
+        """
+        if count <= 0 or not self._groups:
+            return 0
+        if not any(needs):
+            self.blocks.append(Block(stage, (), count))
+            return count
+        left = count
+        for vacancy in self._sort_vacancies(needs):
+            left -= self._place_alike(stage, needs, left, vacancy)
+            if not left:
+                break
+        return count - left
+
+    def _place_alike(self, stage: int, needs: Units, count: int, vacancy: Vacancy) -> int:
+        nodes, each = self._groups.pop(vacancy), count_fitting(vacancy.free, needs)
+        full = min(count // each, len(nodes))
+        rest = min(count - full * each, each) if full < len(nodes) else 0
+        self._use(stage, vacancy, needs, nodes[:full], each)
+        self._use(stage, vacancy, needs, nodes[full : full + (rest > 0)], rest)
+        self._use(stage, vacancy, needs, nodes[full + (rest > 0) :], 0)
+        return full * each + rest
+
+    def _use(
+        self, stage: int, vacancy: Vacancy, needs: Units, nodes: tuple[int, ...], each: int
+    ) -> None:
+        if not nodes:
+            return
+        if each:
+            self.blocks.append(Block(stage, nodes, each))
+            free = tuple(have - each * need for have, need in zip(vacancy.free, needs, strict=True))
+            vacancy = Vacancy(vacancy.is_late, free)
+        self._groups[vacancy] = self._groups.get(vacancy, ()) + nodes
+
+    def _sort_vacancies(self, needs: Units) -> list[Vacancy]:
+        fitting = [one for one in self._groups if count_fitting(one.free, needs)]
+        unused = [kind for kind, need in enumerate(needs) if not need]
+        return sorted(fitting, key=lambda one: (sum(one.free[kind] > 0 for kind in unused), *one))
+
+
+def pack(room: Room, needs: Sequence[Units], counts: Sequence[int], order: Sequence[int]) -> bool:
+    """Place so many workers of each stage, in that order; False where one finds no room."""
+    return all(room.place(stage, needs[stage], counts[stage]) >= counts[stage] for stage in order)
+
+
+def sort_by_size(needs: Sequence[Units], nodes: Sequence[Units]) -> list[int]:
+    """Stages by decreasing size: first who needs what few nodes have, then who needs most of one.
+
+    Args:
+        nodes: all units of each node.
+    """
+    largest = [max(column, default=0) for column in zip(*nodes, strict=True)]
+    owners = [sum(have > 0 for have in column) for column in zip(*nodes, strict=True)]
+
+    def size(stage: int) -> tuple[int, float]:
+        used = [kind for kind, need in enumerate(needs[stage]) if need]
+        if not nodes or not used:
+            return len(nodes), 0.0
+        share = max(needs[stage][kind] / max(1, largest[kind]) for kind in used)
+        return min(owners[kind] for kind in used), -share
+
+    return sorted(range(len(needs)), key=lambda stage: (*size(stage), stage))

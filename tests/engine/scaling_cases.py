@@ -1,0 +1,211 @@
+"""Pipelines and clusters for tests of the planner: builders, strategies, and a world that obeys."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from hypothesis import strategies as st
+
+from strandline.engine.scaling.model import (
+    Inputs,
+    Measure,
+    NodeLook,
+    Params,
+    Plan,
+    Resources,
+    StageLook,
+    State,
+)
+from strandline.engine.scaling.planner import plan
+
+CPU = Resources(cpu=1)
+MANY = 1000
+NEEDS = (
+    Resources(cpu=1),
+    Resources(cpu=1),
+    Resources(cpu=0.1),
+    Resources(cpu=0.25),
+    Resources(cpu=3),
+    Resources(cpu=4, memory=2**30),
+    Resources(cpu=1, gpu=1),
+    Resources(gpu=0.5),
+    Resources(cpu=1, custom={"nvdec": 1}),
+    Resources(),
+)
+NESTED = tuple(Resources(cpu=cpu) for cpu in (0.25, 0.5, 1, 2, 4))
+NODES = (
+    Resources(cpu=2),
+    Resources(cpu=8, memory=2**32),
+    Resources(cpu=7.3, memory=2**31),
+    Resources(cpu=8, gpu=2, memory=2**33),
+    Resources(cpu=4, gpu=1, custom={"nvdec": 2}),
+    Resources(),
+)
+
+
+def make_stage(
+    name: str,
+    cost: float | None = 1.0,
+    needs: Resources = CPU,
+    fan: float = 1.0,
+    **fields: int | None,
+) -> StageLook:
+    """A stage with a queue; `cost` are its measured seconds a task, None: nothing was measured.
+
+    `fan` tasks come out for each that goes in.
+    """
+    look = StageLook(name, needs, waiting=10, tasks_in=MANY, tasks_out=round(MANY * fan))
+    if cost is not None:
+        look = replace(look, completed=MANY, seconds=MANY * cost)
+    return replace(look, **fields)  # type: ignore[arg-type]
+
+
+def make_inputs(
+    stages: Iterable[StageLook],
+    nodes: Mapping[str, Resources],
+    staff: Mapping[str, Mapping[str, int]] | None = None,
+    now: float = 0.0,
+    sources_left: int | None = None,
+) -> Inputs:
+    """A look at a cluster with workers by node; all of them are ready."""
+    staff = staff or {}
+    counts: Counter[str] = Counter()
+    for workers in staff.values():
+        counts.update(workers)
+    return Inputs(
+        now,
+        tuple(replace(stage, ready=counts[stage.name]) for stage in stages),
+        tuple(NodeLook(name, nodes[name], staff.get(name, {})) for name in nodes),
+        sources_left,
+    )
+
+
+class World:
+    """A cluster where workers start and drain in no time, and rates never change."""
+
+    def __init__(self, stages: Sequence[StageLook], nodes: Mapping[str, Resources]) -> None:
+        self.stages = tuple(stages)
+        self.nodes = dict(nodes)
+        self.staff: dict[str, Counter[str]] = {name: Counter() for name in nodes}
+        self.state = State.begin()
+        self.now = 0.0
+
+    def look(self, params: Params | None = None) -> Plan:
+        """Plan, obey, and let a second pass."""
+        answer = plan(params or Params(), self.state, self.make_inputs())
+        for stage in answer.stages:
+            for one in stage.start:
+                self.staff[one.node or min(self.nodes)][stage.name] += one.count
+            for one in stage.drain:
+                assert one.node is not None
+                self.staff[one.node][stage.name] -= one.count
+        self.state = answer.state
+        self.now += 1
+        return answer
+
+    def make_inputs(self) -> Inputs:
+        """What there is."""
+        return make_inputs(self.stages, self.nodes, self.staff, self.now)
+
+    def count(self) -> dict[str, int]:
+        """Workers of each stage."""
+        return {
+            stage.name: sum(workers[stage.name] for workers in self.staff.values())
+            for stage in self.stages
+        }
+
+
+def is_idle(answer: Plan) -> bool:
+    """Nothing changes."""
+    return not any(stage.starts or stage.drains for stage in answer.stages)
+
+
+costs = st.none() | st.floats(0.01, 100)
+known_costs = st.floats(0.01, 100)
+fans = st.sampled_from([0.0, 0.1, 0.5, 1.0, 1.0, 3.0, 50.0])
+
+
+@st.composite
+def stage_lists(
+    draw: st.DrawFn,
+    needs: Sequence[Resources] = NEEDS,
+    costs: st.SearchStrategy[float | None] = costs,
+    most_floor: int = 3,
+) -> tuple[StageLook, ...]:
+    """Up to six stages."""
+    count = draw(st.integers(1, 6))
+    stages = []
+    for number in range(count):
+        floor = draw(st.integers(1, most_floor))
+        extra = draw(st.none() | st.integers(0, 8))
+        stages.append(
+            make_stage(
+                f"s{number}",
+                draw(costs),
+                draw(st.sampled_from(needs)),
+                draw(fans),
+                floor=floor,
+                ceiling=None if extra is None else floor + extra,
+                waiting=draw(st.integers(0, 20)),
+            )
+        )
+    return tuple(stages)
+
+
+@st.composite
+def clusters(draw: st.DrawFn, nodes: Sequence[Resources] = NODES) -> dict[str, Resources]:
+    """Up to six nodes."""
+    drawn = draw(st.lists(st.sampled_from(nodes), max_size=6))
+    return {f"n{number}": node for number, node in enumerate(drawn)}
+
+
+@st.composite
+def looks(draw: st.DrawFn) -> Inputs:
+    """Any pipeline with any workers that its nodes can hold, some draining, some on no node yet."""
+    stages = draw(stage_lists())
+    nodes = []
+    totals: dict[str, list[int]] = {stage.name: [0, 0] for stage in stages}
+    for name, resources in draw(clusters()).items():
+        free = Counter(resources.count_units())
+        staff: tuple[dict[str, int], dict[str, int]] = ({}, {})
+        for stage in stages:
+            for which, most in ((0, 8), (1, 2)):
+                count = min(draw(st.integers(0, most)), count_room(free, stage.needs))
+                if stage.ceiling is not None and not which:
+                    count = min(count, stage.ceiling - totals[stage.name][0])
+                take_room(free, stage.needs, count)
+                staff[which][stage.name] = count
+                totals[stage.name][which] += count
+        nodes.append(NodeLook(name, resources, *staff))
+    looked = []
+    for stage in stages:
+        ready, draining = totals[stage.name]
+        lost = draw(st.integers(0, 2))
+        lost = lost if stage.ceiling is None else min(lost, stage.ceiling - ready)
+        looked.append(replace(stage, ready=ready, starting=lost, draining=draining))
+    left = draw(st.none() | st.integers(0, 1000))
+    return Inputs(100.0, tuple(looked), tuple(nodes), left)
+
+
+states = st.builds(
+    State,
+    st.dictionaries(
+        st.sampled_from(["s0", "s1", "s2"]), st.builds(Measure, st.just(10.0), known_costs)
+    ),
+    st.none() | st.sampled_from([0.0, 99.0]),
+    st.dictionaries(st.sampled_from(["s0", "s1"]), st.sampled_from([0.0, 98.0])),
+)
+
+
+def count_room(free: Mapping[str, int], needs: Resources) -> int:
+    """Workers that fit."""
+    units = needs.count_units()
+    return min((free.get(kind, 0) // need for kind, need in units.items()), default=MANY)
+
+
+def take_room(free: Counter[str], needs: Resources, count: int) -> None:
+    """Use up what so many workers need."""
+    for kind, need in needs.count_units().items():
+        free[kind] -= need * count

@@ -1,0 +1,184 @@
+"""Laws of the planner: what no plan does, whatever the pipeline and the cluster are."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from scaling_cases import (
+    NESTED,
+    World,
+    clusters,
+    is_idle,
+    known_costs,
+    looks,
+    make_inputs,
+    stage_lists,
+    states,
+    take_room,
+)
+from strandline.engine.scaling.model import Inputs, Params, Plan, Resources, StageLook, State
+from strandline.engine.scaling.planner import plan
+
+PARAMS = Params()
+EVEN = (Resources(cpu=4), Resources(cpu=8), Resources(cpu=16))
+SMALL = (Resources(cpu=1), Resources(cpu=1, gpu=1), Resources(gpu=1))
+SETTLED = 20
+
+
+@given(inputs=looks(), state=states)
+def test_no_node_is_ever_over_its_capacity(inputs: Inputs, state: State) -> None:
+    answer = plan(PARAMS, state, inputs)
+
+    for node in inputs.nodes:
+        free = Counter(node.resources.count_units())
+        for stage in inputs.stages:
+            started = sum(one.count for one in answer[stage.name].start if one.node == node.name)
+            held = node.workers.get(stage.name, 0) + node.draining.get(stage.name, 0) + started
+            take_room(free, stage.needs, held)
+        assert min(free.values(), default=0) >= 0
+
+
+@given(inputs=looks(), state=states)
+def test_only_workers_that_are_there_are_drained(inputs: Inputs, state: State) -> None:
+    answer = plan(PARAMS, state, inputs)
+
+    nodes = {node.name: node for node in inputs.nodes}
+    for stage in answer.stages:
+        for one in stage.drain:
+            assert one.node is not None
+            assert 0 < one.count <= nodes[one.node].workers[stage.name]
+
+
+@given(inputs=looks(), state=states)
+def test_no_drain_leaves_a_pool_below_its_floor(inputs: Inputs, state: State) -> None:
+    answer = plan(PARAMS, state, inputs)
+
+    for stage in inputs.stages:
+        drains = answer[stage.name].drains
+        assert not drains or stage.workers - drains >= stage.floor
+
+
+@given(inputs=looks(), state=states)
+def test_a_pool_that_stays_below_its_floor_is_named(inputs: Inputs, state: State) -> None:
+    answer = plan(PARAMS, state, inputs)
+
+    short = {stage.name for stage in inputs.stages if answer[stage.name].workers < stage.floor}
+    assert set(answer.below) == short
+    assert all(repr(name) in why for name, why in answer.below.items())
+
+
+@given(inputs=looks(), state=states)
+def test_no_pool_grows_above_its_ceiling(inputs: Inputs, state: State) -> None:
+    answer = plan(PARAMS, state, inputs)
+
+    for stage in inputs.stages:
+        assert stage.ceiling is None or stage.workers + answer[stage.name].starts <= stage.ceiling
+
+
+@given(inputs=looks(), state=states)
+def test_no_pool_both_starts_and_drains(inputs: Inputs, state: State) -> None:
+    for stage in plan(PARAMS, state, inputs).stages:
+        assert not (stage.start and stage.drain)
+
+
+@given(inputs=looks(), state=states)
+def test_each_change_has_a_sentence_and_nothing_else_has(inputs: Inputs, state: State) -> None:
+    for stage in plan(PARAMS, state, inputs).stages:
+        assert bool(stage.why) == bool(stage.start or stage.drain)
+        assert not stage.why or repr(stage.name) in stage.why
+
+
+@given(inputs=looks(), state=states)
+def test_the_same_look_gives_the_same_plan(inputs: Inputs, state: State) -> None:
+    assert plan(PARAMS, state, inputs) == plan(PARAMS, state, inputs)
+
+
+@given(inputs=looks(), state=states, seed=st.integers())
+def test_the_order_of_nodes_does_not_matter(inputs: Inputs, state: State, seed: int) -> None:
+    nodes = list(inputs.nodes)
+    random.Random(seed).shuffle(nodes)
+
+    assert plan(PARAMS, state, replace(inputs, nodes=tuple(nodes))) == plan(PARAMS, state, inputs)
+
+
+@given(stages=stage_lists(NESTED), count=st.integers(2, 5))
+def test_equal_nodes_are_told_apart_by_their_names(
+    stages: tuple[StageLook, ...], count: int
+) -> None:
+    inputs = make_inputs(stages, {f"n{number}": Resources(cpu=8) for number in range(count)})
+    backwards = replace(inputs, nodes=inputs.nodes[::-1])
+
+    assert plan(PARAMS, State.begin(), inputs) == plan(PARAMS, State.begin(), backwards)
+
+
+@given(inputs=looks(), state=states)
+def test_without_patience_or_a_gap_below_a_floor_nothing_drains(
+    inputs: Inputs, state: State
+) -> None:
+    answer = plan(PARAMS, replace(state, wished_since=None), inputs)
+
+    has_gap = any(stage.workers < stage.floor for stage in inputs.stages)
+    unplaced = any(stage.starting for stage in inputs.stages)
+    assert has_gap or unplaced or not any(stage.drains for stage in answer.stages)
+
+
+@given(stages=stage_lists(NESTED), nodes=clusters(EVEN))
+def test_floors_are_kept_where_they_fit(
+    stages: tuple[StageLook, ...], nodes: dict[str, Resources]
+) -> None:
+    needed = sum(stage.floor * stage.needs.cpu for stage in stages)
+    assume(needed <= sum(node.cpu for node in nodes.values()))
+
+    answer = plan(PARAMS, State.begin(), make_inputs(stages, nodes))
+
+    assert not answer.below
+
+
+@given(
+    stages=stage_lists(NESTED, known_costs) | stage_lists(SMALL, known_costs),
+    nodes=clusters((*EVEN, Resources(cpu=8, gpu=2))),
+    more=st.sampled_from((*EVEN, Resources(cpu=4, gpu=4))),
+)
+def test_one_node_more_never_predicts_less(
+    stages: tuple[StageLook, ...], nodes: dict[str, Resources], more: Resources
+) -> None:
+    before = plan(PARAMS, State.begin(), make_inputs(stages, nodes))
+    after = plan(PARAMS, State.begin(), make_inputs(stages, {**nodes, "more": more}))
+
+    assert (after.throughput or 0) >= (before.throughput or 0) * (1 - 1e-9)
+
+
+@given(stages=stage_lists(), nodes=clusters())
+def test_constant_rates_lead_to_a_plan_that_never_changes(
+    stages: tuple[StageLook, ...], nodes: dict[str, Resources]
+) -> None:
+    world = World(stages, nodes)
+
+    answers = [world.look() for _ in range(SETTLED + 10)]
+
+    assert all(map(is_idle, answers[SETTLED:]))
+
+
+@settings(max_examples=50)  # each is fifty looks
+@given(stages=stage_lists(costs=known_costs), nodes=clusters(), seed=st.integers(0, 2**32))
+def test_noise_of_a_tenth_changes_nothing_once_settled(
+    stages: tuple[StageLook, ...], nodes: dict[str, Resources], seed: int
+) -> None:
+    noise, world = random.Random(seed), World(stages, nodes)
+    usual = world.stages
+
+    def look() -> Plan:
+        world.stages = tuple(
+            replace(stage, seconds=stage.seconds * (1 + noise.uniform(-0.1, 0.1)))
+            for stage in usual
+        )
+        return world.look()
+
+    answers = [look() for _ in range(SETTLED + 30)]
+
+    assert all(map(is_idle, answers[SETTLED:]))

@@ -1,0 +1,85 @@
+"""The example of docs/engine.md, with its numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scaling_cases import World, make_inputs, make_stage
+from scaling_player import Part
+from scaling_simulator import find_optimum
+from strandline.engine.scaling.model import Params, Resources, State
+from strandline.engine.scaling.planner import plan
+
+PAGE = (Path(__file__).parents[2] / "docs" / "engine.md").read_text(encoding="utf-8")
+COSTS = {"read": 0.1, "label": 1.0, "write": 0.2}
+STAGES = tuple(make_stage(name, cost) for name, cost in COSTS.items())
+
+
+def allocate(cpus: int) -> list[int]:
+    answer = plan(Params(), State.begin(), make_inputs(STAGES, {"n": Resources(cpu=cpus)}))
+    return [stage.workers for stage in answer.stages]
+
+
+def test_the_table_of_steps_is_what_the_planner_does() -> None:
+    names = list(COSTS)
+    for cpus in range(3, 9):
+        workers = allocate(cpus)
+        levels = [round(count / cost) for count, cost in zip(workers, COSTS.values(), strict=True)]
+        slowest = names[levels.index(min(levels))] if cpus < 8 else "–"
+        read, label, write = workers
+        shown = ", ".join(map(str, levels))
+        assert f"| {cpus} | {read} | {label} | {write} | {shown} | {slowest} |" in PAGE
+
+
+def test_the_fractions_are_those_of_the_linear_programme() -> None:
+    parts = [Part(name, cost) for name, cost in COSTS.items()]
+
+    optimum, workers = find_optimum(parts, [1.0] * 3, [Resources(cpu=8)], 0)
+    on_eighty, _ = find_optimum(parts, [1.0] * 3, [Resources(cpu=80)], 0)
+
+    assert f"t = 7 / 1.2 = {optimum:.2f}, with {workers[0]:.0f}, {workers[1]:.2f}" in PAGE
+    assert f"and {workers[2]:.2f} workers" in PAGE
+    pace = min(count / cost for count, cost in zip(allocate(80), COSTS.values(), strict=True))
+    share = f"it is {pace:.0f}: of the {on_eighty:.2f} that fractions would give, "
+    assert f"{share}{100 * pace / on_eighty:.0f} %" in PAGE
+
+
+def test_a_run_says_what_the_page_says() -> None:
+    world = World([make_stage(name, None) for name in COSTS], {"n": Resources(cpu=8)})
+    world.look()
+    assert list(world.count().values()) == [3, 3, 2]
+    world.stages = STAGES
+
+    said = [stage.why for _ in range(10) for stage in world.look().stages if stage.why]
+
+    assert len(said) == 2
+    for why in said:
+        assert f"\n{why}\n" in PAGE
+
+
+def test_the_sentence_about_a_floor_is_the_planner_s() -> None:
+    stages = [make_stage("caption", 1.0, Resources(cpu=1, gpu=1))]
+
+    answer = plan(Params(), State.begin(), make_inputs(stages, {"n": Resources(cpu=8)}))
+
+    assert f"\n{answer.below['caption']}\n" in PAGE
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (Params().gain, "the pace must rise by 10 % or more"),
+        (Params().patience, "that must have been so for 3 seconds"),
+        (Params().settle, "grew in the last 5 seconds"),
+        (Params().headroom - 1, "goes up to a quarter beyond the pace"),
+        (Params().memory_seconds, "ten seconds of work"),
+        (Params().memory_tasks, "fewer than fifty tasks"),
+    ],
+)
+def test_the_page_names_the_defaults(value: float, words: str) -> None:
+    numbers = {"a quarter": 0.25, "10 %": 0.1, "3 sec": 3, "5 sec": 5, "ten": 10, "fifty": 50}
+
+    assert words in PAGE
+    assert [number for word, number in numbers.items() if word in words] == [value]
