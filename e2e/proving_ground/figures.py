@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -41,10 +42,18 @@ class Figures:
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
     def keep(self, page: Path) -> None:
-        """Put the table between the marks of a page."""
+        """Put the rows into the table between the marks of a page; those of others stay."""
         text = page.read_text(encoding="utf-8")
-        head, tail = text.split(BEGIN)[0], text.split(END)[1]
-        page.write_text(f"{head}{BEGIN}\n{self.tabulate()}\n{END}{tail}", encoding="utf-8")
+        head, _, rest = text.partition(BEGIN)
+        table, _, tail = rest.partition(END)
+        rows = {row[0]: row for row in [*_read_rows(table), *self.rows]}
+        shown = Figures(list(rows.values())).tabulate()
+        page.write_text(f"{head}{BEGIN}\n{shown}\n{END}{tail}", encoding="utf-8")
+
+
+def _read_rows(table: str) -> Iterator[tuple[str, ...]]:
+    for line in table.strip().splitlines()[2:]:  # below the heads and their rule
+        yield tuple(cell.strip() for cell in line.strip().strip("|").split(" | "))
 
 
 def measure_recovery(first: dict[str, str], second: dict[str, str]) -> float:

@@ -91,9 +91,12 @@ def _delete(kube: Kube, pod: str) -> None:
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize(("disturb", "cause"), [(evict, "Evicted"), (_delete, "Interrupted")])
+@pytest.mark.parametrize(
+    ("disturb", "how", "cause"),
+    [(evict, "evicted", "Evicted"), (_delete, "deleted by hand", "Interrupted")],
+)
 def test_a_head_taken_by_hand(
-    ground: Ground, figures: Figures, records: Records, disturb: Disturb, cause: str
+    ground: Ground, figures: Figures, records: Records, disturb: Disturb, how: str, cause: str
 ) -> None:
     story = ground.begin("corpus", count=COUNT, stages=[WORK])
     story.wait_for_finished(EARLY, 180)
@@ -102,13 +105,13 @@ def test_a_head_taken_by_hand(
     if cause == "Evicted":
         records.take(ground, story, "head-evicted", "The head is evicted")
     assert story.wait_for_end(300)["status"] == "True", story.tell()
-    figures.note(f"the head pod: {cause}", story, _check_resumed(ground, story))
+    figures.note(f"the head pod is {how}", story, _check_resumed(ground, story))
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("disturb", [evict, _delete])
+@pytest.mark.parametrize(("disturb", "how"), [(evict, "evicted"), (_delete, "deleted by hand")])
 def test_a_worker_taken_by_hand(
-    ground: Ground, figures: Figures, records: Records, disturb: Disturb
+    ground: Ground, figures: Figures, records: Records, disturb: Disturb, how: str
 ) -> None:
     story = ground.begin("corpus", count=COUNT, stages=[WORK])
     story.wait_for_finished(EARLY, 180)
@@ -118,7 +121,7 @@ def test_a_worker_taken_by_hand(
     assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"
     if disturb is evict:
         records.show(ground, story, _lost("evicted", "Evicted"))
-    figures.note_absorbed(f"a worker pod: {disturb.__name__.strip('_')}", ground)
+    figures.note_absorbed(f"a worker pod is {how}", ground)
 
 
 def test_a_deleted_head_drains(ground: Ground, figures: Figures, records: Records) -> None:

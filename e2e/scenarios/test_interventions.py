@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from proving_ground.ground import Ground
@@ -22,7 +25,7 @@ DELETED = Sight(
     "deleted",
     "The pipeline is deleted in mid-run",
     "Deleting",
-    "AttemptStarted",
+    "RunStarted",
     'strandline_pipelines{reason="Deleting"}',
 )
 pytestmark = pytest.mark.extended
@@ -39,6 +42,17 @@ def _ended(how: str) -> Sight:
     title = f"The operator is {how} in mid-run, and the run goes on"
     metric = 'strandline_attempts_total{cause="Completed"}'
     return Sight(f"operator-{how}", title, "Completed", "RunSucceeded", metric)
+
+
+@contextmanager
+def _held(story: Story) -> Iterator[None]:
+    """Let the head's pod not go meanwhile, or there would be nothing left to look at."""
+    head = story.pods("head")[0]["metadata"]["name"]
+    story.kube.patch("pods", head, {"metadata": {"finalizers": ["example.com/held"]}})
+    try:
+        yield
+    finally:
+        story.kube.patch("pods", head, {"metadata": {"finalizers": None}})
 
 
 def test_suspend_and_resume(ground: Ground, records: Records) -> None:
@@ -63,9 +77,10 @@ def test_cancel(ground: Ground, records: Records) -> None:
 
 def test_delete_in_mid_run(ground: Ground, records: Records) -> None:
     story = _begin(ground)
-    ground.kube.delete(PIPELINE, story.name)
-    story.wait_until("it says so", lambda: story.status.get("phase") == "Deleting", 30)
-    records.show(ground, story, DELETED)
+    with _held(story):
+        ground.kube.delete(PIPELINE, story.name)
+        story.wait_until("it says so", lambda: story.status.get("phase") == "Deleting", 30)
+        records.show(ground, story, DELETED)
     story.wait_until(
         "the pipeline is gone", lambda: ground.kube.find(PIPELINE, story.name) is None, 120
     )

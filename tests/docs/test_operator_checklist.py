@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+TOPS = ("tests", "e2e")
 PAGES = ("docs/operator-checklist.md", "docs/promises.md")
 ROWS = 75
 VERDICTS = {"holds", "partly", "not yet", "no"}
@@ -20,7 +21,7 @@ def read_rows() -> list[list[str]]:
 
 def find_missing(text: str) -> list[str]:
     """Tests that a page names and nobody has."""
-    files = {path.name: path for path in (ROOT / "tests").rglob("test_*.py")}
+    files = {path.name: path for top in TOPS for path in (ROOT / top).rglob("test_*.py")}
     return [
         f"{name}::{test}" if test else name
         for name, test in NAMED.findall(text)

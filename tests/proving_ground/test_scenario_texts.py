@@ -66,6 +66,18 @@ def test_the_table_replaces_what_is_between_the_marks(tmp_path: Path) -> None:
     assert first.endswith("after\n")
 
 
+def test_rows_of_other_scenarios_stay(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"{BEGIN}\n{END}\n")
+    head, worker = ("a head goes", "Killed", "4 s", "1", "0"), ("a worker goes", "–", "–", "–", "0")
+    Figures([head, worker]).keep(page)
+    Figures([(*worker[:-1], "7")]).keep(page)
+    kept = page.read_text().splitlines()
+    assert kept[3] == "| a head goes | Killed | 4 s | 1 | 0 |"
+    assert kept[4] == "| a worker goes | – | – | – | 7 |"
+    assert len(kept) == 6
+
+
 def test_without_figures_there_is_no_table() -> None:
     assert not Figures().tabulate()
 
