@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from strandline_api.quantities import Quantity, parse_memory
+from strandline_api.quantities import PositiveDuration, Quantity, parse_duration, parse_memory
 from strandline_api.spec_base import (
     LABEL_PATTERN,
     ApiModel,
@@ -54,7 +54,7 @@ class Resources(ApiModel):
 
 
 class WorkerBounds(ApiModel):
-    """How many workers one item may have."""
+    """How many workers one item may have, and when one of them is replaced."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -73,6 +73,26 @@ class WorkerBounds(ApiModel):
         ge=1,
         description="Greatest number of workers. The cluster's size is the limit when unset.",
     )
+    max_age: PositiveDuration | None = Field(
+        default=None,
+        description="Replace a worker that is older, such as '1h', between two calls. No limit "
+        "when unset.",
+    )
+    max_memory: Quantity | None = Field(
+        default=None,
+        description="Replace a worker that takes more memory, such as '4Gi', between two calls. "
+        "When unset, nine tenths of 'resources.memory', where that is given.",
+    )
+
+    @property
+    def max_age_seconds(self) -> float | None:
+        """Age in seconds at which a worker is replaced; None: no limit."""
+        return None if self.max_age is None else parse_duration(self.max_age)
+
+    @property
+    def max_memory_bytes(self) -> int | None:
+        """Memory in bytes above which a worker is replaced; None where none is asked for."""
+        return None if self.max_memory is None else parse_memory(self.max_memory)
 
     @model_validator(mode="before")
     @classmethod
@@ -114,7 +134,8 @@ class SourceWork(ApiModel):
         default_factory=Resources, description="What one worker of this item reserves."
     )
     workers: WorkerBounds = Field(
-        default_factory=WorkerBounds, description="How many workers this item may have."
+        default_factory=WorkerBounds,
+        description="How many workers this item may have, and when one is replaced.",
     )
     runtime_env: FreeObject = Field(
         default={},

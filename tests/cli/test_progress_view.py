@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from strandline.cli.progress_view import describe_line, describe_sources, draw
-from strandline.cli.snapshot import Pace, Snapshot, StageView, spell_json
+from strandline.cli.snapshot import Pace, Snapshot, StageView, spell_json, spell_pool
 from strandline.cli.wording import align, spell_bytes, spell_rate, spell_seconds, spell_text
+from strandline.engine.pools import PoolState
 
 STAGES = (
     StageView("read-files", 1200, 1190, 8, 2),
@@ -69,7 +70,17 @@ def test_a_snapshot_for_scripts() -> None:
         "rate": 9.5,
         "secondsLeft": 295.8,
         "stages": [
-            {"name": "read-files", "tasksIn": 1200, "tasksOut": 1190, "waiting": 8, "running": 2}
+            {
+                "name": "read-files",
+                "tasksIn": 1200,
+                "tasksOut": 1190,
+                "waiting": 8,
+                "running": 2,
+                "failed": 0,
+                "rate": 0.0,
+                "utilisation": 0.0,
+                **spell_pool(PoolState()),
+            }
         ],
         "incidents": 2,
     }

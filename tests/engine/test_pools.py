@@ -5,7 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.pools import bound_queue, size_pools
+from strandline.engine.pools import (
+    CALLS_PER_WORKER,
+    Candidate,
+    bound_calls,
+    bound_queue,
+    choose_worker,
+    size_pools,
+)
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Stage
 
@@ -57,3 +64,44 @@ def test_spare_cpus_go_round() -> None:
 
 def test_a_queue_has_room_for_a_whole_batch() -> None:
     assert bound_queue(StagePlan("a", "a", Stage(), batch_size=16), workers=1) >= 16
+
+
+@given(waiting=st.integers(0, 100), starting=st.integers(0, 9), batch=st.integers(1, 8))
+def test_law_nobody_takes_ahead_what_those_that_are_starting_could_begin(
+    waiting: int, starting: int, batch: int
+) -> None:
+    most = bound_calls(StagePlan("a", "a", Stage(), batch_size=batch), waiting, starting)
+
+    assert most == (1 if waiting <= starting * batch else CALLS_PER_WORKER)
+    assert bound_calls(StagePlan("a", "a", Stage()), 1, 0) == CALLS_PER_WORKER
+
+
+candidates = st.lists(
+    st.builds(Candidate, st.sampled_from(["", "a", "b", "c"]), st.integers(0, 1)), min_size=1
+)
+near_bytes = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.integers(1, 10**9))
+
+
+@given(candidates=candidates, near=near_bytes)
+def test_law_nobody_waits_behind_a_call_while_a_worker_is_idle(
+    candidates: list[Candidate], near: dict[str, int]
+) -> None:
+    chosen = choose_worker(((one, one) for one in candidates), near)
+
+    assert chosen is not None
+    assert chosen.calls == min(one.calls for one in candidates)
+
+
+@given(candidates=candidates, near=near_bytes)
+def test_law_of_workers_that_are_alike_the_nearest_to_the_input_gets_it(
+    candidates: list[Candidate], near: dict[str, int]
+) -> None:
+    chosen = choose_worker(((one, one) for one in candidates), near)
+
+    assert chosen is not None
+    peers = [one for one in candidates if one.calls == chosen.calls]
+    assert near.get(chosen.node, 0) == max(near.get(one.node, 0) for one in peers)
+
+
+def test_without_workers_nobody_is_chosen() -> None:
+    assert choose_worker([], {}) is None

@@ -73,6 +73,24 @@ def test_metrics_are_the_same_in_prometheus_words(server: AttemptServer, shown: 
     assert "strandline_driver_incidents 1.0" in lines
 
 
+def test_metrics_of_workers_are_by_stage() -> None:
+    stage = {"name": "read", "workers": 4, "ready": 3, "draining": 1, "started": 9, "lost": 2}
+    stage |= {"recycled": 1, "lostInARow": 2, "utilisation": 0.5, "rate": 7.5, "failed": 6}
+    lines = spell_metrics({"stages": [stage]}).decode().splitlines()
+    assert {
+        'strandline_driver_stage_workers{stage="read",state="all"} 4.0',
+        'strandline_driver_stage_workers{stage="read",state="ready"} 3.0',
+        'strandline_driver_stage_workers{stage="read",state="draining"} 1.0',
+        'strandline_driver_stage_worker_changes{stage="read",state="started"} 9.0',
+        'strandline_driver_stage_worker_changes{stage="read",state="lost"} 2.0',
+        'strandline_driver_stage_worker_changes{stage="read",state="recycled"} 1.0',
+        'strandline_driver_stage_lost_in_a_row{stage="read"} 2.0',
+        'strandline_driver_stage_utilisation{stage="read"} 0.5',
+        'strandline_driver_stage_rate{stage="read"} 7.5',
+        'strandline_driver_stage_tasks{stage="read",state="failed"} 6.0',
+    } <= set(lines)
+
+
 def test_metrics_before_the_driver_are_empty() -> None:
     assert b"strandline_driver_rate 0.0" in spell_metrics({})
 

@@ -66,6 +66,8 @@ def local_ray() -> Iterator[str]:
     path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     context = ray.init(
         num_cpus=2,
+        num_gpus=1,  # neither is looked at: they are units that workers reserve
+        resources={"nvdec": 1},
         include_dashboard=False,
         log_to_driver=False,
         logging_level=logging.ERROR,

@@ -6,8 +6,11 @@ Pure: the time comes in as seconds since the attempt began.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from strandline.engine.flow import StageQueue
+from strandline.engine.pools import PoolState
 from strandline.engine.ports import Progress
 from strandline.plan.receipt import Counts
 
@@ -15,13 +18,24 @@ WINDOW_SECONDS = 30.0
 
 
 class StageView(NamedTuple):
-    """One stage: tasks that went in and came out, that wait for it and that are with a worker."""
+    """One stage: tasks that went in and came out, that wait for it and that are with a worker.
+
+    Attributes:
+        failed: tasks.
+        pool: its workers.
+        rate: tasks a second, over the last half minute.
+        utilisation: share of its ready workers' time that was spent on tasks, over the same.
+    """
 
     name: str
     tasks_in: int
     tasks_out: int
     waiting: int
     running: int
+    failed: int = 0
+    pool: PoolState = PoolState()
+    rate: float = 0.0
+    utilisation: float = 0.0
 
 
 class Snapshot(NamedTuple):
@@ -56,17 +70,23 @@ class Snapshot(NamedTuple):
 
 
 class Pace:
-    """Measures how many sources are done a second."""
+    """Measures how many sources are done a second, and what each stage does."""
 
     def __init__(self) -> None:
-        self._points: deque[tuple[float, int]] = deque([(0.0, 0)])
+        self._points: deque[tuple[float, float]] = deque([(0.0, 0.0)])
+        self._stages: dict[tuple[str, str], Pace] = {}
 
     def begin(self, seconds: float) -> None:
         """Start to measure now; what came before was no work on sources."""
-        self._points = deque([(seconds, 0)])
+        self._points = deque([(seconds, 0.0)])
+        self._stages.clear()
 
-    def measure(self, seconds: float, done: int) -> float:
-        """Note that `done` sources are done by now; returns sources a second of late."""
+    def of_stage(self, name: str, what: str) -> Pace:
+        """The pace of something that a stage does, measured since it was first asked for."""
+        return self._stages.setdefault((name, what), Pace())
+
+    def measure(self, seconds: float, done: float) -> float:
+        """Note that so much is done by now; returns how much a second of late."""
         self._points.append((seconds, done))
         while self._points[1][0] < seconds - WINDOW_SECONDS:
             self._points.popleft()
@@ -87,18 +107,51 @@ def take_snapshot(progress: Progress, seconds: float, pace: Pace) -> Snapshot:
         finished=progress.finished,
         failed=failed,
         rate=pace.measure(seconds, progress.finished + failed),
-        stages=tuple(
-            StageView(
-                queue.name,
-                queue.counts.tasks_in,
-                queue.counts.tasks_out,
-                len(queue),
-                queue.running,
-            )
-            for queue in progress.flow.queues
-        ),
+        stages=tuple(_view_stages(progress, seconds, pace)),
         incidents=len(progress.incidents),
     )
+
+
+def _view_stages(progress: Progress, seconds: float, pace: Pace) -> Iterator[StageView]:
+    pools = progress.list_pools()
+    for place, queue in enumerate(progress.flow.queues):
+        pool = pools[place] if pools else PoolState()
+        yield StageView(
+            queue.name,
+            queue.counts.tasks_in,
+            queue.counts.tasks_out,
+            len(queue),
+            queue.running,
+            queue.counts.failed,
+            pool,
+            pace.of_stage(queue.name, "tasks").measure(seconds, queue.counts.tasks_in),
+            _measure_utilisation(queue, pool, seconds, pace),
+        )
+
+
+def _measure_utilisation(queue: StageQueue, pool: PoolState, seconds: float, pace: Pace) -> float:
+    # A long call counts while it is under way; its end corrects what is too much of that.
+    busy = queue.counts.seconds + pool.under_way
+    worked = pace.of_stage(queue.name, "busy").measure(seconds, busy)
+    ready = pace.of_stage(queue.name, "ready").measure(seconds, pool.seconds)
+    return min(1.0, max(0.0, worked / ready)) if ready > 0 else 0.0
+
+
+def spell_pool(pool: PoolState) -> dict[str, int]:
+    """A stage's workers and what has become of them; the keys are stable."""
+    return {
+        "workers": pool.workers,
+        "ready": pool.ready,
+        "draining": pool.draining,
+        "started": pool.started,
+        "lost": pool.lost,
+        "recycled": pool.recycled,
+        "lostInARow": pool.deaths,
+    }
+
+
+def _spell_fates(pool: PoolState) -> dict[str, int]:
+    return {"started": pool.started, "lost": pool.lost, "recycled": pool.recycled}
 
 
 def spell_json(snapshot: Snapshot) -> dict[str, Any]:
@@ -123,6 +176,10 @@ def spell_json(snapshot: Snapshot) -> dict[str, Any]:
                 "tasksOut": stage.tasks_out,
                 "waiting": stage.waiting,
                 "running": stage.running,
+                "failed": stage.failed,
+                "rate": round(stage.rate, 3),
+                "utilisation": round(stage.utilisation, 3),
+                **spell_pool(stage.pool),
             }
             for stage in snapshot.stages
         ],
@@ -130,8 +187,12 @@ def spell_json(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def spell_counts(counts: dict[str, Counts]) -> list[dict[str, Any]]:
-    """What went through each stage, for the last line of `run --json`; the keys are stable."""
+def spell_counts(counts: dict[str, Counts], pools: Mapping[str, PoolState]) -> list[dict[str, Any]]:
+    """What went through each stage, for the last line of `run --json`; the keys are stable.
+
+    Args:
+        pools: workers of the stages that have any.
+    """
     return [
         {
             "name": name,
@@ -143,6 +204,7 @@ def spell_counts(counts: dict[str, Counts]) -> list[dict[str, Any]]:
             "rowsOut": each.rows_out,
             "seconds": round(each.seconds, 3),
             "counters": each.counters,
+            **({"calls": each.calls, **_spell_fates(pools[name])} if name in pools else {}),
         }
         for name, each in counts.items()
     ]

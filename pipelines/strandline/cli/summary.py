@@ -5,7 +5,7 @@ Pure: outcome and ledger facts in, text out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from strandline.cli.snapshot import spell_counts
@@ -17,6 +17,7 @@ from strandline.cli.wording import (
     spell_seconds,
     spell_text,
 )
+from strandline.engine.pools import PoolState
 from strandline.ledger.entries import FailureRecord, Parked
 from strandline.plan.receipt import Counts
 from strandline.run.outcome import Outcome
@@ -52,6 +53,7 @@ def describe_outcome(outcome: Outcome, details: Details) -> list[str]:
         f"{outcome.message} ({_describe_effort(outcome)})",
         *_describe_stages(outcome.counts),
         *_describe_counters(outcome.counts),
+        *_describe_pools(outcome.pools),
         *_describe_failures(outcome, details.failures),
         *_describe_parked(details.parked),
         *(f"incident: {incident}" for incident in outcome.incidents),
@@ -64,7 +66,7 @@ def spell_outcome(outcome: Outcome, details: Details) -> dict[str, Any]:
     return {
         "event": "outcome",
         **outcome.to_json(),
-        "stages": spell_counts(outcome.counts),
+        "stages": spell_counts(outcome.counts, outcome.pools),
         "failures": [
             {"key": failure.key, "stage": failure.stage, "message": failure.message}
             for failure in details.failures
@@ -109,6 +111,15 @@ def _describe_counters(counts: dict[str, Counts]) -> Iterator[str]:
     if rows:
         yield from align(rows, left=2)
         yield ""
+
+
+def _describe_pools(pools: Mapping[str, PoolState]) -> Iterator[str]:
+    """Only where something has become of workers."""
+    for name, pool in pools.items():
+        changes = {"lost": pool.lost, "recycled": pool.recycled}
+        parts = [f"{spell_count(number)} {what}" for what, number in changes.items() if number]
+        if parts:
+            yield f"workers of {name}: {spell_count(pool.started)} started, {', '.join(parts)}"
 
 
 def _describe_failures(outcome: Outcome, failures: Sequence[FailureRecord]) -> Iterator[str]:

@@ -61,6 +61,7 @@ class StageCall:
             VolumeError: a sink can't write.
         """
         writing = _Writing(self._plan.name)
+        writing.counts.calls = 1
         writing.counts.tasks_in = len(tasks)
         writing.counts.rows_in = sum(task.num_rows for task in tasks)
         begun = self._now()

@@ -94,6 +94,14 @@ class Flow:
         queue.running += len(batch)
         return batch
 
+    def has_suspects(self, stage: int) -> bool:
+        """True where the next batch is of suspects, which go to a worker that has nothing else."""
+        queue = self.queues[stage]
+        self._drop_failed(queue)
+        if queue.groups:
+            return queue.groups[0][0].is_suspect
+        return bool(queue.waiting) and queue.waiting[0].is_suspect
+
     def complete(self, stage: int, batch: list[Slot], receipt: Receipt, block: Any) -> None:  # noqa: ANN401
         """Take a call's receipt: queue what it emitted, forget what it settled.
 

@@ -6,10 +6,12 @@ It drives the same flow as the other engine, deepest stage first, so little wait
 from __future__ import annotations
 
 import copy
+import socket
 from dataclasses import replace
 
 from strandline.engine.execution import StageCall, explain_error
 from strandline.engine.flow import Flow
+from strandline.engine.pools import PoolState
 from strandline.engine.ports import (
     BEAT_SECONDS,
     Control,
@@ -23,13 +25,14 @@ from strandline.engine.ports import (
 from strandline.ledger.words import RELEASED, SKIPPED
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.storage.inflight import InFlightTable
 from strandline.storage.outputs import OutputStore
 
 
 class StageSetupError(StrandlineError):
-    """A stage can't be set up in its worker."""
+    """A stage can't be set up in its worker, or on its node."""
 
 
 def run_inline(
@@ -43,7 +46,12 @@ def run_inline(
     flow = Flow(plan)
     calls = [_set_up(stage, outputs, control) for stage in plan.stages]
     skipped = 0
-    beat_due = control.now() + BEAT_SECONDS
+    begun = control.now()
+    beat_due = begun + BEAT_SECONDS
+
+    def list_pools() -> list[PoolState]:
+        return [PoolState(1, 1, started=1, seconds=control.now() - begun) for _ in calls]
+
     while True:
         if control.now() >= beat_due:
             ledger.beat()
@@ -51,7 +59,15 @@ def run_inline(
                 control.inflight.touch()
             beat_due = control.now() + BEAT_SECONDS
         control.report(
-            Progress(flow, listing.listed, skipped, ledger.count_finished(), listing.is_ended, [])
+            Progress(
+                flow,
+                listing.listed,
+                skipped,
+                ledger.count_finished(),
+                listing.is_ended,
+                [],
+                list_pools,
+            )
         )
         if control.must_stop():
             flow.stop()
@@ -68,7 +84,29 @@ def run_inline(
         ledger.end_listing(listing.listed)
     standing = ledger.drain(anything_died=False)
     counts = {queue.name: queue.counts for queue in flow.queues}
-    return Ending(standing, counts, listing.listed, listing.is_ended, control.incidents)
+    pools = dict(zip(counts, list_pools(), strict=True))
+    return Ending(standing, counts, listing.listed, listing.is_ended, control.incidents, pools)
+
+
+def has_node_setup(stage: StagePlan) -> bool:
+    """True where there is anything to do once a node."""
+    return type(stage.stage).setup_on_node is not Stage.setup_on_node
+
+
+def set_up_node(stage: StagePlan, node: str) -> None:
+    """Have the stage do what it does once a node.
+
+    Args:
+        node: what people call it.
+
+    Raises:
+        StageSetupError: its own `setup_on_node` raised.
+    """
+    try:
+        copy.deepcopy(stage.stage).setup_on_node()
+    except Exception as error:
+        msg = f"stage {stage.name!r} can't set up node {node!r}: {explain_error(error)}"
+        raise StageSetupError(msg) from error
 
 
 def set_up_stage(stage: StagePlan) -> StagePlan:
@@ -87,6 +125,8 @@ def set_up_stage(stage: StagePlan) -> StagePlan:
 
 
 def _set_up(stage: StagePlan, outputs: OutputStore, control: Control) -> StageCall:
+    if has_node_setup(stage):
+        set_up_node(stage, socket.gethostname())
     return StageCall(set_up_stage(stage), outputs, control.now)
 
 

@@ -1,16 +1,17 @@
-"""How many workers each stage gets, and what each reserves. Pure; fixed for an attempt."""
+"""How many workers each stage gets, what each reserves, and which one a call goes to. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from strandline.plan.pipeline import StagePlan
 
 QUEUE_FACTOR = 2
 CALLS_PER_WORKER = 2
+FIRST_CALL = 1  # setting up is number 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,42 @@ class RayOptions:
     writer: str = "0000"
     writers_lock: Path | None = None
     keeps_sinks: bool = False
+
+
+class PoolState(NamedTuple):
+    """One stage's workers at one moment.
+
+    Attributes:
+        workers: those there are, being set up or not.
+        ready: those that are set up, and take calls.
+        draining: those that take no new calls, and end when theirs are done.
+        started, lost, recycled: since the attempt began; a recycled one had reached a limit of its
+            age or memory and was replaced between two calls.
+        deaths: what workers were lost to in a row, without a success between; several over one
+            source are one. So many as the engine bears end the attempt.
+        seconds: sum of what each worker has been ready for, those that are gone too.
+        under_way: seconds that calls have taken which are not done yet.
+    """
+
+    workers: int = 0
+    ready: int = 0
+    draining: int = 0
+    started: int = 0
+    lost: int = 0
+    recycled: int = 0
+    deaths: int = 0
+    seconds: float = 0.0
+    under_way: float = 0.0
+
+
+class Candidate(NamedTuple):
+    """A worker that can take a call: where it is, and how many it has."""
+
+    node: str
+    calls: int
+
+
+Chosen = TypeVar("Chosen")
 
 
 class PoolSize(NamedTuple):
@@ -72,3 +109,32 @@ def size_pools(stages: Sequence[StagePlan], cpus: float) -> list[PoolSize]:
 def bound_queue(stage: StagePlan, workers: int) -> int:
     """Slots that may wait for a stage before the one above it is held back."""
     return stage.batch_size * (QUEUE_FACTOR * workers + 1)
+
+
+def bound_calls(stage: StagePlan, waiting: int, starting: int) -> int:
+    """Calls that a worker may have: one as long as all that waits is for those that are starting.
+
+    Else the first one that is ready would take what another could begin at once.
+
+    Args:
+        waiting: slots.
+        starting: workers that are not ready yet.
+    """
+    batch = stage.group or stage.batch_size
+    return 1 if waiting <= starting * batch else CALLS_PER_WORKER
+
+
+def choose_worker(
+    candidates: Iterable[tuple[Candidate, Chosen]], near: Mapping[str, int]
+) -> Chosen | None:
+    """Who gets a call: one that has nothing to do, else the one nearest to most of its input.
+
+    Args:
+        near: bytes of the input by node; of two that are alike in this, the one with fewer calls.
+    """
+    best, chosen = None, None
+    for (node, calls), one in candidates:
+        rank = (calls > 0, -near.get(node, 0), calls)
+        if best is None or rank < best:
+            best, chosen = rank, one
+    return chosen

@@ -5,12 +5,14 @@ Protocols and plain data only, so that an engine can be run with anything in the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from strandline.engine.flow import Flow
+from strandline.engine.pools import PoolState
 from strandline.engine.slots import Slot
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.words import RELEASED, Listed, Standing
@@ -35,6 +37,7 @@ class Ending(NamedTuple):
         listed: sources listed; the whole listing where `is_listed`.
         is_listed: the listing came to its end.
         incidents: workers that were lost and replaced, a sentence each.
+        pools: the workers of each stage, by name, in order.
     """
 
     standing: Standing
@@ -42,10 +45,15 @@ class Ending(NamedTuple):
     listed: int
     is_listed: bool
     incidents: list[str]
+    pools: Mapping[str, PoolState] = MappingProxyType({})
 
 
 class Progress(NamedTuple):
-    """What an engine shows while it runs."""
+    """What an engine shows while it runs.
+
+    Attributes:
+        list_pools: the workers of each stage, in order; counted when asked.
+    """
 
     flow: Flow
     listed: int
@@ -53,6 +61,7 @@ class Progress(NamedTuple):
     finished: int
     is_listed: bool
     incidents: list[str]
+    list_pools: Callable[[], Sequence[PoolState]] = tuple
 
 
 @dataclass(slots=True)

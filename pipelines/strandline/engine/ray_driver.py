@@ -24,8 +24,9 @@ from strandline.engine.ray_cluster import (
 )
 from strandline.engine.ray_ledger import LedgerPlace, RayLedger
 from strandline.engine.ray_losses import LOSSES, Losses
-from strandline.engine.ray_pool import RayPools, Worker
-from strandline.engine.wire import Plain, unpack_receipt
+from strandline.engine.ray_pool import RayPools
+from strandline.engine.wire import Plain
+from strandline.engine.worker_pool import Worker
 from strandline.ledger.words import Standing
 from strandline.plan.pipeline import PipelinePlan
 
@@ -79,7 +80,8 @@ class _Driver:
         self._beat_due = 0.0
         self._finished = 0
         sizes = size_pools(plan.stages, connection.cpus)
-        self._pools = RayPools(plan.stages, sizes, options, control.inflight)
+        name = f"{plan.namespace}.{plan.name}"
+        self._pools = RayPools(name, plan.stages, sizes, options, control.inflight)
         self._losses = Losses(self._flow, self._pools, self._ledger, control)
         self._here = str(ray.get_runtime_context().get_node_id())
 
@@ -118,7 +120,8 @@ class _Driver:
             failed = len(self._flow.failed)
             standing = Standing(listing.listed - failed, 0, failed, 0, 0)
         counts = {queue.name: queue.counts for queue in self._flow.queues}
-        return Ending(standing, counts, listing.listed, is_listed, self._control.incidents)
+        pools = dict(zip(counts, self._pools.look(), strict=True))
+        return Ending(standing, counts, listing.listed, is_listed, self._control.incidents, pools)
 
     def _report(self) -> None:
         self._control.report(
@@ -129,6 +132,7 @@ class _Driver:
                 self._finished,
                 self._listing.is_ended,
                 self._control.incidents,
+                self._pools.look,
             )
         )
 
@@ -138,11 +142,18 @@ class _Driver:
         self._pools.start()  # no worker where nothing is left to do
         for stage in reversed(range(len(self._pools))):
             while self._has_room_below(stage):
-                worker = self._pools.find_free(stage)
-                batch = self._flow.next_batch(stage) if worker else []
-                if not worker or not batch:
+                most = self._bound_calls(stage)
+                if not self._pools.has_room(stage, most):
                     break
-                self._pools.submit(worker, batch)
+                batch = self._flow.next_batch(stage)
+                if not batch:
+                    break
+                self._pools.submit(stage, batch, most)
+
+    def _bound_calls(self, stage: int) -> int:
+        if self._flow.has_suspects(stage):
+            return 1  # it goes to a worker that has nothing else
+        return self._pools.bound_calls(stage, len(self._flow.queues[stage]))
 
     def _has_room_below(self, stage: int) -> bool:
         if stage + 1 == len(self._pools):
@@ -215,9 +226,8 @@ class _Driver:
             self._complete(reference, packed)
 
     def _complete(self, reference: Any, packed: Plain) -> None:  # noqa: ANN401 - a reference
-        call, receipt = self._pools.calls[reference], unpack_receipt(packed)
-        self._pools.drop_call(reference)
-        self._pools[call.stage].note_success()
+        call, receipt = self._pools.take_answer(reference, packed)
+        self._pools[call.stage].streak.end()
         self._ledger.forward(receipt.events, receipt.failures)
         self._flow.complete(call.stage, call.batch, receipt, call.data)
 
@@ -228,7 +238,7 @@ class _Driver:
         except LOSSES as error:
             self._lose(call.worker, error)
         except ObjectLostError as error:
-            self._pools.drop_call(reference)
+            self._pools.skip_call(reference)
             self._losses.give_up(call.stage, call.batch, f"its data was lost: {first_line(error)}")
         except RayTaskError as error:
             raise unwrap(error) from None

@@ -7,6 +7,7 @@ the kernel may take the neighbour of the one that grew, so its work is tried aga
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from ray.exceptions import (
@@ -21,8 +22,9 @@ from strandline.engine.flow import Flow
 from strandline.engine.ports import Control
 from strandline.engine.ray_cluster import first_line
 from strandline.engine.ray_ledger import RayLedger
-from strandline.engine.ray_pool import RayPools, Worker
+from strandline.engine.ray_pool import RayPools
 from strandline.engine.slots import Slot
+from strandline.engine.worker_pool import Worker
 from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import Failure
 from strandline_api.causes import Cause
@@ -66,6 +68,8 @@ class Losses:
         pool = self._pools[stage]
         is_memory = self._is_memory(error)
         crowd = self._count_crowd(worker, error, is_memory=is_memory)
+        # The kernel takes who is largest, wherever the one is that grew.
+        suspects = worker.sources if crowd == 1 or not is_memory else set()
         calls = self._pools.remove(worker)
         self.anything_died = True
         what = "was killed for memory" if is_memory else "was lost"
@@ -74,22 +78,23 @@ class Losses:
             f"{sum(len(call.batch) for call in calls)} tasks are queued again: {why}"
         )
         cause = Cause.OOM_KILLED if is_memory else Cause.KILLED
-        # Newest first, so that the oldest ends up first in line; only it can have been running.
-        for place, call in reversed(list(enumerate(calls))):
+        # Newest first, so that the oldest ends up first in line. Each may have ended the worker:
+        # one call is worked on while the input of the next is read, and the answer of the one
+        # before is spelled. So both are tried apart, with nothing else beside them.
+        for call in reversed(calls):
             poisoned = self._flow.requeue(
                 stage,
                 call.batch,
-                0 if place else crowd,
+                crowd,
                 holds=is_memory,
                 most_deaths=DEATHS_PER_TASK,
             )
             message = f"lost {DEATHS_PER_TASK} workers; the last: {why}"
             self._fail(stage, poisoned, message, cause)
-        culprits = set(calls[0].sources) if crowd == 1 else set()
-        if not culprits or not culprits <= pool.culprits:
-            pool.culprits |= culprits
-            self._count_death(stage, why, cause)
-        self._pools.start_worker(stage)
+        if not _is_node_death(error):
+            self._count_death(stage, why, cause, suspects)
+        if worker.is_replaced:
+            self._pools.start_worker(stage)
 
     def give_up(self, stage: int, batch: list[Slot], message: str) -> None:
         """Fail the sources of a call that can't be made again."""
@@ -106,13 +111,14 @@ class Losses:
             return 0
         if is_memory:
             return self._pools.count_sources()
-        return len(set(next(iter(worker.calls.values())).sources))
+        return len(worker.sources)
 
-    def _count_death(self, stage: int, why: str, cause: Cause) -> None:
+    def _count_death(self, stage: int, why: str, cause: Cause, suspects: Collection[bytes]) -> None:
         pool = self._pools[stage]
-        pool.deaths += 1
-        if pool.deaths >= DEATHS_PER_POOL:
-            msg = f"stage {pool.plan.name!r} lost {pool.deaths} workers in a row; the last: {why}"
+        pool.streak.note(suspects)
+        if pool.streak.causes >= DEATHS_PER_POOL:
+            deaths = pool.streak.causes
+            msg = f"stage {pool.plan.name!r} lost {deaths} workers in a row; the last: {why}"
             broken = PoolBrokenError(msg)
             if cause is Cause.OOM_KILLED:
                 broken.cause = cause

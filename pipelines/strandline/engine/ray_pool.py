@@ -1,99 +1,64 @@
 """The workers of every stage, and the calls that are with them.
 
-It starts, loads and replaces actors. What a lost worker means for the run is the driver's to say.
+It starts, loads, drains and replaces actors. What a lost worker means for the run is the driver's
+to say, how many there should be is the planner's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 import ray
 from ray.exceptions import GetTimeoutError, RayError
+from ray.experimental import get_local_object_locations
 
-from strandline.engine.pools import CALLS_PER_WORKER, PoolSize, RayOptions, bound_queue
-from strandline.engine.ray_worker import start_worker
+from strandline.engine.node_setup import find_folder, remove
+from strandline.engine.pools import (
+    Candidate,
+    PoolSize,
+    PoolState,
+    RayOptions,
+    bound_calls,
+    bound_queue,
+    choose_worker,
+)
+from strandline.engine.ray_worker import Site, start_worker
 from strandline.engine.slots import Slot
+from strandline.engine.wire import Plain, pack_batch, unpack_receipt
+from strandline.engine.worker_pool import Call, Pool, Worker
 from strandline.plan.pipeline import StagePlan
+from strandline.plan.receipt import Receipt
 from strandline.storage.inflight import InFlightTable
-
-
-@dataclass(slots=True, eq=False)
-class Worker:
-    """One actor and its calls, oldest first, by the reference of their receipt.
-
-    Attributes:
-        is_here: it is ready, and on the driver's node.
-    """
-
-    stage: int
-    actor: Any
-    calls: dict[Any, Call] = field(default_factory=dict)
-    is_here: bool = False
-
-
-@dataclass(slots=True)
-class Call:
-    """A batch that is with a worker, and the reference of the data it will give.
-
-    Attributes:
-        is_shown, is_processing: what the table of work in flight says of it.
-    """
-
-    stage: int
-    worker: Worker
-    batch: list[Slot]
-    data: Any
-    is_shown: bool = False
-    is_processing: bool = False
-
-    @property
-    def sources(self) -> list[bytes]:
-        """The source of each slot."""
-        return [slot.source for slot in self.batch]
-
-
-@dataclass(slots=True)
-class Pool:
-    """One stage's workers.
-
-    Attributes:
-        bound: slots that may wait for the stage.
-        deaths: workers lost in a row, without a success between; several over one source are one.
-        culprits: sources that were alone with one of these.
-    """
-
-    plan: StagePlan
-    size: PoolSize
-    bound: int
-    workers: list[Worker] = field(default_factory=list)
-    deaths: int = 0
-    culprits: set[bytes] = field(default_factory=set)
-
-    def note_success(self) -> None:
-        """Forget the deaths before."""
-        self.deaths = 0
-        self.culprits.clear()
 
 
 class RayPools:
     """All pools of a run.
 
     Args:
+        pipeline: a name for it that is unique and good in the name of a file.
         inflight: is shown what is with the workers of this node.
+        now: seconds from any fixed point.
     """
 
     def __init__(
         self,
+        pipeline: str,
         stages: Sequence[StagePlan],
         sizes: Sequence[PoolSize],
         options: RayOptions,
         inflight: InFlightTable | None = None,
+        *,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._site = Site(pipeline, f"{options.writer}-{uuid4().hex[:12]}")
         self._options = options
         self._inflight = inflight
+        self._now = now
         self._is_started = False
         self.calls: dict[Any, Call] = {}
         self.preparing: dict[Any, Worker] = {}
@@ -117,69 +82,94 @@ class RayPools:
             for _ in range(pool.size.workers):
                 self.start_worker(stage)
 
-    def start_worker(self, stage: int) -> None:
-        """Add a worker to a pool."""
+    def start_worker(self, stage: int, node: str | None = None) -> None:
+        """Add a worker to a pool; on the node of that id, where there is room."""
         pool = self._pools[stage]
-        actor, ready = start_worker(pool.plan, pool.size.cpu, self._options)
+        actor, ready = start_worker(pool.plan, pool.size.cpu, self._options, self._site, node)
         worker = Worker(stage, actor)
         pool.workers.append(worker)
+        pool.started += 1
         self.preparing[ready] = worker
 
-    def find_free(self, stage: int) -> Worker | None:
-        """The worker with least to do, None where all have enough."""
-        worker = min(self._pools[stage].workers, key=lambda one: len(one.calls))
-        return worker if len(worker.calls) < CALLS_PER_WORKER else None
-
-    def submit(self, worker: Worker, batch: list[Slot]) -> None:
-        """Hand a batch to a worker; blocks that slots share are handed over once."""
-        own: list[Any] = []
-        blocks: list[Any] = [own]
-        numbers: dict[int, int] = {}
-        picks = []
-        for slot in batch:
-            if isinstance(slot.block, list):  # a root task, which the driver holds itself
-                picks.append([0, len(own)])
-                own.append(slot.block[slot.place])
-                continue
-            number = numbers.get(id(slot.block))
-            if number is None:
-                number = numbers[id(slot.block)] = len(blocks)
-                blocks.append(slot.block)
-            picks.append([number, slot.place])
-        data, receipt = worker.actor.run.remote(picks, *blocks)
-        self.calls[receipt] = worker.calls[receipt] = Call(worker.stage, worker, batch, data)
-        self._show(worker)
-
-    def take_ready(self, receipt: Any, node: str, here: str) -> None:  # noqa: ANN401 - a reference
-        """Note that a worker is ready, and whether its node is the driver's."""
-        worker = self.preparing.pop(receipt)
+    def take_ready(self, reference: Any, node: str, here: str) -> None:  # noqa: ANN401 - of Ray
+        """Note that a worker is ready, on that node; and whether that is the driver's."""
+        worker = self.preparing.pop(reference)
+        worker.node = node
         worker.is_here = node == here
-        self._show(worker)
+        worker.ready_since = self._now()
 
-    def drop_call(self, receipt: Any) -> None:  # noqa: ANN401 - an object reference
+    def drain(self, worker: Worker, *, is_replaced: bool = False) -> None:
+        """Give a worker no new calls, and end it when its calls are done.
+
+        Args:
+            is_replaced: another is started then.
+        """
+        worker.is_replaced = is_replaced
+        worker.is_draining = True
+        self._end_drained(worker)
+
+    def bound_calls(self, stage: int, waiting: int) -> int:
+        """How many calls one of its workers may have now.
+
+        One while so little waits that it should go to those that are being started.
+
+        Args:
+            waiting: slots.
+        """
+        return bound_calls(self[stage].plan, waiting, self[stage].starting)
+
+    def has_room(self, stage: int, most: int) -> bool:
+        """True where a worker has fewer calls than `most`, and can take one."""
+        return any(True for _ in self._list_free(stage, most))
+
+    def submit(self, stage: int, batch: list[Slot], most: int) -> None:
+        """Hand a batch to the worker that suits it, of those with fewer calls than `most`.
+
+        There must be room. Blocks that slots share are handed over once.
+        """
+        free = list(self._list_free(stage, most))
+        is_spread = any(worker.node != free[0].node for worker in free)
+        near = _locate(batch) if is_spread else {}
+        worker = choose_worker(((Candidate(one.node, len(one.calls)), one) for one in free), near)
+        assert worker is not None  # there is room
+        picks, blocks = pack_batch(batch)
+        number, worker.next_number = worker.next_number, worker.next_number + 1
+        data, receipt = worker.actor.run.remote(number, picks, *blocks)
+        if not worker.calls:
+            worker.busy_since = self._now()
+        call = Call(stage, worker, batch, data, number)
+        self.calls[receipt] = worker.calls[receipt] = call
+        self._show(call)
+
+    def take_answer(self, reference: Any, packed: Plain) -> tuple[Call, Receipt]:  # noqa: ANN401
+        """The call that has ended, and its receipt; a worker that should be replaced is drained."""
+        call = self.calls[reference]
+        worker = call.worker
+        if packed[-1] and not worker.is_draining:
+            self._pools[call.stage].recycled += 1
+            worker.is_draining = True
+        self.drop_call(reference)
+        return call, unpack_receipt(packed)
+
+    def skip_call(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
+        """Forget a call that can't be made, since what it needs is lost."""
+        call = self.calls[reference]
+        call.worker.actor.skip.remote(call.number)
+        self.drop_call(reference)
+
+    def drop_call(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
         """Forget a call that has ended."""
-        call = self.calls.pop(receipt)
-        del call.worker.calls[receipt]
+        call = self.calls.pop(reference)
+        worker = call.worker
+        del worker.calls[reference]
+        worker.busy_since = self._now()
         if call.is_shown and self._inflight:
-            forget = self._inflight.settle if call.is_processing else self._inflight.withdraw
-            forget(call.sources)
-        self._show(call.worker)
+            self._inflight.settle(call.sources)
+        self._end_drained(worker)
 
     def count_sources(self) -> int:
         """Sources that are with workers."""
         return len({source for call in self.calls.values() for source in call.sources})
-
-    def _show(self, worker: Worker) -> None:
-        """Keep the table of work in flight true: a worker's oldest call is the one it works on."""
-        if not (worker.is_here and self._inflight):
-            return
-        for place, call in enumerate(worker.calls.values()):
-            if not call.is_shown:
-                self._inflight.queue(call.sources)
-                call.is_shown = True
-            if place == 0 and not call.is_processing:
-                self._inflight.process(call.sources)
-                call.is_processing = True
 
     def find_answered(self, worker: Worker) -> list[Any]:
         """The receipts that a lost worker gave before it died."""
@@ -192,10 +182,8 @@ class RayPools:
 
     def remove(self, worker: Worker) -> list[Call]:
         """Take a lost worker out; returns its calls, oldest first."""
-        self._pools[worker.stage].workers.remove(worker)
-        ray.kill(worker.actor)
-        worker.is_here = False  # its calls end one by one now, and none of them is worked on
-        self.preparing = {ready: one for ready, one in self.preparing.items() if one is not worker}
+        self._pools[worker.stage].lost += 1
+        self._end(worker)
         calls = list(worker.calls.values())
         for receipt in list(worker.calls):
             self.drop_call(receipt)
@@ -205,11 +193,54 @@ class RayPools:
         """False where the worker was taken out."""
         return worker in self._pools[worker.stage].workers
 
+    def look(self) -> list[PoolState]:
+        """How each pool stands."""
+        now = self._now()
+        return [pool.look(now) for pool in self._pools]
+
     def stop(self) -> None:
         """End every worker."""
-        for worker in self._list_workers():
-            ray.kill(worker.actor)
+        for worker in [one for pool in self._pools for one in pool.workers]:
+            self._end(worker)
+        remove(find_folder(*self._site, str(ray.get_runtime_context().get_node_id())))
 
-    def _list_workers(self) -> Iterator[Worker]:
-        for pool in self._pools:
-            yield from pool.workers
+    def _list_free(self, stage: int, most: int) -> Iterator[Worker]:
+        """Workers with fewer calls than `most` that can take one."""
+        for worker in self._pools[stage].workers:
+            is_open = worker.node and not worker.is_draining and len(worker.calls) < most
+            if is_open and not worker.has_suspects:
+                yield worker
+
+    def _end_drained(self, worker: Worker) -> None:
+        if worker.is_draining and not worker.calls and self.has(worker):
+            self._end(worker)
+            if worker.is_replaced:
+                self.start_worker(worker.stage, worker.node or None)
+
+    def _end(self, worker: Worker) -> None:
+        pool = self._pools[worker.stage]
+        pool.workers.remove(worker)
+        pool.past += self._now() - worker.ready_since if worker.node else 0.0
+        ray.kill(worker.actor)
+        self.preparing = {ready: one for ready, one in self.preparing.items() if one is not worker}
+
+    def _show(self, call: Call) -> None:
+        """Keep the table of work in flight true.
+
+        Whatever is with a worker may be what it works on: it goes on to its next call while the
+        answer of the one before is on its way.
+        """
+        if call.worker.is_here and self._inflight:
+            self._inflight.queue(call.sources)
+            self._inflight.process(call.sources)
+            call.is_shown = True
+
+
+def _locate(batch: list[Slot]) -> Mapping[str, int]:
+    """Bytes of a batch's input by node, as far as Ray's own books in this process say."""
+    blocks = {id(slot.block): slot.block for slot in batch if not isinstance(slot.block, list)}
+    found: Counter[str] = Counter()
+    for place in get_local_object_locations(list(blocks.values())).values():
+        for node in place.get("node_ids") or ():
+            found[node] += place.get("object_size") or 0
+    return found

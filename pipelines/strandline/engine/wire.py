@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import astuple
 from typing import Any
 
+from strandline.engine.slots import Slot
 from strandline.plan.receipt import Counts, Emitted, Event, Failure, Output, Receipt
 from strandline.plan.task import Lineage, Origin, Task
 
@@ -33,6 +34,25 @@ def unpack_task(packed: Plain) -> Task:
     return Task(data, meta, Lineage(source, token, key, origin and Origin(*origin)))
 
 
+def pack_batch(batch: Iterable[Slot]) -> tuple[list[list[int]], list[Any]]:
+    """Where each task of a batch is among the blocks, and these; a block that is shared is once."""
+    own: list[Any] = []
+    blocks: list[Any] = [own]
+    numbers: dict[int, int] = {}
+    picks = []
+    for slot in batch:
+        if isinstance(slot.block, list):  # a root task, which the driver holds itself
+            picks.append([0, len(own)])
+            own.append(slot.block[slot.place])
+            continue
+        number = numbers.get(id(slot.block))
+        if number is None:
+            number = numbers[id(slot.block)] = len(blocks)
+            blocks.append(slot.block)
+        picks.append([number, slot.place])
+    return picks, blocks
+
+
 def pack_receipt(receipt: Receipt) -> Plain:
     """A receipt as [events, failures, emitted, counts]."""
     return [
@@ -47,8 +67,8 @@ def pack_receipt(receipt: Receipt) -> Plain:
 
 
 def unpack_receipt(packed: Plain) -> Receipt:
-    """The inverse of `pack_receipt`."""
-    events, failures, emitted, counts = packed
+    """The inverse of `pack_receipt`; what was put behind it is not looked at."""
+    events, failures, emitted, counts, *_ = packed
     return Receipt(
         tuple(unpack_events(events)),
         tuple(Failure(*failure) for failure in failures),

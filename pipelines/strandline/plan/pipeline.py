@@ -33,6 +33,7 @@ class StagePlan:
         batch_size: tasks handed to one call at most.
         group: children of one fan-out that are joined into one task; None: no joining.
         runtime_env: Ray's runtime environment of the workers.
+        max_age, max_memory: seconds and bytes after which a worker is replaced; None: no limit.
     """
 
     name: str
@@ -47,6 +48,8 @@ class StagePlan:
     batch_size: int = 1
     group: int | None = None
     runtime_env: dict[str, Any] = field(default_factory=dict)
+    max_age: float | None = None
+    max_memory: int | None = None
 
     @property
     def shape(self) -> Shape:
@@ -119,6 +122,8 @@ def plan_stage(item: SourceWork, stage: Stage, use: str) -> StagePlan:
         batch_size=item.batch_size if isinstance(item, SinkWork) else 1,
         group=item.group if isinstance(item, StageWork) else None,
         runtime_env=dict(item.runtime_env),
+        max_age=item.workers.max_age_seconds,
+        max_memory=item.workers.max_memory_bytes,
     )
 
 

@@ -74,8 +74,9 @@ class Counts:
     Attributes:
         tasks_in, tasks_out, filtered, failed: tasks.
         rows_in, rows_out: rows of their tables.
-        seconds: time inside the stage's own code.
+        seconds: time inside the stage's own code; not its set-up, nor waiting, nor transport.
         counters: the stage's own, by name.
+        calls: of the stage, with a batch each.
     """
 
     tasks_in: int = 0
@@ -86,6 +87,7 @@ class Counts:
     rows_out: int = 0
     seconds: float = 0.0
     counters: dict[str, int] = field(default_factory=dict)
+    calls: int = 0
 
     def add(self, other: Counts) -> None:
         """Add another call's counts to these."""
@@ -96,6 +98,7 @@ class Counts:
         self.rows_in += other.rows_in
         self.rows_out += other.rows_out
         self.seconds += other.seconds
+        self.calls += other.calls
         for name, number in other.counters.items():
             self.counters[name] = self.counters.get(name, 0) + number
 

@@ -60,6 +60,13 @@ class Stage:
         self.params = self.Params(**values) if params is None else params
         self.counters: dict[str, int] = {}
 
+    def setup_on_node(self) -> None:
+        """Called once on each node and in each attempt, before `setup` there: fetch, unpack.
+
+        It leaves what it makes on the node's disk; nothing that it sets on `self` reaches another
+        worker. One that died over it is tried again, so it must bear being begun twice.
+        """
+
     def setup(self) -> None:
         """Called once in each worker before the first task: load models, open connections."""
 

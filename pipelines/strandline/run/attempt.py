@@ -165,6 +165,7 @@ def _conclude(
         counts={plan.source.name: listed, **ending.counts},
         incidents=tuple(ending.incidents),
         evidence=evidence,
+        pools=ending.pools,
     )
 
 

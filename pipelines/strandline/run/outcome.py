@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from strandline.engine.pools import PoolState
 from strandline.engine.ports import Ending
 from strandline.ledger.words import Standing
 from strandline.plan.errors import code_of
@@ -31,6 +33,7 @@ class Outcome:
         incidents: workers that were lost and replaced.
         evidence: what was seen of causes, besides the exit code.
         remaining: unfinished sources when it began; None where the listing did not end.
+        pools: the workers of each stage at its end, by name.
     """
 
     code: ExitCode
@@ -44,6 +47,7 @@ class Outcome:
     incidents: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     remaining: int | None = None
+    pools: Mapping[str, PoolState] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The last line of `--json`; its keys are stable."""

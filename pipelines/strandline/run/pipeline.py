@@ -121,6 +121,8 @@ def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
     custom: dict[str, float] | None = None,
     group: int | None = None,
     runtime_env: dict[str, Any] | None = None,
+    max_age: str | None = None,
+    max_memory: str | None = None,
 ) -> StagePlan:
     """A stage with what it asks for, to be given to a `Pipeline`.
 
@@ -132,6 +134,7 @@ def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
             Ray resources by name.
         group: children of one fan-out that are joined into one task.
         runtime_env: Ray's runtime environment of the workers.
+        max_age, max_memory: of a worker, which is replaced beyond: such as "1h" and "4Gi".
 
     Raises:
         SpecError: (a ValueError) a value that a manifest could not hold either.
@@ -141,7 +144,12 @@ def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
         "use": "checked-here",  # not `use`: a class inside a function has no name for a manifest
         "name": name or default_name(use),
         "batchSize": batch_size,
-        "workers": {"min": workers[0], "max": workers[1]},
+        "workers": {
+            "min": workers[0],
+            "max": workers[1],
+            "maxAge": max_age,
+            "maxMemory": max_memory,
+        },
         "resources": {"cpu": cpu, "gpu": gpu, "memory": memory, "custom": custom or {}},
         "group": group,
         "runtimeEnv": runtime_env or {},

@@ -23,6 +23,21 @@ from strandline_api.outcomes import DriverOutcome, spell_outcome_line
 HELD_SECONDS = 20.0
 LAST_MESSAGE = Path("/dev/termination-log")
 _POLL_SECONDS = 0.1
+# What of a stage is shown as which state, and what by itself.
+_TASKS = {
+    "tasksIn": "in",
+    "tasksOut": "out",
+    "waiting": "waiting",
+    "running": "running",
+    "failed": "failed",
+}
+_WORKERS = {"workers": "all", "ready": "ready", "draining": "draining"}
+_CHANGES = {"started": "started", "lost": "lost", "recycled": "recycled"}
+_PACES = {
+    "rate": ("rate", "Tasks of a stage a second, over half a minute."),
+    "utilisation": ("utilisation", "Share of ready workers' time spent on tasks."),
+    "lostInARow": ("lost_in_a_row", "Workers of a stage lost without a success between."),
+}
 _JSON, _TEXT = "application/json", "text/plain; version=0.0.4; charset=utf-8"
 
 Document = Mapping[str, Any]
@@ -128,13 +143,28 @@ def spell_metrics(progress: Document) -> bytes:
         gauge.set(_number(progress.get(name)))
     for state, number in dict(progress.get("sources") or {}).items():
         sources.labels(state).set(_number(number))
-    for stage, state, number in _list_stages(progress):
+    for stage, state, number in _list_stages(progress, _TASKS):
         tasks.labels(stage, state).set(number)
+    _add_workers(progress, registry)
     return generate_latest(registry)
 
 
-def _list_stages(progress: Document) -> Iterator[tuple[str, str, float]]:
-    states = {"tasksIn": "in", "tasksOut": "out", "waiting": "waiting", "running": "running"}
+def _add_workers(progress: Document, registry: CollectorRegistry) -> None:
+    by = ["stage", "state"]
+    for name, text, states in (
+        ("workers", "Workers of a stage by state.", _WORKERS),
+        ("worker_changes", "Workers of a stage by what became of them.", _CHANGES),
+    ):
+        gauge = Gauge(f"strandline_driver_stage_{name}", text, by, registry=registry)
+        for stage, state, number in _list_stages(progress, states):
+            gauge.labels(stage, state).set(number)
+    for key, (name, text) in _PACES.items():
+        gauge = Gauge(f"strandline_driver_stage_{name}", text, ["stage"], registry=registry)
+        for stage, _, number in _list_stages(progress, {key: ""}):
+            gauge.labels(stage).set(number)
+
+
+def _list_stages(progress: Document, states: Mapping[str, str]) -> Iterator[tuple[str, str, float]]:
     for stage in progress.get("stages") or []:
         for name, state in states.items():
             yield str(stage.get("name")), state, _number(stage.get(name))

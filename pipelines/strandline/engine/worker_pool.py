@@ -1,0 +1,114 @@
+"""One stage's workers and the calls that are with them, as data.
+
+Actors and references are opaque here: it knows neither Ray nor who starts, loads and ends a worker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from strandline.engine.loss_streak import LossStreak
+from strandline.engine.pools import FIRST_CALL, PoolSize, PoolState
+from strandline.engine.slots import Slot
+from strandline.plan.pipeline import StagePlan
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """One actor and its calls, oldest first, by the reference of their receipt.
+
+    Attributes:
+        node: id of the one it is on, once it is ready; empty before.
+        is_here: it is ready, and on the driver's node.
+        is_draining: it takes no new calls, and ends when it has none.
+        is_replaced: another takes its place then.
+        next_number: of its next call.
+        ready_since, busy_since: by the clock; the latter of the call that it works on.
+    """
+
+    stage: int
+    actor: Any
+    calls: dict[Any, Call] = field(default_factory=dict)
+    node: str = ""
+    is_here: bool = False
+    is_draining: bool = False
+    is_replaced: bool = True
+    next_number: int = FIRST_CALL
+    ready_since: float = 0.0
+    busy_since: float = 0.0
+
+    @property
+    def has_suspects(self) -> bool:
+        """True where it has a call of suspects, which is to be its only one."""
+        return any(call.batch[0].is_suspect for call in self.calls.values())
+
+    @property
+    def sources(self) -> set[bytes]:
+        """Those that are with it."""
+        return {source for call in self.calls.values() for source in call.sources}
+
+
+@dataclass(slots=True)
+class Call:
+    """A batch that is with a worker, and the reference of the data it will give.
+
+    Attributes:
+        number: in the order in which the worker was given its calls.
+        is_shown: the table of work in flight says that it is worked on.
+    """
+
+    stage: int
+    worker: Worker
+    batch: list[Slot]
+    data: Any
+    number: int
+    is_shown: bool = False
+
+    @property
+    def sources(self) -> list[bytes]:
+        """The source of each slot."""
+        return [slot.source for slot in self.batch]
+
+
+@dataclass(slots=True)
+class Pool:
+    """One stage's workers.
+
+    Attributes:
+        bound: slots that may wait for the stage.
+        workers: ready, starting and draining ones.
+        streak: workers lost in a row.
+        started, lost, recycled: workers, since the attempt began.
+        past: seconds that workers which are gone were ready for.
+    """
+
+    plan: StagePlan
+    size: PoolSize
+    bound: int
+    workers: list[Worker] = field(default_factory=list)
+    streak: LossStreak = field(default_factory=LossStreak)
+    started: int = 0
+    lost: int = 0
+    recycled: int = 0
+    past: float = 0.0
+
+    @property
+    def starting(self) -> int:
+        """Workers that will take calls once they are ready."""
+        return sum(not one.node and not one.is_draining for one in self.workers)
+
+    def look(self, now: float) -> PoolState:
+        """How it stands."""
+        ready = [one for one in self.workers if one.node]
+        return PoolState(
+            workers=len(self.workers),
+            ready=sum(not one.is_draining for one in ready),
+            draining=sum(one.is_draining for one in self.workers),
+            started=self.started,
+            lost=self.lost,
+            recycled=self.recycled,
+            deaths=self.streak.causes,
+            seconds=self.past + sum(now - one.ready_since for one in ready),
+            under_way=sum(now - one.busy_since for one in ready if one.calls),
+        )

@@ -1,0 +1,111 @@
+"""Workers of stages, as scripts and readers see them while an attempt runs and at its end."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.cli.snapshot import Pace, Snapshot, spell_counts, spell_json, take_snapshot
+from strandline.cli.summary import Details, describe_outcome, spell_outcome
+from strandline.engine.flow import StageQueue
+from strandline.engine.pools import PoolState
+from strandline.engine.ports import Progress
+from strandline.ledger.words import Standing
+from strandline.plan.receipt import Counts
+from strandline.run.outcome import Outcome
+from strandline_api.exit_codes import ExitCode
+
+POOL = PoolState(workers=4, ready=3, draining=1, started=9, lost=2, recycled=1, deaths=2)
+
+
+def take(pace: Pace, seconds: float, counts: Counts, pool: PoolState) -> Snapshot:
+    flow: Any = SimpleNamespace(failed=set(), queues=[StageQueue("read", 1, None, counts=counts)])
+    return take_snapshot(Progress(flow, 5, 0, 0, False, [], lambda: [pool]), seconds, pace)
+
+
+def test_a_stage_has_its_workers_and_what_became_of_them() -> None:
+    (stage,) = spell_json(take(Pace(), 0.0, Counts(failed=3), POOL))["stages"]
+    assert stage == {
+        "name": "read",
+        "tasksIn": 0,
+        "tasksOut": 0,
+        "waiting": 0,
+        "running": 0,
+        "failed": 3,
+        "rate": 0.0,
+        "utilisation": 0.0,
+        "workers": 4,
+        "ready": 3,
+        "draining": 1,
+        "started": 9,
+        "lost": 2,
+        "recycled": 1,
+        "lostInARow": 2,
+    }
+
+
+def test_rate_and_utilisation_are_those_of_late() -> None:
+    pace = Pace()
+    take(pace, 1.0, Counts(tasks_in=10, seconds=2.0), PoolState(seconds=2.0))
+    counts = Counts(tasks_in=30, seconds=5.0)
+    view = take(pace, 11.0, counts, PoolState(seconds=12.0)).stages[0]
+    assert (view.rate, view.utilisation) == (30 / 11, 5 / 12)
+
+
+def test_a_call_that_is_under_way_counts_as_work() -> None:
+    pool = PoolState(seconds=20.0, under_way=10.0)
+    assert take(Pace(), 20.0, Counts(), pool).stages[0].utilisation == 0.5
+
+
+@given(
+    looks=st.lists(
+        st.tuples(st.floats(0.1, 60), st.floats(0, 100), st.floats(0, 100), st.floats(0, 100)),
+        max_size=10,
+    )
+)
+def test_law_utilisation_is_a_share(looks: list[tuple[float, float, float, float]]) -> None:
+    pace, seconds, busy, ready = Pace(), 0.0, 0.0, 0.0
+    for step, worked, stood, under_way in looks:
+        seconds, busy, ready = seconds + step, busy + worked, ready + stood
+        pool = PoolState(seconds=ready, under_way=under_way)
+        assert 0 <= take(pace, seconds, Counts(seconds=busy), pool).stages[0].utilisation <= 1
+
+
+def test_counts_at_the_end_have_what_became_of_workers() -> None:
+    counts = {"files": Counts(), "read": Counts(tasks_in=8, calls=4)}
+    source, read = spell_counts(counts, {"read": POOL})
+    assert not {"calls", "started", "lost", "recycled"} & source.keys()
+    assert {name: read[name] for name in ("calls", "started", "lost", "recycled")} == {
+        "calls": 4,
+        "started": 9,
+        "lost": 2,
+        "recycled": 1,
+    }
+
+
+def conclude(**pools: PoolState) -> Outcome:
+    standing = Standing(5, 0, 0, 0, 0)
+    return Outcome(
+        ExitCode.COMPLETE,
+        "all done",
+        1,
+        5,
+        standing,
+        counts={"read": Counts()},
+        output="/out",
+        pools=pools,
+    )
+
+
+def test_the_summary_names_pools_of_which_workers_were_lost_or_replaced() -> None:
+    text = describe_outcome(conclude(read=POOL, write=PoolState(4, 4, started=4)), Details())
+    assert "workers of read: 9 started, 2 lost, 1 recycled" in text
+    assert not [line for line in text if "workers of write" in line]
+
+
+def test_the_outcome_for_scripts_has_them_too() -> None:
+    (stage,) = spell_outcome(conclude(read=POOL), Details())["stages"]
+    assert (stage["name"], stage["lost"]) == ("read", 2)

@@ -1,0 +1,61 @@
+"""Which losses of workers in a row have one cause."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.engine.loss_streak import LossStreak
+
+sources = st.binary(min_size=1, max_size=1)
+crowds = st.lists(st.frozensets(sources, max_size=4), max_size=8)
+
+
+def note_all(losses: list[frozenset[bytes]]) -> LossStreak:
+    streak = LossStreak()
+    for loss in losses:
+        streak.note(loss)
+    return streak
+
+
+@given(killers=st.lists(sources, max_size=20))
+def test_law_one_that_dies_alone_again_and_again_is_one_cause(killers: list[bytes]) -> None:
+    assert note_all([frozenset([one]) for one in killers]).causes == len(set(killers))
+
+
+@given(neighbours=st.frozensets(sources, min_size=2, max_size=4), times=st.integers(1, 5))
+def test_law_a_crowd_and_the_culprit_that_is_found_in_it_are_one_cause(
+    neighbours: frozenset[bytes], times: int
+) -> None:
+    culprit = min(neighbours)
+    assert note_all([neighbours, *[frozenset([culprit])] * times]).causes == 1
+
+
+@given(losses=crowds)
+def test_law_there_is_a_cause_at_least_and_never_more_than_losses(
+    losses: list[frozenset[bytes]],
+) -> None:
+    streak = note_all(losses)
+    assert min(len(losses), 1) <= streak.causes <= len(losses)
+
+
+@given(losses=crowds, loss=st.frozensets(sources, min_size=2, max_size=4) | st.just(frozenset()))
+def test_law_whoever_cannot_be_told_is_a_cause_of_its_own(
+    losses: list[frozenset[bytes]], loss: frozenset[bytes]
+) -> None:
+    assert note_all([*losses, loss]).causes == note_all(losses).causes + 1
+
+
+def test_the_second_culprit_of_a_crowd_is_a_cause_of_its_own() -> None:
+    streak = note_all([frozenset([b"a", b"b"]), frozenset([b"a"])])
+    assert streak.causes == 1
+    streak.note([b"b"])
+    assert streak.causes == 2
+
+
+def test_a_success_ends_the_streak() -> None:
+    streak = note_all([frozenset([b"a", b"b"]), frozenset([b"c"]), frozenset()])
+    streak.end()
+    assert streak.causes == 0
+    streak.note([b"a"])
+    assert streak.causes == 1

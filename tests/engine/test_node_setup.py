@@ -1,0 +1,136 @@
+"""What is done once on a node: by one, with the others waiting, and again where it died over it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from strandline.engine.inline import StageSetupError, has_node_setup, set_up_node
+from strandline.engine.node_setup import find_folder, remove, set_up_once, sweep
+from strandline.plan.pipeline import StagePlan
+from strandline.plan.stage import Stage
+
+PROGRAM = """
+import os, sys, pathlib
+from strandline.engine.node_setup import set_up_once
+
+def set_up():
+    with open(sys.argv[2], "a") as log:
+        log.write(f"{os.getpid()}\\n")
+    if sys.argv[3] == "die":
+        os._exit(9)
+
+set_up_once(pathlib.Path(sys.argv[1]), "decode", set_up)
+"""
+
+
+class Fetching(Stage):
+    """Has something to do on each node."""
+
+    def setup_on_node(self) -> None:
+        raise OSError(28, "No space left on device")
+
+
+def run(folder: Path, log: Path, what: str = "live") -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder), str(log), what])
+
+
+def test_law_of_many_at_once_one_does_it(tmp_path: Path) -> None:
+    folder, log = tmp_path / "node", tmp_path / "log"
+    workers = [run(folder, log) for _ in range(4)]
+    assert [worker.wait(120) for worker in workers] == [0] * 4
+    assert len(log.read_text().split()) == 1
+
+
+def test_the_others_wait_until_it_is_done(tmp_path: Path) -> None:
+    is_begun, may_end = threading.Event(), threading.Event()
+    done: list[str] = []
+
+    def set_up() -> None:
+        is_begun.set()
+        assert may_end.wait(20)
+        done.append("once")
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(set_up_once, tmp_path, "decode", set_up)
+        assert is_begun.wait(20)
+        second = pool.submit(set_up_once, tmp_path, "decode", lambda: done.append("twice"))
+        assert not second.done()
+        may_end.set()
+        first.result(20)
+        second.result(20)
+
+    assert done == ["once"]
+
+
+def test_who_dies_over_it_leaves_it_to_the_next(tmp_path: Path) -> None:
+    folder, log = tmp_path / "node", tmp_path / "log"
+    assert run(folder, log, "die").wait(120) == 9
+    assert run(folder, log).wait(120) == 0
+    assert run(folder, log).wait(120) == 0
+    assert len(log.read_text().split()) == 2
+
+
+def test_what_fails_is_not_done(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def fail() -> None:
+        calls.append(1)
+        raise StageSetupError("no")
+
+    for _ in range(2):
+        with pytest.raises(StageSetupError):
+            set_up_once(tmp_path, "decode", fail)
+    assert len(calls) == 2
+
+
+def test_each_stage_has_its_own(tmp_path: Path) -> None:
+    calls: list[str] = []
+    for name in ("a", "b", "a"):
+        set_up_once(tmp_path, name, partial(calls.append, name))
+    assert calls == ["a", "b"]
+
+
+def test_a_folder_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StageSetupError, match=r"'decode' can't be set up on a node, .* Not a dir"):
+        set_up_once(tmp_path / "file" / "node", "decode", lambda: None)
+
+
+def test_a_failure_names_stage_and_node() -> None:
+    plan = StagePlan("decode", "decode", Fetching())
+    with pytest.raises(StageSetupError, match="stage 'decode' can't set up node 'n7': OSError"):
+        set_up_node(plan, "n7")
+
+
+def test_a_stage_without_the_hook_is_known() -> None:
+    assert has_node_setup(StagePlan("decode", "decode", Fetching()))
+    assert not has_node_setup(StagePlan("other", "other", Stage()))
+
+
+def test_a_new_attempt_sweeps_what_earlier_ones_of_the_pipeline_left(tmp_path: Path) -> None:
+    old, new, far, other = (
+        find_folder(pipeline, attempt, node, tmp_path)
+        for pipeline, attempt, node in (
+            ("default.videos", "0001-ab", "a1"),
+            ("default.videos", "0002-cd", "a1"),
+            ("default.videos", "0001-ab", "b2"),
+            ("default.texts", "0001-ab", "a1"),
+        )
+    )
+    for folder in (old, new, far, other):
+        set_up_once(folder, "decode", lambda: None)
+
+    sweep(new)
+
+    assert [folder.exists() for folder in (old, new, far, other)] == [False, True, True, True]
+    remove(far)
+    remove(new)
+    assert sorted(os.listdir(tmp_path)) == [other.parent.name]

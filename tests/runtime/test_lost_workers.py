@@ -1,0 +1,206 @@
+"""What becomes of the calls of a worker that dies, is drained, or can't get its input."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from ray.exceptions import ActorDiedError, ObjectLostError
+
+import engine_stages as bad
+import worker_stages as told
+from strandline.engine.flow import Flow
+from strandline.engine.pools import CALLS_PER_WORKER, PoolSize, RayOptions
+from strandline.engine.ports import Control
+from strandline.engine.ray_ledger import RayLedger
+from strandline.engine.ray_losses import Losses
+from strandline.engine.ray_pool import RayPools
+from strandline.engine.slots import Slot
+from strandline.engine.wire import pack_tasks
+from strandline.engine.worker_pool import Worker
+from strandline.plan.pipeline import StagePlan, check_plan
+from strandline.plan.stage import Stage
+from strandline.plan.task import Lineage, Task
+from strandline.storage.inflight import InFlight, InFlightTable, read_inflight
+
+TIMEOUT = 120.0
+POISON = 3
+
+pytestmark = pytest.mark.usefixtures("local_ray")
+
+
+class Bench:
+    """A flow and one pool with one worker, which is ready; who drives them is the test."""
+
+    def __init__(self, stage: Stage, folder: Path) -> None:
+        plan = StagePlan("told", "told", stage, cpu=0.1)
+        ends = [
+            StagePlan("numbers", "numbers", bad.Numbers()),
+            StagePlan("text", "text", told.NodeSink()),
+        ]
+        self.flow = Flow(check_plan("tests", "lost", ends[0], [plan, ends[1]]))
+        self.table = folder / "table"
+        self.inflight = InFlightTable(self.table)
+        options = RayOptions(None, None, tempfile.gettempdir())
+        self.pools = RayPools("tests.lost", [plan], [PoolSize(1, 0.1)], options, self.inflight)
+        self.control = Control(lambda: False, lambda _: None, lambda: 0.0)
+        self.losses = Losses(self.flow, self.pools, RayLedger(None), self.control)
+        self.pools.start()
+
+    @property
+    def worker(self) -> Worker:
+        (worker,) = self.pools[0].workers
+        return worker
+
+    def take_ready(self) -> None:
+        (reference,) = self.pools.preparing
+        here = ray.get_runtime_context().get_node_id()
+        self.pools.take_ready(reference, ray.get(reference, timeout=TIMEOUT), here)
+
+    def submit(self, number: int, source: int | None = None) -> Any:
+        """Hand over a task of that number; the reference of its receipt."""
+        name = bytes([number if source is None else source]) * 16
+        task = Task(number, {}, Lineage(name, bytes([number]) * 16, str(number)))
+        return self.submit_block(name, pack_tasks([task]), bytes([number]) * 16)
+
+    def submit_block(self, source: bytes, block: Any, token: bytes) -> Any:
+        self.flow.enter([Slot(source, "key", token, None, block, 0)])
+        self.pools.submit(0, self.flow.next_batch(0), CALLS_PER_WORKER)
+        return list(self.pools.calls)[-1]
+
+    def lose(self, reference: Any) -> None:
+        """Wait for the worker's death, and do what the driver does then."""
+        with pytest.raises(ActorDiedError) as raised:
+            ray.get(reference, timeout=TIMEOUT)
+        self.losses.replace(self.worker, raised.value)
+
+    def list_waiting(self) -> list[tuple[int, int, bool]]:
+        """Token, deaths and suspicion of what waits, first in line first."""
+        return [(one.token[0], one.deaths, one.is_suspect) for one in self.flow.queues[0].waiting]
+
+
+@contextmanager
+def standing(stage: Stage, folder: Path) -> Iterator[Bench]:
+    bench = Bench(stage, folder)
+    try:
+        yield bench
+    finally:
+        bench.pools.stop()
+        bench.inflight.close()
+
+
+def test_law_both_calls_of_a_lost_worker_are_tried_apart_in_their_order(tmp_path: Path) -> None:
+    with standing(bad.Picky(what="die"), tmp_path) as bench:
+        bench.take_ready()
+        poison = bench.submit(POISON)
+        bench.submit(4)
+        bench.lose(poison)
+
+        assert bench.list_waiting() == [(POISON, 0, True), (4, 0, True)]
+        assert not bench.pools.calls
+        assert bench.flow.queues[0].running == 0
+        state = bench.pools.look()[0]
+        assert (state.lost, state.deaths, state.started) == (1, 1, 2)
+
+
+def test_law_what_was_answered_before_the_death_is_neither_done_again_nor_blamed(
+    tmp_path: Path,
+) -> None:
+    with standing(bad.Picky(what="die"), tmp_path) as bench:
+        bench.take_ready()
+        first = bench.submit(1)
+        ray.wait([first], timeout=TIMEOUT)
+        poison = bench.submit(POISON)
+        with pytest.raises(ActorDiedError):
+            ray.get(poison, timeout=TIMEOUT)
+
+        assert bench.pools.find_answered(bench.worker) == [first]
+        call, receipt = bench.pools.take_answer(first, ray.get(first))
+        bench.flow.complete(0, call.batch, receipt, call.data)
+        bench.lose(poison)
+
+        assert bench.list_waiting() == [(POISON, 1, True)]
+        assert len(bench.flow.queues[1]) == 1
+
+
+def test_two_calls_of_one_source_leave_no_doubt_whose_fault_it_was(tmp_path: Path) -> None:
+    with standing(bad.Picky(what="die"), tmp_path) as bench:
+        bench.take_ready()
+        poison = bench.submit(POISON, source=9)
+        bench.submit(4, source=9)
+        bench.lose(poison)
+
+        assert bench.list_waiting() == [(POISON, 1, True), (4, 1, True)]
+
+
+def test_a_source_that_takes_three_workers_alone_fails_and_its_neighbour_does_not(
+    tmp_path: Path,
+) -> None:
+    with standing(bad.Picky(what="die"), tmp_path) as bench:
+        bench.take_ready()
+        poison = bench.submit(POISON)
+        bench.submit(4)
+        bench.lose(poison)
+        for _ in range(3):
+            bench.take_ready()
+            assert bench.flow.has_suspects(0)
+            bench.pools.submit(0, bench.flow.next_batch(0), 1)
+            assert not bench.pools.has_room(
+                0, CALLS_PER_WORKER
+            )  # a suspect is a worker's only call
+            (poison,) = bench.pools.calls
+            bench.lose(poison)
+
+        assert bench.flow.failed == {bytes([POISON]) * 16}
+        assert [token for token, _, _ in bench.list_waiting()] == [4]
+        assert bench.pools.look()[0].deaths == 1
+
+
+def test_what_is_with_a_worker_of_this_node_counts_as_worked_on(tmp_path: Path) -> None:
+    with standing(bad.Identity(), tmp_path) as bench:
+        bench.take_ready()
+        calls = [bench.submit(number) for number in range(CALLS_PER_WORKER)]
+        sources = frozenset(bytes([number]) * 16 for number in range(CALLS_PER_WORKER))
+        assert read_inflight(bench.table) == InFlight(sources, frozenset())
+        for call in calls:
+            bench.pools.take_answer(call, ray.get(call, timeout=TIMEOUT))
+        assert not any(read_inflight(bench.table))
+
+
+def test_a_worker_that_is_drained_while_it_prepares_is_gone_at_once(tmp_path: Path) -> None:
+    with standing(bad.Identity(), tmp_path) as bench:
+        bench.pools.drain(bench.worker)
+
+        assert not bench.pools.preparing
+        state = bench.pools.look()[0]
+        assert (state.workers, state.started, state.lost) == (0, 1, 0)
+
+
+def test_a_worker_that_dies_while_it_drains_is_not_replaced(tmp_path: Path) -> None:
+    with standing(bad.Picky(what="die"), tmp_path) as bench:
+        bench.take_ready()
+        poison = bench.submit(POISON)
+        bench.pools.drain(bench.worker)
+        bench.lose(poison)
+
+        assert bench.list_waiting() == [(POISON, 1, True)]
+        assert bench.pools.look()[0].workers == 0
+
+
+def test_a_call_without_its_input_is_skipped_and_the_next_is_answered(tmp_path: Path) -> None:
+    with standing(bad.Identity(), tmp_path) as bench:
+        bench.take_ready()
+        lost = bench.submit_block(b"l" * 16, told.put_and_lose(), b"l" * 16)
+        good = bench.submit(1)
+        with pytest.raises(ObjectLostError):
+            ray.get(lost, timeout=TIMEOUT)
+        bench.pools.skip_call(lost)
+
+        call, receipt = bench.pools.take_answer(good, ray.get(good, timeout=TIMEOUT))
+        assert (call.batch[0].token[0], receipt.counts.tasks_out) == (1, 1)
+        assert bench.pools.look()[0].lost == 0

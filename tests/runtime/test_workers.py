@@ -1,0 +1,214 @@
+"""What a worker owes its stage and its driver, in real ones."""
+
+from __future__ import annotations
+
+import ast
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from ray.exceptions import ObjectLostError
+
+import engine_stages as bad
+import worker_stages as told
+from strandline.engine.inline import StageSetupError
+from strandline.engine.pools import FIRST_CALL, PoolState, RayOptions
+from strandline.engine.ray_worker import Site, start_worker
+from strandline.engine.wire import pack_tasks
+from strandline.ledger.lease import OnChange
+from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan
+from strandline.plan.stage import Stage
+from strandline.plan.task import Lineage, Task
+from strandline.run.attempt import Options, run_attempt
+from strandline.run.outcome import Outcome
+from strandline_api.exit_codes import ExitCode
+
+both = pytest.mark.parametrize("engine", ["inline", "ray"])
+TIMEOUT = 60.0
+
+pytestmark = pytest.mark.usefixtures("local_ray")
+
+
+def make_plan(stage: Stage, count: int = 10, **more: Any) -> PipelinePlan:
+    """A pipeline over numbers with this stage in the middle."""
+    plan = StagePlan("told", "told", stage, **{"cpu": 0.1, **more})
+    source = StagePlan("numbers", "numbers", bad.Numbers(count=count))
+    sink = StagePlan("text", "text", told.NodeSink(), cpu=0.1)
+    return check_plan("default", "workers", source, [plan, sink])
+
+
+def run(plan: PipelinePlan, volume: Path, engine: str = "ray", **more: Any) -> Outcome:
+    return run_attempt(plan, Options(volume, engine=engine, **more))
+
+
+def read_told(outcome: Outcome) -> list[Any]:
+    files = Path(outcome.output).rglob("*.txt")
+    return [ast.literal_eval(path.read_text()) for path in files]
+
+
+@contextmanager
+def started(stage: Stage, name: str = "told") -> Iterator[Any]:
+    """One ready worker, without a driver."""
+    options = RayOptions(None, None, tempfile.gettempdir())
+    plan = StagePlan(name, name, stage)
+    actor, ready = start_worker(plan, 0.1, options, Site("tests.workers", "0001"))
+    try:
+        ray.get(ready, timeout=TIMEOUT)
+        yield actor
+    finally:
+        ray.kill(actor)
+
+
+def put(data: Any) -> Any:
+    """A block with one task, in the object store."""
+    lineage = Lineage(b"s" * 16, b"t" * 16, "key")
+    return ray.put(pack_tasks([Task(data, {}, lineage)]))
+
+
+def take(answer: list[Any]) -> Any:
+    """The data of a call's only task."""
+    ((data, *_),) = ray.get(answer[0], timeout=TIMEOUT)
+    return data
+
+
+def list_folders() -> list[Path]:
+    return list(Path(tempfile.gettempdir()).glob("strandline-node-*default.workers/*"))
+
+
+def test_law_set_up_and_tasks_see_one_thread(tmp_path: Path) -> None:
+    outcome = run(make_plan(told.Told(), max_workers=2), tmp_path)
+    assert [facts["thread"] for facts in read_told(outcome)] == [True] * 10
+
+
+def test_law_a_small_second_call_never_overtakes_a_large_first_one() -> None:
+    with started(told.Ordered()) as actor:
+        large, small = put((told.Slow(1.0), b"1" * 10_000_000)), put(1)
+        first = actor.run.remote(FIRST_CALL, [[0, 0]], large)
+        second = actor.run.remote(FIRST_CALL + 1, [[0, 0]], small)
+        assert (take(second), take(first)) == (1, 0)
+
+
+def test_the_next_input_is_read_while_a_task_is_worked_on(tmp_path: Path) -> None:
+    with started(told.Overlapped(folder=str(tmp_path))) as actor:
+        first = actor.run.remote(FIRST_CALL, [[0, 0]], put(1))
+        second = put(told.Slow(mark=str(tmp_path / "read")))
+        actor.run.remote(FIRST_CALL + 1, [[0, 0]], second)
+        assert take(first) is True
+
+
+def test_a_call_whose_input_is_lost_holds_up_nobody_once_it_is_skipped() -> None:
+    with started(told.Ordered()) as actor:
+        lost = told.put_and_lose()
+        first = actor.run.remote(FIRST_CALL, [[0, 0]], lost)
+        second = actor.run.remote(FIRST_CALL + 1, [[0, 0]], put(1))
+        with pytest.raises(ObjectLostError):
+            ray.get(first[1], timeout=TIMEOUT)
+        assert not ray.wait([second[1]], timeout=0.5)[0]
+        ray.get(actor.skip.remote(FIRST_CALL), timeout=TIMEOUT)
+        assert take(second) == 0
+
+
+def test_law_a_node_is_set_up_once_before_any_of_its_workers(tmp_path: Path) -> None:
+    outcome = run(make_plan(told.NodeReady(folder=str(tmp_path)), min_workers=3), tmp_path / "run")
+
+    assert outcome.code is ExitCode.COMPLETE
+    assert len(list(tmp_path.glob("worker-*"))) == 3
+    assert len(list(tmp_path.glob("node-*"))) == 1
+    assert not list_folders()
+
+
+def test_a_new_attempt_sets_nodes_up_anew(tmp_path: Path) -> None:
+    for count in (1, 2):
+        plan = make_plan(told.NodeReady(folder=str(tmp_path)), count=count)
+        run(plan, tmp_path / "run", on_change=OnChange.CONTINUE)
+    assert len(list(tmp_path.glob("node-*"))) == 2
+
+
+def test_inline_sets_its_node_up_once(tmp_path: Path) -> None:
+    stage = told.NodeReady(folder=str(tmp_path))
+    assert run(make_plan(stage), tmp_path / "run", "inline").code is ExitCode.COMPLETE
+    assert len(list(tmp_path.glob("node-*"))) == 1
+
+
+@both
+def test_a_node_that_cannot_be_set_up_ends_the_run_by_name(engine: str, tmp_path: Path) -> None:
+    plan = make_plan(told.NodeReady(folder=str(tmp_path), what="raise"), min_workers=2)
+    host = socket.gethostname()
+    with pytest.raises(
+        StageSetupError, match=f"'told' can't set up node '{host}': FileNotFoundError: no weights"
+    ):
+        run(plan, tmp_path / "run", engine)
+
+
+def test_a_worker_that_dies_while_it_sets_up_its_node_leaves_it_to_the_next(
+    tmp_path: Path,
+) -> None:
+    plan = make_plan(told.NodeReady(folder=str(tmp_path), what="die"), min_workers=2)
+    outcome = run(plan, tmp_path / "run")
+    assert (outcome.code, len(outcome.incidents)) == (ExitCode.COMPLETE, 1)
+    assert len(list(tmp_path.glob("node-*"))) == 2
+
+
+def find_pool(outcome: Outcome) -> PoolState:
+    """How the told stage's pool stood in the end."""
+    return outcome.pools["told"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "limit"),
+    [(told.Process(), {"max_age": 0.001}), (told.Growing(), {"max_memory": 220_000_000})],
+)
+def test_law_a_worker_beyond_its_limit_is_replaced_and_nothing_is_lost(
+    stage: Stage, limit: dict[str, Any], tmp_path: Path
+) -> None:
+    outcome = run(make_plan(stage, max_workers=1, **limit), tmp_path)
+
+    pool = find_pool(outcome)
+    assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, 10)
+    assert outcome.incidents == ()
+    assert (pool.lost, pool.deaths) == (0, 0)
+    assert pool.recycled >= 2
+    assert pool.recycled <= len(set(read_told(outcome))) <= pool.started
+
+
+def test_a_worker_that_is_lost_is_counted_and_the_seconds_of_work_too(tmp_path: Path) -> None:
+    outcome = run(make_plan(bad.Picky(what="die"), max_workers=1), tmp_path)
+
+    pool, counts = find_pool(outcome), outcome.counts["told"]
+    assert pool.lost == len(outcome.incidents) >= 3
+    assert (pool.started, pool.recycled) == (pool.lost + 1, 0)
+    assert counts.calls == counts.tasks_in == 9
+    assert counts.seconds < pool.seconds
+
+
+@pytest.mark.parametrize(
+    "needs",
+    [{"cpu": 0.25}, {"cpu": 0.1, "custom": {"nvdec": 0.5}}, {"cpu": 0.0, "gpu": 0.5}],
+)
+def test_two_workers_share_what_each_reserves_half_of(needs: Any, tmp_path: Path) -> None:
+    outcome = run(make_plan(told.Told(), min_workers=2, max_workers=2, **needs), tmp_path)
+
+    assert (outcome.code, outcome.incidents) == (ExitCode.COMPLETE, ())
+    gpus = {facts["gpu"] for facts in read_told(outcome)}
+    assert ("0" in gpus) is ("gpu" in needs)
+
+
+def test_a_stages_own_environment_reaches_its_workers(tmp_path: Path) -> None:
+    environment = {"env_vars": {"WORKER_WORD": "tide"}}
+    outcome = run(make_plan(told.Told(), runtime_env=environment), tmp_path)
+    assert {facts["word"] for facts in read_told(outcome)} == {"tide"}
+
+
+def test_workers_are_spread_over_nodes_and_calls_go_to_their_input() -> None:
+    program = Path(__file__).with_name("two_nodes.py")
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,147 @@
+"""A program: a pool on a cluster of two nodes on this machine, and where its workers and calls go.
+
+Ray is connected once a process, so this can't share the one of the other tests.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.cluster_utils import Cluster
+from ray.experimental import get_local_object_locations
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from engine_stages import Identity
+from strandline.engine.pools import CALLS_PER_WORKER, PoolSize, RayOptions
+from strandline.engine.ray_pool import RayPools
+from strandline.engine.slots import Slot
+from strandline.engine.worker_pool import Pool, Worker
+from strandline.plan.pipeline import StagePlan
+
+TIMEOUT = 120.0
+SIZE = 5_000_000
+
+
+@ray.remote(num_cpus=0)  # type: ignore[untyped-decorator]
+def make_block(number: int) -> list[list[Any]]:
+    """A block with a task that is too large to travel with a call."""
+    token = number.to_bytes(16, "big")
+    return [[b"1" * SIZE, {}, token, token, str(number), None]]
+
+
+def make_slot(number: int, node: str) -> Slot:
+    """A task whose data is on that node."""
+    where = NodeAffinitySchedulingStrategy(node, soft=False)
+    block = make_block.options(scheduling_strategy=where).remote(number)
+    ray.wait([block], timeout=TIMEOUT, fetch_local=False)
+    end = time.monotonic() + TIMEOUT
+    while not get_local_object_locations([block])[block].get("node_ids"):
+        assert time.monotonic() < end  # it is ready a moment before the driver's books say where
+        time.sleep(0.01)
+    token = number.to_bytes(16, "big")
+    return Slot(token, str(number), token, None, block, 0)
+
+
+def take_ready(pools: RayPools, here: str) -> None:
+    """Wait for all workers that are being started."""
+    while pools.preparing:
+        (reference,), _ = ray.wait(list(pools.preparing), timeout=TIMEOUT)
+        pools.take_ready(reference, ray.get(reference), here)
+
+
+def take_answers(pools: RayPools) -> None:
+    """Wait for all calls."""
+    while pools.calls:
+        (reference,), _ = ray.wait(list(pools.calls), timeout=TIMEOUT)
+        pools.take_answer(reference, ray.get(reference))
+
+
+def check_spread(pools: RayPools, pool: Pool, here: str, nodes: list[str]) -> None:
+    """Workers are spread over nodes."""
+    pools.start()
+    take_ready(pools, here)
+    assert sorted(worker.node for worker in pool.workers) == nodes
+    assert sum(worker.is_here for worker in pool.workers) == 1
+
+
+def check_calls(pools: RayPools, pool: Pool, nodes: list[str]) -> None:
+    """A call goes to its input; an idle worker elsewhere comes before one that has a call."""
+    for number, node in enumerate([*nodes, *nodes, nodes[1]]):
+        pools.submit(0, [make_slot(number, node)], CALLS_PER_WORKER)
+        (call,) = pools.calls.values()
+        assert call.worker.node == node, (number, node)
+        take_answers(pools)
+    for number in (10, 11, 12):
+        pools.submit(0, [make_slot(number, nodes[1])], CALLS_PER_WORKER)
+    assert [len(worker.calls) for worker in _by_node(pool, nodes)] == [1, 2]
+    take_answers(pools)
+
+
+def check_drain(pools: RayPools, pool: Pool, here: str, nodes: list[str]) -> None:
+    """A drained worker takes no call and ends with its last; a new one goes where it is told."""
+    first, second = _by_node(pool, nodes)
+    pools.submit(0, [make_slot(20, nodes[1])], CALLS_PER_WORKER)
+    pools.drain(second)
+    assert pools.has(second)
+    pools.submit(0, [make_slot(21, nodes[1])], CALLS_PER_WORKER)
+    assert [len(worker.calls) for worker in (first, second)] == [1, 1]
+    assert pool.look(0.0).draining == 1
+    take_answers(pools)
+    assert pool.workers == [first]
+    for node in nodes:
+        pools.start_worker(0, node)
+        take_ready(pools, here)
+        assert pool.workers[-1].node == node
+    state = pool.look(0.0)
+    assert (state.workers, state.ready, state.draining) == (3, 3, 0)
+    assert (state.started, state.lost, state.recycled) == (4, 0, 0)
+
+
+def _by_node(pool: Pool, nodes: list[str]) -> list[Worker]:
+    return sorted(pool.workers, key=lambda worker: nodes.index(worker.node))
+
+
+def main() -> None:
+    """Check one thing after the other."""
+    folder = tempfile.mkdtemp(prefix="ray-")
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    )
+    options = {"object_store_memory": 120_000_000, "include_dashboard": False}
+    # Else whoever starts a Ray of their own meanwhile would be led to this one.
+    ray._private.utils.write_ray_address = lambda *_: None
+    cluster = Cluster()
+    try:
+        cluster.add_node(num_cpus=2, _system_config={}, temp_dir=folder, **options)
+        cluster.add_node(num_cpus=2, object_store_memory=120_000_000)
+        ray.init(cluster.address, logging_level=logging.ERROR, log_to_driver=False)
+        here = ray.get_runtime_context().get_node_id()
+        nodes = sorted(node["NodeID"] for node in ray.nodes())
+        plan = StagePlan("told", "told", Identity())
+        place = RayOptions(None, None, folder)
+        pools = RayPools("tests.nodes", [plan], [PoolSize(2, 0.1)], place)
+        checks: list[Callable[[], None]] = [
+            lambda: check_spread(pools, pools[0], here, nodes),
+            lambda: check_calls(pools, pools[0], nodes),
+            lambda: check_drain(pools, pools[0], here, nodes),
+            pools.stop,
+        ]
+        for check in checks:
+            check()
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

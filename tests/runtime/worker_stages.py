@@ -1,0 +1,193 @@
+"""Stages that tell how they were worked on, for tests of workers."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import ray
+from pydantic import Field
+from ray.exceptions import ObjectLostError
+
+from strandline.plan.stage import SinkStage, Stage
+from strandline.plan.task import Task
+
+PATIENCE = 30.0
+
+
+class FolderParams(Stage.Params):
+    """Where to leave what is to be seen."""
+
+    folder: str = Field(description="A folder.")
+
+
+class Told(Stage):
+    """Hands on what the worker looks like from inside."""
+
+    def setup(self) -> None:
+        self.thread = threading.get_ident()
+
+    def process(self, task: Task) -> Task:
+        facts = {
+            "thread": self.thread == threading.get_ident(),
+            "gpu": os.environ.get("CUDA_VISIBLE_DEVICES"),
+            "word": os.environ.get("WORKER_WORD"),
+        }
+        return task.replace(facts)
+
+
+class NodeReady(Stage):
+    """Counts how often its node was set up, and refuses to work where it was not."""
+
+    class Params(FolderParams):
+        """What to do in its first set-up."""
+
+        what: str = "work"
+
+    params: Params
+
+    def setup_on_node(self) -> None:
+        """Leave a file a call.
+
+        Raises:
+            FileNotFoundError: it is asked for.
+        """
+        folder = Path(self.params.folder)
+        count = len(list(folder.glob("node-*")))
+        (folder / f"node-{count}-{os.getpid()}").touch()
+        if self.params.what == "raise":
+            msg = "no weights"
+            raise FileNotFoundError(msg)
+        if self.params.what == "die" and not count:
+            os._exit(1)
+        (folder / "weights").touch()
+
+    def setup(self) -> None:
+        """Leave a file a worker.
+
+        Raises:
+            FileNotFoundError: the node is not set up.
+        """
+        folder = Path(self.params.folder)
+        (folder / "weights").stat()
+        (folder / f"worker-{os.getpid()}").touch()
+
+    def process(self, task: Task) -> Task:
+        return task
+
+
+class Growing(Stage):
+    """Keeps more memory with each task."""
+
+    def setup(self) -> None:
+        self.kept: list[bytes] = []
+
+    def process(self, task: Task) -> Task:
+        self.kept.append(bytes(bytearray(b"1") * 60_000_000))
+        time.sleep(0.3)  # longer than half a look takes, so that it is looked at in time
+        return task.replace(os.getpid())
+
+
+class Process(Stage):
+    """Hands on which process it was in."""
+
+    def process(self, task: Task) -> Task:
+        return task.replace(os.getpid())
+
+
+class Ordered(Stage):
+    """Hands on how many tasks it has seen before."""
+
+    def setup(self) -> None:
+        self.seen = 0
+
+    def process(self, task: Task) -> Task:
+        self.seen += 1
+        return task.replace(self.seen - 1)
+
+
+class Overlapped(Stage):
+    """Its first task ends when the next one's input has been read."""
+
+    class Params(FolderParams):
+        """Where the second input says that it is read."""
+
+    params: Params
+
+    def setup(self) -> None:
+        self.is_first = True
+
+    def process(self, task: Task) -> Task:
+        mark = Path(self.params.folder) / "read"
+        if self.is_first:
+            self.is_first = False
+            return task.replace(_wait_for(mark))
+        return task
+
+
+class Slow:
+    """A payload that takes a while to be read, or leaves a file when it is."""
+
+    def __init__(self, seconds: float = 0.0, mark: str = "") -> None:
+        self.seconds = seconds
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _read_slowly, (self.seconds, self.mark)
+
+
+class Owner:
+    """Whoever puts something into the object store; it is lost when they die."""
+
+    def put(self) -> list[Any]:
+        """The reference of a block with one task."""
+        token = b"l" * 16
+        return [ray.put([[b"1" * 1_000_000, {}, token, token, "lost", None]])]
+
+
+def put_and_lose() -> Any:
+    """A block that is lost.
+
+    Raises:
+        TimeoutError: it is still there.
+    """
+    owner = ray.remote(Owner).options(num_cpus=0).remote()
+    (block,) = ray.get(owner.put.remote())
+    ray.kill(owner)
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        try:
+            ray.get(block)
+        except ObjectLostError:
+            return block
+        time.sleep(0.1)
+    raise TimeoutError
+
+
+class NodeSink(SinkStage):
+    """Writes the data as text."""
+
+    suffix = ".txt"
+
+    def write(self, task: Task, file: BinaryIO) -> None:
+        file.write(repr(task.data).encode())
+
+
+def _read_slowly(seconds: float, mark: str) -> Slow:
+    time.sleep(seconds)
+    if mark and "strandline.engine.ray_worker" in sys.modules:
+        Path(mark).touch()
+    return Slow(seconds, mark)
+
+
+def _wait_for(mark: Path) -> bool:
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if mark.exists():
+            return True
+        time.sleep(0.01)
+    return False
