@@ -20,10 +20,11 @@ from waiting import wait_until
 TOOLS = ("make", "sh", "cat", "cut", "sha256sum", "mkdir", "flock", "sed", "find", "sort", "xargs")
 PROBE = "tests/apiserver/test_control_plane.py::test_the_server_is_ready"
 PARENT = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from control_plane import list_etcd_flags, run_program
 binary, folder = map(Path, sys.argv[1:])
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in background jobs
 with run_program(binary, "etcd", folder, list_etcd_flags(folder, 0, 0)) as etcd:
     print(etcd.process.pid, flush=True)
     time.sleep(600)
