@@ -10,6 +10,7 @@ from strandline_operator.metrics.numbers import Numbers
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 TABLE = re.compile(r"<!-- table: metrics -->\n(.*?)<!-- end -->", re.DOTALL)
+DRIVERS = "## Of a driver"  # what follows is held by the tests of its server
 
 
 def render_table() -> str:
@@ -29,7 +30,7 @@ def test_the_page_has_the_metrics_that_are_served() -> None:
 
 
 def test_what_the_page_advises_to_look_at_is_served() -> None:
-    text = PAGE.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8").partition(DRIVERS)[0]
     advised = set(re.findall(r"strandline_[a-z_]+", text.partition("<!-- end -->")[2]))
     served = {
         metric.name + suffix

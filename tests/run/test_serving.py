@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import time
 import urllib.error
@@ -17,6 +18,7 @@ import pytest
 from strandline.run.serving import AttemptServer, leave_message, read_shown, spell_metrics
 from strandline_api.outcomes import DriverOutcome, find_outcome_line
 
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 SHOWN: dict[str, Any] = {
     "pid": 7,
     "rate": 2.5,
@@ -93,6 +95,18 @@ def test_metrics_of_workers_are_by_stage() -> None:
 
 def test_metrics_before_the_driver_are_empty() -> None:
     assert b"strandline_driver_rate 0.0" in spell_metrics({})
+
+
+def test_the_page_has_the_numbers_that_are_served() -> None:
+    page = PAGE.read_text(encoding="utf-8").partition("## Of a driver")[2]
+    told = dict(re.findall(r"^\| `(strandline_\w+)` \|([^|]*)\|", page, re.MULTILINE))
+    served = {
+        name: ", ".join(f"`{label}`" for label in re.findall(r"(\w+)=", labels))
+        for name, labels in re.findall(
+            r"^(strandline_\w+)(?:{(.*)})? ", spell_metrics(SHOWN).decode(), re.MULTILINE
+        )
+    }
+    assert {name: labels.strip() for name, labels in told.items()} == served
 
 
 def test_the_outcome_is_held_until_it_is_read(
