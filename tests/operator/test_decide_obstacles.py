@@ -103,6 +103,9 @@ def test_a_claim_that_is_refused_is_asked_for_again(cluster: SimulatedCluster) -
     cluster.settle()
     assert truth(cluster, ConditionType.STORAGE_READY) == ("False", "ClaimRefused")
     assert "exceeded quota" in message(cluster, ConditionType.STORAGE_READY)
+    # The run says the same of itself, and says it once.
+    said = message(cluster, ConditionType.STORAGE_READY)
+    assert message(cluster, ConditionType.SUCCEEDED) == said
     cluster.refused.clear()
     cluster.settle()
     assert len(cluster.attempts) == 1

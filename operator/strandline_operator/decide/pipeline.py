@@ -96,7 +96,7 @@ def _decide_run(
     block = block or read_refusals(draft.view.refusals)
     if is_idle and not spec.suspend:
         if not storage.is_usable:
-            block = block or Block(storage.reason, storage.message)
+            block = block or Block(storage.reason, storage.detail)
         elif FINALIZER in draft.view.pipeline.meta.finalizers:
             dispatch(draft)
     trim_history(draft, spec)

@@ -23,7 +23,8 @@ class Storage(NamedTuple):
 
     Attributes:
         is_usable: an attempt may be made on it; one that waits for its first pod counts.
-        truth: of the condition.
+        truth: of the condition, and `message` its sentence.
+        detail: what exactly, besides the reason's own words; empty where nothing waits for it.
         create: the action that makes it; None where there is nothing to make.
     """
 
@@ -31,6 +32,7 @@ class Storage(NamedTuple):
     truth: Truth
     reason: Reason
     message: str
+    detail: str = ""
     create: Create | None = None
 
 
@@ -41,8 +43,14 @@ def examine_claim(view: View, spec: PipelineSpec) -> Storage:
     unread = next((one for one in view.unread if one.what == Resource.CLAIM), None)
     if unread is not None:
         denied = Reason.PERMISSION_DENIED
-        message = denied.explain(describe_refusal(unread))
-        return Storage(is_usable=False, truth="Unknown", reason=denied, message=message)
+        said = describe_refusal(unread)
+        return Storage(
+            is_usable=False,
+            truth="Unknown",
+            reason=denied,
+            message=denied.explain(said),
+            detail=said,
+        )
     claim = view.claim
     if claim is None:
         return _find_missing(view, name, is_given=given is not None)
@@ -94,10 +102,13 @@ def _find_missing(view: View, name: str, *, is_given: bool) -> Storage:
         truth="Unknown",
         reason=Reason.CLAIM_PENDING,
         message=f"claim {name} is being made",
+        detail=f"claim {name} is being made",
         create=create,
     )
 
 
 def _say(reason: Reason, name: str, detail: str = "") -> Storage:
-    message = reason.explain(f"claim {name}: {detail}" if detail else f"claim {name}")
-    return Storage(is_usable=False, truth="False", reason=reason, message=message)
+    said = f"claim {name}: {detail}" if detail else f"claim {name}"
+    return Storage(
+        is_usable=False, truth="False", reason=reason, message=reason.explain(said), detail=said
+    )
