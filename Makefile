@@ -11,7 +11,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check crds bench picture kills crash soak soak-operator cluster dns node e2e e2e-all helm chart gitops workflow images changelog constraints upgrade clean
+.PHONY: help run test check browser crds bench rivals picture kills gather-kills crash soak soak-operator cluster dns node e2e e2e-all helm chart gitops workflow images changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -37,17 +37,32 @@ check: $(STAMP) ## Lint, format, types, import contracts, generated files, spell
 	@echo "crds/generate.py --check" && $(BIN)/python crds/generate.py --check
 	@echo "codespell" && $(BIN)/codespell
 
+browser: ## Install Chromium, in which reports are tested, where there is no browser; Debian, root
+	@for name in "$$STRANDLINE_CHROMIUM" chromium chromium-browser google-chrome google-chrome-stable; do \
+		found=$$(command -v "$$name") && { echo "$$found"; exit 0; }; done; \
+	command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ] || { \
+		echo "strandline: only root can install Chromium, and here only on Debian;" \
+			"or name one in STRANDLINE_CHROMIUM" >&2; exit 1; }; \
+	apt-get update --quiet --quiet && \
+	DEBIAN_FRONTEND=noninteractive apt-get install --quiet --quiet --yes --no-install-recommends chromium
+
 crds: $(STAMP) ## Write the generated files anew
 	@$(BIN)/python crds/generate.py
 
 bench: $(STAMP) ## Measure, and print the table of docs/benchmarks.md
 	@$(BIN)/python bench/run.py $(ARGS)
 
+rivals: $(STAMP) ## Install the engines that `make bench` compares with
+	@$(BIN)/pip install --quiet --constraint constraints.txt --group bench
+
 picture: $(STAMP) ## Draw the README's picture from a run of the main example
 	@$(BIN)/python docs/pictures/draw.py
 
 kills: $(STAMP) ## Kill every kind of process twenty times in the main job, and tell what was lost
 	@$(BIN)/python tests/runtime/run_kills.py $(ARGS)
+
+gather-kills: $(STAMP) ## Kill a run that gathers fifty times on one volume, and compare what it gathered
+	@$(BIN)/python tests/runtime/run_gather_kills.py $(ARGS)
 
 crash: $(STAMP) ## Make every named step fail in every way, with both engines, and run again
 	@PYTHONPATH=tests/runtime $(BIN)/python tests/runtime/crash/run_matrix.py $(ARGS)
@@ -152,7 +167,7 @@ define install
 	echo "installing into $(VENV); this takes a minute or two the first time"; \
 	test -x $(BIN)/python || "$(PYTHON)" -m venv --clear $(VENV) || exit 1; \
 	{ $(BIN)/python -m pip install --quiet 'pip>=25.1' \
-		&& $(BIN)/python -m pip install --quiet $(1) --editable '.[runtime,operator]' --group dev; \
+		&& $(BIN)/python -m pip install --quiet $(1) --editable '.[runtime,operator,statistics,images]' --group dev; \
 	} > $(LOG) 2>&1 || { \
 		tail -n 20 $(LOG) | sed -E "s#[a-z+]+://[^[:space:]']*#<address>#g; s#host='[^']*'#host=...#g" >&2; \
 		echo "strandline: the installation failed; all that pip said is in $(LOG)" >&2; exit 1; }

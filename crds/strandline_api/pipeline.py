@@ -70,6 +70,13 @@ class PipelineSpec(ApiModel):
             "run, start from scratch, or keep what is finished."
         ),
     )
+    engine: Literal["ray", "ray-data"] = Field(
+        default="ray",
+        description=(
+            "What runs the stages: Strandline's own engine, or Ray Data's operators. The results "
+            "are the same, and either goes on with what the other has begun."
+        ),
+    )
     ray: RayCluster = Field(
         default_factory=RayCluster, description="The Ray cluster that one attempt runs on."
     )

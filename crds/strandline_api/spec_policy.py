@@ -241,6 +241,11 @@ class Checkpoint(ApiModel):
     grace_period: Duration = Field(
         default="30s", description="Time to finish and save work after a request to stop."
     )
+    source_metrics: bool = Field(
+        default=False,
+        description="Keep with each finished source the rows, bytes and seconds of each stage, "
+        "for 'strandline ledger export --metrics'. The engine 'ray-data' keeps none.",
+    )
 
     @property
     def interval_seconds(self) -> float:

@@ -8,26 +8,19 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import cast
 
-from strandline.plan.errors import StrandlineError
+from strandline.engine.gathered import FlushError
+from strandline.engine.metering import share_out
+from strandline.engine.receipts import ReceiptDraft, ShapeError
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.receipt import Counts, Emitted, Event, Failure, Output, Receipt
-from strandline.plan.stage import Shape, SinkStage, Stage
-from strandline.plan.task import FailedTask, Lineage, NoneTask, Origin, Slot, Task
-from strandline.plan.token import derive_child
+from strandline.plan.receipt import Output, Receipt
+from strandline.plan.stage import Shape, SinkStage, Stage, StatefulFilter
+from strandline.plan.task import FailedTask, Lineage, NoneTask, Slot, Task
 from strandline.storage.errors import VolumeError
 from strandline.storage.outputs import OutputStore
 
-MESSAGE_CHARACTERS = 500
-
-
-class ShapeError(StrandlineError, ValueError):
-    """A stage answered in a shape that has no lineage; the message names the stage."""
-
-
-_PASSED_ON = (ShapeError, VolumeError)
+_PASSED_ON = (ShapeError, VolumeError, FlushError)
 
 
 class StageCall:
@@ -46,12 +39,13 @@ class StageCall:
         self._stage: Stage = plan.stage
         self._outputs = outputs
         self._now = now
-        self._answer: Callable[[Sequence[Task], _Writing], None] = {
+        self._answer: Callable[[Sequence[Task], ReceiptDraft], None] = {
             Shape.TASK: self._answer_tasks,
-            Shape.BATCH: self._answer_batch,
+            Shape.BATCH: self._answer_batches,
             Shape.GROUP: self._answer_group,
             Shape.SINK: self._answer_sink,
         }[plan.shape]
+        self._answer_all = self._gather if plan.gathers else self._answer
 
     def run(self, tasks: Sequence[Task]) -> tuple[list[Task], Receipt]:
         """Work on tasks (a group's, where the stage joins groups): the new tasks and the receipt.
@@ -60,17 +54,52 @@ class StageCall:
             ShapeError: the answer can't be attributed to the input.
             VolumeError: a sink can't write.
         """
-        writing = _Writing(self._plan.name)
+        writing = ReceiptDraft(self._plan.name)
         writing.counts.calls = 1
         writing.counts.tasks_in = len(tasks)
         writing.counts.rows_in = sum(task.num_rows for task in tasks)
         begun = self._now()
-        self._answer(tasks, writing)
+        self._answer_all(tasks, writing)
         writing.counts.seconds = self._now() - begun
         writing.counts.counters, self._stage.counters = self._stage.counters, {}
-        return writing.data, writing.close()
+        receipt = writing.close()
+        if self._plan.is_metered:
+            efforts = share_out(self._plan.name, tasks, writing.data, receipt)
+            receipt = receipt._replace(efforts=tuple(efforts))
+        return writing.data, receipt
 
-    def _answer_tasks(self, tasks: Sequence[Task], writing: _Writing) -> None:
+    def _gather(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
+        """Answer task by task; what was gathered of one goes into the event that settles it."""
+        for unit in [tasks] if self._plan.shape is Shape.GROUP else [[task] for task in tasks]:
+            lineages = [_lineage_of(task) for task in unit]
+            own = ReceiptDraft(self._plan.name)
+            self._answer(unit, own)
+            try:
+                piece = self._flush()
+            except _PASSED_ON:
+                raise
+            except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+                self._forget()
+                own = ReceiptDraft(self._plan.name)
+                own.fail(lineages[0], explain_error(error))
+            if not own.failures:
+                own.settle(lineages, piece)
+            writing.absorb(own)
+
+    def _flush(self) -> bytes | None:
+        piece: object = cast("StatefulFilter", self._stage).flush()
+        if piece is not None and not isinstance(piece, bytes):
+            self._refuse(f"flushed {type(piece).__name__}; it must be bytes, or None for nothing")
+        return cast("bytes | None", piece)
+
+    def _forget(self) -> None:
+        try:
+            self._flush()
+        except Exception as error:
+            why = explain_error(error)
+            raise FlushError(f"stage {self._plan.name!r} can't flush: {why}") from error
+
+    def _answer_tasks(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
         for task in tasks:
             lineage = _lineage_of(task)
             try:
@@ -85,7 +114,12 @@ class StageCall:
             else:
                 writing.pass_on(lineage, self._check(answer))
 
-    def _answer_batch(self, tasks: Sequence[Task], writing: _Writing) -> None:
+    def _answer_batches(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
+        size = self._plan.batch_size
+        for start in range(0, len(tasks), size):
+            self._answer_batch(tasks[start : start + size], writing)
+
+    def _answer_batch(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
         lineages = [_lineage_of(task) for task in tasks]
         try:
             answers = self._check_list(self._stage.process_batch(list(tasks)))
@@ -112,7 +146,7 @@ class StageCall:
         for lineage, answer in zip(lineages, answers, strict=True):
             writing.pass_on(lineage, self._check(answer))
 
-    def _answer_group(self, tasks: Sequence[Task], writing: _Writing) -> None:
+    def _answer_group(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
         lineages = [_lineage_of(task) for task in tasks]
         try:
             answer = self._stage.process(self._stage.join(list(tasks)))
@@ -124,7 +158,7 @@ class StageCall:
         slots = answer if isinstance(answer, list) else [self._check(answer)]
         writing.fan_out(lineages, slots)
 
-    def _answer_sink(self, tasks: Sequence[Task], writing: _Writing) -> None:
+    def _answer_sink(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
         sink = self._stage
         assert isinstance(sink, SinkStage)  # by its shape
         for task in tasks:
@@ -164,75 +198,6 @@ class StageCall:
     def _refuse(self, what: str) -> None:
         msg = f"stage {self._plan.name!r} {what}"
         raise ShapeError(msg)
-
-
-@dataclass(slots=True)
-class _Writing:
-    """A receipt being written."""
-
-    stage: str
-    data: list[Task] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
-    emitted: list[Emitted] = field(default_factory=list)
-    counts: Counts = field(default_factory=Counts)
-
-    def pass_on(self, lineage: Lineage, answer: Slot) -> None:
-        if isinstance(answer, Task):
-            self.emit(answer, lineage)
-        elif isinstance(answer, FailedTask):
-            self.fail(lineage, answer.msg)
-        else:
-            self.counts.filtered += 1
-            self.events.append(Event(lineage.source, (lineage.token,), ()))
-
-    def fan_out(self, parents: Sequence[Lineage], slots: Sequence[object]) -> None:
-        first = parents[0]
-        tokens = tuple(lineage.token for lineage in parents)
-        of = len(slots)
-        children = []
-        for index, slot in enumerate(slots):
-            if isinstance(slot, (Task, FailedTask)):
-                # A failed slot is announced too, so its source stays open whatever else is heard.
-                token = derive_child(tokens, self.stage, index)
-                children.append(token)
-            if isinstance(slot, Task):
-                origin = Origin(tokens[0], index, of) if len(parents) == 1 else None
-                self.emit(slot, Lineage(first.source, token, first.key, origin))
-            elif isinstance(slot, FailedTask):
-                self.fail(first, slot.msg)
-            elif slot is None or isinstance(slot, NoneTask):
-                self.counts.filtered += 1
-            else:
-                msg = (
-                    f"stage {self.stage!r} put {type(slot).__name__} into a fan-out; it must hold "
-                    "Task, NoneTask or FailedTask"
-                )
-                raise ShapeError(msg)
-        self.events.append(Event(first.source, tokens, tuple(children)))
-
-    def emit(self, task: Task, lineage: Lineage) -> None:
-        if task.lineage is not lineage:
-            task = Task(task.data, task.meta, lineage)
-        self.emitted.append(Emitted(len(self.data), lineage.source, lineage.token, lineage.origin))
-        self.data.append(task)
-        self.counts.tasks_out += 1
-        self.counts.rows_out += task.num_rows
-
-    def fail(self, lineage: Lineage, message: str) -> None:
-        self.counts.failed += 1
-        message = message[:MESSAGE_CHARACTERS]
-        self.failures.append(
-            Failure(lineage.source, lineage.key, lineage.token, self.stage, message)
-        )
-
-    def write(self, lineage: Lineage, outputs: tuple[Output, ...]) -> None:
-        self.counts.tasks_out += 1
-        self.counts.rows_out += sum(output.rows for output in outputs)
-        self.events.append(Event(lineage.source, (lineage.token,), (), outputs))
-
-    def close(self) -> Receipt:
-        return Receipt(tuple(self.events), tuple(self.failures), tuple(self.emitted), self.counts)
 
 
 def explain_error(error: BaseException) -> str:

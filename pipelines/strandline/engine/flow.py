@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from strandline.engine.grouping import Grouping
+from strandline.engine.metering import Meter
 from strandline.engine.slots import Slot
 from strandline.engine.suspects import Held, Suspects
 from strandline.plan.errors import StrandlineError
@@ -60,6 +61,7 @@ class Flow:
         self.failed: set[bytes] = set()
         self.suspects = Suspects()
         self.is_stopped = False
+        self.meter = Meter()
 
     def enter(self, slots: Iterable[Slot], crowd: int = 0) -> None:
         """Queue root tasks of released sources; suspected ones (see `Suspects`) are held back."""
@@ -74,11 +76,15 @@ class Flow:
         for stage, batch, _ in reversed(self.suspects.release(self.failed)):
             self._put_first(stage, batch)
 
-    def next_batch(self, stage: int) -> list[Slot]:
+    def next_batch(self, stage: int, most: int = 0) -> list[Slot]:
         """The next batch of a stage; empty where none is due.
 
         A batch smaller than the stage's size is handed out only while nothing upstream could fill
         it.
+
+        Args:
+            most: slots that are handed out at once; where it is more than the stage's size, several
+                batches are.
         """
         queue = self.queues[stage]
         self._drop_failed(queue)
@@ -87,7 +93,7 @@ class Flow:
         elif queue.waiting and queue.waiting[0].is_suspect:
             batch = [queue.waiting.popleft()]  # alone, so that only the culprit dies again
         elif len(queue.waiting) >= queue.batch_size or self._is_quiet_above(stage):
-            count = min(len(queue.waiting), queue.batch_size)
+            count = min(len(queue.waiting), max(queue.batch_size, most))
             batch = [queue.waiting.popleft() for _ in range(count)]
         else:
             return []
@@ -112,10 +118,12 @@ class Flow:
         queue.running -= len(batch)
         queue.counts.add(receipt.counts)
         self.fail(receipt.failures)
-        keys = {slot.source: slot.key for slot in batch}
+        parents = {slot.source: slot for slot in batch}
         if stage + 1 < len(self.queues):
             for place, source, token, origin in receipt.emitted:
-                self._push(stage + 1, Slot(source, keys[source], token, origin, block, place))
+                key, root = parents[source].key, parents[source].root or parents[source]
+                slot = Slot(source, key, token, origin, block, place, root=root)
+                self._push(stage + 1, slot)
         if any(later.grouping is not None for later in self.queues[stage + 1 :]):
             self._settle_origins(stage, batch, receipt)
         self._check_broken(queue, receipt.failures)
@@ -150,9 +158,27 @@ class Flow:
             self._put_first(stage, batch)
         return []
 
+    def take_apart(self, stage: int, batch: list[Slot]) -> None:
+        """Queue a call's work again, task by task, since one of them can't be worked on."""
+        self.queues[stage].running -= len(batch)
+        if not self.is_stopped:
+            self._put_first(stage, [slot._replace(is_suspect=True) for slot in batch])
+
+    def withdraw(self, source: bytes) -> None:
+        """Drop whatever waits of a source; what is with workers goes on."""
+        for queue in self.queues:
+            queue.waiting = deque(slot for slot in queue.waiting if slot.source != source)
+            queue.groups = deque(group for group in queue.groups if group[0].source != source)
+            if queue.grouping is not None:
+                queue.grouping.drop(lambda slot: slot.source == source)
+        self.suspects.drop(source)
+        self.meter.forget(source)
+
     def fail(self, failures: Iterable[Failure]) -> None:
         """Stop working on failed sources."""
-        self.failed.update(failure.source for failure in failures)
+        for failure in failures:
+            self.failed.add(failure.source)
+            self.meter.forget(failure.source)
 
     def stop(self) -> None:
         """Drop what waits; what is with workers may finish."""

@@ -6,6 +6,7 @@ slots has arrived or will never arrive, so its members do not depend on who was 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from strandline.plan.task import Origin
@@ -42,6 +43,14 @@ class Grouping(Generic[Item]):
         group = self._group_of(origin)
         self._missing_of(group, origin.of)
         return self._fill(group, origin)
+
+    def drop(self, is_gone: Callable[[Item], bool]) -> None:
+        """Forget groups of which an item is gone; all of them arrive anew."""
+        gone = [
+            group for group, arrived in self._arrived.items() if any(map(is_gone, arrived.values()))
+        ]
+        for group in gone:
+            del self._arrived[group], self._missing[group]
 
     def _fill(self, group: tuple[bytes, int], origin: Origin) -> list[Item] | None:
         missing = self._missing[group]

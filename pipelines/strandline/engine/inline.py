@@ -146,6 +146,7 @@ def _run_one(
         data, receipt = calls[stage].run(tasks)
         if inflight:
             inflight.settle(sources)
+        receipt = flow.meter.attach(receipt, flow.failed)
         flow.complete(stage, batch, receipt, data)
         ledger.forward(receipt.events, receipt.failures)
         return True

@@ -106,9 +106,13 @@ def size_pools(stages: Sequence[StagePlan], cpus: float) -> list[PoolSize]:
     return [PoolSize(count, stage.cpu) for count, stage in zip(workers, stages, strict=True)]
 
 
-def bound_queue(stage: StagePlan, workers: int) -> int:
-    """Slots that may wait for a stage before the one above it is held back."""
-    return stage.batch_size * (QUEUE_FACTOR * workers + 1)
+def bound_queue(call: int, workers: int) -> int:
+    """Slots that may wait for a stage before the one above it is held back.
+
+    Args:
+        call: slots of one call at most.
+    """
+    return call * (QUEUE_FACTOR * workers + 1)
 
 
 def bound_calls(stage: StagePlan, waiting: int, starting: int) -> int:

@@ -5,7 +5,7 @@ Protocols and plain data only, so that an engine can be run with anything in the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType
@@ -53,6 +53,9 @@ class Progress(NamedTuple):
 
     Attributes:
         list_pools: the workers of each stage, in order; counted when asked.
+        bottleneck: the stage that sets the pace, where that is known.
+        notes: what is worth a line in the log, a sentence each; it grows.
+        dashboard: host and port of Ray's own; None where there is none.
     """
 
     flow: Flow
@@ -62,6 +65,9 @@ class Progress(NamedTuple):
     is_listed: bool
     incidents: list[str]
     list_pools: Callable[[], Sequence[PoolState]] = tuple
+    bottleneck: str | None = None
+    notes: Sequence[str] = ()
+    dashboard: str | None = None
 
 
 @dataclass(slots=True)
@@ -76,6 +82,7 @@ class Control:
         inflight: is shown what is with the workers of this machine.
         take_memory_kills: processes that were killed for memory on this machine since it was
             asked last.
+        notes: changes of the pools that are worth a line in the log.
         memory_failures: stages in which a source failed since its workers were killed for memory.
     """
 
@@ -86,6 +93,7 @@ class Control:
     inflight: InFlightTable | None = None
     take_memory_kills: Callable[[], int] = lambda: 0
     incidents: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     memory_failures: list[str] = field(default_factory=list)
 
 
@@ -193,6 +201,15 @@ class Listing:
             version = digest_version(source.version)
             batch.append((Listed(digest_key(source.key), version, source.key, self.listed), source))
         return batch
+
+    def take(self, _patience: float = 0.0) -> Admitted | None:
+        """The next batch, drawn now; see `ListingThread.take`."""
+        return self.draw()
+
+    def close(self) -> None:
+        """List no more; what the listing has open is closed."""
+        if isinstance(self._sources, Generator):
+            self._sources.close()
 
 
 def make_root(listed: Listed, source: Source) -> Task:

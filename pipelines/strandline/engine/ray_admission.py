@@ -1,6 +1,6 @@
 """From the listing into the flow: which sources the ledger releases, asked batch by batch.
 
-One batch is asked for at a time, and the answer is not waited for.
+One batch is asked for at a time, and nobody waits for the answer.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from strandline.engine.flow import Flow
+from strandline.engine.listing_thread import ListingThread
 from strandline.engine.ports import Admitted, Listing, make_root, slot_of
 from strandline.engine.ray_ledger import RayLedger
 from strandline.engine.wire import pack_tasks
@@ -23,7 +24,7 @@ class Admission:
         skipped: sources that were finished before.
     """
 
-    def __init__(self, listing: Listing, ledger: RayLedger, flow: Flow) -> None:
+    def __init__(self, listing: Listing | ListingThread, ledger: RayLedger, flow: Flow) -> None:
         self._listing = listing
         self._ledger = ledger
         self._flow = flow
@@ -31,15 +32,33 @@ class Admission:
         self.asked: Any = None
         self.skipped = 0
 
-    def ask(self, *, is_full: bool) -> None:
-        """Ask for the next batch, unless there is no room or no need."""
+    @property
+    def sources_left(self) -> int | None:
+        """Sources that are listed and not released yet; None while there may be more."""
+        if not self._listing.is_ended:
+            return None
+        return 0 if self.asked is None else len(self._batch)
+
+    def ask(self, *, is_full: bool, patience: float = 0.0) -> bool:
+        """Ask for the next batch, unless there is no room or no need.
+
+        Args:
+            patience: seconds to wait for the listing.
+
+        Returns:
+            True where the listing has nothing yet.
+        """
         if self.asked is not None or is_full or self._listing.is_ended or self._flow.is_stopped:
-            return
-        self._batch = self._listing.draw()
+            return False
+        batch = self._listing.take(patience)
+        if batch is None:
+            return True
+        self._batch = batch
         if not self._ledger.is_tracked:
             self._release([RELEASED] * len(self._batch))
         elif self._batch:
             self.asked = self._ledger.admit([listed for listed, _ in self._batch])
+        return False
 
     def take(self, verdicts: Iterable[int]) -> None:
         """Take the answer: queue what is released."""

@@ -46,10 +46,12 @@ class Connection:
     Attributes:
         cpus: CPUs that are free.
         raylet: the process of the local node, where we have started it.
+        dashboard: host and port of Ray's own, where the cluster has one.
     """
 
     cpus: float
     raylet: psutil.Process | None = None
+    dashboard: str | None = None
 
     def is_alive(self) -> bool:
         """False where the local node is known to have died."""
@@ -77,9 +79,9 @@ def connected(address: str | None, workers: int | None) -> Iterator[Connection]:
     if ray.is_initialized():
         yield Connection(_count_cpus())
     elif address:
-        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
+        found = ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
         try:
-            yield Connection(_count_cpus())
+            yield Connection(_count_cpus(), dashboard=found.dashboard_url or None)
         finally:
             ray.shutdown()
     else:

@@ -6,13 +6,16 @@ ledger's to say; what is due next is the flow's.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import ray
-from ray.exceptions import ObjectLostError, RayError, RayTaskError
+from ray.exceptions import NodeDiedError, ObjectLostError, RayError, RayTaskError
 
 from strandline.engine.flow import Flow
-from strandline.engine.pools import RayOptions, size_pools
+from strandline.engine.listing_thread import ListingThread
+from strandline.engine.pools import RayOptions
 from strandline.engine.ports import BEAT_SECONDS, Control, Ending, Listing, Progress
 from strandline.engine.ray_admission import Admission
 from strandline.engine.ray_cluster import (
@@ -23,14 +26,16 @@ from strandline.engine.ray_cluster import (
     unwrap,
 )
 from strandline.engine.ray_ledger import LedgerPlace, RayLedger
-from strandline.engine.ray_losses import LOSSES, Losses
+from strandline.engine.ray_losses import LOSSES, Losses, is_of_node
 from strandline.engine.ray_pool import RayPools
+from strandline.engine.ray_scaling import Scaler
 from strandline.engine.wire import Plain
 from strandline.engine.worker_pool import Worker
 from strandline.ledger.words import Standing
 from strandline.plan.pipeline import PipelinePlan
 
 POLL_SECONDS = 0.5
+LISTING_SECONDS = 0.05
 
 
 def run_ray(
@@ -69,19 +74,19 @@ class _Driver:
         connection: Connection,
     ) -> None:
         self._connection = connection
-        self._listing = listing
-        self._options = options
+        self._listing = ListingThread(listing, control.now)
         self._control = control
         self._flow = Flow(plan)
         self._ledger = RayLedger(place)
-        self._admission = Admission(listing, self._ledger, self._flow)
+        self._admission = Admission(self._listing, self._ledger, self._flow)
         self._counting: Any = None
         self._look_due = 0.0
         self._beat_due = 0.0
         self._finished = 0
-        sizes = size_pools(plan.stages, connection.cpus)
+        self._is_listing_slow = False
         name = f"{plan.namespace}.{plan.name}"
-        self._pools = RayPools(name, plan.stages, sizes, options, control.inflight)
+        self._pools = RayPools(name, plan.stages, options, control.inflight, now=control.now)
+        self._scaler = Scaler(plan.stages, self._pools, options, control.notes, control.now)
         self._losses = Losses(self._flow, self._pools, self._ledger, control)
         self._here = str(ray.get_runtime_context().get_node_id())
 
@@ -92,15 +97,19 @@ class _Driver:
                 self._flow.stop()
             if self._flow.is_stopped and self._control.must_leave():
                 break
+            if self._losses.replays:
+                self._losses.replays.release(self._pools.list_sources())
             if self._listing.is_ended and self._flow.suspects and self._flow.is_idle():
                 self._flow.release_suspects()
-            self._admission.ask(is_full=len(self._flow.queues[0]) >= self._pools[0].bound)
+            self._admit()
+            self._scale()
             self._dispatch()
             self._collect()
             self._ledger.flush()
         return self._end()
 
     def stop(self) -> None:
+        self._listing.close()
         self._pools.stop()
         self._ledger.stop()
 
@@ -109,6 +118,8 @@ class _Driver:
             return False
         if self._flow.is_stopped:
             return True
+        if self._losses.replays:
+            return False
         return self._listing.is_ended and self._flow.is_idle() and not self._flow.suspects
 
     def _end(self) -> Ending:
@@ -133,19 +144,32 @@ class _Driver:
                 self._listing.is_ended,
                 self._control.incidents,
                 self._pools.look,
+                self._scaler.bottleneck,
+                self._control.notes,
+                self._connection.dashboard,
             )
         )
 
+    def _admit(self) -> None:
+        is_full = len(self._flow.queues[0]) >= self._pools.bound_queue(0)
+        patience = LISTING_SECONDS if self._flow.is_idle() else 0.0
+        self._is_listing_slow = self._admission.ask(is_full=is_full, patience=patience)
+
+    def _scale(self) -> None:
+        if self._flow.is_stopped or self._flow.is_idle():
+            return  # no worker where nothing is left to do
+        if self._scaler.is_due():
+            for worker in self._scaler.look(self._flow.queues, self._admission.sources_left):
+                self._lose(worker, NodeDiedError("its node has died"))
+
     def _dispatch(self) -> None:
-        if self._flow.is_idle():
-            return
-        self._pools.start()  # no worker where nothing is left to do
         for stage in reversed(range(len(self._pools))):
             while self._has_room_below(stage):
                 most = self._bound_calls(stage)
                 if not self._pools.has_room(stage, most):
                     break
-                batch = self._flow.next_batch(stage)
+                waiting = len(self._flow.queues[stage])
+                batch = self._flow.next_batch(stage, self._pools.size_call(stage, waiting))
                 if not batch:
                     break
                 self._pools.submit(stage, batch, most)
@@ -158,19 +182,21 @@ class _Driver:
     def _has_room_below(self, stage: int) -> bool:
         if stage + 1 == len(self._pools):
             return True
-        return len(self._flow.queues[stage + 1]) < self._pools[stage + 1].bound
+        return len(self._flow.queues[stage + 1]) < self._pools.bound_queue(stage + 1)
 
     def _collect(self) -> None:
         self._look_around()
-        waiting = [*self._pools.calls, *self._pools.preparing]
+        waiting = [*self._pools.calls, *self._pools.placing, *self._pools.preparing]
         waiting += [self._ledger.watch] if self._ledger.is_tracked else []
         waiting += [self._admission.asked] if self._admission.asked is not None else []
         waiting += [self._counting] if self._counting is not None else []
         if not waiting:
+            time.sleep(LISTING_SECONDS)
             return
         ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
         if not ready:
-            ready, _ = ray.wait(waiting, timeout=POLL_SECONDS)
+            patience = LISTING_SECONDS if self._is_listing_slow else POLL_SECONDS
+            ready, _ = ray.wait(waiting, timeout=patience)
         # A worker that can't be set up fails its calls too; its own word comes first.
         receipts = [one for one in ready if one in self._pools.calls]
         for reference in ready:
@@ -179,8 +205,10 @@ class _Driver:
         self._take_receipts([one for one in receipts if one in self._pools.calls])
 
     def _handle(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
-        if reference in self._pools.preparing:
-            self._take_ready(reference)
+        if reference in self._pools.placing:
+            self._take_worker(reference, self._pools.placing, self._pools.take_placed)
+        elif reference in self._pools.preparing:
+            self._take_worker(reference, self._pools.preparing, self._pools.take_ready)
         elif reference == self._admission.asked:
             self._admission.take(self._get(reference))
         elif reference == self._counting:
@@ -228,8 +256,10 @@ class _Driver:
     def _complete(self, reference: Any, packed: Plain) -> None:  # noqa: ANN401 - a reference
         call, receipt = self._pools.take_answer(reference, packed)
         self._pools[call.stage].streak.end()
+        batch, receipt = self._losses.take_current(call, receipt)
+        receipt = self._flow.meter.attach(receipt, self._flow.failed)
         self._ledger.forward(receipt.events, receipt.failures)
-        self._flow.complete(call.stage, call.batch, receipt, call.data)
+        self._flow.complete(call.stage, batch, receipt, call.data)
 
     def _take_receipt(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
         call = self._pools.calls[reference]
@@ -239,23 +269,30 @@ class _Driver:
             self._lose(call.worker, error)
         except ObjectLostError as error:
             self._pools.skip_call(reference)
-            self._losses.give_up(call.stage, call.batch, f"its data was lost: {first_line(error)}")
+            self._losses.lose_data(call, first_line(error))
         except RayTaskError as error:
             raise unwrap(error) from None
 
-    def _take_ready(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
+    def _take_worker(
+        self,
+        reference: Any,  # noqa: ANN401 - an object reference
+        workers: dict[Any, Worker],
+        take: Callable[[Any, str, str], None],
+    ) -> None:
         try:
             node = ray.get(reference)
         except LOSSES as error:
-            self._lose(self._pools.preparing.pop(reference), error)
+            self._lose(workers.pop(reference), error)
         except RayTaskError as error:
             raise unwrap(error) from None
         else:
-            self._pools.take_ready(reference, node, self._here)
+            take(reference, node, self._here)
 
     def _lose(self, worker: Worker, error: Exception) -> None:
         if not self._pools.has(worker):
             return
         for reference in self._pools.find_answered(worker):  # it did these before it died
             self._take_receipt(reference)
-        self._losses.replace(worker, error)
+        if is_of_node(error) or not worker.is_placed:
+            self._scaler.shun(worker.node)
+        self._losses.take_out(worker, error)

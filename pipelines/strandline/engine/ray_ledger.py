@@ -21,6 +21,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from strandline.engine.ray_cluster import first_line, unwrap
 from strandline.engine.wire import Plain, pack_events, unpack_events
 from strandline.ledger.keeper import GROUP_SECONDS, Keeper
+from strandline.ledger.pieces import Shelf
 from strandline.ledger.store import Store
 from strandline.ledger.words import Listed, Standing
 from strandline.plan.errors import StrandlineError
@@ -44,6 +45,7 @@ class LedgerPlace:
         attempt, uid: of the lease, which the driver has taken.
         output: where the sinks write.
         deletes_vanished, quarantine_after: see `Keeper`.
+        shards: folder for what stages gather; None: none of them does.
     """
 
     path: Path
@@ -52,6 +54,7 @@ class LedgerPlace:
     output: str
     deletes_vanished: bool
     quarantine_after: int
+    shards: Path | None = None
 
 
 class LedgerActor:
@@ -70,6 +73,7 @@ class LedgerActor:
             time.monotonic,
             quarantine_after=place.quarantine_after,
             deletes_vanished=place.deletes_vanished,
+            shelf=Shelf(place.shards, place.attempt) if place.shards is not None else None,
         )
 
     def admit(self, batch: Sequence[Listed]) -> list[int]:

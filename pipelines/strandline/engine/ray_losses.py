@@ -1,6 +1,6 @@
 """What the loss of a worker means: its work is queued again, and whoever may be to blame is noted.
 
-Replacing a worker never ends an attempt; a task that takes three with it ends its source, and a
+Losing a worker never ends an attempt; a task that takes three with it ends its source, and a
 pool that dies again and again ends the attempt. Death by memory is another matter than a crash:
 the kernel may take the neighbour of the one that grew, so its work is tried again apart.
 """
@@ -23,10 +23,11 @@ from strandline.engine.ports import Control
 from strandline.engine.ray_cluster import first_line
 from strandline.engine.ray_ledger import RayLedger
 from strandline.engine.ray_pool import RayPools
+from strandline.engine.replays import Replays
 from strandline.engine.slots import Slot
-from strandline.engine.worker_pool import Worker
+from strandline.engine.worker_pool import Call, Worker
 from strandline.plan.errors import StrandlineError
-from strandline.plan.receipt import Failure
+from strandline.plan.receipt import Failure, Receipt
 from strandline_api.causes import Cause
 
 DEATHS_PER_TASK = 3
@@ -38,6 +39,7 @@ LOSSES = (
     OutOfMemoryError,
     WorkerCrashedError,
 )
+_DATA_LOST = "data was lost with a node; the sources that it was of begin anew"
 
 
 class PoolBrokenError(StrandlineError):
@@ -45,10 +47,11 @@ class PoolBrokenError(StrandlineError):
 
 
 class Losses:
-    """Replaces lost workers.
+    """Takes lost workers out; how many there should be then is the planner's to say.
 
     Attributes:
-        anything_died: a worker was lost in this attempt.
+        anything_died: a worker was lost in this attempt, or data.
+        replays: sources that wait to begin anew.
     """
 
     def __init__(self, flow: Flow, pools: RayPools, ledger: RayLedger, control: Control) -> None:
@@ -56,10 +59,11 @@ class Losses:
         self._pools = pools
         self._ledger = ledger
         self._control = control
+        self.replays = Replays(flow)
         self.anything_died = False
 
-    def replace(self, worker: Worker, error: Exception) -> None:
-        """Replace a lost worker and queue its work again.
+    def take_out(self, worker: Worker, error: Exception) -> None:
+        """Take a lost worker out and queue its work again.
 
         Raises:
             PoolBrokenError: it was one too many.
@@ -82,24 +86,52 @@ class Losses:
         # one call is worked on while the input of the next is read, and the answer of the one
         # before is spelled. So both are tried apart, with nothing else beside them.
         for call in reversed(calls):
+            batch = self._keep_current(call)
+            if not batch:
+                continue
             poisoned = self._flow.requeue(
                 stage,
-                call.batch,
+                batch,
                 crowd,
                 holds=is_memory,
                 most_deaths=DEATHS_PER_TASK,
             )
             message = f"lost {DEATHS_PER_TASK} workers; the last: {why}"
             self._fail(stage, poisoned, message, cause)
-        if not _is_node_death(error):
+        if not is_of_node(error):
             self._count_death(stage, why, cause, suspects)
-        if worker.is_replaced:
-            self._pools.start_worker(stage)
 
-    def give_up(self, stage: int, batch: list[Slot], message: str) -> None:
-        """Fail the sources of a call that can't be made again."""
+    def take_current(self, call: Call, receipt: Receipt) -> tuple[list[Slot], Receipt]:
+        """What counts of an answer: not what is of sources that wait to begin anew."""
+        if not self.replays:
+            return call.batch, receipt
+        return self._keep_current(call), self.replays.filter(receipt)
+
+    def lose_data(self, call: Call, why: str) -> None:
+        """What a call needs is lost: its sources begin anew, and fail where they often have."""
+        stage, batch = call.stage, call.batch
+        is_group = self._flow.queues[stage].grouping is not None
+        if not is_group and len({id(slot.block) for slot in batch}) > 1:
+            self._flow.take_apart(stage, batch)  # which of them it is will be seen
+            return
+        batch = self._keep_current(call)
         self._flow.queues[stage].running -= len(batch)
-        self._fail(stage, batch, message, Cause.NODE_LOST)
+        self.anything_died = True
+        for slot in {slot.source: slot for slot in batch}.values():
+            if slot.source in self._flow.failed:
+                continue
+            event = self.replays.begin(slot)
+            if event is None:
+                self._fail(stage, [slot], f"its data was lost: {why}", Cause.NODE_LOST)
+            else:
+                self._ledger.forward([event], ())
+        if _DATA_LOST not in self._control.notes:
+            self._control.notes.append(_DATA_LOST)
+
+    def _keep_current(self, call: Call) -> list[Slot]:
+        batch = self.replays.keep_current(call.batch)
+        self._flow.queues[call.stage].running -= len(call.batch) - len(batch)
+        return batch
 
     def _is_memory(self, error: Exception) -> bool:
         kills = self._control.take_memory_kills()
@@ -110,7 +142,7 @@ class Losses:
         if not worker.calls or _is_node_death(error):
             return 0
         if is_memory:
-            return self._pools.count_sources()
+            return len(self._pools.list_sources())
         return len(worker.sources)
 
     def _count_death(self, stage: int, why: str, cause: Cause, suspects: Collection[bytes]) -> None:
@@ -133,6 +165,14 @@ class Losses:
         ]
         self._flow.fail(failures)
         self._ledger.forward((), failures)
+
+
+def is_of_node(error: Exception) -> bool:
+    """True where the node of a lost worker is to blame, or may be.
+
+    When a node dies, its workers are first out of reach; only later it is known why.
+    """
+    return isinstance(error, ActorUnavailableError) or _is_node_death(error)
 
 
 def _is_node_death(error: Any) -> bool:  # noqa: ANN401 - one of Ray's

@@ -17,10 +17,10 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.experimental import get_local_object_locations
 
+from strandline.engine.call_size import bound_call, size_call
 from strandline.engine.node_setup import find_folder, remove
 from strandline.engine.pools import (
     Candidate,
-    PoolSize,
     PoolState,
     RayOptions,
     bound_calls,
@@ -43,13 +43,18 @@ class RayPools:
         pipeline: a name for it that is unique and good in the name of a file.
         inflight: is shown what is with the workers of this node.
         now: seconds from any fixed point.
+
+    Attributes:
+        calls: that are with workers, by the reference of their receipt.
+        placing, preparing: workers by the references of their words that they have begun, and
+            that they are ready.
+        has_gone: a worker has ended or was lost; whoever has seen that sets it back.
     """
 
     def __init__(
         self,
         pipeline: str,
         stages: Sequence[StagePlan],
-        sizes: Sequence[PoolSize],
         options: RayOptions,
         inflight: InFlightTable | None = None,
         *,
@@ -59,13 +64,11 @@ class RayPools:
         self._options = options
         self._inflight = inflight
         self._now = now
-        self._is_started = False
         self.calls: dict[Any, Call] = {}
+        self.placing: dict[Any, Worker] = {}
         self.preparing: dict[Any, Worker] = {}
-        self._pools = [
-            Pool(stage, size, bound_queue(stage, size.workers))
-            for stage, size in zip(stages, sizes, strict=True)
-        ]
+        self.has_gone = False
+        self._pools = [Pool(stage) for stage in stages]
 
     def __getitem__(self, stage: int) -> Pool:
         return self._pools[stage]
@@ -73,38 +76,35 @@ class RayPools:
     def __len__(self) -> int:
         return len(self._pools)
 
-    def start(self) -> None:
-        """Start every worker, once; none is waited for."""
-        if self._is_started:
-            return
-        self._is_started = True
-        for stage, pool in enumerate(self._pools):
-            for _ in range(pool.size.workers):
-                self.start_worker(stage)
-
-    def start_worker(self, stage: int, node: str | None = None) -> None:
-        """Add a worker to a pool; on the node of that id, where there is room."""
-        pool = self._pools[stage]
-        actor, ready = start_worker(pool.plan, pool.size.cpu, self._options, self._site, node)
-        worker = Worker(stage, actor)
-        pool.workers.append(worker)
-        pool.started += 1
-        self.preparing[ready] = worker
-
-    def take_ready(self, reference: Any, node: str, here: str) -> None:  # noqa: ANN401 - of Ray
-        """Note that a worker is ready, on that node; and whether that is the driver's."""
-        worker = self.preparing.pop(reference)
-        worker.node = node
-        worker.is_here = node == here
-        worker.ready_since = self._now()
-
-    def drain(self, worker: Worker, *, is_replaced: bool = False) -> None:
-        """Give a worker no new calls, and end it when its calls are done.
+    def start_worker(self, stage: int, cpu: float, node: str | None = None) -> None:
+        """Add a worker to a pool; it is not waited for.
 
         Args:
-            is_replaced: another is started then.
+            cpu: cores that it reserves.
+            node: the id of one where there should be room; elsewhere does too.
         """
-        worker.is_replaced = is_replaced
+        pool = self._pools[stage]
+        actor, placed, ready = start_worker(pool.plan, cpu, self._options, self._site, node)
+        worker = Worker(stage, actor, cpu, node or "", self._now())
+        pool.workers.append(worker)
+        pool.started += 1
+        self.placing[placed] = worker
+        self.preparing[ready] = worker
+
+    def take_placed(self, reference: Any, node: str, here: str) -> None:  # noqa: ANN401 - of Ray
+        """Note that a worker has begun on that node; and whether that is the driver's."""
+        worker = self.placing.pop(reference)
+        worker.node, worker.is_here, worker.is_placed = node, node == here, True
+
+    def take_ready(self, reference: Any, node: str, here: str) -> None:  # noqa: ANN401 - of Ray
+        """Note that a worker is ready; it may be heard of before the word that it has begun."""
+        worker = self.preparing.pop(reference)
+        worker.node, worker.is_here, worker.is_placed = node, node == here, True
+        worker.is_ready = True
+        worker.ready_since = self._now()
+
+    def drain(self, worker: Worker) -> None:
+        """Give a worker no new calls, and end it when its calls are done."""
         worker.is_draining = True
         self._end_drained(worker)
 
@@ -117,6 +117,25 @@ class RayPools:
             waiting: slots.
         """
         return bound_calls(self[stage].plan, waiting, self[stage].starting)
+
+    def size_call(self, stage: int, waiting: int) -> int:
+        """Slots that its next call may carry.
+
+        Args:
+            waiting: slots.
+        """
+        pool = self[stage]
+        bytes_in, batch = self._find_bytes_in(stage), pool.plan.batch_size
+        return size_call(pool.cost, bytes_in, batch, waiting, pool.staying)
+
+    def bound_queue(self, stage: int) -> int:
+        """Slots that may wait for a stage."""
+        pool = self[stage]
+        call = bound_call(pool.cost, self._find_bytes_in(stage), pool.plan.batch_size)
+        return bound_queue(call, max(pool.staying, pool.plan.min_workers))
+
+    def _find_bytes_in(self, stage: int) -> float:
+        return self[stage - 1].cost.bytes_out if stage else 0.0
 
     def has_room(self, stage: int, most: int) -> bool:
         """True where a worker has fewer calls than `most`, and can take one."""
@@ -149,7 +168,10 @@ class RayPools:
             self._pools[call.stage].recycled += 1
             worker.is_draining = True
         self.drop_call(reference)
-        return call, unpack_receipt(packed)
+        receipt = unpack_receipt(packed)
+        made = get_local_object_locations([call.data])
+        self[call.stage].cost.note(receipt.counts, sum(_size_of(one) for one in made.values()))
+        return call, receipt
 
     def skip_call(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
         """Forget a call that can't be made, since what it needs is lost."""
@@ -167,9 +189,9 @@ class RayPools:
             self._inflight.settle(call.sources)
         self._end_drained(worker)
 
-    def count_sources(self) -> int:
+    def list_sources(self) -> set[bytes]:
         """Sources that are with workers."""
-        return len({source for call in self.calls.values() for source in call.sources})
+        return {source for call in self.calls.values() for source in call.sources}
 
     def find_answered(self, worker: Worker) -> list[Any]:
         """The receipts that a lost worker gave before it died."""
@@ -193,6 +215,10 @@ class RayPools:
         """False where the worker was taken out."""
         return worker in self._pools[worker.stage].workers
 
+    def list_workers(self) -> Iterator[Worker]:
+        """All workers, stage by stage."""
+        return (worker for pool in self._pools for worker in pool.workers)
+
     def look(self) -> list[PoolState]:
         """How each pool stands."""
         now = self._now()
@@ -200,29 +226,29 @@ class RayPools:
 
     def stop(self) -> None:
         """End every worker."""
-        for worker in [one for pool in self._pools for one in pool.workers]:
+        for worker in list(self.list_workers()):
             self._end(worker)
         remove(find_folder(*self._site, str(ray.get_runtime_context().get_node_id())))
 
     def _list_free(self, stage: int, most: int) -> Iterator[Worker]:
         """Workers with fewer calls than `most` that can take one."""
         for worker in self._pools[stage].workers:
-            is_open = worker.node and not worker.is_draining and len(worker.calls) < most
+            is_open = worker.is_ready and not worker.is_draining and len(worker.calls) < most
             if is_open and not worker.has_suspects:
                 yield worker
 
     def _end_drained(self, worker: Worker) -> None:
         if worker.is_draining and not worker.calls and self.has(worker):
             self._end(worker)
-            if worker.is_replaced:
-                self.start_worker(worker.stage, worker.node or None)
 
     def _end(self, worker: Worker) -> None:
         pool = self._pools[worker.stage]
         pool.workers.remove(worker)
-        pool.past += self._now() - worker.ready_since if worker.node else 0.0
+        pool.past += self._now() - worker.ready_since if worker.is_ready else 0.0
+        self.has_gone = True
         ray.kill(worker.actor)
-        self.preparing = {ready: one for ready, one in self.preparing.items() if one is not worker}
+        self.placing = {word: one for word, one in self.placing.items() if one is not worker}
+        self.preparing = {word: one for word, one in self.preparing.items() if one is not worker}
 
     def _show(self, call: Call) -> None:
         """Keep the table of work in flight true.
@@ -242,5 +268,9 @@ def _locate(batch: list[Slot]) -> Mapping[str, int]:
     found: Counter[str] = Counter()
     for place in get_local_object_locations(list(blocks.values())).values():
         for node in place.get("node_ids") or ():
-            found[node] += place.get("object_size") or 0
+            found[node] += _size_of(place)
     return found
+
+
+def _size_of(place: Mapping[str, Any]) -> int:
+    return place.get("object_size") or 0

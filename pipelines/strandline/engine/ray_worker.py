@@ -68,6 +68,11 @@ class StageWorker:
         self._call: StageCall | None = None
         self._watch: MemoryWatch | None = None
 
+    @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
+    def find_node(self) -> str:
+        """The id of the node it is on, told before it is set up."""
+        return str(ray.get_runtime_context().get_node_id())
+
     def prepare(self) -> str:
         """Set the stage up; returns the id of the node it is on.
 
@@ -121,8 +126,8 @@ class StageWorker:
 
 def start_worker(
     plan: StagePlan, cpu: float, options: RayOptions, site: Site, node: str | None = None
-) -> tuple[Any, Any]:
-    """A new worker and the reference that says when it is ready.
+) -> tuple[Any, Any, Any]:
+    """A new worker, and the references that say when it has begun and when it is ready.
 
     Args:
         node: the id of one where there should be room; elsewhere does too.
@@ -142,7 +147,7 @@ def start_worker(
         )
         .remote(plan.name, cloudpickle.dumps(plan), options, site)
     )
-    return actor, actor.prepare.remote()
+    return actor, actor.find_node.remote(), actor.prepare.remote()
 
 
 def _choose_node(plan: StagePlan, options: RayOptions, node: str | None) -> Any:  # noqa: ANN401 - Ray's own kinds

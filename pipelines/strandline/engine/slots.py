@@ -16,6 +16,7 @@ class Slot(NamedTuple):
         place: of its task in the block.
         deaths: workers that died while they had it and no other source.
         is_suspect: a worker died while it had it, so it goes without others.
+        root: the slot of its source's root task; None where it is that one itself.
     """
 
     source: bytes
@@ -26,3 +27,4 @@ class Slot(NamedTuple):
     place: int
     deaths: int = 0
     is_suspect: bool = False
+    root: Slot | None = None

@@ -49,6 +49,10 @@ class Suspects:
         self._held = [one for one in self._held if not any(one is other for other in group)]
         return group
 
+    def drop(self, source: bytes) -> None:
+        """Hold nothing back of a source."""
+        self._held = [one for one in self._held if one.batch[0].source != source]
+
     def clear(self) -> None:
         """Drop all."""
         self._held.clear()

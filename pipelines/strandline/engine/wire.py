@@ -12,7 +12,17 @@ from dataclasses import astuple
 from typing import Any
 
 from strandline.engine.slots import Slot
-from strandline.plan.receipt import Counts, Emitted, Event, Failure, Output, Receipt
+from strandline.plan.receipt import (
+    Counts,
+    Effort,
+    Emitted,
+    Event,
+    Failure,
+    Left,
+    Output,
+    Piece,
+    Receipt,
+)
 from strandline.plan.task import Lineage, Origin, Task
 
 Plain = list[Any]
@@ -54,7 +64,7 @@ def pack_batch(batch: Iterable[Slot]) -> tuple[list[list[int]], list[Any]]:
 
 
 def pack_receipt(receipt: Receipt) -> Plain:
-    """A receipt as [events, failures, emitted, counts]."""
+    """A receipt as [events, failures, emitted, counts, efforts]."""
     return [
         pack_events(receipt.events),
         [list(failure) for failure in receipt.failures],
@@ -63,12 +73,13 @@ def pack_receipt(receipt: Receipt) -> Plain:
             for place, source, token, origin in receipt.emitted
         ],
         list(astuple(receipt.counts)),
+        [[source, *effort] for source, effort in receipt.efforts],
     ]
 
 
 def unpack_receipt(packed: Plain) -> Receipt:
     """The inverse of `pack_receipt`; what was put behind it is not looked at."""
-    events, failures, emitted, counts, *_ = packed
+    events, failures, emitted, counts, efforts, *_ = packed
     return Receipt(
         tuple(unpack_events(events)),
         tuple(Failure(*failure) for failure in failures),
@@ -77,20 +88,32 @@ def unpack_receipt(packed: Plain) -> Receipt:
             for place, source, token, origin in emitted
         ),
         Counts(*counts),
+        tuple((source, Effort(*effort)) for source, *effort in efforts),
     )
 
 
 def pack_events(events: Iterable[Event]) -> list[Plain]:
-    """Events as [source, settled, children, outputs]."""
+    """Events as [source, settled, children, outputs, efforts]."""
     return [
-        [source, list(settled), list(children), [list(output) for output in outputs]]
-        for source, settled, children, outputs in events
+        [source, list(settled), list(children), [*map(list, outputs)], [*map(list, efforts)]]
+        for source, settled, children, outputs, efforts in events
     ]
 
 
 def unpack_events(packed: Iterable[Plain]) -> list[Event]:
     """The inverse of `pack_events`."""
     return [
-        Event(source, tuple(settled), tuple(children), tuple(Output(*one) for one in outputs))
-        for source, settled, children, outputs in packed
+        Event(
+            source,
+            tuple(settled),
+            tuple(children),
+            tuple(map(_unpack_left, outputs)),
+            tuple(Effort(*one) for one in efforts),
+        )
+        for source, settled, children, outputs, efforts in packed
     ]
+
+
+def _unpack_left(packed: Plain) -> Left:
+    # A piece begins with the name of its stage, an output with its token.
+    return Piece(*packed) if isinstance(packed[0], str) else Output(*packed)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from strandline.engine.call_size import TaskCost
 from strandline.engine.loss_streak import LossStreak
-from strandline.engine.pools import FIRST_CALL, PoolSize, PoolState
+from strandline.engine.pools import FIRST_CALL, PoolState
 from strandline.engine.slots import Slot
 from strandline.plan.pipeline import StagePlan
 
@@ -19,21 +20,26 @@ class Worker:
     """One actor and its calls, oldest first, by the reference of their receipt.
 
     Attributes:
-        node: id of the one it is on, once it is ready; empty before.
-        is_here: it is ready, and on the driver's node.
+        cpu: cores that it reserves.
+        node: id of the one it is on; before it is placed, of the one that it is meant to be on.
+        is_placed: it has found room, and its process has begun.
+        is_ready: it is set up, and takes calls.
+        is_here: it is on the driver's node.
         is_draining: it takes no new calls, and ends when it has none.
-        is_replaced: another takes its place then.
         next_number: of its next call.
-        ready_since, busy_since: by the clock; the latter of the call that it works on.
+        begun, ready_since, busy_since: by the clock; the last one of the call that it works on.
     """
 
     stage: int
     actor: Any
-    calls: dict[Any, Call] = field(default_factory=dict)
+    cpu: float = 0.0
     node: str = ""
+    begun: float = 0.0
+    calls: dict[Any, Call] = field(default_factory=dict)
+    is_placed: bool = False
+    is_ready: bool = False
     is_here: bool = False
     is_draining: bool = False
-    is_replaced: bool = True
     next_number: int = FIRST_CALL
     ready_since: float = 0.0
     busy_since: float = 0.0
@@ -76,18 +82,17 @@ class Pool:
     """One stage's workers.
 
     Attributes:
-        bound: slots that may wait for the stage.
         workers: ready, starting and draining ones.
         streak: workers lost in a row.
+        cost: of a task.
         started, lost, recycled: workers, since the attempt began.
         past: seconds that workers which are gone were ready for.
     """
 
     plan: StagePlan
-    size: PoolSize
-    bound: int
     workers: list[Worker] = field(default_factory=list)
     streak: LossStreak = field(default_factory=LossStreak)
+    cost: TaskCost = field(default_factory=TaskCost)
     started: int = 0
     lost: int = 0
     recycled: int = 0
@@ -96,11 +101,16 @@ class Pool:
     @property
     def starting(self) -> int:
         """Workers that will take calls once they are ready."""
-        return sum(not one.node and not one.is_draining for one in self.workers)
+        return sum(not one.is_ready and not one.is_draining for one in self.workers)
+
+    @property
+    def staying(self) -> int:
+        """Workers that take calls, or will."""
+        return sum(not one.is_draining for one in self.workers)
 
     def look(self, now: float) -> PoolState:
         """How it stands."""
-        ready = [one for one in self.workers if one.node]
+        ready = [one for one in self.workers if one.is_ready]
         return PoolState(
             workers=len(self.workers),
             ready=sum(not one.is_draining for one in ready),

@@ -11,7 +11,15 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any, NamedTuple, cast
 
-from strandline.ledger.entries import Change, FailureRecord, Mark, Parked, pack, pack_record
+from strandline.ledger.entries import (
+    Change,
+    FailureRecord,
+    Mark,
+    Parked,
+    pack,
+    pack_record,
+    read_pieces,
+)
 from strandline.ledger.index import Entry, key_row, put_entry, remove_entry
 
 # A transaction and a database are lmdb's, which this room does not import.
@@ -27,6 +35,7 @@ class Databases(NamedTuple):
     failures: Any
     inflight: Any
     quarantine: Any
+    ungathered: Any
 
 
 def apply(txn: Transaction, dbs: Databases, change: Change, attempt: int) -> None:
@@ -35,6 +44,7 @@ def apply(txn: Transaction, dbs: Databases, change: Change, attempt: int) -> Non
     Args:
         attempt: the number that newly finished sources get.
     """
+    _note_pieces(txn, dbs, change)
     _change_index(txn, dbs, change, attempt)
     for source, version, record in change.finish:
         txn.put(source, pack_record(source, version, record), db=dbs.records)
@@ -76,6 +86,37 @@ def _move(
         txn.put(source, pack(entry), db=into)
         for db in out_of:
             txn.delete(source, db=db)
+
+
+def _note_pieces(txn: Transaction, dbs: Databases, change: Change) -> None:
+    """Keep track of what was gathered since, and of whether what was merged still holds."""
+    new = [source for source, _, record in change.finish if record.pieces]
+    is_used = new or change.gathered is not None or txn.stat(dbs.ungathered)["entries"]
+    if not is_used and get(txn, dbs.meta, b"gathered") is None:
+        return
+    dropped = 0
+    for source in (*(source for source, _ in change.mark), *change.forget):
+        packed = get(txn, dbs.records, source)
+        if packed and read_pieces(packed):
+            dropped += 1
+            txn.delete(source, db=dbs.ungathered)
+    if dropped:
+        drops = int(get(txn, dbs.meta, b"drops") or 0) + dropped
+        txn.put(b"drops", str(drops).encode(), db=dbs.meta)
+    generation = int(get(txn, dbs.meta, b"generation") or 0)
+    for source in new:
+        txn.put(source, generation.to_bytes(8, "big"), db=dbs.ungathered)
+    if change.gathered is not None:
+        _strike(txn, dbs.ungathered, change.gathered)
+
+
+def _strike(txn: Transaction, ungathered: Any, generation: int) -> None:  # noqa: ANN401 - lmdb's
+    """Strike out what belongs to a generation or to one before."""
+    cursor = txn.cursor(ungathered)
+    is_there = cursor.first()
+    while is_there:
+        is_gathered = int.from_bytes(cursor.value(), "big") <= generation
+        is_there = (cursor.delete() and bool(cursor.key())) if is_gathered else cursor.next()
 
 
 def _change_index(txn: Transaction, dbs: Databases, change: Change, attempt: int) -> None:

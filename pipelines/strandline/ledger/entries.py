@@ -7,15 +7,23 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from strandline.plan.receipt import Output
+from strandline.plan.receipt import Effort, Output, Piece, Place
 from strandline.plan.token import derive_root
 
 
 class Record(NamedTuple):
-    """A finished source: its key and what was written for it."""
+    """A finished source.
+
+    Attributes:
+        outputs: what was written for it.
+        pieces: what was gathered of it.
+        efforts: by how much work, where that is asked for.
+    """
 
     key: str
     outputs: tuple[Output, ...]
+    pieces: tuple[Piece, ...] = ()
+    efforts: tuple[Effort, ...] = ()
 
 
 class Mark(NamedTuple):
@@ -92,6 +100,8 @@ class Change:
         fail: sources that become failed; their marks go.
         park: sources that become quarantined; their marks and failures go.
         forget: sources of which nothing is kept.
+        gathered: a generation (see `ledger.gathering`); what belongs to it or to one before was
+            gathered; None: nothing was.
         meta: names and JSON-able values to set.
     """
 
@@ -100,11 +110,12 @@ class Change:
     fail: list[tuple[bytes, FailureRecord]] = field(default_factory=list)
     park: list[tuple[bytes, Parked]] = field(default_factory=list)
     forget: list[bytes] = field(default_factory=list)
+    gathered: int | None = None
     meta: dict[str, Any] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         changes = (self.finish, self.mark, self.fail, self.park, self.forget, self.meta)
-        return any(changes)
+        return any(changes) or self.gathered is not None
 
 
 def pack_record(source: bytes, version: bytes, record: Record) -> bytes:
@@ -113,14 +124,35 @@ def pack_record(source: bytes, version: bytes, record: Record) -> bytes:
     outputs = [
         (b"" if output.token == root else output.token, *output[1:]) for output in record.outputs
     ]
-    return msgpack.packb((record.key, outputs))  # type: ignore[no-any-return]
+    content: list[Any] = [record.key, outputs]
+    if record.pieces or record.efforts:
+        content.append([(stage, token, *place) for stage, token, place in record.pieces])
+    if record.efforts:
+        content.append(record.efforts)
+    return msgpack.packb(content)  # type: ignore[no-any-return]
 
 
 def unpack_record(source: bytes, version: bytes, packed: bytes) -> Record:
     """The inverse of `pack_record`."""
-    key, outputs = msgpack.unpackb(packed)
+    key, outputs, *more = msgpack.unpackb(packed)
     root = derive_root(source, version)
-    return Record(key, tuple(Output(token or root, *rest) for token, *rest in outputs))
+    return Record(
+        key,
+        tuple(Output(token or root, *rest) for token, *rest in outputs),
+        _unpack_pieces(more),
+        tuple(Effort(*effort) for effort in more[1]) if len(more) > 1 else (),
+    )
+
+
+def read_pieces(packed: bytes) -> tuple[Piece, ...]:
+    """The pieces of a record that is still packed."""
+    _, _, *more = msgpack.unpackb(packed)
+    return _unpack_pieces(more)
+
+
+def _unpack_pieces(more: list[Any]) -> tuple[Piece, ...]:
+    packed = more[0] if more else ()
+    return tuple(Piece(stage, token, Place(*place)) for stage, token, *place in packed)
 
 
 def pack(entry: Mark | FailureRecord | Parked) -> bytes:

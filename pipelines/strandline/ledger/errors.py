@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from strandline.ledger.words import Listed
 from strandline.plan.errors import StrandlineError
 from strandline_api.exit_codes import ExitCode
 
@@ -38,3 +39,11 @@ class NegativePendingCountError(StrandlineError):
     """A token was settled that nobody announced, though no event can have been lost."""
 
     exit_code = ExitCode.NOT_DETERMINISTIC
+
+
+def duplicate_of(listed: Listed, where: str) -> DuplicateKeyError:
+    """The error of a source whose key was listed before, and where that was."""
+    return DuplicateKeyError(
+        f"the source key {listed.key!r} is listed twice: as item {listed.ordinal} and {where}; "
+        "keys must be unique"
+    )

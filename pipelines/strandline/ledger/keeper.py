@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from strandline.ledger.entries import Change, FailureRecord, Finish, Mark, Parked, Record
-from strandline.ledger.errors import DuplicateKeyError, NegativePendingCountError
+from strandline.ledger.errors import NegativePendingCountError, duplicate_of
+from strandline.ledger.pieces import Shelf, split
 from strandline.ledger.seen import Seen
 from strandline.ledger.store import Store
 from strandline.ledger.tally import Tally
 from strandline.ledger.vanished import clean_away, find_vanished
 from strandline.ledger.words import PARKED, RELEASED, SKIPPED, Listed, Standing
-from strandline.plan.receipt import Event, Failure, Output
+from strandline.plan.receipt import Event, Failure, Left
 from strandline.plan.token import derive_root
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
@@ -48,6 +49,7 @@ class Keeper:
         now: seconds from any fixed point.
         quarantine_after: attempts in which a source fails before it is quarantined.
         deletes_vanished: sources that are no longer listed are removed with their outputs.
+        shelf: keeps what stages gather; None: none of them does.
     """
 
     def __init__(
@@ -59,13 +61,15 @@ class Keeper:
         *,
         quarantine_after: int = 3,
         deletes_vanished: bool = False,
+        shelf: Shelf | None = None,
     ) -> None:
         self._store = store
         self._outputs = outputs
         self._attempt = attempt
         self._now = now
         self._live: dict[bytes, _Live] = {}
-        self._waiting: dict[bytes, list[Output]] = {}
+        self._shelf = shelf
+        self._waiting: dict[bytes, list[Left]] = {}
         self._failed: list[Failure] = []
         self._parked: set[bytes] = set()
         self._after = quarantine_after
@@ -103,7 +107,7 @@ class Keeper:
         for place, listed in enumerate(batch):
             version, attempt = finished.get(listed[0], _NEVER)
             if attempt == self._attempt:
-                raise _duplicate(listed, "once before, when it was finished")
+                raise duplicate_of(listed, "once before, when it was finished")
             if version != listed[1]:
                 fresh.append((place, listed))
         self._skipped += len(batch) - len(fresh)
@@ -123,6 +127,8 @@ class Keeper:
         if number != self._applied + 1:
             msg = f"message {number} came after message {self._applied}"
             raise ValueError(msg)
+        if self._shelf is not None:
+            events = self._shelf.put_aside(events)
         was_waiting = bool(self._waiting or self._failed)
         self._waiting.update(self._tally.count(events))
         self._failed += self._tally.fail(failures)
@@ -148,14 +154,14 @@ class Keeper:
         if not (self._waiting or self._failed):
             return
         faults.reach("commit.begun")
-        for source, outputs in self._waiting.items():
-            if self._live[source].is_stale:
-                keep = {output.token.hex() + output.suffix for output in outputs}
+        change = Change(finish=[self._finish(*one) for one in self._waiting.items()])
+        for source, _, record in change.finish:
+            if self._live[source].is_stale or source in self._tally.begun_anew:
+                keep = {output.token.hex() + output.suffix for output in record.outputs}
                 self._outputs.remove_others(source, keep)
         faults.reach("commit.cleaned")
-        change = Change(
-            finish=[self._finish(source, outputs) for source, outputs in self._waiting.items()]
-        )
+        if self._shelf is not None:
+            self._shelf.sync()
         for failure in self._failed:
             self._fail(failure, change)
         finished = self._finished_count + len(change.finish)
@@ -165,11 +171,9 @@ class Keeper:
         self._finished_count = finished
         self._failed_count += len(change.fail)
         self._parked.update(source for source, _ in change.park)
-        for source in self._waiting:
+        for source in (*self._waiting, *(failure.source for failure in self._failed)):
             del self._live[source]
-        for failure in self._failed:
-            del self._live[failure.source]
-            self._tally.forget(failure.source)
+            self._tally.forget(source)
         self._waiting.clear()
         self._failed.clear()
 
@@ -211,14 +215,8 @@ class Keeper:
             msg = f"source {self._live[source].key!r}: a task was settled that nobody announced"
             raise NegativePendingCountError(msg)
         unfinished = len(list(self._tally.list_open()))
-        return Standing(
-            self._finished_count,
-            self._skipped,
-            self._failed_count,
-            unfinished,
-            self._removed,
-            len(self._parked),
-        )
+        ended = self._finished_count, self._skipped, self._failed_count
+        return Standing(*ended, unfinished, self._removed, len(self._parked))
 
     def _is_over(self, source: bytes) -> bool:
         return source in self._waiting or source not in self._live
@@ -236,11 +234,11 @@ class Keeper:
             source, version, key, ordinal = listed
             old, failure = old_marks.get(source), failures.get(source)
             if source in self._live:
-                raise _duplicate(listed, f"as item {self._live[source].ordinal}")
+                raise duplicate_of(listed, f"as item {self._live[source].ordinal}")
             if failure is not None and failure.attempt == self._attempt:
-                raise _duplicate(listed, "once before, when it failed")
+                raise duplicate_of(listed, "once before, when it failed")
             if source in self._parked:
-                raise _duplicate(listed, "once before, when it was quarantined")
+                raise duplicate_of(listed, "once before, when it was quarantined")
             held = parked.get(source)
             if held is not None and held.version == version:
                 self._parked.add(source)
@@ -267,9 +265,12 @@ class Keeper:
         remaining = None if self._listed is None else self._listed - done
         return {"attempt": self._attempt, "finished": finished, "remaining": remaining}
 
-    def _finish(self, source: bytes, outputs: list[Output]) -> Finish:
+    def _finish(self, source: bytes, left: list[Left]) -> Finish:
         live = self._live[source]
-        return Finish(source, live.version, Record(live.key, tuple(sorted(outputs))))
+        outputs, pieces = split(left)
+        kept = self._shelf.keep(source, pieces) if self._shelf is not None else ()
+        efforts = tuple(self._tally.efforts.get(source, {}).values())
+        return Finish(source, live.version, Record(live.key, outputs, kept, efforts))
 
     def _fail(self, failure: Failure, change: Change) -> None:
         source, key, _, stage, message, cause = failure
@@ -291,10 +292,3 @@ def _read_past(version: bytes, old: Mark | None, failure: FailureRecord | None) 
     if old is not None and old.version == version:
         return old.failed_before, old.crowd
     return 0, 0
-
-
-def _duplicate(listed: Listed, where: str) -> DuplicateKeyError:
-    return DuplicateKeyError(
-        f"the source key {listed.key!r} is listed twice: as item {listed.ordinal} and {where}; "
-        "keys must be unique"
-    )

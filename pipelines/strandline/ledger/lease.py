@@ -48,13 +48,7 @@ def open_attempt(store: Store, claim: Claim, claimant: Claimant, known: int = 0)
         LedgerError: the ledger is another pipeline's, or the fingerprint changed and `on_change`
             is Fail; nothing was written.
     """
-    owner = store.read_meta("pipeline")
-    if owner is not None and owner != claim.pipeline:
-        msg = f"the ledger belongs to {owner}, not to {claim.pipeline}; use another volume"
-        raise LedgerError(msg)
-    changed = find_changes(store, claim)
-    if changed and claim.on_change is OnChange.FAIL:
-        raise LedgerError(_explain(changed))
+    changed = refuse_changes(store, claim)
     lease = store.read_meta("lease") or {"attempt": 0}
     attempt = max(int(lease["attempt"]), known) + 1
     store.take_lease(_spell(attempt, claimant))
@@ -62,6 +56,22 @@ def open_attempt(store: Store, claim: Claim, claimant: Claimant, known: int = 0)
         restart(store)
     store.write(Change(meta=_identity(claim)))
     return attempt
+
+
+def refuse_changes(store: Store, claim: Claim) -> bool:
+    """Check that the ledger fits; True where the pipeline has changed and may.
+
+    Raises:
+        LedgerError: see `open_attempt`.
+    """
+    owner = store.read_meta("pipeline")
+    if owner is not None and owner != claim.pipeline:
+        msg = f"the ledger belongs to {owner}, not to {claim.pipeline}; use another volume"
+        raise LedgerError(msg)
+    changed = find_changes(store, claim)
+    if changed and claim.on_change is OnChange.FAIL:
+        raise LedgerError(_explain(changed))
+    return bool(changed)
 
 
 def end_attempt(store: Store, attempt: int, claimant: Claimant) -> None:

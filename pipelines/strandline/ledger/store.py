@@ -31,6 +31,8 @@ from strandline.ledger.entries import (
 from strandline.ledger.errors import LeaseLostError, LedgerError
 from strandline.ledger.index import Entry, find_entry, key_row, list_entries
 from strandline.ledger.inspection import check_image
+from strandline.ledger.portions import read_portion
+from strandline.plan.receipt import Piece
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError
 
@@ -69,10 +71,7 @@ class Store:
                 create=not readonly,
                 max_readers=512,
             )
-            opened = [
-                self._env.open_db(name.encode(), create=not readonly) for name in Databases._fields
-            ]
-        self._dbs = Databases(*opened)
+            self._dbs = Databases(*(self._open(name, readonly) for name in Databases._fields))
         self._lease: tuple[int, str] | None = None
         self._check_format(readonly=readonly)
 
@@ -157,6 +156,25 @@ class Store:
                         raise LedgerError(msg)
                     yield digest, entry, unpack_record(digest, entry.version, packed)
 
+    def list_pieces(
+        self, generation: int, *, is_whole: bool
+    ) -> Iterator[tuple[bytes, tuple[Piece, ...]]]:
+        """Sources and what was gathered of them, in the order of their digests.
+
+        Others may write meanwhile.
+
+        Args:
+            generation, is_whole: see `read_portion`.
+        """
+        after = b""
+        while True:
+            with self._reading() as txn:
+                portion = read_portion(txn, self._dbs, after, generation, is_whole=is_whole)
+            if not portion:
+                return
+            yield from ((source, pieces) for source, pieces in portion if pieces)
+            after = portion[-1][0]
+
     def list_marks(self) -> Iterator[tuple[bytes, Mark]]:
         """Every source in flight."""
         return self._list(self._dbs.inflight, unpack_mark)
@@ -188,6 +206,14 @@ class Store:
             VolumeError: the disk is full or fails; nothing of the change is kept.
         """
         self._transact(lambda _: change)
+
+    def _open(self, name: str, readonly: bool) -> Any:  # noqa: ANN401, FBT001 - lmdb's
+        try:
+            return self._env.open_db(name.encode(), create=not readonly)
+        except lmdb.NotFoundError:
+            if name != "ungathered":  # which the first ledgers did not have
+                raise
+            return None
 
     def _transact(self, decide: Callable[[lmdb.Transaction], Change]) -> None:
         while True:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from strandline.ledger.errors import NonDeterministicTaskError
-from strandline.plan.receipt import Event, Failure, Output
+from strandline.plan.receipt import Effort, Event, Failure, Left, add_efforts
 
 _ANNOUNCED = 0
 _CHILDLESS = 1
@@ -40,23 +40,29 @@ class Tally:
     Args:
         is_over: says whether a source with this digest was finished before (waiting for its
             commit, or in the ledger); asked once a source, so late duplicates open nothing.
+
+    Attributes:
+        efforts: for each source that has any, by stage, until it is forgotten.
+        begun_anew: sources of which all that was counted was taken back once.
     """
 
     def __init__(self, is_over: Callable[[bytes], bool]) -> None:
         self._is_over = is_over
         self._trees: dict[bytes, _Tree] = {}
-        self._outputs: dict[bytes, list[Output]] = {}
+        self._outputs: dict[bytes, list[Left]] = {}
+        self.efforts: dict[bytes, dict[str, Effort]] = {}
+        self.begun_anew: set[bytes] = set()
 
-    def count(self, events: Iterable[Event]) -> list[tuple[bytes, list[Output]]]:
-        """Count events; return the sources that they finished, each with its outputs.
+    def count(self, events: Iterable[Event]) -> list[tuple[bytes, list[Left]]]:
+        """Count events; return the sources that they finished, each with what it leaves.
 
         Raises:
             NonDeterministicTaskError: a token became other children than before.
         """
-        finished: dict[bytes, list[Output]] = {}
+        finished: dict[bytes, list[Left]] = {}
         trees = self._trees
         for event in events:
-            source, settled, children, outputs = event
+            source, settled, children, outputs, efforts = event
             tree = trees.get(source)
             # By far the most frequent, so without a call: a task was written or filtered.
             if (
@@ -67,8 +73,8 @@ class Tally:
             ):
                 tree[settled[0]] = _CHILDLESS
                 tree[_OPEN] -= 1
-                if outputs:
-                    self._keep(source, outputs)
+                if outputs or efforts:
+                    self._keep(source, outputs, efforts)
                 is_finished = not tree[_OPEN]
             else:
                 is_finished = source not in finished and self._count_one(event, tree)
@@ -79,7 +85,10 @@ class Tally:
 
     def _count_one(self, event: Event, tree: _Tree | None) -> bool:
         """Count any event; True where it finishes its source."""
-        source, settled, children, outputs = event
+        source, settled, children, outputs, efforts = event
+        if len(settled) == 1 and settled == children:
+            self._begin_anew(source, settled[0])
+            return False
         if tree is None:
             if self._is_over(source):
                 return False
@@ -89,18 +98,27 @@ class Tally:
             tree = self._trees[source] = {_OPEN: 0}
         elif isinstance(tree, bytes):
             if settled == (tree,) and not children:
-                if outputs:
-                    self._keep(source, outputs)
+                if outputs or efforts:
+                    self._keep(source, outputs, efforts)
                 return True
             tree = self._trees[source] = {_OPEN: 1, tree: _ANNOUNCED}
         if isinstance(tree, _Failed):
             return False
-        if _count_event(source, tree, settled, children) and outputs:
-            self._keep(source, outputs)
+        if _count_event(source, tree, settled, children) and (outputs or efforts):
+            self._keep(source, outputs, efforts)
         return not tree[_OPEN]
 
-    def _keep(self, source: bytes, outputs: tuple[Output, ...]) -> None:
+    def _begin_anew(self, source: bytes, root: bytes) -> None:
+        if source in self._trees and self._trees[source] is not _FAILED:
+            self._trees[source] = root
+            self._outputs.pop(source, None)
+            self.efforts.pop(source, None)
+            self.begun_anew.add(source)
+
+    def _keep(self, source: bytes, outputs: tuple[Left, ...], efforts: tuple[Effort, ...]) -> None:
         self._outputs.setdefault(source, []).extend(outputs)
+        if efforts:
+            add_efforts(self.efforts.setdefault(source, {}), efforts)
 
     def fail(self, failures: Iterable[Failure]) -> list[Failure]:
         """Bury failed sources; returns the failures that are news."""
@@ -110,12 +128,14 @@ class Tally:
                 continue
             self._trees[failure.source] = _FAILED
             self._outputs.pop(failure.source, None)
+            self.efforts.pop(failure.source, None)
             news.append(failure)
         return news
 
     def forget(self, source: bytes) -> None:
-        """Drop a buried source; from now on `is_over` must answer for it."""
+        """Drop a source that is finished or buried; from now on `is_over` must answer for it."""
         self._trees.pop(source, None)
+        self.efforts.pop(source, None)
 
     def list_open(self) -> Iterator[bytes]:
         """Sources that have counts left, in no order; failed ones are not among them."""

@@ -19,6 +19,7 @@ class Verdict(NamedTuple):
         unfinished: sources in flight, failed or quarantined; what lies in their folders is not
             judged.
         problems: one sentence each, empty where all is well.
+        pieces: of what stages have gathered; see `verify_pieces`.
     """
 
     sources: int
@@ -26,6 +27,7 @@ class Verdict(NamedTuple):
     size: int
     unfinished: int
     problems: list[str]
+    pieces: int = 0
 
 
 def verify(store: Store, outputs: OutputStore, *, reads_bytes: bool = True) -> Verdict:

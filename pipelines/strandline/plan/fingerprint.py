@@ -34,6 +34,9 @@ def compute_fingerprint(stages: Mapping[str, tuple[str, Stage, int | None]]) -> 
             mode="json", by_alias=True, exclude=set(stage.not_fingerprinted)
         )
         parts.update(_flatten(f"{name}.with", values))
+        parts.update(
+            (f"{name}.inputs.{at}", digest) for at, digest in stage.digest_inputs().items()
+        )
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return Fingerprint(blake2b(text.encode(), digest_size=16).hexdigest(), parts)
 

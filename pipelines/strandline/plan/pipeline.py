@@ -13,7 +13,15 @@ from pydantic import ValidationError
 
 from strandline.plan.fingerprint import Fingerprint, compute_fingerprint
 from strandline.plan.registry import UnknownStageError, find_stage
-from strandline.plan.stage import Shape, SinkStage, SourceStage, Stage
+from strandline.plan.stage import (
+    EndStage,
+    OnRemoved,
+    Shape,
+    SinkStage,
+    SourceStage,
+    Stage,
+    StatefulFilter,
+)
 from strandline_api.documents import SpecError
 from strandline_api.pipeline import CurationPipeline
 from strandline_api.problems import Problem, problems_of
@@ -34,6 +42,7 @@ class StagePlan:
         group: children of one fan-out that are joined into one task; None: no joining.
         runtime_env: Ray's runtime environment of the workers.
         max_age, max_memory: seconds and bytes after which a worker is replaced; None: no limit.
+        is_metered: what it does is told source by source, too.
     """
 
     name: str
@@ -50,6 +59,7 @@ class StagePlan:
     runtime_env: dict[str, Any] = field(default_factory=dict)
     max_age: float | None = None
     max_memory: int | None = None
+    is_metered: bool = False
 
     @property
     def shape(self) -> Shape:
@@ -61,6 +71,18 @@ class StagePlan:
         if self.group is not None:
             return Shape.GROUP
         return Shape.BATCH if _overrides(self.stage, "process_batch") else Shape.TASK
+
+    @property
+    def may_fan_out(self) -> bool:
+        """True where the stage says that one task may become several."""
+        if self.shape is Shape.BATCH:
+            return self.stage.fans_out_in_batch()
+        return self.shape in {Shape.TASK, Shape.GROUP} and self.stage.fans_out()
+
+    @property
+    def gathers(self) -> bool:
+        """True where it keeps state; see `StatefulFilter`."""
+        return isinstance(self.stage, StatefulFilter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +107,20 @@ class PipelinePlan:
         stage = self.stages[-1].stage
         assert isinstance(stage, SinkStage)  # checked when the plan was built
         return stage
+
+    @property
+    def partitioned_by(self) -> dict[str, EndStage]:
+        """The source and the sink, by name, where they say which sources share storage."""
+        return {
+            plan.name: plan.stage
+            for plan in (self.source, self.stages[-1])
+            if isinstance(plan.stage, EndStage) and plan.stage.is_partitioned
+        }
+
+    @property
+    def gathering(self) -> dict[str, StatefulFilter]:
+        """The stages that gather something, by name."""
+        return {one.name: one.stage for one in self.stages if isinstance(one.stage, StatefulFilter)}
 
 
 def plan_spec(pipeline: CurationPipeline) -> PipelinePlan:
@@ -147,6 +183,7 @@ def check_plan(
     ]
     if not stages:
         problems.append(Problem("spec.sink", "required: a pipeline ends in a sink"))
+    problems += [] if problems else _find_partition_faults(source, stages)
     if problems:
         raise SpecError(tuple(problems))
     parts = {plan.name: (plan.use, plan.stage, plan.group) for plan in (source, *stages)}
@@ -179,6 +216,8 @@ def _find_faults(at: str, plan: StagePlan) -> Iterator[str]:
         yield f"stage {name!r} is a second source; a pipeline has exactly one, first"
     elif at not in {"spec.source", "spec.sink"} and is_sink:
         yield f"stage {name!r} is a sink; only the last stage may write the output"
+    elif is_source and plan.gathers:
+        yield f"stage {name!r} lists sources, and no task passes it; gather in a stage of its own"
     elif not (is_source or is_sink):
         yield from _find_shape_faults(plan)
 
@@ -201,6 +240,30 @@ def _find_shape_faults(plan: StagePlan) -> Iterator[str]:
             f"stage {plan.name!r} fans out in a batch of {plan.batch_size}, so no child has one "
             "parent; set batchSize to 1 or fan out in `process`"
         )
+
+
+def _find_partition_faults(source: StagePlan, stages: Sequence[StagePlan]) -> Iterator[Problem]:
+    """What can't be where sources share storage; the sink is the last of `stages`."""
+    ends = [plan for plan in (source, stages[-1]) if getattr(plan.stage, "is_partitioned", False)]
+    if not ends:
+        return
+    if getattr(source.stage.params, "on_removed", None) is not OnRemoved.DELETE:
+        message = (
+            f"must be Delete: {ends[-1].name!r} makes one of sources that share storage, so none "
+            "of them can be kept by itself"
+        )
+        yield Problem("spec.source.with.onRemoved", message, "write `onRemoved: Delete`")
+    if ends[-1] is not stages[-1]:
+        return
+    for index, plan in reversed(list(enumerate(stages[:-1]))):
+        if plan.may_fan_out:
+            message = (
+                f"stage {plan.name!r} may fan out, but {stages[-1].name!r} writes what shares "
+                "storage in one piece"
+            )
+            yield Problem(f"spec.stages[{index}]", message, "give a stage after it a `group`")
+        if plan.may_fan_out or plan.group is not None:
+            return
 
 
 def _overrides(stage: Stage, method: str) -> bool:

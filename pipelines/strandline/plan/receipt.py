@@ -6,6 +6,7 @@ plain data; it knows neither who counts nor who stores.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,16 +32,81 @@ class Output(NamedTuple):
     rows: int
 
 
+class Place(NamedTuple):
+    """Where bytes lie: in which shard and where in it, how many they are, their blake2b-128."""
+
+    shard: int
+    offset: int
+    size: int
+    digest: bytes
+
+
+class Piece(NamedTuple):
+    """What a stage has gathered of one task.
+
+    Attributes:
+        stage: its name.
+        token: of the task, which this stage settles.
+        data: as the stage gave it, or where it was put.
+    """
+
+    stage: str
+    token: bytes
+    data: bytes | Place
+
+
+Left = Output | Piece
+"""What a settled task leaves behind; it counts when its source is finished, and only then."""
+
+
+class Effort(NamedTuple):
+    """What a stage did for a source; several of one stage add up.
+
+    Attributes:
+        rows_in, rows_out: rows of the source's tasks.
+        seconds: of the stage's own code; those of a batch are shared out by rows.
+        size: bytes of the tables that came out; of a sink, of the files.
+    """
+
+    stage: str
+    rows_in: int
+    rows_out: int
+    seconds: float
+    size: int
+
+    def add(self, other: Effort) -> Effort:
+        """Both, of the stage of this one."""
+        return Effort(
+            self.stage,
+            self.rows_in + other.rows_in,
+            self.rows_out + other.rows_out,
+            self.seconds + other.seconds,
+            self.size + other.size,
+        )
+
+
+def add_efforts(known: dict[str, Effort], efforts: Iterable[Effort]) -> None:
+    """Add efforts to those that are known, by stage."""
+    for effort in efforts:
+        before = known.get(effort.stage)
+        known[effort.stage] = effort if before is None else before.add(effort)
+
+
 class Event(NamedTuple):
     """Something the ledger counts: `settled` tokens became `children` (none: filtered or written).
 
-    A source's first event settles nothing and announces the root as its only child.
+    A source's first event settles nothing and announces the root as its only child. One in which
+    the root becomes itself takes back all that was said of the source: it begins anew.
+
+    Attributes:
+        efforts: for the source since its event before; counted where the event is.
     """
 
     source: bytes
     settled: tuple[bytes, ...]
     children: tuple[bytes, ...]
-    outputs: tuple[Output, ...] = ()
+    outputs: tuple[Left, ...] = ()
+    efforts: tuple[Effort, ...] = ()
 
 
 class Failure(NamedTuple):
@@ -76,7 +142,7 @@ class Counts:
         rows_in, rows_out: rows of their tables.
         seconds: time inside the stage's own code; not its set-up, nor waiting, nor transport.
         counters: the stage's own, by name.
-        calls: of the stage, with a batch each.
+        calls: of a worker, each with a batch or several.
     """
 
     tasks_in: int = 0
@@ -104,9 +170,10 @@ class Counts:
 
 
 class Receipt(NamedTuple):
-    """All that one stage call has to say."""
+    """All that one stage call has to say; efforts, by source, only where they are asked for."""
 
     events: tuple[Event, ...]
     failures: tuple[Failure, ...]
     emitted: tuple[Emitted, ...]
     counts: Counts
+    efforts: tuple[tuple[bytes, Effort], ...] = ()

@@ -5,11 +5,13 @@ A stage is a function of its parameters and its input. It sees no ledger, engine
 
 from __future__ import annotations
 
+import shutil
 import types
 import typing
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import pyarrow as pa
@@ -60,6 +62,13 @@ class Stage:
         self.params = self.Params(**values) if params is None else params
         self.counters: dict[str, int] = {}
 
+    def digest_inputs(self) -> dict[str, str]:
+        """What decides the output besides parameters and tasks, such as files: a digest by name.
+
+        Part of the fingerprint; asked where the pipeline is planned, before any `setup`.
+        """
+        return {}
+
     def setup_on_node(self) -> None:
         """Called once on each node and in each attempt, before `setup` there: fetch, unpack.
 
@@ -102,6 +111,38 @@ class Stage:
         return any(_is_list(option) for slot in slots for option in _options(slot))
 
 
+class StatefulFilter(Stage):
+    """A stage that gathers something about what passes it: statistics, counts, a sketch.
+
+    `process` or `process_batch` as for every stage: it may pass on, filter, fan out. What it
+    gathers goes to `self`. A batch has one task, so that each piece is of one task.
+    """
+
+    @abstractmethod
+    def flush(self) -> bytes | None:
+        """What was gathered since the last flush, as one piece; then forget it.
+
+        Called after each task, also after one that failed. None: there was nothing.
+        """
+
+    @staticmethod
+    @abstractmethod
+    def merge(paths: Sequence[Path], out: Path) -> None:
+        """Join files, each of one piece or of merged pieces, to one file of the same kind.
+
+        It must be associative; the runtime calls it in source-key order.
+        """
+
+    def artifacts(self, merged: Path, folder: Path) -> None:
+        """Write what people read from the merged file into the folder; by default a copy of it."""
+        shutil.copyfile(merged, folder / merged.name)
+
+    @staticmethod
+    def panel(artifacts: Sequence[Path]) -> str | None:  # noqa: ARG004 - for those who have one
+        """An HTML fragment (no script, no network) for `strandline report`; None: no panel."""
+        return None
+
+
 class Source(NamedTuple):
     """One item that a source stage lists: the unit of resume.
 
@@ -125,7 +166,24 @@ class OnRemoved(StrEnum):
     DELETE = "Delete"
 
 
-class SourceStage(Stage):
+class EndStage(Stage):
+    """The first or the last stage: those that may say which sources share storage."""
+
+    def partition_indices(self, source: Source) -> Iterable[str]:  # noqa: ARG002 - for subclasses
+        """Names of the storage that this source shares with others, such as `chunk 3`.
+
+        Sources with a name in common are worked on as one: by one worker, with one end. Called
+        wherever sources are listed, without set-up; the answer follows from the source alone.
+        """
+        return ()
+
+    @property
+    def is_partitioned(self) -> bool:
+        """True where the class says which sources share storage."""
+        return type(self).partition_indices is not EndStage.partition_indices
+
+
+class SourceStage(EndStage):
     """The first stage: lists sources, in any order, as a stream."""
 
     class Params(Stage.Params):
@@ -136,9 +194,14 @@ class SourceStage(Stage):
             description="What becomes of the output of a source that is no longer listed, when a "
             "listing has come to its end: `Keep` or `Delete`.",
         )
+        max_group: int = Field(
+            default=1000,
+            ge=1,
+            description="Most sources that may be worked on as one because they share storage.",
+        )
 
     # Which sources there are is no part of what becomes of each of them.
-    not_fingerprinted: ClassVar[frozenset[str]] = frozenset({"on_removed", "limit"})
+    not_fingerprinted: ClassVar[frozenset[str]] = frozenset({"on_removed", "limit", "max_group"})
     params: BaseModel
 
     @abstractmethod
@@ -149,8 +212,14 @@ class SourceStage(Stage):
             OSError: the place that is listed can't be read.
         """
 
+    def join(self, tasks: list[Task]) -> Task:
+        """One task of a group's sources, in key order: their tables as one, or a list of data."""
+        if all(isinstance(task.data, pa.Table) for task in tasks):
+            return super().join(tasks)
+        return tasks[0].replace([task.data for task in tasks])
 
-class SinkStage(Stage):
+
+class SinkStage(EndStage):
     """The last stage: spells a task as the bytes of one file. Naming and renaming are not its job.
 
     Attributes:

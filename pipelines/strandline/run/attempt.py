@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,20 @@ from strandline.engine.pools import RayOptions
 from strandline.engine.ports import Control, Ending, KeeperLedger, Listing, NoLedger, Progress
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.lease import OnChange
+from strandline.ledger.pieces import Shelf
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Counts
 from strandline.plan.stage import OnRemoved, SourceStage
 from strandline.run.chain import Trigger
+from strandline.run.engines import check_engine, find_ray_engine
+from strandline.run.gatherer import Gatherer, held_aside, make_gatherer
 from strandline.run.grace import Grace
 from strandline.run.listing import open_source
 from strandline.run.memory_kills import MemoryKills
 from strandline.run.outcome import Outcome, describe_error, judge, to_driver_outcome
 from strandline.run.progress import read_progress
-from strandline.run.publishing import Publisher
+from strandline.run.publishing import Publisher, make_publisher
+from strandline.run.sampling import Sampler
 from strandline.run.takeover import Approach, Held, opened, take_over
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
@@ -43,7 +47,7 @@ class Options:
 
     Attributes:
         volume: folder that holds ledger and attempts; None: no ledger, nothing is tracked.
-        engine: `ray` or `inline`.
+        engine: one of `engines.ENGINES`.
         address: of an existing Ray cluster; None starts a local one.
         workers: workers of the local Ray, None: one a core.
         on_change: what to do when the pipeline has changed.
@@ -75,6 +79,7 @@ def run_attempt(
         SpecError, LedgerError, VolumeError and the rest of `errors.code_of`: the attempt could
             not begin or not go on; what is finished is kept.
     """
+    check_engine(options.engine, plan, options.address)  # before anything is begun
     kills = MemoryKills.of_this_process()
     grace = Grace(must_stop, options.checkpoint.grace_period_seconds, time.monotonic)
     control = Control(
@@ -96,15 +101,29 @@ def _run_untracked(plan: PipelinePlan, options: Options, control: Control) -> Ou
     begun = time.monotonic()
     source, listing = open_source(plan)
     place = _require_output(plan)
-    if options.engine == "inline":
+    if plan.gathering:
+        ending = _run_aside(plan, listing, options, control, place)
+    elif options.engine == "inline":
         ending = run_inline(plan, listing, NoLedger(), open_outputs(place), control)
     else:
-        from strandline.engine.ray_driver import run_ray  # noqa: PLC0415 - `inline` needs no Ray
-
         ray_options = RayOptions(options.address, options.workers, place)
-        ending = run_ray(plan, listing, None, ray_options, control)
+        ending = find_ray_engine(options.engine)(plan, listing, None, ray_options, control)
     outcome = _conclude(plan, source, ending, options, control)
     return replace(outcome, output=place, seconds=time.monotonic() - begun)
+
+
+def _run_aside(
+    plan: PipelinePlan, listing: Listing, options: Options, control: Control, place: str
+) -> Ending:
+    """Run with a ledger that is gone in the end, and leave the artifacts beside the output."""
+    options = replace(options, quarantine=Quarantine())
+    with held_aside(place) as held:
+        gatherer = make_gatherer(plan, held, control.notes.append)
+        ending = _run_engine(plan, listing, options, control, held, gatherer)
+        gatherer.gather(is_whole=True)
+        gatherer.put_beside(place)
+        gatherer.check()
+    return ending
 
 
 def _run_tracked(
@@ -112,6 +131,8 @@ def _run_tracked(
 ) -> Outcome:
     begun, killed = time.monotonic(), kills.count()
     source, listing = open_source(plan)
+    if options.checkpoint.source_metrics:
+        plan = replace(plan, stages=tuple(replace(one, is_metered=True) for one in plan.stages))
     folder = PipelineFolder.of(volume, plan.namespace, plan.name)
     place = plan.output or str(folder.output)
     approach = Approach(
@@ -122,19 +143,27 @@ def _run_tracked(
         options.quarantine.after,
     )
     with take_over(plan, folder, approach, place) as held:
+        gatherer = make_gatherer(plan, held, control.notes.append)
         try:
-            publisher = _make_publisher(plan, options, held)
-            watched = replace(
-                control, report=_publish_too(control.report, publisher), inflight=held.inflight
+            publisher = make_publisher(
+                plan, options.checkpoint, held, gatherer, time.monotonic, time.time
             )
-            ending = _run_engine(plan, listing, options, watched, held)
+            sampler = Sampler(folder, held.attempt, time.monotonic, time.time)
+            report = _keep_too(control.report, publisher, sampler)
+            watched = replace(control, report=report, inflight=held.inflight)
+            with closing(gatherer):
+                ending = _run_engine(plan, listing, options, watched, held, gatherer)
+            sampler.take(ending.standing.finished, ending.counts)
             outcome = _conclude(plan, source, ending, options, control)
+            # What is told to stop has little time; the next attempt puts all in order.
+            gatherer.gather(is_whole=not control.must_stop())
             remaining = read_progress(folder, held.attempt).remaining
             seconds = time.monotonic() - begun
             outcome = replace(
                 outcome, attempt=held.attempt, output=place, seconds=seconds, remaining=remaining
             )
             publisher.publish(outcome.to_json()["sources"], outcome.counts, is_final=True)
+            gatherer.check()
         except BaseException as error:
             with suppress(VolumeError):
                 held.end(describe_error(error, held.attempt, kills.count() - killed))
@@ -169,30 +198,18 @@ def _conclude(
     )
 
 
-def _make_publisher(plan: PipelinePlan, options: Options, held: Held) -> Publisher:
-    checkpoint = options.checkpoint
-    return Publisher(
-        held.folder,
-        held.attempt,
-        plan,
-        checkpoint.interval_seconds,
-        checkpoint.keep_last,
-        time.monotonic,
-        time.time,
-    )
-
-
-def _publish_too(
-    report: Callable[[Progress], None], publisher: Publisher
+def _keep_too(
+    report: Callable[[Progress], None], publisher: Publisher, sampler: Sampler
 ) -> Callable[[Progress], None]:
-    """A report that also publishes, every so often."""
+    """A report that also takes samples and publishes, every so often."""
 
-    def report_and_publish(progress: Progress) -> None:
+    def report_and_keep(progress: Progress) -> None:
         report(progress)
+        sampler.report(progress)
         counts = {queue.name: queue.counts for queue in progress.flow.queues}
         publisher.publish_due(lambda: _spell_sources(progress), counts)
 
-    return report_and_publish
+    return report_and_keep
 
 
 def _spell_sources(progress: Progress) -> dict[str, Any]:
@@ -213,12 +230,16 @@ def _require_output(plan: PipelinePlan) -> str:
 
 
 def _run_engine(
-    plan: PipelinePlan, listing: Listing, options: Options, control: Control, held: Held
+    plan: PipelinePlan,
+    listing: Listing,
+    options: Options,
+    control: Control,
+    held: Held,
+    gatherer: Gatherer,
 ) -> Ending:
     if options.engine == "inline":
-        return _run_inline(plan, listing, options, control, held)
-    from strandline.engine.ray_driver import run_ray  # noqa: PLC0415 - `inline` works without Ray
-    from strandline.engine.ray_ledger import LedgerPlace  # noqa: PLC0415 - the same
+        return _run_inline(plan, listing, options, control, held, gatherer)
+    from strandline.engine.ray_ledger import LedgerPlace  # noqa: PLC0415 - `inline` needs no Ray
 
     ledger = LedgerPlace(
         held.folder.ledger,
@@ -227,6 +248,7 @@ def _run_engine(
         held.place,
         deletes_vanished(plan),
         options.quarantine.after,
+        held.folder.shards if plan.gathering else None,
     )
     ray_options = RayOptions(
         options.address,
@@ -236,16 +258,22 @@ def _run_engine(
         writers_lock=held.folder.writers_lock,
         keeps_sinks=plan.output is None,
     )
-    return run_ray(plan, listing, ledger, ray_options, control)
+    return find_ray_engine(options.engine)(plan, listing, ledger, ray_options, control)
 
 
 def _run_inline(
-    plan: PipelinePlan, listing: Listing, options: Options, control: Control, held: Held
+    plan: PipelinePlan,
+    listing: Listing,
+    options: Options,
+    control: Control,
+    held: Held,
+    gatherer: Gatherer,
 ) -> Ending:
     writer = hold_shared(held.folder.writers_lock)
     outputs = open_outputs(held.place, f"{held.attempt:04d}")
+    shelf = Shelf(held.folder.shards, held.attempt)
     try:
-        with opened(held.folder) as store:
+        with closing(shelf), opened(held.folder) as store, gatherer.sharing(store):
             store.keep_lease(held.attempt, held.uid)
             keeper = Keeper(
                 store,
@@ -254,6 +282,7 @@ def _run_inline(
                 time.monotonic,
                 quarantine_after=options.quarantine.after,
                 deletes_vanished=deletes_vanished(plan),
+                shelf=shelf if plan.gathering else None,
             )
             ledger = KeeperLedger(keeper, time.time)
             return run_inline(plan, listing, ledger, outputs, control)

@@ -9,6 +9,7 @@ from strandline.engine.ports import Listing
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import Source, SourceStage
+from strandline.run.partitions import group_sources
 from strandline_api.documents import SpecError
 from strandline_api.problems import Problem
 
@@ -30,7 +31,10 @@ def open_source(plan: PipelinePlan) -> tuple[SourceStage, Listing]:
     """
     stage = set_up_stage(plan.source).stage
     assert isinstance(stage, SourceStage)  # checked when the plan was built
-    return stage, Listing(_list_sources(plan.source.name, stage))
+    sources = _list_sources(plan.source.name, stage)
+    if plan.partitioned_by:
+        sources = group_sources(plan, sources, stage.join)
+    return stage, Listing(sources)
 
 
 def _list_sources(name: str, stage: SourceStage) -> Iterator[Source]:

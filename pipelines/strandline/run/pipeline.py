@@ -14,14 +14,13 @@ from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan, plan_s
 from strandline.plan.registry import list_registered
 from strandline.plan.stage import Stage
 from strandline.run.attempt import Options, run_attempt
+from strandline.run.engines import ENGINES
 from strandline.run.manifest import read_manifest
 from strandline.run.outcome import Outcome
 from strandline_api.documents import SpecError
 from strandline_api.pipeline import ObjectMeta
 from strandline_api.problems import Problem, problems_of
 from strandline_api.spec_work import StageWork, default_name
-
-ENGINES = ("ray", "inline")
 
 
 class Pipeline:
@@ -38,6 +37,7 @@ class Pipeline:
     Attributes:
         plan: the checked pipeline.
         on_change: what `run` does when the pipeline is not the one that wrote the ledger.
+        engine: that `run` takes.
 
     Raises:
         SpecError: (a ValueError) the pipeline can't be run or can't be resumed; all reasons.
@@ -59,6 +59,7 @@ class Pipeline:
         first, *rest = map(_wrap, (source, *stages, sink))
         self.plan: PipelinePlan = check_plan(namespace, name, first, rest)
         self.on_change = OnChange.FAIL
+        self.engine = "ray"
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
@@ -71,13 +72,14 @@ class Pipeline:
         pipeline = cls.__new__(cls)
         pipeline.plan = manifest.plan
         pipeline.on_change = OnChange(manifest.pipeline.spec.on_change)
+        pipeline.engine = manifest.pipeline.spec.engine
         return pipeline
 
     def run(
         self,
         checkpoint_path: str | os.PathLike[str] | None = None,
         *,
-        engine: str = "ray",
+        engine: str | None = None,
         address: str | None = None,
         workers: int | None = None,
         on_change: OnChange | str | None = None,
@@ -87,7 +89,7 @@ class Pipeline:
         Args:
             checkpoint_path: folder (a volume) for the ledger and, where the sink has no path, the
                 output. None: nothing is tracked, and the sink must have a path.
-            engine: `ray` or `inline`.
+            engine: `ray`, `inline` or `ray-data`; None: the attribute of that name.
             address: of a running Ray cluster; None starts a local one.
             workers: CPUs of the local Ray; None: all.
             on_change: `Fail`, `Restart` or `Continue` where the pipeline is not the one that
@@ -101,6 +103,7 @@ class Pipeline:
                 what is finished is kept.
             ValueError: an argument is none of those named above.
         """
+        engine = self.engine if engine is None else engine
         if engine not in ENGINES:
             msg = f"engine must be one of {', '.join(ENGINES)}, not {engine!r}"
             raise ValueError(msg)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pydantic import JsonValue
 
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Counts
+from strandline.run.gatherer import Gatherer
+from strandline.run.takeover import Held
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.publications import publish, retain
+from strandline_api.spec_policy import Checkpoint
 
 
 @dataclass(slots=True)
@@ -22,6 +26,7 @@ class Publisher:
     Attributes:
         interval: seconds from one publication to the next.
         keep_last: publications to keep.
+        gatherer: what stages gather is published too.
         now: seconds from any fixed point.
         time: wall clock, seconds since the epoch.
     """
@@ -31,6 +36,7 @@ class Publisher:
     plan: PipelinePlan
     interval: float
     keep_last: int
+    gatherer: Gatherer
     now: Callable[[], float]
     time: Callable[[], float]
     _due: float = field(init=False)
@@ -44,7 +50,7 @@ class Publisher:
         Args:
             sources: gives how the sources stand, by what the ledger has confirmed.
         """
-        if self.now() < self._due:
+        if self.now() < self._due or not self.gatherer.is_ready():
             return
         self.publish(sources(), counts, is_final=False)
         self._due = self.now() + self.interval
@@ -68,5 +74,20 @@ class Publisher:
             "isFinal": is_final,
             "sources": sources,
         }
-        made = publish(self.folder, self.attempt, {"metrics.json": metrics}, facts)
+        with self.gatherer.artifacts() as artifacts:
+            files: dict[str, bytes | Path] = {"metrics.json": metrics, **artifacts}
+            made = publish(self.folder, self.attempt, files, facts)
         retain(self.folder, self.keep_last, made)
+
+
+def make_publisher(
+    plan: PipelinePlan,
+    checkpoint: Checkpoint,
+    held: Held,
+    gatherer: Gatherer,
+    now: Callable[[], float],
+    time: Callable[[], float],
+) -> Publisher:
+    """The publisher of an attempt."""
+    interval, keep_last = checkpoint.interval_seconds, checkpoint.keep_last
+    return Publisher(held.folder, held.attempt, plan, interval, keep_last, gatherer, now, time)

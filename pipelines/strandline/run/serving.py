@@ -150,6 +150,11 @@ def spell_metrics(progress: Document) -> bytes:
 
 
 def _add_workers(progress: Document, registry: CollectorRegistry) -> None:
+    text = "1 for the stage that sets the pace, 0 for the others."
+    bottleneck = Gauge("strandline_driver_bottleneck", text, ["stage"], registry=registry)
+    for stage in progress.get("stages") or []:
+        is_slowest = stage.get("name") == progress.get("bottleneck")
+        bottleneck.labels(str(stage.get("name"))).set(float(is_slowest))
     by = ["stage", "state"]
     for name, text, states in (
         ("workers", "Workers of a stage by state.", _WORKERS),

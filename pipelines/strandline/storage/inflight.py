@@ -20,7 +20,7 @@ from strandline.storage.errors import naming_volume
 
 ITEM_BYTES = 16
 _ROW = struct.Struct(f"{ITEM_BYTES}sB")
-_ROWS = 4096
+_ROWS = 16_384
 _FREE, _QUEUED, _PROCESSING = 0, 1, 2
 
 

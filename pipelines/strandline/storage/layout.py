@@ -31,6 +31,11 @@ class PipelineFolder:
         return self.path / "output"
 
     @property
+    def shards(self) -> Path:
+        """What stages have gathered: the pieces, and what they were merged to."""
+        return self.path / "shards"
+
+    @property
     def writers_lock(self) -> Path:
         """Held shared by every process that writes outputs on this host."""
         return self.path / "writers.lock"

@@ -6,13 +6,14 @@ published comes in as bytes and facts; what they mean, and when to publish, is n
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from hashlib import blake2b
 from pathlib import Path
+from typing import BinaryIO
 
 from pydantic import JsonValue
 
@@ -20,7 +21,7 @@ from strandline.storage import faults
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.latest import find_target, hold_links, move_latest, refuse_occupied
 from strandline.storage.layout import PipelineFolder, sync_folder
-from strandline.storage.outputs import DIGEST_BYTES
+from strandline.storage.outputs import digest_file
 from strandline.storage.published import (
     FORMAT,
     MANIFEST,
@@ -42,7 +43,7 @@ _REMOVED = re.compile(r"\.p[0-9]+\.removed")
 def publish(
     folder: PipelineFolder,
     attempt: int,
-    files: Mapping[str, bytes],
+    files: Mapping[str, bytes | Path],
     facts: Mapping[str, JsonValue],
 ) -> Publication:
     """Publish files durably, then let `latest` lead to them (unless another one is pinned).
@@ -50,7 +51,8 @@ def publish(
     Args:
         folder: the pipeline's folder.
         attempt: whose publication it is; from 1.
-        files: content by name: `metrics.json`, or with one folder `artifacts/x.json`.
+        files: content by name, or a file to copy: `metrics.json`, or with one folder
+            `artifacts/x.json`.
         facts: go into the manifest.
 
     Raises:
@@ -107,7 +109,7 @@ def retain(folder: PipelineFolder, keep_last: int, keep: Publication | None = No
     return len(old)
 
 
-def _check_names(files: Mapping[str, bytes]) -> None:
+def _check_names(files: Mapping[str, bytes | Path]) -> None:
     folders = {check_file_name(name).rpartition("/")[0] for name in files}
     for name in folders.intersection([*files, MANIFEST]):
         msg = f"{name!r} can't be a file and a folder of one publication"
@@ -115,7 +117,7 @@ def _check_names(files: Mapping[str, bytes]) -> None:
 
 
 def _spell_manifest(
-    place: Place, files: Mapping[str, bytes], facts: Mapping[str, JsonValue]
+    place: Place, files: Mapping[str, bytes | Path], facts: Mapping[str, JsonValue]
 ) -> bytes:
     content = {
         "format": FORMAT,
@@ -129,9 +131,10 @@ def _spell_manifest(
     return f"{text}\n".encode("utf-8", "replace")
 
 
-def _describe(content: bytes) -> dict[str, int | str]:
-    digest = blake2b(content, digest_size=DIGEST_BYTES).hexdigest()
-    return {"size": len(content), "digest": digest}
+def _describe(content: bytes | Path) -> dict[str, int | str]:
+    with _reading(content) as file:
+        digest = digest_file(file).hex()
+        return {"size": file.tell(), "digest": digest}
 
 
 def _find_number(folder: PipelineFolder, attempt: int) -> int:
@@ -157,11 +160,15 @@ def _make_place(folder: PipelineFolder, place: Place) -> Path:
     return path
 
 
-def _write_files(path: Path, files: Mapping[str, bytes]) -> None:
+def _reading(content: bytes | Path) -> BinaryIO:
+    return content.open("rb") if isinstance(content, Path) else io.BytesIO(content)
+
+
+def _write_files(path: Path, files: Mapping[str, bytes | Path]) -> None:
     for name, content in files.items():
         (path / name).parent.mkdir(exist_ok=True)
-        with (path / name).open("xb") as file:
-            file.write(content)
+        with (path / name).open("xb") as file, _reading(content) as source:
+            shutil.copyfileobj(source, file)
             file.flush()
             faults.reach("publication.written")
             os.fsync(file.fileno())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -75,6 +75,22 @@ class RemoteOutputs:
         except OSError as error:
             msg = f"{self._url}: can't be written to ({error})"
             raise VolumeError(msg) from error
+
+
+def put_files(place: str, files: Mapping[str, Path]) -> None:
+    """Copy files into a folder or under an fsspec URL; what has their names there is replaced.
+
+    Raises:
+        VolumeError: the place can't be written to.
+    """
+    try:
+        filesystem, root = fsspec.core.url_to_fs(place)
+        filesystem.makedirs(root, exist_ok=True)
+        for name, path in files.items():
+            filesystem.put_file(str(path), f"{root}/{name}")
+    except OSError as error:
+        msg = f"{place}: can't be written to ({error})"
+        raise VolumeError(msg) from error
 
 
 def open_outputs(place: str, writer: str = "") -> OutputStore:

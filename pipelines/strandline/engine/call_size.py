@@ -1,0 +1,71 @@
+"""How many tasks one call carries: several batches where tasks are quick and small. Pure.
+
+To send a call costs the driver about a millisecond, whatever is in it; where a batch takes far less
+than that, the driver and not the stage would set the pace. It must not know who sends calls.
+"""
+
+from __future__ import annotations
+
+from strandline.plan.receipt import Counts
+
+CALL_SECONDS = 0.02
+CALL_BYTES = 1_000_000
+CALL_TASKS = 256
+_WEIGHT = 0.25  # of the last call
+
+
+class TaskCost:
+    """What a task of one stage costs, as its last calls tell.
+
+    Attributes:
+        seconds: that the stage works on one; None before the first.
+        bytes_made: that come of one.
+        bytes_out: of one that comes out.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: float | None = None
+        self.bytes_made = 0.0
+        self.bytes_out = 0.0
+
+    def note(self, counts: Counts, size: int) -> None:
+        """Take a call into account.
+
+        Args:
+            size: bytes of all that came of it.
+        """
+        if not counts.tasks_in:
+            return
+        weight = 1.0 if self.seconds is None else _WEIGHT
+        seconds = self.seconds or 0.0
+        self.seconds = seconds + weight * (counts.seconds / counts.tasks_in - seconds)
+        self.bytes_made += weight * (size / counts.tasks_in - self.bytes_made)
+        if counts.tasks_out:
+            self.bytes_out += weight * (size / counts.tasks_out - self.bytes_out)
+
+
+def size_call(cost: TaskCost, bytes_in: float, batch: int, waiting: int, workers: int) -> int:
+    """Tasks of a call: a batch, or a whole number of them.
+
+    No more than take `CALL_SECONDS` and `CALL_BYTES`, and no more than one worker's share of what
+    waits, so that none has much to do while others have nothing.
+
+    Args:
+        bytes_in: of one task that comes in.
+        batch: tasks of the stage's own.
+        waiting: tasks.
+        workers: that take calls.
+    """
+    share = -(-waiting // max(1, workers))
+    return max(batch, min(bound_call(cost, bytes_in, batch), share // batch * batch))
+
+
+def bound_call(cost: TaskCost, bytes_in: float, batch: int) -> int:
+    """Tasks of a call at most, whatever waits; see `size_call`."""
+    if cost.seconds is None or batch >= CALL_TASKS:
+        return batch
+    large = max(bytes_in, cost.bytes_made)
+    quick = CALL_SECONDS / cost.seconds if cost.seconds else CALL_TASKS
+    small = CALL_BYTES / large if large else CALL_TASKS
+    tasks = int(min(CALL_TASKS, quick, small))
+    return max(batch, tasks // batch * batch)

@@ -1,0 +1,70 @@
+"""Sources whose data was lost with a node: their work begins anew, from the root. Pure.
+
+What is with workers when the data is lost may still be answered; it is dropped, and the root waits
+until none of it is left. So a source is never worked on in two generations at once, and its outputs
+are those of one. It must not know what a source is made of, nor how a loss is noticed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+
+from strandline.engine.flow import Flow
+from strandline.engine.slots import Slot
+from strandline.plan.receipt import Event, Receipt
+
+REPLAYS_PER_SOURCE = 3
+
+
+class Replays:
+    """Sources that wait to begin anew."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._counts: Counter[bytes] = Counter()
+        self._roots: dict[bytes, Slot] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._roots)
+
+    def begin(self, slot: Slot) -> Event | None:
+        """Take back what was done for the slot's source.
+
+        Returns:
+            What the ledger is told; None where the source has begun anew too often.
+        """
+        source = slot.source
+        if self._counts[source] >= REPLAYS_PER_SOURCE:
+            return None
+        self._counts[source] += 1
+        root = self._roots[source] = slot.root or slot
+        self._flow.withdraw(source)
+        return Event(source, (root.token,), (root.token,))
+
+    def keep_current(self, batch: Iterable[Slot]) -> list[Slot]:
+        """Those of a batch whose sources do not wait to begin anew."""
+        return [slot for slot in batch if slot.source not in self._roots]
+
+    def filter(self, receipt: Receipt) -> Receipt:
+        """A receipt without the sources that wait to begin anew."""
+        gone = self._roots.keys()
+        return receipt._replace(
+            events=tuple(one for one in receipt.events if one.source not in gone),
+            failures=tuple(one for one in receipt.failures if one.source not in gone),
+            emitted=tuple(one for one in receipt.emitted if one.source not in gone),
+            efforts=tuple(one for one in receipt.efforts if one[0] not in gone),
+        )
+
+    def release(self, busy: Collection[bytes]) -> None:
+        """Queue the roots of which nothing is with workers any more.
+
+        Args:
+            busy: sources that are with workers.
+        """
+        for source in [one for one in self._roots if one not in busy]:
+            self._flow.enter([self._roots.pop(source)])
+
+    def clear(self) -> None:
+        """Let all be as they are: the run is ending."""
+        self._roots.clear()

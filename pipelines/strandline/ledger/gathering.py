@@ -1,0 +1,189 @@
+"""Gathering: what stages handed over piece by piece becomes one file a stage.
+
+While sources finish, only what is new is joined to what was merged before. A whole gathering reads
+all pieces in the order of their sources' digests and seals them in a pack, which takes the place of
+shards; so it depends on the finished sources alone. The list of pieces is the ledger's. New files
+are complete before one transaction names them, and what no longer is named goes after it; what was
+merged is a cache over pack and shards, made anew where a source of it was dropped.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+from strandline.ledger.entries import Change
+from strandline.ledger.errors import LedgerError
+from strandline.ledger.gather_state import (
+    Merged,
+    State,
+    find_merged,
+    find_pack,
+    is_merged_there,
+    read_state,
+)
+from strandline.ledger.merging import Merge, MergeTree
+from strandline.ledger.piece_reader import PieceReader
+from strandline.ledger.pieces import read_shard_number
+from strandline.ledger.store import Store
+from strandline.storage import faults
+from strandline.storage.errors import naming_volume
+from strandline.storage.layout import make_folder, sync_folder
+from strandline.storage.outputs import digest_file
+from strandline.storage.shards import (
+    DamagedFileError,
+    FrameWriter,
+    Title,
+    put_in_place,
+    sync_file,
+)
+
+SCRATCH = "scratch"
+
+
+def gather(
+    store: Store,
+    folder: Path,
+    merges: Mapping[str, Merge],
+    *,
+    is_whole: bool,
+    must_stop: Callable[[], bool] = lambda: False,
+) -> State:
+    """Merge what was gathered since the last time; all of it where that no longer holds.
+
+    One at a time; it goes through however often it is called or killed.
+
+    Args:
+        store: the ledger; sources may finish meanwhile.
+        folder: for shards.
+        merges: how a stage's files are joined, by its name.
+        is_whole: seal all in a pack, in order; only while nobody writes a shard.
+        must_stop: asked now and then; True ends it with a `MergeError`.
+
+    Raises:
+        MergeError: a stage can't merge; what was gathered before stays.
+        LedgerError: a shard or the pack is damaged.
+        VolumeError: the disk is full or fails.
+    """
+    before = read_state(store)
+    generation, drops = int(store.read_meta("generation") or 0), int(store.read_meta("drops") or 0)
+    is_valid = before.drops == drops and before.stages == tuple(sorted(merges))
+    is_valid = is_valid and all(is_merged_there(folder, before, stage) for stage in before.merged)
+    is_new = next(store.list_pieces(generation, is_whole=False), None) is not None
+    if is_valid and not is_new and (before.is_sealed or not is_whole):
+        _clean(folder, before)
+        return before
+    store.write(Change(meta={"generation": generation + 1}))
+    last_shard = int(store.read_meta("lease")["attempt"])
+    work = _Gathering(store, folder, before, merges, must_stop)
+    state = replace(work.run(generation, is_whole=is_whole, is_valid=is_valid), drops=drops)
+    if is_whole:
+        state = replace(state, is_sealed=True, pack=state.serial, through=last_shard)
+    store.write(Change(meta={"gathered": state.spell()}, gathered=generation))
+    with naming_volume(folder):
+        faults.reach("gather.committed")
+        _clean(folder, state)
+        faults.reach("gather.cleaned")
+    return state
+
+
+class _Gathering:
+    def __init__(
+        self,
+        store: Store,
+        folder: Path,
+        before: State,
+        merges: Mapping[str, Merge],
+        must_stop: Callable[[], bool],
+    ) -> None:
+        self._store = store
+        self._folder = folder
+        self._before = before
+        self._merges = merges
+        self._must_stop = must_stop
+        self._scratch = folder / SCRATCH
+        self._trees: dict[str, MergeTree] = {}
+        self._counts: Counter[str] = Counter()
+
+    def run(self, generation: int, *, is_whole: bool, is_valid: bool) -> State:
+        """Make new files, all but the word of them."""
+        serial = self._before.serial + 1
+        after = replace(self._before, serial=serial, stages=tuple(sorted(self._merges)))
+        reads_all = is_whole or not is_valid
+        with naming_volume(self._folder):
+            _remove(self._scratch)
+            make_folder(self._scratch)
+            with self._packing(serial) if is_whole else nullcontext() as pack:
+                try:
+                    self._take_all(generation, pack, reads_all=reads_all)
+                except DamagedFileError as error:
+                    msg = f"{error}; restore it from a copy, or redo all with onChange: Restart"
+                    raise LedgerError(msg) from error
+                merged = self._finish(after, {} if reads_all else self._before.merged)
+        return replace(after, merged=merged, is_sealed=False)
+
+    @contextmanager
+    def _packing(self, serial: int) -> Iterator[FrameWriter]:
+        """A pack, put where it belongs in the end."""
+        with closing(FrameWriter(self._scratch / "pack")) as pack:
+            yield pack
+            faults.reach("pack.written")
+            pack.sync()
+        put_in_place(self._scratch / "pack", self._folder / f"{serial:06d}.pack")
+        faults.reach("pack.synced")
+
+    def _take_all(self, generation: int, pack: FrameWriter | None, *, reads_all: bool) -> None:
+        with closing(PieceReader(self._folder, self._before)) as reader:
+            for source, pieces in self._store.list_pieces(generation, is_whole=reads_all):
+                for piece in pieces:
+                    data = reader.read(source, piece)
+                    if pack is not None:
+                        pack.append(Title(source, piece.token, piece.stage), data)
+                    if piece.stage in self._merges:
+                        self._counts[piece.stage] += 1
+                        self._find_tree(piece.stage).add(data)
+
+    def _finish(self, after: State, before: Mapping[str, Merged]) -> dict[str, Merged]:
+        """Join to what was merged before, file by file, and put the files where they belong."""
+        made = self._scratch / "merged"
+        made.mkdir()
+        merged = {}
+        for stage in sorted({*self._trees, *before}):
+            out = made / f"{stage}.merged"
+            first = find_merged(self._folder, self._before, stage) if stage in before else None
+            self._find_tree(stage).finish(out, first)
+            pieces = self._counts[stage] + (before[stage].pieces if stage in before else 0)
+            with out.open("rb") as file:
+                digest = digest_file(file).hex()
+            merged[stage] = Merged(pieces, out.stat().st_size, digest)
+        faults.reach("merged.written")
+        for path in made.iterdir():
+            sync_file(path)
+        sync_folder(made)
+        put_in_place(made, find_merged(self._folder, after, "").parent)
+        faults.reach("merged.synced")
+        return merged
+
+    def _find_tree(self, stage: str) -> MergeTree:
+        if stage not in self._trees:
+            folder = self._scratch / f"of-{stage}"
+            folder.mkdir()
+            self._trees[stage] = MergeTree(stage, self._merges[stage], folder, self._must_stop)
+        return self._trees[stage]
+
+
+def _clean(folder: Path, state: State) -> None:
+    """Remove what the ledger does not name."""
+    named = {find_pack(folder, state).name, find_merged(folder, state, "").parent.name}
+    for path in folder.iterdir() if folder.is_dir() else ():
+        shard = read_shard_number(path)
+        if path.name not in named and (shard is None or shard <= state.through):
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)

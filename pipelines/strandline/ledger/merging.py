@@ -1,0 +1,101 @@
+"""Many pieces joined to one file, with few files at a time. Order is kept.
+
+How two files are joined is somebody else's to say. It must not know where pieces come from.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from itertools import count
+from pathlib import Path
+
+from strandline.plan.errors import StrandlineError
+
+FAN_IN = 64
+FAULTS_OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+Merge = Callable[[Sequence[Path], Path], None]
+
+
+class MergeError(StrandlineError):
+    """What a stage has gathered can't be merged; the pieces are kept."""
+
+
+class MergeTree:
+    """Joins pieces in the order in which they come; `FAN_IN` files a level wait at most.
+
+    Args:
+        name: of the stage, for messages.
+        merge: joins files to one.
+        folder: for files in between; it exists, and has no others.
+        must_stop: asked before each join.
+    """
+
+    def __init__(
+        self, name: str, merge: Merge, folder: Path, must_stop: Callable[[], bool]
+    ) -> None:
+        self._name = name
+        self._merge = merge
+        self._folder = folder
+        self._must_stop = must_stop
+        self._numbers = count()
+        self._levels: list[list[Path]] = []
+
+    def add(self, data: bytes) -> None:
+        """Take the next piece.
+
+        Raises:
+            MergeError: files can't be joined.
+            OSError: the disk is full or fails.
+        """
+        path = self._next_path()
+        path.write_bytes(data)
+        self._push(0, path)
+
+    def finish(self, out: Path, first: Path | None = None) -> None:
+        """Join all that came to one file.
+
+        Args:
+            out: the file.
+            first: merged before, of what comes before all else.
+
+        Raises:
+            MergeError: files can't be joined.
+        """
+        left: list[Path] = []
+        for level in self._levels:  # the higher, the earlier
+            left = [*level, *left]
+            if len(left) > FAN_IN:
+                left = [self._join(left, self._next_path())]
+        self._join([*([first] if first else []), *left], out, keep=first)
+        self._levels = []
+
+    def _push(self, level: int, path: Path) -> None:
+        if level == len(self._levels):
+            self._levels.append([])
+        waiting = self._levels[level]
+        waiting.append(path)
+        if len(waiting) == FAN_IN:
+            self._levels[level] = []
+            self._push(level + 1, self._join(waiting, self._next_path()))
+
+    def _join(self, paths: list[Path], out: Path, keep: Path | None = None) -> Path:
+        if self._must_stop():
+            raise MergeError(f"the merge of stage {self._name!r} was stopped")
+        try:
+            self._merge(paths, out)
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in FAULTS_OF_DISKS:
+                raise
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            msg = f"stage {self._name!r} can't merge what it has gathered: {what}"
+            raise MergeError(msg) from error
+        if not out.is_file():
+            raise MergeError(f"stage {self._name!r} has merged {len(paths)} files to none")
+        for path in paths:
+            if path != keep:
+                path.unlink()
+        return out
+
+    def _next_path(self) -> Path:
+        return self._folder / f"{next(self._numbers):08d}"

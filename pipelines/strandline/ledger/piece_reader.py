@@ -1,0 +1,67 @@
+"""Reads pieces where they are by now: in the shard that the record names, or in the pack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import BinaryIO
+
+from strandline.ledger.gather_state import State, find_pack
+from strandline.ledger.pieces import find_shard
+from strandline.plan.receipt import Piece, Place
+from strandline.storage.shards import (
+    DamagedFileError,
+    PackReader,
+    Title,
+    digest_bytes,
+    open_frames,
+    read_frame,
+)
+
+OPEN_SHARDS = 64
+
+
+class PieceReader:
+    """Reads pieces in the order of their sources' digests, each where it is by now."""
+
+    def __init__(self, folder: Path, state: State) -> None:
+        self._folder = folder
+        self._state = state
+        self._pack: PackReader | None = None
+        self._shards: dict[int, BinaryIO] = {}
+
+    def close(self) -> None:
+        """Close whatever is open."""
+        if self._pack is not None:
+            self._pack.close()
+        for file in self._shards.values():
+            file.close()
+
+    def read(self, source: bytes, piece: Piece) -> bytes:
+        """The bytes of a piece.
+
+        Raises:
+            DamagedFileError: they are not what the ledger says.
+        """
+        place, title = piece.data, Title(source, piece.token, piece.stage)
+        assert isinstance(place, Place)  # as in every record
+        if place.shard <= self._state.through:
+            data = self._find_pack().find(title)
+        else:
+            data = read_frame(self._find_shard(place.shard), place.offset, title)
+        if (len(data), digest_bytes(data)) != (place.size, place.digest):
+            raise DamagedFileError(
+                f"{piece.stage} of {source.hex()}: other bytes than were written"
+            )
+        return data
+
+    def _find_pack(self) -> PackReader:
+        if self._pack is None:
+            self._pack = PackReader(open_frames(find_pack(self._folder, self._state)))
+        return self._pack
+
+    def _find_shard(self, number: int) -> BinaryIO:
+        if number not in self._shards:
+            if len(self._shards) == OPEN_SHARDS:
+                self._shards.pop(next(iter(self._shards))).close()
+            self._shards[number] = open_frames(find_shard(self._folder, number))
+        return self._shards[number]

@@ -1,0 +1,85 @@
+"""The proof that ledger, shards, pack and merged files agree about what stages have gathered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from strandline.ledger.gather_state import State, find_merged, find_pack, read_state
+from strandline.ledger.piece_reader import PieceReader
+from strandline.ledger.pieces import find_shard
+from strandline.ledger.store import Store
+from strandline.plan.receipt import Piece, Place
+from strandline.storage.outputs import digest_file
+from strandline.storage.shards import DamagedFileError, Title, measure_head
+
+_EVER = (1 << 63) - 1
+
+
+class PieceVerdict(NamedTuple):
+    """How many pieces the ledger names, and what is wrong with them, a sentence each."""
+
+    pieces: int
+    problems: list[str]
+
+
+def verify_pieces(store: Store, folder: Path, *, reads_bytes: bool = True) -> PieceVerdict:
+    """Compare what the ledger says of pieces with what lies in the folder for shards.
+
+    Args:
+        store: the ledger.
+        folder: for shards.
+        reads_bytes: also read each piece and compare its digest; without, only sizes.
+    """
+    state = read_state(store)
+    counts: Counter[str] = Counter()
+    problems: list[str] = []
+    with closing(PieceReader(folder, state)) as reader:
+        for source, pieces in store.list_pieces(_EVER, is_whole=True):
+            for piece in pieces:
+                counts[piece.stage] += 1
+                try:
+                    if reads_bytes:
+                        reader.read(source, piece)
+                    else:
+                        _check_extent(folder, state, Title(source, piece.token, piece.stage), piece)
+                except DamagedFileError as error:
+                    problems.append(str(error))
+    problems += _check_merged(folder, state, reads_bytes=reads_bytes)
+    if _is_settled(store, state):
+        problems += [
+            f"stage {stage!r}: {one.pieces} pieces are merged, of {counts[stage]}"
+            for stage, one in state.merged.items()
+            if one.pieces != counts[stage]
+        ]
+    return PieceVerdict(counts.total(), problems)
+
+
+def _is_settled(store: Store, state: State) -> bool:
+    """True where all that there is was merged."""
+    is_new = next(store.list_pieces(_EVER, is_whole=False), None) is not None
+    return state.is_sealed and not is_new and state.drops == int(store.read_meta("drops") or 0)
+
+
+def _check_extent(folder: Path, state: State, title: Title, piece: Piece) -> None:
+    place = piece.data
+    assert isinstance(place, Place)  # as in every record
+    is_packed = place.shard <= state.through
+    path = find_pack(folder, state) if is_packed else find_shard(folder, place.shard)
+    end = (0 if is_packed else place.offset) + measure_head(title) + place.size
+    if not path.is_file() or path.stat().st_size < end:
+        raise DamagedFileError(f"{path}: it is missing or cut short")
+
+
+def _check_merged(folder: Path, state: State, *, reads_bytes: bool) -> Iterator[str]:
+    for stage, (_, size, digest) in state.merged.items():
+        path = find_merged(folder, state, stage)
+        if not path.is_file() or path.stat().st_size != size:
+            yield f"{path}: it is missing, or of another size"
+        elif reads_bytes:
+            with path.open("rb") as file:
+                if digest_file(file).hex() != digest:
+                    yield f"{path}: other bytes than were written"

@@ -1,0 +1,114 @@
+"""What stages have gathered, on its way into the ledger: bytes into a shard, places into records.
+
+A piece waits in memory until its source is finished, a large one in the shard. What lies there and
+is named by no record counts nowhere: it is of a source that failed, began anew, or was replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from strandline.plan.receipt import Event, Left, Output, Piece, Place
+from strandline.storage import faults
+from strandline.storage.shards import FrameWriter, Title, digest_bytes
+
+LARGE_BYTES = 1 << 16
+
+
+class Shelf:
+    """Keeps the pieces of one attempt, in a shard that nobody else writes.
+
+    Args:
+        folder: for shards.
+        shard: number of this one.
+    """
+
+    def __init__(self, folder: Path, shard: int) -> None:
+        self._path = find_shard(folder, shard)
+        self._shard = shard
+        self._writer: FrameWriter | None = None
+        self._is_synced = True
+
+    def put_aside(self, events: Sequence[Event]) -> Sequence[Event]:
+        """The events, large pieces in the shard already.
+
+        Raises:
+            OSError: the disk is full or fails.
+        """
+        return [
+            event._replace(outputs=tuple(self._shrink(event.source, one) for one in event.outputs))
+            if any(map(_is_large, event.outputs))
+            else event
+            for event in events
+        ]
+
+    def keep(self, source: bytes, pieces: Iterable[Piece]) -> tuple[Piece, ...]:
+        """The pieces of a finished source, in order, with the places they have now.
+
+        Raises:
+            OSError: the disk is full or fails.
+        """
+        return tuple(self._place(source, piece) for piece in sorted(pieces, key=_name))
+
+    def sync(self) -> None:
+        """Make durable whatever was kept.
+
+        Raises:
+            OSError: the disk is full or fails.
+        """
+        if self._writer is not None and not self._is_synced:
+            faults.reach("shard.appended")
+            self._writer.sync()
+            self._is_synced = True
+            faults.reach("shard.synced")
+
+    def close(self) -> None:
+        """Close the shard."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def _shrink(self, source: bytes, one: Left) -> Left:
+        if not _is_large(one):
+            return one
+        assert isinstance(one, Piece)  # outputs are never large
+        placed = self._place(source, one)
+        faults.reach("piece.kept")
+        return placed
+
+    def _place(self, source: bytes, piece: Piece) -> Piece:
+        if isinstance(piece.data, Place):
+            return piece
+        if self._writer is None:
+            self._writer = FrameWriter(self._path)
+        self._is_synced = False
+        at = self._writer.append(Title(source, piece.token, piece.stage), piece.data)
+        place = Place(self._shard, at, len(piece.data), digest_bytes(piece.data))
+        return piece._replace(data=place)
+
+
+def split(left: Iterable[Left]) -> tuple[tuple[Output, ...], list[Piece]]:
+    """What a finished source leaves, by kind; the outputs in order."""
+    outputs: list[Output] = []
+    pieces: list[Piece] = []
+    for one in left:
+        outputs.append(one) if isinstance(one, Output) else pieces.append(one)
+    return tuple(sorted(outputs)), pieces
+
+
+def find_shard(folder: Path, number: int) -> Path:
+    """The file of a shard."""
+    return folder / f"{number:06d}.shard"
+
+
+def read_shard_number(path: Path) -> int | None:
+    """The number of the shard that lies there; None where it is no shard."""
+    return int(path.stem) if path.suffix == ".shard" and path.stem.isdecimal() else None
+
+
+def _name(piece: Piece) -> tuple[str, bytes]:
+    return piece.stage, piece.token
+
+
+def _is_large(one: Left) -> bool:
+    return isinstance(one, Piece) and isinstance(one.data, bytes) and len(one.data) > LARGE_BYTES

@@ -1,0 +1,217 @@
+"""Gathering in a run and by hand: which stages, in which thread, and what people read of it.
+
+What a stage's code raises while it merges is no reason to end a run whose sources can finish; it is
+raised when all else is done.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from strandline.ledger.gather_state import State, find_merged, read_state
+from strandline.ledger.gathering import gather
+from strandline.ledger.merging import MergeError
+from strandline.ledger.store import Store
+from strandline.plan.pipeline import PipelinePlan
+from strandline.plan.stage import StatefulFilter
+from strandline.run.chain import TABLE
+from strandline.run.takeover import Held, opened
+from strandline.storage import faults
+from strandline.storage.errors import naming_volume
+from strandline.storage.inflight import InFlightTable
+from strandline.storage.layout import PipelineFolder, make_folder
+from strandline.storage.published import check_file_name
+from strandline.storage.remote import put_files
+
+ARTIFACTS = "artifacts"
+Artifacts = Mapping[str, Path]
+
+
+@dataclass(slots=True)
+class Gatherer:
+    """Gathers what the stages of a pipeline hand over, and writes artifacts of it.
+
+    Attributes:
+        folder: of the pipeline.
+        stages: those that gather, by name.
+        lease: attempt and uid under which the ledger is written; None: nobody else can write it.
+        store: the ledger, where this process has it open for as long as the engine runs.
+            note: is told, in a sentence, what could not be merged in the middle of a run.
+        failure: what a stage could not do when it was asked last.
+    """
+
+    folder: PipelineFolder
+    stages: Mapping[str, StatefulFilter]
+    lease: tuple[int, str] | None = None
+    store: Store | None = None
+    note: Callable[[str], None] = lambda _: None
+    failure: MergeError | None = None
+    _thread: threading.Thread | None = None
+    _error: BaseException | None = None
+    _is_leaving: bool = False
+
+    def is_ready(self) -> bool:
+        """Gather what is new, in a thread if there may be one; True once it is done.
+
+        Raises:
+            LedgerError, VolumeError: what ends an attempt.
+        """
+        if not self.stages:
+            return True
+        if self.store is not None:
+            self._gather_too()
+        elif self._thread is None:
+            self._thread = threading.Thread(target=self._gather_too, name="gather", daemon=True)
+            self._thread.start()
+            return False
+        elif self._thread.is_alive():
+            return False
+        self._thread = None
+        self._raise()
+        return True
+
+    def close(self) -> None:
+        """Wait for the thread, which gathers no further."""
+        self._is_leaving = True
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self._is_leaving = False
+
+    def check(self) -> None:
+        """Raise what a stage could not do when it was asked last."""
+        if self.failure is not None:
+            raise self.failure
+
+    @contextmanager
+    def sharing(self, store: Store) -> Iterator[None]:
+        """Use a ledger that this process has open as long as the block runs."""
+        self.store = store
+        try:
+            yield
+        finally:
+            self.store = None
+
+    def gather(self, *, is_whole: bool) -> None:
+        """Gather now; what a stage can't merge is its `failure`.
+
+        Raises:
+            LedgerError, VolumeError: see `ledger.gathering.gather`.
+        """
+        if not self.stages:
+            return
+        merges = {name: type(stage).merge for name, stage in self.stages.items()}
+        self.failure = None
+        try:
+            with self._opened() as store:
+                gather(
+                    store,
+                    self.folder.shards,
+                    merges,
+                    is_whole=is_whole,
+                    must_stop=lambda: self._is_leaving,
+                )
+        except MergeError as error:
+            self._fail(error)
+
+    @contextmanager
+    def artifacts(self) -> Iterator[Artifacts]:
+        """What people read of that which was gathered last, by published name; gone in the end.
+
+        What a stage can't write is its `failure`.
+        """
+        if not self.stages:
+            yield {}
+            return
+        with self._opened() as store:
+            state = read_state(store)
+        scratch = self.folder.shards / ARTIFACTS
+        try:
+            with naming_volume(self.folder.shards):
+                shutil.rmtree(scratch, ignore_errors=True)
+                found = [
+                    each
+                    for stage in self.stages
+                    if stage in state.merged
+                    for each in self._write_one(stage, state, scratch / stage)
+                ]
+                faults.reach("artifacts.written")
+            yield dict(found)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def put_beside(self, place: str) -> None:
+        """Copy the artifacts into a folder beside the output at a folder or URL."""
+        with self.artifacts() as artifacts:
+            files = {name.removeprefix(f"{ARTIFACTS}/"): path for name, path in artifacts.items()}
+            put_files(f"{place.rstrip('/')}-{ARTIFACTS}", files)
+
+    def _write_one(self, stage: str, state: State, folder: Path) -> list[tuple[str, Path]]:
+        folder.mkdir(parents=True)
+        try:
+            self.stages[stage].artifacts(find_merged(self.folder.shards, state, stage), folder)
+            return [(_name(stage, path.name), path) for path in sorted(folder.iterdir())]
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            self._fail(MergeError(f"stage {stage!r} can't write its artifacts: {what}"))
+            return []
+
+    def _fail(self, error: MergeError) -> None:
+        self.failure = error
+        if not self._is_leaving:
+            self.note(str(error))
+
+    def _gather_too(self) -> None:
+        try:
+            self.gather(is_whole=False)
+        except BaseException as error:  # noqa: BLE001 - raised where somebody waits for it
+            self._error = error
+
+    def _raise(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    @contextmanager
+    def _opened(self) -> Iterator[Store]:
+        if self.store is not None:
+            yield self.store
+            return
+        with opened(self.folder) as store:
+            if self.lease is not None:
+                store.keep_lease(*self.lease)
+            yield store
+
+
+@contextmanager
+def held_aside(place: str) -> Iterator[Held]:
+    """A ledger for a run that keeps none: it counts what stages gather, and is gone in the end.
+
+    Args:
+        place: where the sink writes.
+    """
+    with tempfile.TemporaryDirectory(prefix="strandline-") as path:
+        folder, uid = PipelineFolder(Path(path)), "untracked"
+        make_folder(folder.attempt(1))
+        make_folder(folder.ledger)
+        with opened(folder) as store:
+            store.take_lease({"attempt": 1, "uid": uid})
+        with closing(InFlightTable(folder.attempt(1) / TABLE)) as table:
+            yield Held(folder, 1, uid, place, table)
+
+
+def make_gatherer(plan: PipelinePlan, held: Held, note: Callable[[str], None]) -> Gatherer:
+    """The gatherer of an attempt."""
+    return Gatherer(held.folder, plan.gathering, (held.attempt, held.uid), note=note)
+
+
+def _name(stage: str, file: str) -> str:
+    """The published name of a stage's file, which begins with the name of the stage."""
+    own = file if file.startswith(f"{stage}.") else f"{stage}.{file}"
+    return check_file_name(f"{ARTIFACTS}/{own}")

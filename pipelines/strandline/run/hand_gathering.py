@@ -1,0 +1,113 @@
+"""Gathering by hand, between two attempts: what a run does in the end, for one that was killed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import JsonValue
+
+from strandline.ledger.gather_state import read_state
+from strandline.ledger.lease import Claim, OnChange, refuse_changes
+from strandline.ledger.store import Store
+from strandline.plan.pipeline import PipelinePlan
+from strandline.run.gatherer import ARTIFACTS, Artifacts, Gatherer
+from strandline.run.takeover import make_claimant, written_alone
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs import digest_file
+from strandline.storage.publications import publish, retain
+from strandline.storage.published import Publication, find_newest
+
+
+class Done(NamedTuple):
+    """What a gathering came to.
+
+    Attributes:
+        pieces: that were merged, by stage.
+        latest: the newest publication; None where there is none.
+        is_new: it was made now.
+    """
+
+    pieces: dict[str, int]
+    latest: Path | None
+    is_new: bool
+
+
+def gather_by_hand(
+    plan: PipelinePlan, folder: PipelineFolder, on_change: OnChange, keep_last: int
+) -> Done:
+    """Gather all there is, and publish the artifacts if they are others than those of `latest`.
+
+    Raises:
+        LedgerError: there is no ledger, it does not fit, or a driver is alive.
+        MergeError: a stage can't merge.
+        VolumeError: the volume can't be written to.
+    """
+    Store(folder.ledger, readonly=True).close()  # or one would be made where there is none
+    claimant = make_claimant()
+    name = f"{plan.namespace}/{plan.name}"
+    with written_alone(folder, claimant) as store:
+        refuse_changes(store, Claim(name, plan.run_id, plan.fingerprint, on_change))
+        gatherer = Gatherer(folder, plan.gathering, store=store)
+        gatherer.gather(is_whole=True)
+        gatherer.check()
+        merged = read_state(store).merged
+        pieces = {stage: merged[stage].pieces for stage in plan.gathering if stage in merged}
+        with gatherer.artifacts() as artifacts:
+            gatherer.check()
+            latest = find_newest(folder)
+            if not artifacts or (latest is not None and _holds(latest, artifacts)):
+                return Done(pieces, latest.path if latest else None, is_new=False)
+            made = _publish(plan, folder, store, latest, artifacts, claimant.time)
+        retain(folder, keep_last, made)
+    return Done(pieces, made.path, is_new=True)
+
+
+def _publish(
+    plan: PipelinePlan,
+    folder: PipelineFolder,
+    store: Store,
+    latest: Publication | None,
+    artifacts: Artifacts,
+    time: float,
+) -> Publication:
+    """The latest publication once more, with these artifacts."""
+    attempt = int(store.read_meta("lease")["attempt"])
+    files: dict[str, bytes | Path] = dict(artifacts)
+    facts: dict[str, JsonValue] = {
+        "pipeline": f"{plan.namespace}/{plan.name}",
+        "run": plan.run_id,
+        "fingerprint": plan.fingerprint.digest,
+        "attempt": attempt,
+        "time": time,
+        "isFinal": False,
+        "sources": {"total": None, **_count(store)},
+    }
+    if latest is not None:
+        files |= {one: latest.path / one for one in latest.files if not _is_artifact(one)}
+    if latest is not None and latest.attempt == attempt:
+        facts = dict(latest.facts) | {"time": time}
+    return publish(folder, attempt, files, facts)
+
+
+def _count(store: Store) -> Mapping[str, int]:
+    counts = store.count()
+    return {"finished": counts["finished"], "failed": counts["failed"], "skipped": 0}
+
+
+def _holds(published: Publication, artifacts: Artifacts) -> bool:
+    """True where these very artifacts are published."""
+    there = {name: entry for name, entry in published.files.items() if _is_artifact(name)}
+    if there.keys() != artifacts.keys():
+        return False
+    return all(there[name].digest == _digest(path) for name, path in artifacts.items())
+
+
+def _is_artifact(name: str) -> bool:
+    return name.startswith(f"{ARTIFACTS}/")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return digest_file(file).hex()

@@ -1,0 +1,187 @@
+"""Sources that share storage, made one: what is listed of a partitioned pipeline are groups.
+
+Ledger and engines see a group as they see any source: it is one key, one version made of its
+members', one task. So resuming, replaying, verifying and quarantining it needs no law of its own.
+The listing is spooled to a database in a temporary folder; memory holds the members of one group,
+and a few words a source.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sqlite3
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from itertools import groupby
+from pathlib import Path
+
+from strandline.engine.execution import explain_error
+from strandline.ledger.errors import DuplicateKeyError
+from strandline.plan.errors import StrandlineError
+from strandline.plan.partition import Joining, find_chain
+from strandline.plan.pipeline import PipelinePlan
+from strandline.plan.stage import EndStage, Source
+from strandline.plan.task import Lineage, Task
+from strandline.plan.token import digest_key
+from strandline.stages.buckets import digest_members
+from strandline_api.documents import SpecError
+from strandline_api.exit_codes import ExitCode
+from strandline_api.problems import Problem
+
+MAX_GROUP = 1000  # of a source whose parameters say nothing
+_SHOWN = 4  # sources of a chain that a message names
+
+Join = Callable[[list[Task]], Task]
+
+
+class PartitionError(StrandlineError):
+    """A stage can't say which sources share storage; the message says why."""
+
+    exit_code = ExitCode.BAD_SPEC
+
+
+def group_sources(plan: PipelinePlan, sources: Iterable[Source], join: Join) -> Iterator[Source]:
+    """The groups of a complete listing, the largest first, so that workers end together.
+
+    Args:
+        join: makes one task of a group's.
+
+    Raises:
+        SpecError: a group is larger than `maxGroup`; nothing has been listed then.
+        PartitionError: an end of the pipeline can't say what a source shares.
+        DuplicateKeyError: a key is listed twice.
+    """
+    with tempfile.TemporaryDirectory(prefix="strandline-listing-") as folder:
+        path = Path(folder) / "sources.db"
+        with closing(sqlite3.connect(path, isolation_level=None)) as spool:
+            joining = _fill(spool, plan.partitioned_by, sources)
+            sizes = Counter(map(joining.find, range(len(joining))))
+            _check_sizes(plan, spool, joining, sizes)
+            _rank(spool, joining, sizes)
+            rows = spool.execute(
+                "SELECT coalesce(name, key), content FROM sources JOIN ranks USING (item) "
+                "ORDER BY size DESC, 1, key"
+            )
+            for name, members in groupby(rows, key=lambda row: row[0]):
+                # what is unpacked was packed here a moment ago
+                sources = [pickle.loads(content) for _, content in members]  # noqa: S301
+                yield _create_group(_decode(name), sources, join)
+
+
+def _fill(
+    spool: sqlite3.Connection, ends: dict[str, EndStage], sources: Iterable[Source]
+) -> Joining:
+    spool.execute("PRAGMA journal_mode = OFF")
+    spool.execute("PRAGMA synchronous = OFF")
+    spool.execute("CREATE TABLE sources (item INTEGER PRIMARY KEY, key UNIQUE, content)")
+    spool.execute("CREATE TABLE shares (item INT, name)")
+    spool.execute("BEGIN")
+    joining = Joining()
+    for item, source in enumerate(sources):
+        shares = set(_list_shares(ends, source))
+        joining.add(shares)
+        row = (item, _encode(source.key), pickle.dumps(source))
+        try:
+            spool.execute("INSERT INTO sources VALUES (?, ?, ?)", row)
+        except sqlite3.IntegrityError:
+            raise _duplicate(spool, source.key, item) from None
+        rows = ((item, _encode(name)) for name in shares)
+        spool.executemany("INSERT INTO shares VALUES (?, ?)", rows)
+    spool.execute("COMMIT")
+    return joining
+
+
+def _list_shares(ends: dict[str, EndStage], source: Source) -> Iterator[str]:
+    """What a source shares, spelled as groups are named after; two stages may use one name."""
+    for stage, end in ends.items():
+        try:
+            names = _check_names(end.partition_indices(source))
+        except Exception as error:
+            why = explain_error(error)
+            msg = f"stage {stage!r} can't say what source {source.key!r} shares: {why}"
+            raise PartitionError(msg) from error
+        yield from (f"group/{stage}/{name}" for name in names)
+
+
+def _check_names(answer: object) -> list[str]:
+    # A text is iterable too: its letters would join all that have one in common.
+    names = None if isinstance(answer, str) or not isinstance(answer, Iterable) else list(answer)
+    if names is None or not all(isinstance(name, str) for name in names):
+        msg = "partition_indices must answer with a list of names"
+        raise TypeError(msg)
+    return names
+
+
+def _check_sizes(
+    plan: PipelinePlan, spool: sqlite3.Connection, joining: Joining, sizes: Counter[int]
+) -> None:
+    most = getattr(plan.source.stage.params, "max_group", MAX_GROUP)
+    group, size = max(sizes.items(), key=lambda pair: pair[1], default=(0, 0))
+    if size <= most:
+        return
+    shares: dict[str, list[str]] = {}
+    for item, key, name in spool.execute(
+        "SELECT item, key, name FROM sources JOIN shares USING (item)"
+    ):
+        if joining.find(item) == group:
+            shares.setdefault(_decode(key), []).append(_decode(name))
+    message = (
+        f"{size} sources share storage and would be worked on as one, more than {most}: "
+        f"{_spell_chain(find_chain(shares))}"
+    )
+    suggestion = "raise maxGroup, or let the borders of what is shared meet"
+    raise SpecError((Problem("spec.source.with.maxGroup", message, suggestion),))
+
+
+def _spell_chain(chain: list[str]) -> str:
+    words = [repr(word) for word in chain]
+    for at in range(1, len(chain), 2):
+        _, stage, name = chain[at].split("/", 2)
+        words[at] = f"{name} ({stage})"
+    if len(words) > 2 * _SHOWN:
+        words[2 * _SHOWN - 3 : -1] = ["..."]
+    return " - ".join(words)
+
+
+def _rank(spool: sqlite3.Connection, joining: Joining, sizes: Counter[int]) -> None:
+    """Name each group after the least that it shares; a source that shares nothing is its own."""
+    names: dict[int, bytes] = {}
+    for item, name in spool.execute("SELECT item, name FROM shares"):
+        group = joining.find(item)
+        names[group] = min(names.get(group, name), name)
+    spool.execute("CREATE TABLE ranks (item INTEGER PRIMARY KEY, size INT, name)")
+    groups = map(joining.find, range(len(joining)))
+    rows = ((item, sizes[group], names.get(group)) for item, group in enumerate(groups))
+    spool.execute("BEGIN")
+    spool.executemany("INSERT INTO ranks VALUES (?, ?, ?)", rows)
+    spool.execute("COMMIT")
+
+
+def _create_group(key: str, members: list[Source], join: Join) -> Source:
+    """One source of a group's, which come in key order."""
+    tasks = [
+        Task(member.data, member.meta, Lineage(digest_key(member.key), b"", member.key))
+        for member in members
+    ]
+    joined = join(tasks)
+    meta = {**(joined.meta or {}), "members": [member.key for member in members]}
+    return Source(key, digest_members(members), joined.data, meta)
+
+
+def _duplicate(spool: sqlite3.Connection, key: str, item: int) -> DuplicateKeyError:
+    query = "SELECT item FROM sources WHERE key = ?"
+    (first,) = spool.execute(query, (_encode(key),)).fetchone()
+    return DuplicateKeyError(
+        f"the source key {key!r} is listed twice: as item {first + 1} and as item {item + 1}; "
+        "keys must be unique"
+    )
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _decode(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogatepass")

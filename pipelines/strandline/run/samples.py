@@ -1,0 +1,93 @@
+"""How an attempt went over time: a bounded series of counts, coarsened as it grows.
+
+Counts only grow, so a point that is left out costs detail and no work: what was done between two
+points that are kept is their difference. Pure; when to look and where to keep it is `sampling`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+LIMIT = 500  # even, so that halving one more than this keeps both ends
+INTERVAL = 2.0
+
+Point = TypeVar("Point")
+
+
+class StagePoint(NamedTuple):
+    """What went into a stage so far: tasks, and rows of their tables."""
+
+    tasks: int
+    rows: int
+
+
+class Sample(NamedTuple):
+    """An attempt at one moment.
+
+    Attributes:
+        seconds: since it began.
+        finished, failed: sources so far.
+        stages: in pipeline order.
+    """
+
+    seconds: float
+    finished: int
+    failed: int
+    stages: tuple[StagePoint, ...]
+
+
+class Samples(BaseModel):
+    """What is kept of an attempt; later versions may say more.
+
+    Attributes:
+        begun: seconds since the epoch.
+        stages: their names, in the order of each sample's.
+        samples: with growing seconds and counts.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    begun: float
+    stages: tuple[str, ...]
+    samples: tuple[Sample, ...] = Field(max_length=LIMIT)
+
+
+class Series:
+    """Takes samples, and keeps at most `LIMIT` of them.
+
+    Attributes:
+        interval: seconds from one sample to the next; it doubles when half of them are dropped.
+    """
+
+    def __init__(self, interval: float = INTERVAL) -> None:
+        self.interval = interval
+        self._samples: list[Sample] = []
+
+    @property
+    def samples(self) -> Sequence[Sample]:
+        """Those that are kept: the first, the last and others in even steps."""
+        return self._samples
+
+    def is_due(self, seconds: float) -> bool:
+        """True where it is time for another sample."""
+        return not self._samples or seconds >= self._samples[-1].seconds + self.interval
+
+    def add(self, sample: Sample) -> None:
+        """Take a sample that is later than all before; one of the same moment takes its place."""
+        if self._samples and sample.seconds <= self._samples[-1].seconds:
+            self._samples.pop()
+        self._samples.append(sample)
+        if len(self._samples) > LIMIT:
+            del self._samples[1::2]
+            self.interval *= 2
+
+
+def thin(points: Sequence[Point], limit: int) -> list[Point]:
+    """At most `limit` (2 or more) of the points, in even steps, with the first and the last."""
+    if len(points) <= limit:
+        return list(points)
+    last = len(points) - 1
+    return [points[place * last // (limit - 1)] for place in range(limit)]

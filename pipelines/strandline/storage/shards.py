@@ -1,0 +1,167 @@
+"""Files of frames: shards, to which is appended, and packs, which are sealed in the order of keys.
+
+A frame is bytes and what they are called: a key, a token and a name. Which frames count is not
+known here; those that nobody asks for are passed over.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from struct import Struct
+from typing import BinaryIO, NamedTuple
+
+from strandline.storage.layout import make_folder, sync_folder
+from strandline.storage.outputs import DIGEST_BYTES
+
+_HEAD = Struct(">16s16sHQ")  # key, token, bytes of the name and of the data
+_BUFFER = 1 << 18
+
+
+class DamagedFileError(ValueError):
+    """A file of frames does not hold what was written to it."""
+
+
+class Title(NamedTuple):
+    """What the bytes of a frame are called: two digests of 16 bytes, and a short name."""
+
+    key: bytes
+    token: bytes
+    name: str
+
+
+class FrameWriter:
+    """Appends frames to a new file; what stands there under its name is overwritten.
+
+    Attributes:
+        size: of the file, all frames included.
+    """
+
+    def __init__(self, path: Path) -> None:
+        make_folder(path.parent)
+        self._path = path
+        self._file: BinaryIO = path.open("wb", buffering=_BUFFER)
+        self._is_named = False
+        self.size = 0
+
+    def append(self, title: Title, data: bytes) -> int:
+        """Append a frame; where it begins.
+
+        Raises:
+            OSError: it can't be written.
+        """
+        at, name = self.size, title.name.encode()
+        self._file.write(_HEAD.pack(title.key, title.token, len(name), len(data)) + name)
+        self._file.write(data)
+        self.size += measure_head(title) + len(data)
+        return at
+
+    def sync(self) -> None:
+        """Make durable what was appended, and the name of the file.
+
+        Raises:
+            OSError: the disk is full or fails.
+        """
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        if not self._is_named:
+            sync_folder(self._path.parent)
+            self._is_named = True
+
+    def close(self) -> None:
+        """Close the file; the writer is of no use afterwards."""
+        with suppress(OSError):  # what was not synced counts nowhere
+            self._file.close()
+
+
+def read_frame(file: BinaryIO, at: int, title: Title) -> bytes:
+    """The bytes of the frame that begins at a place of a file.
+
+    Raises:
+        DamagedFileError: there is no whole frame of that title.
+    """
+    file.seek(at)
+    head = _read_head(file)
+    if head is None or head[0] != title:
+        raise DamagedFileError(f"{file.name}: {_name(title)} is not where it should be")
+    return file.read(head[1])
+
+
+class PackReader:
+    """Reads the frames of a pack in the order in which they lie, and passes over the others."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        file.seek(0)
+
+    def close(self) -> None:
+        """Close the pack."""
+        self._file.close()
+
+    def find(self, title: Title) -> bytes:
+        """The bytes of that name, which come after those that were found before.
+
+        Raises:
+            DamagedFileError: they are not there.
+        """
+        while (head := _read_head(self._file)) is not None:
+            found, size = head
+            if found == title:
+                return self._file.read(size)
+            if found.key > title.key:
+                self._file.seek(-measure_head(found), os.SEEK_CUR)
+                break
+            self._file.seek(size, os.SEEK_CUR)
+        raise DamagedFileError(f"{self._file.name}: {_name(title)} is missing")
+
+
+def open_frames(path: Path) -> BinaryIO:
+    """A file of frames, to be closed by the caller.
+
+    Raises:
+        DamagedFileError: there is none.
+    """
+    try:
+        return path.open("rb", buffering=_BUFFER)
+    except FileNotFoundError:
+        raise DamagedFileError(f"{path}: it is missing") from None
+
+
+def digest_bytes(data: bytes) -> bytes:
+    """The blake2b-128 of bytes."""
+    return blake2b(data, digest_size=DIGEST_BYTES).digest()
+
+
+def sync_file(path: Path) -> None:
+    """Make the bytes of a file durable that somebody else has written."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def put_in_place(path: Path, target: Path) -> None:
+    """Give a file or folder its name, durably; what stands there under it goes."""
+    if target.is_dir():
+        shutil.rmtree(target)
+    path.rename(target)
+    sync_folder(target.parent)
+
+
+def _read_head(file: BinaryIO) -> tuple[Title, int] | None:
+    """Title and size of the next frame; None at the end of the file."""
+    packed = file.read(_HEAD.size)
+    if len(packed) < _HEAD.size:
+        return None
+    key, token, length, size = _HEAD.unpack(packed)
+    return Title(key, token, file.read(length).decode("utf-8", "replace")), size
+
+
+def measure_head(title: Title) -> int:
+    """Bytes of the head of a frame, which come before its data."""
+    return _HEAD.size + len(title.name.encode())
+
+
+def _name(title: Title) -> str:
+    return f"{title.name} of {title.key.hex()}"
