@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from strandline.plan.registry import register
-    from strandline.plan.stage import Params, SinkStage, Source, SourceStage, Stage
+    from strandline.plan.stage import Params, SinkStage, Source, SourceStage, Stage, StatefulFilter
     from strandline.plan.task import FailedTask, NoneTask, Task
     from strandline.run.pipeline import Pipeline, work
 
@@ -24,6 +24,7 @@ __all__ = [
     "Source",
     "SourceStage",
     "Stage",
+    "StatefulFilter",
     "Task",
     "__version__",
     "register",
@@ -39,6 +40,7 @@ _ROOMS = {
     "Source": "strandline.plan.stage",
     "SourceStage": "strandline.plan.stage",
     "Stage": "strandline.plan.stage",
+    "StatefulFilter": "strandline.plan.stage",
     "Task": "strandline.plan.task",
     "register": "strandline.plan.registry",
     "work": "strandline.run.pipeline",

@@ -57,11 +57,11 @@ def pack_buckets(entries: Iterable[FileEntry], buckets: int) -> Iterator[Source]
                 yield _create_source(bucket, buckets, files)
 
 
-def digest_members(members: Iterable[FileEntry]) -> str:
-    """The version of a bucket: a digest of its members' keys and versions, in the given order."""
+def digest_members(members: Iterable[FileEntry | Source]) -> str:
+    """The version of several as one: a digest of their keys and versions, in the given order."""
     state = blake2b(digest_size=16)
     for entry in members:
-        state.update(f"{entry.key}\0{entry.version}\n".encode())
+        state.update(f"{entry.key}\0{entry.version}\n".encode("utf-8", "surrogatepass"))
     return state.hexdigest()
 
 

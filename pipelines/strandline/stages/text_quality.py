@@ -54,9 +54,14 @@ class TextMeasures(NamedTuple):
     repeated_lines: float
 
 
+def list_words(text: str) -> list[str]:
+    """The words of a text, in order; letters of scripts without blanks are words."""
+    return _WORD.findall(text)
+
+
 def measure_text(text: str) -> TextMeasures:
     """The measures of a text; shares of an empty text are 0."""
-    words = _WORD.findall(text)
+    words = list_words(text)
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     number, total = len(words), len(lines)
     symbols = text.count("#") + text.count("...") + text.count("…")
@@ -78,7 +83,7 @@ def count_stop_words(text: str, language: str) -> int | None:
     """How many different stop words of a language occur; None where the language has no list."""
     if language not in STOP_WORDS:
         return None
-    words = {word.lower() for word in _WORD.findall(text)}
+    words = {word.lower() for word in list_words(text)}
     return sum(word in words for word in STOP_WORDS[language])
 
 

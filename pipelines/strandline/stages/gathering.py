@@ -1,0 +1,98 @@
+"""Summaries by name as the pieces of a stateful filter, and as the files people read of them.
+
+It knows summaries by what they can do (be joined, be spelled), not by what they say.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, Self, TypeVar
+
+import msgpack
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from strandline.statistics.histogram import Histogram
+
+
+class Summary(Protocol):
+    """What can be gathered: a value that is joined by `+` and spelled as a plain list."""
+
+    def __add__(self, other: Self) -> Self: ...
+
+    def spell(self) -> list[Any]:
+        """As a plain list."""
+        ...
+
+
+Kept = TypeVar("Kept", bound=Summary)
+Parse = Callable[[list[Any]], Kept]
+
+BINS = pa.list_(pa.struct([("low", pa.float64()), ("high", pa.float64()), ("count", pa.int64())]))
+
+
+def gather(gathered: dict[str, Kept], name: str, summary: Kept) -> None:
+    """Join a summary to the one that the name has."""
+    gathered[name] = gathered[name] + summary if name in gathered else summary
+
+
+def spell_piece(gathered: dict[str, Kept]) -> bytes | None:
+    """What was gathered as one piece, and forgotten; None where there was nothing."""
+    if not gathered:
+        return None
+    piece = _spell(gathered)
+    gathered.clear()
+    return piece
+
+
+def read_piece(path: Path, parse: Parse[Kept]) -> dict[str, Kept]:
+    """The summaries in a file, by name."""
+    spelled = msgpack.unpackb(path.read_bytes())
+    return {name: parse(value) for name, value in spelled.items()}
+
+
+def merge_pieces(paths: Sequence[Path], out: Path, parse: Parse[Kept]) -> None:
+    """Join the files of pieces to one, name by name."""
+    gathered: dict[str, Kept] = {}
+    for path in paths:
+        for name, summary in read_piece(path, parse).items():
+            gather(gathered, name, summary)
+    out.write_bytes(_spell(gathered))
+
+
+def write_rows(
+    folder: Path, name: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema
+) -> None:
+    """Write rows as `<name>.json` and `<name>.parquet`."""
+    text = json.dumps({"rows": rows}, ensure_ascii=False, indent=1, allow_nan=False)
+    (folder / f"{name}.json").write_text(text + "\n", "utf-8")
+    pq.write_table(pa.Table.from_pylist(rows, schema), folder / f"{name}.parquet")
+
+
+def read_rows(artifacts: Sequence[Path], name: str) -> list[dict[str, Any]]:
+    """The rows of `<name>.json`, under any prefix, where it is one of the files; else none."""
+    for path in artifacts:
+        if path.name.endswith(f"{name}.json"):
+            rows: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))["rows"]
+            return rows
+    return []
+
+
+def list_bins(histogram: Histogram) -> list[dict[str, Any]]:
+    """The bins as rows hold them; an end that is open is None."""
+    return [
+        {
+            "low": bin_.low if math.isfinite(bin_.low) else None,
+            "high": bin_.high if math.isfinite(bin_.high) else None,
+            "count": bin_.number,
+        }
+        for bin_ in histogram.list_bins()
+    ]
+
+
+def _spell(gathered: Mapping[str, Kept]) -> bytes:
+    spelled = {name: gathered[name].spell() for name in sorted(gathered)}
+    return bytes(msgpack.packb(spelled))

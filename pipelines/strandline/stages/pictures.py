@@ -1,0 +1,100 @@
+"""Pictures as values of a column, and measures of them. Pure: pixels in, numbers out.
+
+A picture is a struct of width, height and RGB bytes. The work is that of the library Pillow, which
+is loaded when the first picture is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+PICTURE = pa.struct([("width", pa.int32()), ("height", pa.int32()), ("rgb", pa.binary())])
+
+_HASH_SIDE = 8
+_LAPLACIAN = (0, 1, 0, 1, -4, 1, 0, 1, 0)
+_MIDDLE_GREY = 128
+_WHITE = 255
+
+Picture = Mapping[str, Any]
+
+
+def load_pillow(module: str) -> Any:  # noqa: ANN401 - a module
+    """A module of Pillow, such as `Image`.
+
+    Raises:
+        ImportError: Pillow is not installed; the message says what to install.
+    """
+    try:
+        return import_module(f"PIL.{module}")
+    except ImportError as error:
+        msg = f"Pillow is not installed ({error}); install strandline[images]"
+        raise ImportError(msg) from error
+
+
+def to_image(picture: Picture) -> Any:  # noqa: ANN401 - Pillow's image
+    """The picture as an image of Pillow's."""
+    size = (picture["width"], picture["height"])
+    return load_pillow("Image").frombytes("RGB", size, picture["rgb"])
+
+
+def to_picture(image: Any) -> dict[str, Any]:  # noqa: ANN401 - Pillow's image
+    """An image of Pillow's as a picture, upright and on white where it can be looked through."""
+    upright = load_pillow("ImageOps").exif_transpose(image).convert("RGBA")
+    ground = load_pillow("Image").new("RGBA", upright.size, "white")
+    ground.alpha_composite(upright)
+    return {
+        "width": upright.width,
+        "height": upright.height,
+        "rgb": ground.convert("RGB").tobytes(),
+    }
+
+
+def shrink(picture: Picture, longest: int) -> Picture:
+    """The picture with no side longer than `longest`; a smaller one stays as it is."""
+    if max(picture["width"], picture["height"]) <= longest:
+        return picture
+    image = to_image(picture)
+    image.thumbnail((longest, longest), load_pillow("Image").Resampling.LANCZOS)
+    return to_picture(image)
+
+
+def hash_differences(picture: Picture) -> str:
+    """The difference hash (dHash): 64 bits in hex, one for each of 8 × 8 steps to the right.
+
+    A bit says whether the grey shrunk picture becomes brighter there, so scaling, compression and
+    overall brightness hardly change it. Pictures are alike where few of the bits differ.
+    """
+    grey = to_image(picture).convert("L")
+    small = grey.resize((_HASH_SIDE + 1, _HASH_SIDE), load_pillow("Image").Resampling.BILINEAR)
+    rows = [small.crop((0, at, _HASH_SIDE + 1, at + 1)).tobytes() for at in range(_HASH_SIDE)]
+    bits = [right > left for row in rows for left, right in pairwise(row)]
+    return f"{int(''.join('01'[bit] for bit in bits), 2):016x}"
+
+
+def measure(picture: Picture) -> dict[str, float]:
+    """Brightness and contrast from 0 to 1, and sharpness.
+
+    Brightness is the mean of the grey picture, contrast its standard deviation, sharpness the
+    variance of its Laplacian: near 0 for a blurred picture, hundreds for one with crisp edges.
+    """
+    grey = to_image(picture).convert("L")
+    spread = load_pillow("ImageStat").Stat(grey)
+    return {
+        "brightness": round(spread.mean[0] / _WHITE, 6),
+        "contrast": round(spread.stddev[0] / _WHITE, 6),
+        "sharpness": round(_measure_sharpness(grey), 3),
+    }
+
+
+def _measure_sharpness(grey: Any) -> float:  # noqa: ANN401 - Pillow's image
+    inner = (1, 1, grey.width - 1, grey.height - 1)
+    if inner[2] <= 1 or inner[3] <= 1:
+        return 0.0
+    kernel = load_pillow("ImageFilter").Kernel((3, 3), _LAPLACIAN, 1, _MIDDLE_GREY)
+    edges = grey.filter(kernel).crop(inner)
+    return float(load_pillow("ImageStat").Stat(edges).var[0])

@@ -1,0 +1,107 @@
+"""Count, mean, variance and range of numbers.
+
+Sums are kept as exact fractions, not as floats: so joining is associative to the last bit, and a
+run that was killed and went on gives the same moments as one that was not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """What is known of some finite numbers.
+
+    Attributes:
+        count: how many.
+        total, squares: exact sums of the numbers and of their squares.
+        least, greatest: None where there is no number.
+    """
+
+    count: int = 0
+    total: Fraction = Fraction(0)
+    squares: Fraction = Fraction(0)
+    least: float | None = None
+    greatest: float | None = None
+
+    @classmethod
+    def of(cls, numbers: Iterable[float]) -> Moments:
+        """The moments of finite numbers."""
+        totals: dict[int, int] = defaultdict(int)
+        squares: dict[int, int] = defaultdict(int)
+        values = list(numbers)
+        for value in values:
+            above, below = value.as_integer_ratio()
+            totals[below] += above
+            squares[below] += above * above
+        return cls(
+            len(values),
+            sum((Fraction(above, below) for below, above in totals.items()), Fraction(0)),
+            sum((Fraction(above, below**2) for below, above in squares.items()), Fraction(0)),
+            min(map(_plain, values), default=None),
+            max(map(_plain, values), default=None),
+        )
+
+    def __add__(self, other: Moments) -> Moments:
+        ranges = [each for each in (self, other) if each.count]
+        return Moments(
+            self.count + other.count,
+            self.total + other.total,
+            self.squares + other.squares,
+            min((each.least for each in ranges if each.least is not None), default=None),
+            max((each.greatest for each in ranges if each.greatest is not None), default=None),
+        )
+
+    @property
+    def mean(self) -> float | None:
+        """The mean; None where there is no number, or none that a float can hold."""
+        return _round(self.total / self.count) if self.count else None
+
+    @property
+    def variance(self) -> float | None:
+        """The mean squared distance from the mean; None as for `mean`."""
+        if not self.count:
+            return None
+        return _round((self.squares - self.total**2 / self.count) / self.count)
+
+    @property
+    def deviation(self) -> float | None:
+        """The square root of the variance; None as for `mean`."""
+        variance = self.variance
+        return None if variance is None else math.sqrt(variance)
+
+    def describe(self) -> dict[str, float | None]:
+        """What people read."""
+        return {
+            "min": self.least,
+            "max": self.greatest,
+            "mean": self.mean,
+            "deviation": self.deviation,
+        }
+
+    def spell(self) -> list[Any]:
+        """As a plain list."""
+        return [self.count, str(self.total), str(self.squares), self.least, self.greatest]
+
+    @classmethod
+    def parse(cls, spelled: list[Any]) -> Moments:
+        """From what `spell` gave."""
+        count, total, squares, least, greatest = spelled
+        return cls(count, Fraction(total), Fraction(squares), least, greatest)
+
+
+def _plain(number: float) -> float:
+    return float(number) + 0.0  # the zero below zero becomes zero
+
+
+def _round(number: Fraction) -> float | None:
+    try:
+        return float(number)
+    except OverflowError:
+        return None
