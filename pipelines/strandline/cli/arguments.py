@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from strandline.cli.program import add_debug
+from strandline.run.engines import ENGINES
 from strandline_api.causes import Cause
 
 VOLUME = "./strandline-data"
@@ -37,10 +38,9 @@ def take_engine(command: Command) -> Command:
     options = (
         click.option(
             "--engine",
-            type=click.Choice(["ray", "inline"]),
-            default="ray",
-            show_default=True,
-            help="`ray` runs on all cores or a cluster, `inline` in one process for debugging.",
+            type=click.Choice(ENGINES),
+            help="`ray` runs on all cores or a cluster, `inline` in one process for debugging, "
+            "`ray-data` on Ray Data's operators; without it, what the file says.",
         ),
         click.option(
             "--address", help="Address of a running Ray cluster; without it, one is started."

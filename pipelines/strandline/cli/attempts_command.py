@@ -9,20 +9,17 @@ from pathlib import Path
 import click
 
 from strandline.cli.arguments import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.attempt_sight import view_attempt
 from strandline.cli.attempt_view import (
-    AttemptView,
-    State,
     describe_attempt,
     describe_attempts,
     spell_attempt,
     spell_whole_attempt,
 )
 from strandline.plan.errors import StrandlineError
-from strandline.run.chain import AttemptRecord, read_chain, read_record
-from strandline.run.progress import read_progress
+from strandline.run.chain import read_chain, read_record
 from strandline.run.yaml_file import read_pipeline
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.locks import find_process, read_boot_id
 from strandline.storage.published import list_places, read_publication
 from strandline_api.exit_codes import ExitCode
 
@@ -66,7 +63,7 @@ def list_attempts(file: Path, settings: tuple[str, ...], volume: Path, as_json: 
     finished, its cause where it ended badly, and a sentence.
     """
     folder = _locate(file, settings, volume)
-    views = [_view(folder, record) for record in read_chain(folder)]
+    views = [view_attempt(folder, record, time.time()) for record in read_chain(folder)]
     if as_json:
         for view in views:
             click.echo(json.dumps(spell_attempt(view)))
@@ -92,7 +89,7 @@ def show_attempt(
     record = read_record(folder, number)
     if record is None:
         raise UnknownAttemptError(_explain_missing(folder, number))
-    view, published = _view(folder, record), _list_publications(folder, number)
+    view, published = view_attempt(folder, record, time.time()), _list_publications(folder, number)
     if as_json:
         click.echo(json.dumps(spell_whole_attempt(view, published)))
     else:
@@ -102,19 +99,6 @@ def show_attempt(
 def _locate(file: Path, settings: tuple[str, ...], volume: Path) -> PipelineFolder:
     metadata = read_pipeline(file, settings).metadata
     return PipelineFolder.of(volume, metadata.namespace, metadata.name)
-
-
-def _view(folder: PipelineFolder, record: AttemptRecord) -> AttemptView:
-    if record.ended is not None and record.outcome is not None:
-        state = State.ENDED if record.cause else State.COMPLETED
-        length = max(0.0, record.ended - record.started)
-        return AttemptView(record, state, length, record.outcome.sources.finished)
-    finished = read_progress(folder, record.number).finished
-    if record.boot != read_boot_id():
-        return AttemptView(record, State.UNKNOWN, None, finished)
-    if find_process(record.pid) != record.process:
-        return AttemptView(record, State.GONE, None, finished)
-    return AttemptView(record, State.RUNNING, max(0.0, time.time() - record.started), finished)
 
 
 def _list_publications(folder: PipelineFolder, attempt: int) -> list[str]:

@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from strandline.cli.plan_view import may_fan_out
 from strandline.cli.wording import align
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Shape, Stage
@@ -54,6 +53,7 @@ class Entry(NamedTuple):
     use: str
     shape: Shape
     fans_out: bool
+    gathers: bool
     version: str
     description: str
     parameters: tuple[Parameter, ...]
@@ -83,7 +83,8 @@ def read_entry(use: str, stage_class: type[Stage]) -> Entry:
     return Entry(
         use,
         plan.shape,
-        may_fan_out(plan),
+        plan.may_fan_out,
+        plan.gathers,
         stage_class.version,
         inspect.getdoc(stage_class) or "",
         tuple(parameters),
@@ -113,6 +114,7 @@ def spell_entry(entry: Entry) -> dict[str, Any]:
         "use": entry.use,
         "shape": entry.shape.name.lower(),
         "fansOut": entry.fans_out,
+        "gathers": entry.gathers,
         "version": entry.version,
         "description": entry.description,
         "parameters": [
@@ -137,8 +139,8 @@ def describe_catalogue(entries: list[Entry]) -> list[str]:
 
 def describe_entry(entry: Entry) -> list[str]:
     """One stage with its parameters."""
-    fans_out = ", fans out" if entry.fans_out else ""
-    head = [f"{entry.use} ({entry.shape}{fans_out}, version {entry.version})", ""]
+    also = (", fans out" if entry.fans_out else "") + (", gathers" if entry.gathers else "")
+    head = [f"{entry.use} ({entry.shape}{also}, version {entry.version})", ""]
     return [*head, *entry.description.splitlines(), *_describe_parameters(entry)]
 
 

@@ -49,7 +49,7 @@ def drive(
     file: Path,
     settings: tuple[str, ...],
     volume: Path,
-    engine: str,
+    engine: str | None,
     address: str | None,
     workers: int | None,
     after: str | None,
@@ -78,7 +78,7 @@ def drive(
 
         options = Options(
             volume,
-            engine,
+            engine or spec.engine,
             address,
             workers,
             on_change=OnChange(spec.on_change),

@@ -31,7 +31,7 @@ class Request:
     file: Path
     settings: tuple[str, ...]
     volume: Path
-    engine: str
+    engine: str | None
     address: str | None
     workers: int | None
     after: str | None
@@ -81,10 +81,10 @@ def _make_driver(
 
 def _spell(request: Request) -> list[str]:
     """The request as the driver's arguments; why the last attempt ended comes with the first."""
-    words = [str(request.file), "--volume", str(request.volume), "--engine", request.engine]
+    words = [str(request.file), "--volume", str(request.volume)]
     for setting in request.settings:
         words += ["--set", setting]
-    given = {"--address": request.address, "--workers": request.workers}
+    given = {"--engine": request.engine, "--address": request.address, "--workers": request.workers}
     for name, value in given.items():
         words += [] if value is None else [name, str(value)]
     debug = click.get_current_context().meta.get("debug")

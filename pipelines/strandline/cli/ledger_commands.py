@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
 from strandline.cli.arguments import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.ledger_access import locate, looking
-from strandline.cli.ledger_export import write_jsonl, write_parquet
-from strandline.cli.ledger_rows import Row, State, describe_failure, list_rows
+from strandline.cli.ledger_export import write_jsonl, write_metrics, write_parquet
+from strandline.cli.ledger_rows import Row, State, describe_failure, list_efforts, list_rows
 from strandline.cli.quarantine_commands import quarantine
 from strandline.cli.wording import align, spell_amount, spell_bytes, spell_count
 from strandline.run.manifest import read_manifest
@@ -102,6 +104,7 @@ def sources(
     epilog=show_examples(
         "strandline ledger export pipeline.yaml --to ledger.parquet",
         "strandline ledger export pipeline.yaml --state failed",
+        "strandline ledger export pipeline.yaml --metrics metrics.parquet",
     ),
 )
 @take_manifest
@@ -114,6 +117,12 @@ def sources(
     type=click.Choice(["jsonl", "parquet"]),
     help="[default: parquet for a name that ends in .parquet, else jsonl]",
 )
+@click.option(
+    "--metrics",
+    type=click.Path(path_type=Path),
+    help="Instead, write what each stage did for each finished source to this Parquet file; kept "
+    "where the pipeline says `checkpoint.sourceMetrics: true`.",
+)
 def export(
     file: Path,
     settings: tuple[str, ...],
@@ -121,22 +130,33 @@ def export(
     state: str | None,
     to: Path | None,
     form: str | None,
+    metrics: Path | None,
 ) -> None:
     """Write every source with its outputs as JSON lines or Parquet."""
+    if metrics is not None and (state or to or form):
+        raise click.UsageError("--metrics goes with none of --state, --to and --format")
     is_parquet = form == "parquet" or (form is None and to is not None and to.suffix == ".parquet")
     write = write_parquet if is_parquet else write_jsonl
     with looking(locate(read_manifest(file, settings).plan, volume)) as store:
+        if metrics is not None:
+            count = _write_file(metrics, partial(write_metrics, list_efforts(store)))
+            click.echo(f"{spell_amount(count, 'row')} written to {metrics}", err=True)
+            return
         rows = list_rows(store, State(state) if state else None)
         if to is None:
             write(rows, sys.stdout.buffer)
             return
-        try:
-            with to.open("wb") as target:
-                count = write(rows, target)
-        except OSError as error:
-            msg = f"{to}: can't be written: {error.strerror}"
-            raise click.UsageError(msg) from error
+        count = _write_file(to, partial(write, rows))
     click.echo(f"{spell_amount(count, 'source')} written to {to}", err=True)
+
+
+def _write_file(path: Path, write: Callable[[BinaryIO], int]) -> int:
+    try:
+        with path.open("wb") as target:
+            return write(target)
+    except OSError as error:
+        msg = f"{path}: can't be written: {error.strerror}"
+        raise click.UsageError(msg) from error
 
 
 def _describe(row: Row) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from strandline.cli.ledger_rows import Row
+from strandline.cli.ledger_rows import Row, SourceEffort
 
 GROUP_ROWS = 10_000
 _SCHEMA = pa.schema(
@@ -38,6 +38,17 @@ _SCHEMA = pa.schema(
         ("cause", pa.string()),
     ]
 )
+_METRICS = pa.schema(
+    [
+        ("key", pa.string()),
+        ("attempt", pa.int64()),
+        ("stage", pa.string()),
+        ("rows_in", pa.int64()),
+        ("rows_out", pa.int64()),
+        ("seconds", pa.float64()),
+        ("bytes", pa.int64()),
+    ]
+)
 
 
 def write_jsonl(rows: Iterator[Row], target: BinaryIO) -> int:
@@ -51,9 +62,20 @@ def write_jsonl(rows: Iterator[Row], target: BinaryIO) -> int:
 
 def write_parquet(rows: Iterator[Row], target: BinaryIO) -> int:
     """Write a Parquet file in row groups of ten thousand; returns how many rows."""
-    count = 0
-    with pq.ParquetWriter(target, _SCHEMA) as writer:
-        while group := [row._asdict() for row in islice(rows, GROUP_ROWS)]:
-            writer.write_table(pa.Table.from_pylist(group, schema=_SCHEMA))
+    return _write(map(Row._asdict, rows), target, _SCHEMA)
+
+
+def write_metrics(efforts: Iterable[SourceEffort], target: BinaryIO) -> int:
+    """Write a Parquet file of what each stage did for each source; returns how many rows."""
+    return _write(
+        (dict(zip(_METRICS.names, row, strict=True)) for row in efforts), target, _METRICS
+    )
+
+
+def _write(rows: Iterable[dict[str, Any]], target: BinaryIO, schema: pa.Schema) -> int:
+    count, left = 0, iter(rows)
+    with pq.ParquetWriter(target, schema) as writer:
+        while group := list(islice(left, GROUP_ROWS)):
+            writer.write_table(pa.Table.from_pylist(group, schema=schema))
             count += len(group)
     return count

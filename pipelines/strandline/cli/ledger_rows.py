@@ -46,6 +46,25 @@ class Row(NamedTuple):
     cause: str | None = None
 
 
+class SourceEffort(NamedTuple):
+    """What a stage did for a finished source; see `Effort`."""
+
+    key: str
+    attempt: int
+    stage: str
+    rows_in: int
+    rows_out: int
+    seconds: float
+    size: int
+
+
+def list_efforts(store: Store) -> Iterator[SourceEffort]:
+    """What each stage did for each finished source of which that is kept."""
+    for _, entry, record in store.list_records():
+        for effort in record.efforts:
+            yield SourceEffort(record.key, entry.attempt, *effort)
+
+
 def list_rows(store: Store, state: State | None = None) -> Iterator[Row]:
     """Every source that the ledger knows, or those in one state."""
     readers: dict[State, Callable[[Store], Iterator[Row]]] = {

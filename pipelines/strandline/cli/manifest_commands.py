@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ from strandline.cli.plan_view import (
 from strandline.cli.wording import spell_amount
 from strandline.ledger.lease import Claim, OnChange, find_changes
 from strandline.ledger.store import Store
+from strandline.plan.partition import pack
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.listing import open_listing
 from strandline.run.manifest import Manifest, read_manifest
@@ -66,20 +70,30 @@ def validate(file: Path, settings: tuple[str, ...], as_json: bool) -> int:
 @click.option(
     "--list", "lists", is_flag=True, help="List the sources and count those to be skipped."
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    help="Workers to spread groups of sources over; without it, one a core, or as many as the "
+    "stage with the fewest may have.",
+)
 @take_json
 def plan(
     file: Path,
     settings: tuple[str, ...],
     volume: Path,
     lists: bool,
+    workers: int | None,
     as_json: bool,
 ) -> None:
     """Show what a run of FILE would do, and do nothing.
 
     Stages with their shape and resources, where one task may become several, the fingerprint,
-    where the output goes, and what the ledger on the volume has finished already.
+    where the output goes, and what the ledger on the volume has finished already. Where sources
+    share storage, --list shows their groups, and how evenly these spread over workers.
     """
-    facts = _gather_facts(read_manifest(file, settings), volume, lists=lists)
+    manifest = read_manifest(file, settings)
+    count = partial(_count_listing, workers=workers or _count_workers(manifest.plan))
+    facts = _gather_facts(manifest, volume, count if lists else None)
     if as_json:
         click.echo(json.dumps(spell_plan(facts)))
     else:
@@ -115,27 +129,38 @@ def fill_in(manifest: Manifest) -> dict[str, Any]:
     return document
 
 
-def _gather_facts(manifest: Manifest, volume: Path, *, lists: bool) -> PlanFacts:
+def _gather_facts(
+    manifest: Manifest,
+    volume: Path,
+    count: Callable[[PipelinePlan, Store | None], ListingFacts] | None,
+) -> PlanFacts:
     plan = manifest.plan
     on_change = OnChange(manifest.pipeline.spec.on_change)
     folder, output = locate(plan, volume), place_output(plan, volume)
     if not (folder.ledger / "data.mdb").exists():
-        listing = _count_listing(plan, None) if lists else None
+        listing = count(plan, None) if count else None
         return PlanFacts(plan, on_change, output, None, listing)
     with looking(folder) as store:
         lease = store.read_meta("lease") or {"attempt": 0}
         claim = Claim(f"{plan.namespace}/{plan.name}", plan.run_id, plan.fingerprint)
         ledger = LedgerFacts(lease["attempt"], store.count(), find_changes(store, claim))
-        listing = _count_listing(plan, store) if lists else None
+        listing = count(plan, store) if count else None
     return PlanFacts(plan, on_change, output, ledger, listing)
 
 
-def _count_listing(plan: PipelinePlan, store: Store | None) -> ListingFacts:
-    listing, skipped = open_listing(plan), 0
+def _count_listing(plan: PipelinePlan, store: Store | None, workers: int) -> ListingFacts:
+    listing, skipped, sizes = open_listing(plan), 0, []
     while not listing.is_ended:
-        batch = [listed for listed, _ in listing.draw()]
-        found = store.find_finished([listed.source for listed in batch]) if store else {}
-        for listed in batch:
+        batch = listing.draw()
+        found = store.find_finished([listed.source for listed, _ in batch]) if store else {}
+        for listed, source in batch:
             entry = found.get(listed.source)
             skipped += entry is not None and entry.version == listed.version
-    return ListingFacts(listing.listed, skipped)
+            if plan.partitioned_by:
+                sizes.append(len((source.meta or {})["members"]))
+    return ListingFacts(listing.listed, skipped, pack(sizes, workers) if sizes else None)
+
+
+def _count_workers(plan: PipelinePlan) -> int:
+    bounds = (stage.max_workers for stage in plan.stages)
+    return min(filter(None, (os.cpu_count(), *bounds)), default=1)

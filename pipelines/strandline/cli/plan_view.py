@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from strandline.cli.wording import align, spell_amount, spell_bytes, spell_count
 from strandline.ledger.lease import OnChange
+from strandline.plan.partition import Balance
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Shape
 
@@ -18,6 +19,7 @@ _COLUMNS = (
     "use",
     "shape",
     "fans out",
+    "gathers",
     "batch",
     "workers",
     "cpu",
@@ -25,6 +27,7 @@ _COLUMNS = (
     "memory",
     "other",
 )
+_LOADS = 8  # workers whose load is shown
 
 
 class LedgerFacts(NamedTuple):
@@ -42,10 +45,17 @@ class LedgerFacts(NamedTuple):
 
 
 class ListingFacts(NamedTuple):
-    """What a listing would come to: sources, and those of them that a run would skip."""
+    """What a listing would come to.
+
+    Attributes:
+        sources: how many there are; a group is one.
+        skipped: those of them that a run would skip.
+        balance: how groups of sources that share storage spread; None where none are asked for.
+    """
 
     sources: int
     skipped: int
+    balance: Balance | None = None
 
 
 class PlanFacts(NamedTuple):
@@ -75,6 +85,8 @@ def describe_plan(facts: PlanFacts) -> list[str]:
     ]
     if facts.listing is not None:
         heads.append(("sources", _describe_listing(facts.listing)))
+    if plan.partitioned_by:
+        heads += _describe_groups(plan, facts.listing)
     stages = (plan.source, *plan.stages)
     rows = [_COLUMNS, *map(_describe_stage, stages)]
     columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
@@ -96,14 +108,8 @@ def spell_plan(facts: PlanFacts) -> dict[str, Any]:
         "changes": ledger.changes if ledger else [],
         "onChange": facts.on_change.value,
         "sources": listing and {"total": listing.sources, "skipped": listing.skipped},
+        "groups": listing and listing.balance and _spell_groups(listing.balance),
     }
-
-
-def may_fan_out(stage: StagePlan) -> bool:
-    """True where the stage says that one task may become several."""
-    if stage.shape is Shape.BATCH:
-        return stage.stage.fans_out_in_batch()
-    return stage.shape in {Shape.TASK, Shape.GROUP} and stage.stage.fans_out()
 
 
 def _describe_ledger(ledger: LedgerFacts | None) -> str:
@@ -118,6 +124,31 @@ def _describe_ledger(ledger: LedgerFacts | None) -> str:
 
 def _describe_listing(listing: ListingFacts) -> str:
     return f"{spell_count(listing.sources)} listed, {spell_count(listing.skipped)} to be skipped"
+
+
+def _describe_groups(plan: PipelinePlan, listing: ListingFacts | None) -> list[tuple[str, str]]:
+    ends = " and ".join(plan.partitioned_by)
+    if listing is None or listing.balance is None:
+        return [("groups", f"declared by {ends}; --list shows them")]
+    sizes, loads = listing.balance
+    shown = [*map(spell_count, loads[:_LOADS]), *(["..."] if len(loads) > _LOADS else [])]
+    members = spell_amount(sum(sizes), "source")
+    return [
+        ("groups", f"{spell_count(len(sizes))} of {members}, declared by {ends}"),
+        ("group size", f"{spell_count(sizes[0])} at most, {spell_count(sizes[-1])} at least"),
+        ("loads", f"{', '.join(shown)} on {spell_amount(len(loads), 'worker')}"),
+        ("balance", f"the largest load is {listing.balance.ratio:.2f} of the mean"),
+    ]
+
+
+def _spell_groups(balance: Balance) -> dict[str, Any]:
+    return {
+        "total": len(balance.sizes),
+        "largest": balance.sizes[0],
+        "smallest": balance.sizes[-1],
+        "loads": balance.loads,
+        "ratio": balance.ratio,
+    }
 
 
 def _describe_changes(facts: PlanFacts) -> Iterator[str]:
@@ -141,7 +172,8 @@ def _describe_stage(stage: StagePlan) -> tuple[str, ...]:
         stage.name,
         "" if stage.use == stage.name else stage.use,
         stage.shape.value if stage.group is None else f"{stage.group}→1",
-        "yes" if may_fan_out(stage) else "",
+        "yes" if stage.may_fan_out else "",
+        "yes" if stage.gathers else "",
         "" if is_source else str(stage.batch_size),
         "" if is_source else bounds,
         f"{stage.cpu:g}",
@@ -156,7 +188,8 @@ def _spell_stage(stage: StagePlan) -> dict[str, Any]:
         "name": stage.name,
         "use": stage.use,
         "shape": stage.shape.name.lower(),
-        "fansOut": may_fan_out(stage),
+        "fansOut": stage.may_fan_out,
+        "gathers": stage.gathers,
         "batchSize": stage.batch_size,
         "group": stage.group,
         "workers": {"min": stage.min_workers, "max": stage.max_workers},

@@ -39,7 +39,8 @@ def describe_line(snapshot: Snapshot) -> str:
         if stage.waiting or stage.running
     ]
     queues = f" | waiting+running: {', '.join(busy)}" if busy else ""
-    return f"{spell_seconds(snapshot.seconds)}: {describe_sources(snapshot)}{queues}"
+    pace = f" | {snapshot.bottleneck} sets the pace" if snapshot.bottleneck else ""
+    return f"{spell_seconds(snapshot.seconds)}: {describe_sources(snapshot)}{queues}{pace}"
 
 
 def draw(name: str, snapshot: Snapshot) -> Group:
@@ -47,10 +48,13 @@ def draw(name: str, snapshot: Snapshot) -> Group:
     head = Text.assemble((name, "bold"), "  ", (spell_seconds(snapshot.seconds), "dim"))
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("stage", no_wrap=True)
-    for column in ("in", "out", "waiting", "running"):
+    for column in ("in", "out", "waiting", "running", "tasks/s", "busy", "workers"):
         table.add_column(column, justify="right", no_wrap=True)
     for stage in snapshot.stages:
-        style = "" if stage.waiting or stage.running else "dim"
+        is_slowest = stage.name == snapshot.bottleneck
+        style = "bold" if is_slowest else "" if stage.waiting or stage.running else "dim"
         numbers = (stage.tasks_in, stage.tasks_out, stage.waiting, stage.running)
-        table.add_row(stage.name, *map(spell_count, numbers), style=style)
-    return Group(head, Text(describe_sources(snapshot)), table)
+        measured = (f"{stage.rate:,.1f}", f"{stage.utilisation:.0%}", str(stage.pool.workers))
+        table.add_row(stage.name, *map(spell_count, numbers), *measured, style=style)
+    pace = [Text(f"{snapshot.bottleneck} sets the pace")] if snapshot.bottleneck else []
+    return Group(head, Text(describe_sources(snapshot)), table, *pace)

@@ -41,9 +41,15 @@ class Reporter:
         self._due = self._begun + self.interval
         self._is_begun = False
         self._pace = Pace()
+        self._told = 0
 
     def report(self, progress: Progress) -> bool:
         """Show how far the attempt is, where it is time to; True then, and the first time."""
+        for note in progress.notes[self._told :]:
+            self.say(note)
+        self._told = len(progress.notes)
+        if not self._is_begun and progress.dashboard:
+            self.say(f"Ray's dashboard: {progress.dashboard}")
         now = self._now()
         if now >= self._due:
             self._due = now + self.interval

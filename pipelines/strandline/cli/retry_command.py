@@ -27,7 +27,7 @@ def retry(
     file: Path,
     settings: tuple[str, ...],
     volume: Path,
-    engine: str,
+    engine: str | None,
     address: str | None,
     workers: int | None,
     after: str | None,

@@ -59,7 +59,7 @@ def run(
     file: Path,
     settings: tuple[str, ...],
     volume: Path,
-    engine: str,
+    engine: str | None,
     address: str | None,
     workers: int | None,
     after: str | None,

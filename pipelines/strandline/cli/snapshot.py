@@ -15,6 +15,16 @@ from strandline.engine.ports import Progress
 from strandline.plan.receipt import Counts
 
 WINDOW_SECONDS = 30.0
+# Attributes of a stage's workers by the keys under which scripts read them.
+_POOL_KEYS = {
+    "workers": "workers",
+    "ready": "ready",
+    "draining": "draining",
+    "started": "started",
+    "lost": "lost",
+    "recycled": "recycled",
+    "deaths": "lostInARow",
+}
 
 
 class StageView(NamedTuple):
@@ -49,6 +59,8 @@ class Snapshot(NamedTuple):
         rate: sources finished or failed a second, over the last half minute.
         stages: in pipeline order.
         incidents: workers that were lost and replaced.
+        bottleneck: the stage that sets the pace; None where none does, or it is not known.
+        dashboard: host and port of Ray's own; None where there is none.
     """
 
     seconds: float
@@ -60,6 +72,8 @@ class Snapshot(NamedTuple):
     rate: float
     stages: tuple[StageView, ...]
     incidents: int
+    bottleneck: str | None = None
+    dashboard: str | None = None
 
     @property
     def seconds_left(self) -> float | None:
@@ -109,6 +123,8 @@ def take_snapshot(progress: Progress, seconds: float, pace: Pace) -> Snapshot:
         rate=pace.measure(seconds, progress.finished + failed),
         stages=tuple(_view_stages(progress, seconds, pace)),
         incidents=len(progress.incidents),
+        bottleneck=progress.bottleneck,
+        dashboard=progress.dashboard,
     )
 
 
@@ -139,15 +155,7 @@ def _measure_utilisation(queue: StageQueue, pool: PoolState, seconds: float, pac
 
 def spell_pool(pool: PoolState) -> dict[str, int]:
     """A stage's workers and what has become of them; the keys are stable."""
-    return {
-        "workers": pool.workers,
-        "ready": pool.ready,
-        "draining": pool.draining,
-        "started": pool.started,
-        "lost": pool.lost,
-        "recycled": pool.recycled,
-        "lostInARow": pool.deaths,
-    }
+    return {key: getattr(pool, name) for name, key in _POOL_KEYS.items()}
 
 
 def _spell_fates(pool: PoolState) -> dict[str, int]:
@@ -184,7 +192,40 @@ def spell_json(snapshot: Snapshot) -> dict[str, Any]:
             for stage in snapshot.stages
         ],
         "incidents": snapshot.incidents,
+        "bottleneck": snapshot.bottleneck,
+        "dashboard": snapshot.dashboard,
     }
+
+
+def parse_json(content: Mapping[str, Any]) -> Snapshot:
+    """The snapshot that `spell_json` has spelled; what an older version did not say is zero."""
+    sources: Mapping[str, Any] = content.get("sources") or {}
+    return Snapshot(
+        seconds=content.get("seconds", 0.0),
+        listed=sources.get("listed", 0),
+        is_listed=sources.get("total") is not None,
+        skipped=sources.get("skipped", 0),
+        finished=sources.get("finished", 0),
+        failed=sources.get("failed", 0),
+        rate=content.get("rate", 0.0),
+        stages=tuple(map(_parse_stage, content.get("stages") or ())),
+        incidents=content.get("incidents", 0),
+        bottleneck=content.get("bottleneck"),
+    )
+
+
+def _parse_stage(content: Mapping[str, Any]) -> StageView:
+    return StageView(
+        name=str(content.get("name")),
+        tasks_in=content.get("tasksIn", 0),
+        tasks_out=content.get("tasksOut", 0),
+        waiting=content.get("waiting", 0),
+        running=content.get("running", 0),
+        failed=content.get("failed", 0),
+        pool=PoolState(**{name: content.get(key, 0) for name, key in _POOL_KEYS.items()}),
+        rate=content.get("rate", 0.0),
+        utilisation=content.get("utilisation", 0.0),
+    )
 
 
 def spell_counts(counts: dict[str, Counts], pools: Mapping[str, PoolState]) -> list[dict[str, Any]]:

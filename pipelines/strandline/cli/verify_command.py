@@ -10,6 +10,7 @@ import click
 from strandline.cli.arguments import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.ledger_access import locate, looking, place_output
 from strandline.cli.wording import spell_amount, spell_bytes, spell_count, spell_text
+from strandline.ledger.piece_verification import verify_pieces
 from strandline.ledger.verification import Verdict, verify
 from strandline.run.manifest import read_manifest
 from strandline.storage.remote import open_outputs
@@ -37,13 +38,17 @@ def check(
 ) -> int:
     """Prove that output and ledger agree.
 
-    All files are there with the bytes that were written, nothing else is, nothing twice. What
-    was found wrong is listed, and the exit code is 65.
+    All files are there with the bytes that were written, nothing else is, nothing twice. So is what
+    stages have gathered. What was found wrong is listed, and the exit code is 65.
     """
     plan = read_manifest(file, settings).plan
     outputs = open_outputs(place_output(plan, volume))
-    with looking(locate(plan, volume)) as store:
+    folder = locate(plan, volume)
+    with looking(folder) as store:
         verdict = verify(store, outputs, reads_bytes=not no_bytes)
+        gathered = verify_pieces(store, folder.shards, reads_bytes=not no_bytes)
+    problems = verdict.problems + gathered.problems
+    verdict = verdict._replace(problems=problems, pieces=gathered.pieces)
     if as_json:
         content = {"verified": not verdict.problems, **verdict._asdict()}
         content["bytes"] = content.pop("size")
@@ -57,6 +62,8 @@ def describe_verdict(verdict: Verdict) -> list[str]:
     """The verdict as lines; only the first problems are named."""
     what = f"{spell_amount(verdict.outputs, 'file')}, {spell_bytes(verdict.size)}"
     held = f"{spell_amount(verdict.sources, 'finished source')}: {what}"
+    if verdict.pieces:
+        held += f"; {spell_amount(verdict.pieces, 'gathered piece')}"
     if verdict.unfinished:
         held += f"; {spell_amount(verdict.unfinished, 'unfinished source')} not judged"
     if not verdict.problems:

@@ -1,0 +1,57 @@
+"""HTML and SVG from functions: whatever is not markup already is text, and is escaped.
+
+It must not know what a page says. Nothing but `element` and `escape` makes markup, so no text from
+outside can become a tag by being forgotten.
+"""
+
+from __future__ import annotations
+
+from html import escape as escape_html
+
+from strandline.cli.wording import spell_text
+
+CHARACTERS = 1000  # of one text; keys and messages may be of any length
+# These have no end tag.
+_VOID = frozenset({"meta", "br"})
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+Attribute = str | float | None
+Child = str | None
+
+
+def escape(text: str) -> Markup:
+    """Text from outside as it is read, whatever it holds; what can't be seen is spelled out."""
+    if len(text) > CHARACTERS:
+        text = f"{text[:CHARACTERS]}…"
+    return Markup(escape_html(spell_text(text)))
+
+
+def element(tag: str, *children: Child, **attributes: Attribute) -> Markup:
+    """An element; children that are no markup are escaped.
+
+    Args:
+        tag: its name.
+        children: in order; None is left out.
+        attributes: `class_` is `class`, `aria_label` is `aria-label`; None is left out, and so is
+            the value of an empty one.
+    """
+    words = [tag]
+    for name, value in attributes.items():
+        if value is not None:
+            spelled = name.rstrip("_").replace("_", "-")
+            words.append(f'{spelled}="{escape_html(str(value))}"' if value != "" else spelled)
+    start = Markup(f"<{' '.join(words)}>")
+    return start if tag in _VOID else Markup(f"{start}{join(*children)}</{tag}>")
+
+
+def join(*children: Child) -> Markup:
+    """Several pieces one after the other."""
+    return Markup(
+        "".join(each if isinstance(each, Markup) else escape(each or "") for each in children)
+    )

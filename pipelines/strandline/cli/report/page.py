@@ -1,0 +1,46 @@
+"""The page: its sections in order, and a style sheet. Nothing in it is fetched, nothing runs."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from strandline.cli.report.artifact_section import make_artifacts
+from strandline.cli.report.attempt_section import make_attempts
+from strandline.cli.report.facts import RunFacts
+from strandline.cli.report.failure_section import make_failures
+from strandline.cli.report.markup import Markup, element
+from strandline.cli.report.overview import make_header, make_latest, make_sources
+from strandline.cli.report.stage_section import make_throughput
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_SECTIONS = (
+    ("sources", "Sources", make_sources),
+    ("attempts", "Attempts", make_attempts),
+    ("throughput", "Throughput", make_throughput),
+    ("failures", "Failures", make_failures),
+    ("artifacts", "Statistics", make_artifacts),
+    ("latest", "Latest", make_latest),
+)
+
+
+def spell_page(facts: RunFacts) -> str:
+    """The page as text."""
+    style = Markup((files(__package__) / "page.css").read_text(encoding="utf-8"))
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        element("title", f"{facts.pipeline}: run {facts.run}"),
+        element("style", style),
+    )
+    links = [element("li", element("a", name, href=f"#{anchor}")) for anchor, name, _ in _SECTIONS]
+    body = element(
+        "body",
+        element("a", "Skip to the sections", href="#main", class_="skip"),
+        make_header(facts),
+        element("nav", element("ul", *links), aria_label="Sections"),
+        element("main", *(make(facts) for _, _, make in _SECTIONS), id="main", tabindex="-1"),
+    )
+    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"

@@ -1,0 +1,104 @@
+"""What sections are made of: headings, tables, lists that say what they leave out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from strandline.cli.report.markup import Child, Markup, element, join
+from strandline.cli.wording import spell_count, spell_seconds
+
+Cell = Child | tuple[Child, str]
+
+
+def make_section(anchor: str, heading: str, *content: Child) -> Markup:
+    """A section that the page's navigation leads to."""
+    name = f"{anchor}-heading"
+    return element(
+        "section", element("h2", heading, id=name), *content, id=anchor, aria_labelledby=name
+    )
+
+
+def make_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Markup:
+    """A table in a region of its own, which scrolls where there is no room for all columns.
+
+    Args:
+        caption: what it lists.
+        columns: their headings; one that begins with `#` is of numbers.
+        rows: of cells; the first is the row's heading.
+    """
+    kinds = ["number" if column.startswith("#") else None for column in columns]
+    heads = [
+        element("th", column.removeprefix("#"), scope="col", class_=kind)
+        for column, kind in zip(columns, kinds, strict=True)
+    ]
+    lines = [
+        element(
+            "tr",
+            *(
+                _make_cell(cell, kind, is_first=not place)
+                for place, (cell, kind) in enumerate(zip(row, kinds, strict=True))
+            ),
+        )
+        for row in rows
+    ]
+    table = element(
+        "table",
+        element("caption", caption),
+        element("thead", element("tr", *heads)),
+        element("tbody", *lines),
+    )
+    return element("div", table, class_="scroll", role="region", tabindex="0", aria_label=caption)
+
+
+def make_note(*words: Child) -> Markup:
+    """A line in small print."""
+    return element("p", *words, class_="note")
+
+
+def say_more(more: int, where: str = "") -> Markup | None:
+    """That a list goes on, and where the rest is; None where it does not."""
+    if not more:
+        return None
+    rest = join("; see ", element("code", where)) if where else None
+    return make_note(f"and {spell_count(more)} more", rest)
+
+
+def make_figure(caption: Child, chart: Markup, legend: Markup | None = None) -> Markup:
+    """A chart with what it shows above it."""
+    return element("figure", element("figcaption", caption), chart, legend)
+
+
+def make_legend(entries: Iterable[tuple[str, str, str]]) -> Markup:
+    """What the colours of a chart mean.
+
+    Args:
+        entries: class, name and number of each; the number may be empty.
+    """
+    items = (
+        element(
+            "li",
+            element("span", class_=f"key {kind}", aria_hidden="true"),
+            name,
+            element("b", f" {number}") if number else None,
+        )
+        for kind, name, number in entries
+    )
+    return element("ul", *items, class_="legend")
+
+
+def spell_time(time: float | None) -> str:
+    """A moment, in UTC."""
+    return "unknown" if time is None else f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def spell_length(seconds: float | None) -> str:
+    """A length of time, known or not."""
+    return "unknown" if seconds is None else spell_seconds(seconds)
+
+
+def _make_cell(cell: Cell, kind: str | None, *, is_first: bool) -> Markup:
+    content, own = cell if isinstance(cell, tuple) else (cell, None)
+    if is_first:
+        return element("th", content, scope="row", class_=own or kind)
+    return element("td", content, class_=own or kind)
