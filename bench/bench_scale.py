@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -26,13 +26,24 @@ class Scale:
         is_quick: small numbers, for a look in less than a minute.
         sources: of the filled ledger; None: ten million, or fewer when quick.
         pipelines: of the operator; None: a thousand, or fewer when quick.
+        cases: of the engines; None: all.
+        turns: of the engines; None: five, or one when quick.
     """
 
     def __init__(
-        self, *, is_quick: bool, sources: int | None, pipelines: int | None = None
+        self,
+        *,
+        is_quick: bool,
+        sources: int | None,
+        pipelines: int | None = None,
+        cases: Sequence[str] | None = None,
+        turns: int | None = None,
     ) -> None:
         self.is_quick = is_quick
         self.pipelines = pipelines
+        self.cases = cases
+        self.turns = turns
+        self.runs = 0
         self._sources = sources or self.pick(10_000_000, 300_000)
         self.folder = Path(tempfile.mkdtemp(prefix="strandline-bench-"))
         self._ledger_folder: Path | None = None

@@ -10,22 +10,40 @@ from pathlib import Path
 
 import ray
 
+_HERE = Path(__file__).parent
 _STORE_BYTES = 400_000_000
 
 
 @contextmanager
-def started_ray(folder: Path) -> Iterator[None]:
-    """A Ray that sees this machine's cores and this folder's modules."""
+def started_ray(
+    folder: Path,
+    cpus: int | None = None,
+    store: int = _STORE_BYTES,
+    *,
+    has_dashboard: bool = False,
+) -> Iterator[None]:
+    """A Ray that sees this machine's cores and this folder's modules.
+
+    Args:
+        cpus: logical CPUs; None: the cores.
+        store: bytes of the object store.
+        has_dashboard: a server answers questions about the cluster's state.
+    """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    before = os.environ.get("PYTHONPATH")
+    # Workers know the folder of a driver that is a script, but not that of a test's.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_HERE), before)))
     ray.init(
-        num_cpus=len(os.sched_getaffinity(0)),
-        include_dashboard=False,
+        num_cpus=cpus or len(os.sched_getaffinity(0)),
+        include_dashboard=has_dashboard,
         logging_level=logging.ERROR,
         log_to_driver=False,
-        object_store_memory=_STORE_BYTES,
+        object_store_memory=store,
         _temp_dir=str(folder),
     )
     try:
         yield
     finally:
         ray.shutdown()
+        os.environ.pop("PYTHONPATH")
+        os.environ |= {"PYTHONPATH": before} if before else {}

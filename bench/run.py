@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -23,10 +24,17 @@ BENCHES = {
     "skip": ("skip_rate", "measure_skip"),
     "cost": ("ledger_cost", "measure_cost"),
     "engine": ("engine_overhead", "measure_engine"),
+    "overlap": ("worker_overlap", "measure_overlap"),
+    "engines": ("engines", "measure_engines"),
     "operator": ("operator_bench", "measure_operator"),
 }
+# The others are run where no name is given: this one takes an hour and more.
+LONG = {"engines"}
+# By name: what only tells, in text, and is run where it is asked for.
+TEXTS = {"profile": ("engine_profile", "profile_engine")}
+NAMES = ", ".join((*BENCHES, *TEXTS))
 # Tables of the document; each is written anew by those that belong to it. The rest are in `table`.
-TABLES = {"operator": "operator"}
+TABLES = {"engines": "engines", "operator": "operator"}
 # A control plane, which tests start too.
 CONTROL_PLANE = ROOT / "tests" / "apiserver"
 
@@ -35,16 +43,20 @@ def main() -> None:
     """Measure, print the tables, and write them into the document where asked to."""
     options = _parse_arguments()
     sys.path.append(str(CONTROL_PLANE))
-    sizes = {"sources": options.sources, "pipelines": options.pipelines}
-    scale = Scale(is_quick=options.quick, **sizes)
+    sizes = {"sources": options.sources, "pipelines": options.pipelines, "turns": options.turns}
+    scale = Scale(is_quick=options.quick, cases=options.cases, **sizes)
     tables: dict[str, list[Row]] = {}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left behind
     begun = time.monotonic()
     try:
-        for name in options.names or BENCHES:
-            module, function = BENCHES[name]
+        for name in options.names or [one for one in BENCHES if one not in LONG]:
+            module, function = (BENCHES | TEXTS)[name]
             _tell(f"{name} ...")
-            rows = getattr(importlib.import_module(module), function)(scale)
-            tables.setdefault(TABLES.get(name, "table"), []).extend(rows)
+            found = getattr(importlib.import_module(module), function)(scale)
+            if name in TEXTS:
+                sys.stdout.write(found)
+            else:
+                tables.setdefault(TABLES.get(name, "table"), []).extend(found)
     finally:
         scale.remove()
     for place, rows in tables.items():
@@ -72,16 +84,26 @@ def write_table(document: Path, text: str, place: str = "table") -> None:
 
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHES)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {NAMES}")
     parser.add_argument("--quick", action="store_true", help="small numbers, under two minutes")
     parser.add_argument("--sources", type=int, metavar="N", help="of the filled ledger")
     parser.add_argument("--pipelines", type=int, metavar="N", help="of the operator")
     parser.add_argument("--write", action="store_true", help="put the tables into the document")
+    parser.add_argument("--cases", type=_split, metavar="A,B", help="of the engines, only these")
+    parser.add_argument("--turns", type=int, metavar="N", help="of the engines")
     options = parser.parse_args()
-    unknown = [name for name in options.names if name not in BENCHES]
+    unknown = [name for name in options.names if name not in BENCHES | TEXTS]
     if unknown:
-        parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(BENCHES)}")
+        parser.error(f"there is no benchmark {unknown[0]!r}; there are {NAMES}")
     return options
+
+
+def _split(text: str) -> list[str]:
+    names, known = text.split(","), importlib.import_module("engine_cases").list_names()
+    for name in names:
+        if name not in known:
+            raise argparse.ArgumentTypeError(f"there is no {name!r}; there are {', '.join(known)}")
+    return names
 
 
 def _describe_machine(*, is_quick: bool) -> str:

@@ -1,0 +1,64 @@
+"""Where the time of our engine goes: profiles of its driver and of a worker of each stage."""
+
+from __future__ import annotations
+
+import io
+import os
+import pstats
+import re
+import shutil
+from pathlib import Path
+
+from bench_scale import Scale
+from engine_cases import build_case
+from engine_trials import run_apart
+from rival_ours import PROFILE
+from rivals import OURS
+
+CASES = ("tiny", "ratio")
+LINES = 15
+_PLACES = re.compile(r"(?:/[^\s:]*)?/(?:site-packages|pipelines|python3\.\d+|bench)/")
+
+
+def profile_engine(scale: Scale) -> str:
+    """Text with the functions that took most time by themselves, for each case and process."""
+    parts = []
+    for name in CASES:
+        folder = scale.folder / f"profile-{name}"
+        places = scale.folder / f"profiles-{name}"
+        places.mkdir()
+        os.environ[PROFILE] = str(places)
+        case = build_case(name, scale.folder, is_quick=scale.is_quick)
+        options = ("--profile", str(places / "driver.prof"))
+        try:
+            trial = run_apart(OURS, case, folder, is_quick=scale.is_quick, options=options)
+        finally:
+            del os.environ[PROFILE]
+            shutil.rmtree(folder, ignore_errors=True)
+        head = f"{case.title}, profiled: {trial.trouble or f'{trial.seconds:.1f} s'}"
+        parts += [head, *_tell_profiles(places)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _tell_profiles(folder: Path) -> list[str]:
+    parts = []
+    driver = folder / "driver.prof"
+    if driver.exists():
+        parts.append(f"the driver's loop:\n{tell_profile(driver)}")
+    # The slowest stage's worker would mostly sleep or calculate; the first one's is like any.
+    workers = sorted(folder.glob("stage-*.prof"))
+    if workers:
+        parts.append(
+            f"a worker ({workers[0].stem.rpartition('-')[0]}):\n{tell_profile(workers[0])}"
+        )
+    return parts
+
+
+def tell_profile(path: Path) -> str:
+    """The first lines of a profile by own time, places without what goes before a package."""
+    out = io.StringIO()
+    pstats.Stats(str(path), stream=out).sort_stats("tottime").print_stats(LINES)
+    lines = [line.rstrip() for line in out.getvalue().splitlines() if line.strip()]
+    begun = next(index for index, line in enumerate(lines) if line.lstrip().startswith("ncalls"))
+    total = next(line.strip() for line in lines if "function calls" in line)
+    return "\n".join([total, *(_PLACES.sub("", line) for line in lines[begun:])])

@@ -1,0 +1,127 @@
+"""Who is compared: names, what each needs, and what it can do. Nothing is imported here."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine_cases import EXAMPLES, Case
+
+HOW_TO_INSTALL = "not installed; make rivals"
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """One engine, used in one way.
+
+    Attributes:
+        name: as the command line has it.
+        title: as the table has it.
+        module, function: that run a case.
+        needs: packages that have to be there.
+        ray: it needs a Ray: `plain`, `dashboard`, or none.
+        cases: that it can express, and in which it is of interest.
+        beaten_in: cases in which ours is to be ahead of it.
+    """
+
+    name: str
+    title: str
+    module: str
+    function: str
+    needs: tuple[str, ...] = ()
+    ray: str = ""
+    cases: tuple[str, ...] = ("tiny", "skewed", "blocks", *EXAMPLES, "ratio")
+    beaten_in: tuple[str, ...] = ()
+
+    def is_installed(self) -> bool:
+        """True where all it needs is there."""
+        return all(importlib.util.find_spec(name) is not None for name in self.needs)
+
+    def load(self) -> Callable[[Case, Path, Callable[[], None]], None]:
+        """What runs a case: it is given a folder, and calls back when the clock is to start."""
+        function = getattr(importlib.import_module(self.module), self.function)
+        assert callable(function)
+        return function  # type: ignore[no-any-return]
+
+
+_ALL = ("tiny", "skewed", "blocks", *EXAMPLES, "ratio")
+_UNCERTAIN = ("skewed", "ratio")
+OURS = Rival("ours", "ours", "rival_ours", "run_untracked", ray="plain")
+RIVALS = (
+    OURS,
+    Rival(
+        "ours-ledger",
+        "ours, with its ledger",
+        "rival_ours",
+        "run_tracked",
+        ray="plain",
+        cases=("tiny", "skewed", *EXAMPLES),
+    ),
+    Rival("ours-inline", "ours, inline", "rival_ours", "run_inline", cases=EXAMPLES),
+    Rival(
+        "bare",
+        "bare Ray actors, told their numbers",
+        "rival_bare",
+        "run",
+        ray="plain",
+        cases=("tiny", "skewed", "blocks", "ratio"),
+    ),
+    Rival(
+        "ray-data",
+        "Ray Data, cut as ours",
+        "rival_ray_data",
+        "run_cut",
+        needs=("pandas", "pyarrow"),
+        ray="plain",
+        beaten_in=_ALL,
+    ),
+    Rival(
+        "ray-data-fused",
+        "Ray Data, fused",
+        "rival_ray_data",
+        "run_fused",
+        needs=("pandas", "pyarrow"),
+        ray="plain",
+        beaten_in=_ALL,
+    ),
+    Rival(
+        "xenna",
+        "Cosmos-Xenna",
+        "rival_xenna",
+        "run",
+        needs=("cosmos_xenna",),
+        ray="dashboard",
+        beaten_in=_ALL,
+    ),
+    Rival(
+        "datatrove",
+        "datatrove, local executor",
+        "rival_datatrove",
+        "run",
+        needs=("datatrove",),
+        beaten_in=_UNCERTAIN,
+    ),
+    Rival(
+        "processes",
+        "multiprocessing, all stages in each process",
+        "rival_processes",
+        "run_whole",
+        beaten_in=_UNCERTAIN,
+    ),
+    Rival(
+        "processes-apart",
+        "multiprocessing, a pool for each stage",
+        "rival_processes",
+        "run_apart",
+        cases=("ratio",),
+        beaten_in=("ratio",),
+    ),
+)
+
+
+def find_rival(name: str) -> Rival:
+    """The rival of that name."""
+    return next(rival for rival in RIVALS if rival.name == name)

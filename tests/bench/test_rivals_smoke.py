@@ -1,0 +1,130 @@
+"""That each engine that is compared does all of the work; how fast it is, is not looked at."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from engine_cases import Case, build_blocks, build_example, build_ratio, build_skewed, build_tiny
+from engine_profile import tell_profile
+from engine_records import Summary
+from engine_trial import run_trial
+from local_ray import started_ray
+from rivals import RIVALS, Rival, find_rival
+
+CPUS = 2
+BUILDERS: dict[str, Callable[[Path], Case]] = {
+    "tiny": lambda folder: build_tiny(70, folder, CPUS),
+    "skewed": lambda folder: build_skewed(250, folder, CPUS, nap=0.0001),
+    "blocks": lambda folder: build_blocks(5, folder, CPUS, size=10_000),
+}
+EXAMPLE = "python-functions"
+
+
+@pytest.fixture(scope="module")
+def shared_ray() -> Iterator[None]:
+    """One Ray for all of them."""
+    has_dashboard = find_rival("xenna").is_installed()
+    if has_dashboard:
+        from rival_xenna import ENVIRONMENT  # noqa: PLC0415 - needs what may not be there
+
+        os.environ.update(ENVIRONMENT)
+    folder = Path(tempfile.mkdtemp(prefix="ray-"))
+    with started_ray(folder, CPUS, 200_000_000, has_dashboard=has_dashboard):
+        yield
+    os.environ.pop("RAY_ADDRESS", None)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def small_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pipeline with a fan-out, a filter and files at its end."""
+    folder = tmp_path_factory.mktemp("example")
+    for number in range(4):
+        text = f'def f{number}(a):\n    """Says what is done with an a."""\n    return a\n'
+        (folder / f"m{number}.py").write_text("" if number == 2 else text * number)
+    document = {
+        "apiVersion": "strandline.dev/v1alpha1",
+        "kind": "CurationPipeline",
+        "metadata": {"name": EXAMPLE},
+        "spec": {
+            "source": {"use": "files", "with": {"paths": [f"{folder}/*.py"]}},
+            "stages": [
+                {"use": "read-files"},
+                {"use": "decode-python"},
+                {"use": "extract-functions"},
+            ],
+            "sink": {"use": "jsonl"},
+        },
+    }
+    manifest = folder / f"{EXAMPLE}.yaml"
+    manifest.write_text(yaml.safe_dump(document))
+    return manifest
+
+
+def run(rival: Rival, case: Case, folder: Path, request: pytest.FixtureRequest) -> Summary:
+    if not rival.is_installed():
+        pytest.skip(f"{rival.needs} are not installed")
+    if rival.ray:
+        request.getfixturevalue("shared_ray")
+    measured = run_trial(rival, case, folder)
+    assert measured["seconds"] > 0
+    summary = measured["summary"]
+    assert isinstance(summary, Summary)
+    return summary
+
+
+@pytest.mark.filterwarnings("default")  # those of others
+@pytest.mark.parametrize("name", BUILDERS)
+@pytest.mark.parametrize("rival", RIVALS, ids=lambda rival: rival.name)
+def test_rival_does_all_of_the_work(
+    rival: Rival, name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if name not in rival.cases:
+        pytest.skip("it is not compared on this")
+    case = BUILDERS[name](tmp_path)
+    assert run(rival, case, tmp_path, request) == case.expected
+
+
+@pytest.mark.filterwarnings("default")  # those of others
+@pytest.mark.parametrize("rival", RIVALS, ids=lambda rival: rival.name)
+def test_rival_writes_the_files_of_an_example(
+    rival: Rival, small_example: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if EXAMPLE not in rival.cases:
+        pytest.skip("it is not compared on this")
+    whole = build_example(small_example, (), tmp_path / "whole")
+    (tmp_path / "whole").mkdir()
+    expected = run(find_rival("processes"), whole, tmp_path / "whole", request)
+    assert expected.items == 2
+    (tmp_path / "own").mkdir()
+    case = build_example(small_example, (), tmp_path / "own")
+    assert run(rival, case, tmp_path / "own", request) == expected
+
+
+@pytest.mark.parametrize("name", ["processes", "processes-apart"])
+def test_rate_is_told_of_the_case_that_has_an_optimum(name: str, tmp_path: Path) -> None:
+    case = build_ratio(60, tmp_path, unit=0.0005)
+    measured = run_trial(find_rival(name), case, tmp_path)
+    assert measured["summary"] == case.expected
+    assert 0 < measured["steady"] < 5
+    assert measured["reached"] is None  # a run of less than a window
+
+
+def test_profile_names_functions_and_not_folders(tmp_path: Path) -> None:
+    import cProfile  # noqa: PLC0415 - the subject
+
+    profile = cProfile.Profile()
+    profile.runcall(yaml.safe_load, "a: [1, 2]")
+    profile.dump_stats(tmp_path / "it.prof")
+    text = tell_profile(tmp_path / "it.prof")
+    assert "ncalls  tottime" in text
+    assert "yaml/scanner.py" in text
+    assert "site-packages" not in text
+    assert "/" not in text.partition("yaml/")[0].rpartition("\n")[2]
