@@ -1,4 +1,4 @@
-"""Alerts and the dashboard ask for numbers that the operator has, with labels that these have."""
+"""Alerts and the dashboard ask for numbers that operator and drivers have, with their labels."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ from typing import Any
 
 import pytest
 import yaml
-from prometheus_client import Histogram
+from prometheus_client import Histogram, generate_latest
 from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.parser import text_string_to_metric_families
 
 from helm_program import CHART, ROOT, Helm
 from manifests import of_kind
+from promql import PromqlError, Reading
+from report_builders import live_of
+from strandline.cli.snapshot import spell_json
+from strandline.run.serving import spell_metrics
 from strandline_api.causes import Cause
+from strandline_api.status import Progress
 from strandline_operator.metrics.numbers import COMPLETED, Numbers
 
 Json = dict[str, Any]
@@ -22,21 +28,20 @@ ALERTS: Json = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text(encodi
 RULES: list[Json] = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 DASHBOARD: Json = json.loads((CHART / "files" / "dashboard.json").read_text(encoding="utf-8"))
 PANELS: list[Json] = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
-# Labels that Prometheus puts on whatever it scrapes.
-SCRAPED = {"namespace", "job"}
-SERIES = re.compile(r"\b(strandline_\w+)(?:\{([^}]*)\})?")
-MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"((?:[^"\\]|\\.)*)"')
-BY = re.compile(r"\b(?:by|on) \(([^)]*)\)")
+# Labels that Prometheus puts on what it scrapes: a service of one operator, pods of many drivers.
+SCRAPED_SERVICE, SCRAPED_PODS = {"namespace", "job"}, {"namespace", "job", "pod"}
 SHOWN = re.compile(r"\{\{ ?\$labels\.(\w+) ?\}\}|\{\{(\w+)\}\}")
+VARIABLE = re.compile(r"label_values\((\w+), (\w+)\)")
 OURS = 'namespace="a",job="b"'
+DRIVER = "strandline_driver_"
 
 
-def list_series() -> dict[str, set[str]]:
+def list_operators() -> dict[str, frozenset[str]]:
     """Names of all series that the operator can serve, each with its labels."""
-    found: dict[str, set[str]] = {}
+    found: dict[str, frozenset[str]] = {}
     for metric in set(Numbers().registry._collector_to_names):
         assert isinstance(metric, MetricWrapperBase)
-        name, labels = metric._name, set(metric._labelnames)
+        name, labels = metric._name, frozenset({*metric._labelnames, *SCRAPED_SERVICE})
         if isinstance(metric, Histogram):
             found |= {f"{name}_{part}": labels for part in ("count", "sum")}
             found[f"{name}_bucket"] = labels | {"le"}
@@ -45,7 +50,22 @@ def list_series() -> dict[str, set[str]]:
     return found
 
 
-SERVED = list_series()
+def list_samples() -> Iterator[tuple[str, dict[str, str]]]:
+    """What driver and operator serve once they have something to tell."""
+    numbers = Numbers()
+    numbers.watch_queue(lambda: 0, lambda: 0)
+    numbers.note_progress("one", Progress())
+    for page in (spell_metrics(spell_json(live_of())), generate_latest(numbers.registry)):
+        for family in text_string_to_metric_families(page.decode()):
+            for sample in family.samples:
+                yield sample.name, dict(sample.labels)
+
+
+SAMPLES = list(list_samples())
+DRIVERS = {
+    name: frozenset({*labels, *SCRAPED_PODS}) for name, labels in SAMPLES if name.startswith(DRIVER)
+}
+SERVED = {**list_operators(), **DRIVERS}
 
 
 def list_buckets(name: str) -> set[str]:
@@ -68,46 +88,48 @@ QUERIES = list(list_queries())
 queries = pytest.mark.parametrize(("title", "query"), QUERIES, ids=[one[0] for one in QUERIES])
 
 
-@queries
-def test_a_query_asks_for_series_that_there_are(title: str, query: str) -> None:
-    asked = SERIES.findall(query)
-    assert asked
-    for name, matchers in asked:
-        assert name in SERVED
-        labels = {label for label, _, _ in MATCHER.findall(matchers)}
-        assert "namespace" in labels, "two installations would be mixed"
-        assert labels <= SERVED[name] | SCRAPED
-        assert MATCHER.sub("", matchers).strip(" ,") == ""
+def read(query: str) -> Reading:
+    return Reading(query, SERVED)
 
 
 @queries
-def test_a_query_groups_by_labels_that_are_left(title: str, query: str) -> None:
-    labels = set.union(*(SERVED[name] for name, _ in SERIES.findall(query)))
-    for group in BY.findall(query):
-        assert {label.strip() for label in group.split(",")} <= labels
+def test_a_query_asks_for_what_there_is_in_one_installation(title: str, query: str) -> None:
+    reading = read(query)
+    assert reading.selectors
+    for name, matchers in reading.selectors:
+        assert "namespace" in {matcher.label for matcher in matchers}, (
+            "installations would be mixed"
+        )
+        assert OURS not in query or not name.startswith(DRIVER), "alerts are of the operator"
+        variable = "$drivers" if name.startswith(DRIVER) else "$namespace"
+        assert OURS in query or f'namespace=~"{variable}"' in query
 
 
 @queries
-def test_a_query_names_causes_and_bounds_that_occur(title: str, query: str) -> None:
-    causes = {COMPLETED, *(cause.value for cause in Cause)}
-    for name, matchers in SERIES.findall(query):
-        for label, _, value in MATCHER.findall(matchers):
-            if label == "cause":
-                assert set(value.split("|")) <= causes
-            if label == "le":
-                pattern = re.compile(value.replace("\\\\", "\\"))
-                assert any(pattern.fullmatch(bound) for bound in list_buckets(name))
+def test_a_query_names_values_that_occur(title: str, query: str) -> None:
+    for name, matchers in read(query).selectors:
+        for label, _, value in matchers:
+            known = list_values(name, label)
+            for each in split_pattern(value) if known else ():
+                assert [one for one in known if re.fullmatch(each, one)], (label, each)
 
 
-@queries
-def test_a_query_has_a_partner_for_every_bracket(title: str, query: str) -> None:
-    for pair in ("()", "[]", "{}"):
-        assert query.count(pair[0]) == query.count(pair[1])
-    assert "OURS" not in query
+def list_values(name: str, label: str) -> set[str]:
+    """Values that a label can have, where they are a list; none where they are anybody's."""
+    if label == "cause":
+        return {COMPLETED, *(cause.value for cause in Cause)}
+    if label == "le":
+        return list_buckets(name)
+    return {labels[label] for sample, labels in SAMPLES if sample == name and label in labels}
+
+
+def split_pattern(value: str) -> list[str]:
+    """The alternatives of a pattern; those within brackets are one."""
+    return re.split(r"\|(?![^(]*\))", value)
 
 
 def test_every_series_is_shown_or_watched() -> None:
-    asked = {name for _, query in QUERIES for name, _ in SERIES.findall(query)}
+    asked = {name for _, query in QUERIES for name, _ in read(query).selectors}
     families = {re.sub(r"_(total|bucket|count|sum)$", "", name) for name in asked}
     for name in SERVED:
         assert re.sub(r"_(total|bucket|count|sum)$", "", name) in families, name
@@ -127,7 +149,7 @@ def test_an_alert_says_what_is_wrong_and_where_to_read_on(rule: Json) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
 def test_an_alert_tells_only_labels_that_its_query_leaves(rule: Json) -> None:
-    left = {label.strip() for group in BY.findall(rule["expr"]) for label in group.split(",")}
+    left = read(rule["expr"].replace("OURS", OURS)).labels
     shown = {one[0] for text in rule["annotations"].values() for one in SHOWN.findall(text)}
     assert shown <= left
 
@@ -156,8 +178,77 @@ def test_panels_have_numbers_of_their_own_and_legends_of_their_labels() -> None:
     assert len(set(numbers)) == len(numbers)
     for panel in PANELS:
         for target in panel["targets"]:
-            left = {one for group in BY.findall(target["expr"]) for one in group.split(", ")}
-            assert {one[1] for one in SHOWN.findall(target["legendFormat"])} <= left
+            shown = {one[1] for one in SHOWN.findall(target["legendFormat"])}
+            assert shown <= read(target["expr"]).labels
+
+
+def test_variables_ask_for_series_and_labels_that_there_are() -> None:
+    asked = [one["query"]["query"] for one in DASHBOARD["templating"]["list"][1:]]
+    assert len(asked) == 2
+    for query in asked:
+        found = VARIABLE.fullmatch(query)
+        assert found is not None
+        assert found[2] in SERVED[found[1]]
+
+
+@pytest.mark.parametrize(
+    ("query", "fault"),
+    [
+        ("sum(strandline_gone)", "no series strandline_gone"),
+        ("sum(strandline_driver_bottlenecks)", "no series strandline_driver_bottlenecks"),
+        ('strandline_sources{stage="x"}', "no label stage"),
+        ("sum by (cause) (strandline_sources)", "no label cause"),
+        ("sum without (cause) (strandline_sources)", "no label cause"),
+        ("sum by (state) (sum by (namespace) (strandline_sources))", "no label state"),
+        ("rate(strandline_sources[5m])", "no counter"),
+        ("rate(strandline_attempts_total)", "without a range"),
+        ("strandline_attempts_total[5m]", "with a range"),
+        ("histogram_quantile(0.5, strandline_sources)", "no label le"),
+        ("histogram_quantile(0.5, sum by (cause) (strandline_attempt_seconds_bucket))", "label le"),
+        ("strandline_sources / strandline_attempts_total", "nothing joins"),
+        ("strandline_sources / on (cause) strandline_attempts_total", "no label cause"),
+        ("sum(strandline_sources", "it ends too early"),
+        ("sum(strandline_sources))", "unread"),
+        ("strandline_sources{state==1}", "state==1"),
+        ("topk(3, strandline_sources)", "no series topk"),
+        ("strandline_sources § 2", "can't read"),
+    ],
+)
+def test_a_fault_in_a_query_is_seen(query: str, fault: str) -> None:
+    with pytest.raises(PromqlError, match=re.escape(fault)):
+        read(query)
+
+
+@pytest.mark.parametrize(
+    ("query", "labels"),
+    [
+        ("strandline_queue_depth", {"namespace", "job"}),
+        ("sum by (state) (strandline_sources) > 0", {"state"}),
+        ("sum(strandline_sources) by (state) / 2", {"state"}),
+        ("sum without (job, namespace) (strandline_sources)", {"state"}),
+        ("-max(strandline_sources offset 5m)", set()),
+        (
+            "strandline_sources / on (namespace) group_left strandline_queue_depth",
+            {"namespace", "job", "state"},
+        ),
+        (
+            "histogram_quantile(0.9, sum by (le, cause)"
+            " (rate(strandline_attempt_seconds_bucket[5m])))",
+            {"cause"},
+        ),
+        ("sum by (cause) (strandline_attempts_total) or sum(strandline_sources)", set()),
+    ],
+)
+def test_labels_that_a_query_leaves(query: str, labels: set[str]) -> None:
+    assert read(query).labels == labels
+
+
+def test_a_value_that_never_occurs_is_seen() -> None:
+    assert "finished" in list_values("strandline_sources", "state")
+    assert "ended" not in list_values("strandline_sources", "state")
+    assert list_values("strandline_driver_stage_workers", "state") == {"all", "draining", "ready"}
+    assert "TeardownOverdue" in list_values("strandline_pipelines", "reason")
+    assert split_pattern("300(a|b)?|Claim.*") == ["300(a|b)?", "Claim.*"]
 
 
 def test_the_chart_puts_its_own_labels_into_the_alerts(helm: Helm) -> None:

@@ -12,8 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import yaml
 from click.testing import Result
+
+from strandline.plan.task import Task
+from strandline.stages.sketch_texts import SketchTexts
 
 Call = Callable[..., Result]
 
@@ -28,6 +32,18 @@ PIPELINE: dict[str, Any] = {
     },
 }
 _numbers = itertools.count()
+
+
+def write_signatures(path: Path, texts: dict[str, str]) -> None:
+    """What `sketch-texts` gathers of some texts by key."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stage = SketchTexts()
+    stage.setup()
+    stage.process(Task(pa.table({"key": list(texts), "text": list(texts.values())})))
+    piece = path.with_suffix(".piece")
+    piece.write_bytes(stage.flush() or b"")
+    stage.artifacts(piece, path.parent)
+    (path.parent / "signatures.parquet").rename(path)
 
 
 class Project:

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from cli_project import Call, Project
+from cli_project import Call, Project, write_signatures
 from strandline.cli.commands import program
 
 
@@ -49,6 +49,8 @@ def test_help_shows_an_example_of_the_command_itself(path: tuple[str, ...], call
 def test_an_example_works(example: str, project: Project, run: Call, call: Call) -> None:
     for volume in ("strandline-data", "data"):
         assert run("--volume", volume).exit_code == 0
+    write_signatures(project.path / "signatures.parquet", {"a": "one two three four five"})
+    write_signatures(project.path / "strandline-data/default/texts/latest/signatures.parquet", {})
     name, *words = shlex.split(example.replace("/data", str(project.path / "data")))
     if words[0] in {"run", "retry"}:
         words += ["--engine", "inline"]

@@ -14,6 +14,7 @@ from strandline.ledger.entries import Change, FailureRecord, Mark, Parked
 from strandline.ledger.store import Store
 from strandline.ledger.verification import Verdict
 from strandline.plan.token import digest_key
+from strandline_api.exit_codes import ExitCode
 
 
 def test_validate_says_what_the_pipeline_is(project: Project, call: Call) -> None:
@@ -100,6 +101,59 @@ def test_plan_counts_what_would_be_skipped(project: Project, run: Call, call: Ca
     assert "sources      4 listed, 2 to be skipped" in text
 
 
+def test_plan_shows_groups_and_how_evenly_they_spread(project: Project, call: Call) -> None:
+    for number in range(10, 15):
+        (project.path / f"in/{number}.txt").write_text("more")
+    project.spec["source"]["with"]["onRemoved"] = "Delete"
+    project.spec["sink"] = {"use": "parquet-partitions", "with": {"by": r"in/\d"}}
+    project.save()
+    assert (
+        "groups       declared by parquet-partitions; --list shows them"
+        in call("plan", "pipeline.yaml").stdout.splitlines()
+    )
+    lines = call("plan", "pipeline.yaml", "--list", "--workers", "2").stdout.splitlines()
+    assert lines[4:9] == [
+        "sources      3 listed, 0 to be skipped",
+        "groups       3 of 8 sources, declared by parquet-partitions",
+        "group size   6 at most, 1 at least",
+        "loads        6, 2 on 2 workers",
+        "balance      the largest load is 1.50 of the mean",
+    ]
+    groups = json.loads(call("plan", "pipeline.yaml", "--list", "--json").stdout)["groups"]
+    assert {key: groups[key] for key in ("total", "largest", "smallest")} == {
+        "total": 3,
+        "largest": 6,
+        "smallest": 1,
+    }
+    many = call("plan", "pipeline.yaml", "--list", "--workers", "99").stdout
+    assert "loads        6, 1, 1, 0, 0, 0, 0, 0, ... on 99 workers" in many
+
+
+def test_groups_are_spread_over_the_fewest_workers_that_a_stage_may_have(
+    project: Project, call: Call
+) -> None:
+    project.spec["source"]["with"]["onRemoved"] = "Delete"
+    project.spec["stages"][0]["workers"] = {"max": 1}
+    project.spec["sink"] = {"use": "parquet-partitions", "with": {"by": "0"}}
+    project.save()
+    plan = json.loads(call("plan", "pipeline.yaml", "--list", "--json").stdout)
+    assert (plan["groups"]["loads"], plan["groups"]["ratio"]) == ([3], 1.0)
+
+
+def test_a_group_that_is_too_large_is_refused_by_plan_and_by_run(
+    project: Project, call: Call, run: Call
+) -> None:
+    project.spec["source"]["with"] |= {"onRemoved": "Delete", "maxGroup": 2}
+    project.spec["sink"] = {"use": "parquet-partitions", "with": {"by": "in"}}
+    project.save()
+    for result in (call("plan", "pipeline.yaml", "--list"), run()):
+        assert result.exit_code == ExitCode.BAD_SPEC
+        assert "3 sources share storage and would be worked on as one, more than 2: 'in/0.txt'" in (
+            result.stderr
+        )
+    assert project.list_outputs() == {}
+
+
 @pytest.mark.parametrize(
     ("on_change", "sentence"),
     [
@@ -136,6 +190,7 @@ def test_plan_for_scripts(project: Project, run: Call, call: Call) -> None:
         "use": use,
         "shape": "task",
         "fansOut": True,
+        "gathers": False,
         "batchSize": 1,
         "group": None,
         "workers": {"min": 1, "max": None},
@@ -314,6 +369,7 @@ def test_verify_proves_a_good_output(project: Project, run: Call, call: Call) ->
         "bytes": size,
         "unfinished": 0,
         "problems": [],
+        "pieces": 0,
     }
 
 

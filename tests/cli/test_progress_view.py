@@ -20,20 +20,28 @@ STAGES = (
     StageView("parquet", 1190, 1189, 0, 1),
 )
 BUSY = Snapshot(125.2, 5000, True, 1000, 1189, 1, 9.5, STAGES, 2)
+PACED = BUSY._replace(
+    stages=(
+        *STAGES[:2],
+        STAGES[2]._replace(rate=12.34, utilisation=0.867, pool=PoolState(workers=3)),
+    ),
+    bottleneck="parquet",
+)
 EARLY = Snapshot(2.0, 256, False, 0, 0, 0, 0.0, (StageView("parquet", 0, 0, 0, 0),), 0)
 
 
 def test_a_busy_attempt_as_a_table() -> None:
     out = io.StringIO()
-    Console(file=out, width=80).print(draw("notes", BUSY))
+    Console(file=out, width=90).print(draw("notes", PACED))
     assert [line.rstrip() for line in out.getvalue().splitlines()] == [
         "notes  2 min 5 s",
-        "1,189 of 5,000 sources finished, 1 failed, 1,000 skipped, 2 incidents; 9.5/s,",
-        "about 4 min 56 s left",
-        "stage                              in    out  waiting  running",
-        "read-files                      1,200  1,190        8        2",
-        "a-stage-with-quite-a-long-name  1,190  1,190        0        0",
-        "parquet                         1,190  1,189        0        1",
+        "1,189 of 5,000 sources finished, 1 failed, 1,000 skipped, 2 incidents; 9.5/s, about 4 min",
+        "56 s left",
+        "stage                              in    out  waiting  running  tasks/s  busy  workers",
+        "read-files                      1,200  1,190        8        2      0.0    0%        0",
+        "a-stage-with-quite-a-long-name  1,190  1,190        0        0      0.0    0%        0",
+        "parquet                         1,190  1,189        0        1     12.3   87%        3",
+        "parquet sets the pace",
     ]
 
 
@@ -42,6 +50,7 @@ def test_an_attempt_as_a_line() -> None:
         "2 min 5 s: 1,189 of 5,000 sources finished, 1 failed, 1,000 skipped, 2 incidents; "
         "9.5/s, about 4 min 56 s left | waiting+running: read-files 8+2, parquet 0+1"
     )
+    assert describe_line(PACED).endswith("parquet 0+1 | parquet sets the pace")
     assert describe_line(EARLY) == "2.0 s: 0 of 256+ sources finished"
 
 
@@ -83,7 +92,11 @@ def test_a_snapshot_for_scripts() -> None:
             }
         ],
         "incidents": 2,
+        "bottleneck": None,
+        "dashboard": None,
     }
+    known = spell_json(BUSY._replace(bottleneck="parquet", dashboard="10.0.0.7:8265"))
+    assert (known["bottleneck"], known["dashboard"]) == ("parquet", "10.0.0.7:8265")
     early = spell_json(EARLY)
     assert (early["sources"]["total"], early["secondsLeft"]) == (None, None)
 

@@ -54,11 +54,30 @@ def test_a_log_gets_a_line_every_five_seconds(capsys: pytest.CaptureFixture[str]
     )
 
 
+def test_what_is_noted_is_told_once_and_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    reporter, notes = Reporter(Clock()), ["one"]
+    for _ in range(2):
+        reporter.report(make_progress()._replace(notes=notes))
+    assert capsys.readouterr().err == "one\n"
+    notes.append("two")
+    reporter.report(make_progress()._replace(notes=notes))
+    assert capsys.readouterr().err == "two\n"
+
+
+def test_rays_dashboard_is_named_once_where_there_is_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    reporter = Reporter(Clock())
+    for _ in range(2):
+        reporter.report(make_progress()._replace(dashboard="10.0.0.7:8265"))
+    assert capsys.readouterr().err == "Ray's dashboard: 10.0.0.7:8265\n"
+
+
 def test_what_is_not_due_is_not_even_looked_at() -> None:
     clock = Clock()
     reporter = Reporter(clock)
     reporter.report(make_progress())
-    untouchable: Any = None
+    untouchable: Any = SimpleNamespace(notes=())
     assert not reporter.report(untouchable)
 
 

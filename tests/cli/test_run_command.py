@@ -44,6 +44,18 @@ def test_a_run_says_what_went_through_and_where_it_is(project: Project, run: Cal
     assert result.stderr == ""
 
 
+def test_the_file_names_its_engine_and_the_command_line_another(
+    project: Project, run: Call, call: Call
+) -> None:
+    project.spec["engine"] = "ray-data"
+    project.spec["stages"][0]["workers"] = {"maxAge": "1h"}
+    project.save()
+    refused = call("drive", "pipeline.yaml")
+    assert refused.exit_code == ExitCode.BAD_SPEC
+    assert "spec.stages[0].workers.maxAge: the engine ray-data can't replace" in refused.stderr
+    assert run().exit_code == 0  # in line
+
+
 def test_a_complete_run_has_nothing_left_to_do(project: Project, run: Call) -> None:
     run()
     kept = project.list_outputs()

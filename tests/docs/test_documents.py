@@ -14,7 +14,13 @@ import pytest
 from strandline_api.exit_codes import ExitCode
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ["README.md", "docs/stages.md", "docs/running.md"]
+DOCUMENTS = [
+    "README.md",
+    "docs/stages.md",
+    "docs/partitions.md",
+    "docs/running.md",
+    "docs/statistics.md",
+]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -79,7 +85,9 @@ def test_the_stages_of_the_guide_do_what_it_says(tmp_path: Path) -> None:
     write_files("docs/stages.md", tmp_path)
     program = """
 import io
+from pathlib import Path
 import pyarrow as pa
+from lengths import TextLengths
 from shapes import Score, SplitByHundred
 from sinks import JsonArray
 from sources import Days
@@ -95,6 +103,17 @@ score.setup()
 answers = score.process_batch([Task(texts), Task(texts.slice(0, 1)), Task(pa.table({"n": [1]}))])
 assert [type(answer) for answer in answers] == [Task, NoneTask, FailedTask]
 assert score.counters == {"dropped: too few rows": 1}
+
+lengths = TextLengths()
+lengths.setup()
+for words in ("a", "a b", "a"):
+    assert lengths.process(Task(pa.table({"text": [words]}))).num_rows == 1
+    Path(f"{words}.piece").write_bytes(lengths.flush())
+    assert lengths.flush() is None
+TextLengths.merge([Path("a.piece"), Path("a b.piece")], Path("first"))
+TextLengths.merge([Path("first"), Path("a.piece")], Path("text-lengths.merged"))
+lengths.artifacts(Path("text-lengths.merged"), Path())
+assert Path("text-lengths.json").read_text() == '{"1": 2, "2": 1}'
 
 assert [source.key for source in Days().list_sources()][0] == "2026-01-01"
 file = io.BytesIO()

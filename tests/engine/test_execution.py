@@ -9,10 +9,11 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pytest
 
-from strandline.engine.execution import MESSAGE_CHARACTERS, ShapeError, StageCall
+from strandline.engine.execution import StageCall
+from strandline.engine.receipts import MESSAGE_CHARACTERS, ShapeError
 from strandline.ledger.tally import Tally
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.receipt import Event, Receipt
+from strandline.plan.receipt import Event, Output, Receipt
 from strandline.plan.stage import SinkStage, Stage
 from strandline.plan.task import FailedTask, Lineage, NoneTask, Origin, Slot, Task
 from strandline.plan.token import derive_child
@@ -245,7 +246,9 @@ def test_a_sink_names_its_file_after_source_and_token(tmp_path: Path) -> None:
     assert path.read_text() == "hello"
     (event,) = receipt.events
     assert (event.settled, event.children) == ((TOKEN,), ())
-    assert [(output.token, output.size) for output in event.outputs] == [(TOKEN, 5)]
+    assert [(one.token, one.size) for one in event.outputs if isinstance(one, Output)] == [
+        (TOKEN, 5)
+    ]
 
 
 def test_a_sink_writes_no_file_for_a_table_without_rows(tmp_path: Path) -> None:

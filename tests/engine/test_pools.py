@@ -63,7 +63,7 @@ def test_spare_cpus_go_round() -> None:
 
 
 def test_a_queue_has_room_for_a_whole_batch() -> None:
-    assert bound_queue(StagePlan("a", "a", Stage(), batch_size=16), workers=1) >= 16
+    assert bound_queue(16, workers=1) >= 16
 
 
 @given(waiting=st.integers(0, 100), starting=st.integers(0, 9), batch=st.integers(1, 8))

@@ -8,18 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.engine import wire
-from strandline.plan.receipt import Counts, Emitted, Event, Failure, Output, Receipt
+from strandline.plan.receipt import Counts, Effort, Emitted, Event, Failure, Output, Receipt
 from strandline.plan.task import Lineage, Origin, Task
 
 token = st.binary(min_size=16, max_size=16)
 origin = st.none() | st.builds(Origin, token, st.integers(0, 9), st.integers(10, 20))
 output = st.builds(Output, token, st.just(".parquet"), st.integers(0), token, st.integers(0, 10**9))
+number = st.integers(0, 2**40)
+effort = st.builds(Effort, st.text(), number, number, st.floats(0, 9), number)
 event = st.builds(
     Event,
     token,
     st.lists(token, max_size=3).map(tuple),
     st.lists(token, max_size=3).map(tuple),
     st.lists(output, max_size=2).map(tuple),
+    st.lists(effort, max_size=2).map(tuple),
 )
 failure = st.builds(Failure, token, st.text(), token, st.text(), st.text())
 emitted = st.builds(Emitted, st.integers(0, 99), token, token, origin)
@@ -30,6 +33,7 @@ receipt = st.builds(
     Receipt,
     *[st.lists(part, max_size=3).map(tuple) for part in (event, failure, emitted)],
     counts,
+    st.lists(st.tuples(token, effort), max_size=3).map(tuple),
 )
 
 
@@ -56,6 +60,7 @@ def test_nothing_but_plain_values_is_sent() -> None:
             (Failure(b"s", "k", b"t", "stage", "no"),),
             (Emitted(0, b"s", b"t", Origin(b"p", 0, 1)),),
             Counts(counters={"dropped": 1}),
+            ((b"s", Effort("read", 1, 1, 0.5, 8)),),
         )
     )
 

@@ -160,7 +160,7 @@ def test_a_changed_pipeline_is_refused_unless_told_otherwise(tmp_path: Path) -> 
 
 
 def test_wrong_arguments_of_run_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="engine must be one of ray, inline, not 'spark'"):
+    with pytest.raises(ValueError, match="engine must be one of ray, inline, ray-data, not"):
         build().run(tmp_path, engine="spark")
     with pytest.raises(ValueError, match="'Maybe' is not a valid OnChange"):
         build().run(tmp_path, engine="inline", on_change="Maybe")
@@ -270,6 +270,17 @@ def test_a_manifest_says_what_a_change_means_and_an_argument_overrules_it(tmp_pa
     with pytest.raises(LedgerError):
         pipeline.run(tmp_path, engine="inline", on_change="Fail")
     assert pipeline.run(tmp_path, engine="inline").standing.skipped == 1
+
+
+def test_a_manifest_names_the_engine_and_an_argument_another(tmp_path: Path) -> None:
+    file = write_manifest(tmp_path)
+    file.write_text(file.read_text() + "  engine: ray-data\n")
+    pipeline = Pipeline.from_file(file)
+    assert (build().engine, pipeline.engine) == ("ray", "ray-data")
+    pipeline.engine = "spark"
+    with pytest.raises(ValueError, match="not 'spark'"):
+        pipeline.run(tmp_path)
+    assert pipeline.run(tmp_path, engine="inline").standing.finished == 1
 
 
 def test_parameters_refuse_unknown_names_and_are_spelled_in_camel_case() -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from strandline.plan.receipt import Event, Failure, Output
+from strandline.plan.receipt import Event, Failure, Left, Output, Piece
 from strandline.plan.token import derive_child, derive_root, digest_key, digest_version
 
 Draw = st.DrawFn
@@ -23,8 +23,8 @@ class Tree(NamedTuple):
     events: tuple[Event, ...]
 
     @property
-    def outputs(self) -> list[Output]:
-        return sorted(output for event in self.events for output in event.outputs)
+    def outputs(self) -> list[Left]:
+        return sorted((one for event in self.events for one in event.outputs), key=repr)
 
 
 @dataclass
@@ -68,13 +68,19 @@ class Growth:
         self.settle(root, 0)
 
     def settle(self, token: bytes, depth: int) -> None:
-        ways = ["write", "filter"] if depth == MAX_DEPTH else ["write", "filter", "fan", "group"]
+        ways = ["write", "filter", "gather", "fan", "group"]
+        ways = ways[:2] if depth == MAX_DEPTH else ways
         way = self.draw(st.sampled_from(ways))
         if way == "write":
             output = Output(token, ".parquet", self.draw(st.integers(1, 9)), b"d" * 16, 1)
             self.say((token,), (), (output,))
         elif way == "filter":
             self.say((token,), ())
+        elif way == "gather":
+            child = derive_child((token,), f"stage-{depth}", 0)
+            data = self.draw(st.binary(max_size=2))
+            self.say((token,), (child,), (Piece(f"stage-{depth}", token, data),))
+            self.settle(child, depth + 1)
         elif way == "fan":
             for child in self.fan_out((token,), depth, 4):
                 self.settle(child, depth + 1)
@@ -106,7 +112,7 @@ class Growth:
         self,
         settled: tuple[bytes, ...],
         children: tuple[bytes, ...],
-        outputs: tuple[Output, ...] = (),
+        outputs: tuple[Left, ...] = (),
     ) -> None:
         self.events.append(Event(self.source, settled, children, outputs))
 

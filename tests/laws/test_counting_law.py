@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from strandline.ledger.errors import NonDeterministicTaskError
 from strandline.ledger.tally import Tally
-from strandline.plan.receipt import Event, Output
+from strandline.plan.receipt import Event, Left
 from strategies import Model, Tree, arrivals, events_of, failure_of, forests, trees
 
 Arrival = tuple[list[Tree], list[list[Event]]]
@@ -21,7 +21,7 @@ class Counting:
     """A tally whose finished sources are remembered elsewhere, as the ledger does."""
 
     def __init__(self) -> None:
-        self.outputs: dict[bytes, list[Output]] = {}
+        self.outputs: dict[bytes, list[Left]] = {}
         self.over: set[bytes] = set()
         self.tally = Tally(self.over.__contains__)
 
@@ -30,7 +30,7 @@ class Counting:
         for source, outputs in finished:
             assert source not in self.over
             self.over.add(source)
-            self.outputs[source] = sorted(outputs)
+            self.outputs[source] = sorted(outputs, key=repr)
         return {source for source, _ in finished}
 
     @property
@@ -46,6 +46,44 @@ def test_a_source_is_finished_by_its_last_event_and_never_before(arrival: Arriva
         assert model.see(message) == counting.count(message)
         assert model.open == counting.open
     assert {tree.source for tree in forest} == counting.over
+
+
+@given(st.data(), ARRIVALS)
+def test_law_a_source_that_begins_anew_owes_everything_again(
+    data: st.DataObject, arrival: Arrival
+) -> None:
+    forest, messages = arrival
+    chosen = data.draw(st.sampled_from(forest))
+    root = next(event.children for event in chosen.events if not event.settled)
+    moment = data.draw(st.integers(0, len(messages)))
+    counting, other = Counting(), Counting()
+    for message in messages[:moment]:
+        counting.count(message)
+    is_open = chosen.source in counting.open
+    counting.count([Event(chosen.source, root, root)])
+    assert (chosen.source in counting.tally.begun_anew) is is_open
+    counting.count([event for event in chosen.events if event.settled])
+    if is_open:
+        assert counting.outputs[chosen.source] == chosen.outputs
+    for message in messages[moment:]:
+        counting.count([event for event in message if event.source != chosen.source])
+    for message in messages:
+        other.count(message)
+    assert counting.over - {chosen.source} == other.over - {chosen.source}
+
+
+@given(st.data(), trees())
+def test_law_a_source_that_begins_anew_may_become_something_else(
+    data: st.DataObject, tree: Tree
+) -> None:
+    root = next(event.children for event in tree.events if not event.settled)
+    before = [Event(tree.source, (), root), Event(tree.source, root, (b"x" * 16, b"y" * 16))]
+    counting = Counting()
+    counting.count(data.draw(st.sampled_from([before, before[:1]])))
+    counting.count([Event(tree.source, root, root)])
+    counting.count([event for event in tree.events if event.settled])
+    assert counting.over == {tree.source}
+    assert counting.outputs == {tree.source: tree.outputs}
 
 
 @given(ARRIVALS)

@@ -19,7 +19,7 @@ from strandline.ledger.entries import (
     unpack_parked,
     unpack_record,
 )
-from strandline.plan.receipt import Output
+from strandline.plan.receipt import Effort, Output, Piece, Place
 from strandline.plan.token import derive_root
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -27,13 +27,27 @@ NUMBER = st.integers(0, 2**63)
 VERSIONS = st.binary(min_size=8, max_size=8)
 TOKENS = st.binary(min_size=16, max_size=16)
 OUTPUTS = st.builds(Output, TOKENS, st.sampled_from([".parquet", ""]), NUMBER, TOKENS, NUMBER)
+PIECES = st.builds(Piece, TEXT, TOKENS, st.builds(Place, NUMBER, NUMBER, NUMBER, TOKENS))
+EFFORTS = st.builds(Effort, TEXT, NUMBER, NUMBER, st.floats(0, 1e9), NUMBER)
 
 
-@given(TOKENS, VERSIONS, TEXT, st.lists(OUTPUTS))
-def test_records(source: bytes, version: bytes, key: str, outputs: list[Output]) -> None:
+@given(TOKENS, VERSIONS, TEXT, st.lists(OUTPUTS), st.lists(PIECES), st.lists(EFFORTS))
+def test_records(
+    source: bytes,
+    version: bytes,
+    key: str,
+    outputs: list[Output],
+    pieces: list[Piece],
+    efforts: list[Effort],
+) -> None:
     root = Output(derive_root(source, version), ".jsonl", 5, b"d" * 16, 2)
-    record = Record(key, (root, *outputs))
+    record = Record(key, (root, *outputs), tuple(pieces), tuple(efforts))
     assert record == unpack_record(source, version, pack_record(source, version, record))
+
+
+def test_a_record_without_efforts_is_as_short_as_ever() -> None:
+    packed = pack_record(b"s" * 16, b"v" * 8, Record("key", ()))
+    assert msgpack.unpackb(packed) == ["key", []]
 
 
 def test_the_token_of_a_root_costs_nothing() -> None:

@@ -20,6 +20,11 @@ class Words(Stage):
     params: Params
 
 
+class ListedWords(Words):
+    def digest_inputs(self) -> dict[str, str]:
+        return {"list": "f00"}
+
+
 class NewWords(Words):
     version = "2"
 
@@ -53,6 +58,7 @@ BASE = fingerprint(Words())
     [
         (fingerprint(Words(min_words=8)), "words.with.minWords: 5 -> 8"),
         (fingerprint(NewWords()), 'words.version: "1" -> "2"'),
+        (fingerprint(ListedWords()), 'words.inputs.list: (none) -> "f00"'),
         (fingerprint(Words(), use="other"), 'words.use: "words" -> "other"'),
         (fingerprint(Words(), group=4), "words.group: (none) -> 4"),
         (fingerprint(Words(), folder="b"), 'source.with.folder: "a" -> "b"'),

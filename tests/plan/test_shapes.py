@@ -8,7 +8,7 @@ from typing import BinaryIO
 import pytest
 
 from strandline.plan.pipeline import StagePlan, check_plan
-from strandline.plan.stage import Shape, SinkStage, Source, SourceStage, Stage
+from strandline.plan.stage import OnRemoved, Shape, SinkStage, Source, SourceStage, Stage
 from strandline.plan.task import FailedTask, NoneTask, Slot, Task
 from strandline_api.documents import SpecError
 
@@ -53,6 +53,20 @@ class Numbers(SourceStage):
 class Text(SinkStage):
     def write(self, task: Task, file: BinaryIO) -> None:
         file.write(str(task.data).encode())
+
+
+class Archive(Numbers):
+    def partition_indices(self, source: Source) -> list[str]:
+        return ["archive"]
+
+
+class Chunk(Text):
+    def partition_indices(self, source: Source) -> list[str]:
+        return ["chunk"]
+
+
+ARCHIVE = Archive(on_removed=OnRemoved.DELETE)
+DELETING = Numbers(on_removed=OnRemoved.DELETE)
 
 
 def plan(stage: Stage, name: str = "", batch_size: int = 1, group: int | None = None) -> StagePlan:
@@ -130,6 +144,26 @@ def test_an_annotation_that_cannot_be_read_tells_nothing() -> None:
             "spec.stages[1]",
             "the name 'one' is used twice",
         ),
+        (
+            [plan(Numbers()), plan(One()), plan(Chunk())],
+            "spec.source.with.onRemoved",
+            "must be Delete: 'chunk' makes one of sources that share storage",
+        ),
+        (
+            [plan(Archive()), plan(Many()), plan(Text())],
+            "spec.source.with.onRemoved",
+            "must be Delete: 'archive' makes one of sources that share storage",
+        ),
+        (
+            [plan(DELETING), plan(One()), plan(Many()), plan(Chunk())],
+            "spec.stages[1]",
+            "'many' may fan out, but 'chunk' writes what shares storage in one piece; give a stage",
+        ),
+        (
+            [plan(DELETING), plan(Many(), group=9), plan(One()), plan(Chunk())],
+            "spec.stages[0]",
+            "'many' may fan out",
+        ),
     ],
 )
 def test_what_could_not_be_resumed_is_refused_by_name(
@@ -145,3 +179,15 @@ def test_what_could_not_be_resumed_is_refused_by_name(
 
 def test_a_batched_fan_out_of_one_is_allowed() -> None:
     check(plan(Numbers()), plan(BatchedFanOut()), plan(Text()))
+
+
+@pytest.mark.parametrize(
+    "stages",
+    [
+        [plan(ARCHIVE), plan(Many()), plan(Text())],
+        [plan(ARCHIVE), plan(One()), plan(Batch()), plan(Chunk())],
+        [plan(DELETING), plan(Many()), plan(One(), group=9), plan(Batch()), plan(Chunk())],
+    ],
+)
+def test_what_shares_storage_may_fan_out_where_it_is_joined_again(stages: list[StagePlan]) -> None:
+    check(*stages)

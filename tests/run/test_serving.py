@@ -78,7 +78,8 @@ def test_metrics_are_the_same_in_prometheus_words(server: AttemptServer, shown: 
 def test_metrics_of_workers_are_by_stage() -> None:
     stage = {"name": "read", "workers": 4, "ready": 3, "draining": 1, "started": 9, "lost": 2}
     stage |= {"recycled": 1, "lostInARow": 2, "utilisation": 0.5, "rate": 7.5, "failed": 6}
-    lines = spell_metrics({"stages": [stage]}).decode().splitlines()
+    shown = {"stages": [stage, {"name": "write"}], "bottleneck": "read"}
+    lines = spell_metrics(shown).decode().splitlines()
     assert {
         'strandline_driver_stage_workers{stage="read",state="all"} 4.0',
         'strandline_driver_stage_workers{stage="read",state="ready"} 3.0',
@@ -90,6 +91,8 @@ def test_metrics_of_workers_are_by_stage() -> None:
         'strandline_driver_stage_utilisation{stage="read"} 0.5',
         'strandline_driver_stage_rate{stage="read"} 7.5',
         'strandline_driver_stage_tasks{stage="read",state="failed"} 6.0',
+        'strandline_driver_bottleneck{stage="read"} 1.0',
+        'strandline_driver_bottleneck{stage="write"} 0.0',
     } <= set(lines)
 
 

@@ -63,7 +63,9 @@ def small_whole(small_job: Job, tmp_path_factory: pytest.TempPathFactory) -> dic
 def local_ray() -> Iterator[str]:
     """One local Ray for the session; yields its address."""
     folder = tempfile.mkdtemp(prefix="ray-")
-    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    here = Path(__file__).parent
+    folders = [str(here), str(here.parents[1] / "pipelines/examples")]
+    path = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])
     context = ray.init(
         num_cpus=2,
         num_gpus=1,  # neither is looked at: they are units that workers reserve

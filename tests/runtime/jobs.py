@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 import yaml
 
+from strandline.ledger.piece_verification import verify_pieces
 from strandline.ledger.store import Store
 from strandline.ledger.verification import verify
 from strandline.run.chain import read_chain
@@ -119,6 +120,11 @@ class Job:
             if path.is_file()
         }
 
+    def read_artifacts(self, volume: Path) -> dict[str, bytes]:
+        """What stages have gathered, as it is published, by name."""
+        folder = self.find_folder(volume).latest / "artifacts"
+        return {path.name: path.read_bytes() for path in folder.glob("*")}
+
     def count_outputs(self, volume: Path) -> int:
         """Output files that are there."""
         return len(list(self.find_folder(volume).output.glob("???/*/*")))
@@ -165,10 +171,12 @@ def _find_unproven(folder: PipelineFolder) -> Iterator[str]:
     store = Store(folder.ledger, readonly=True)
     try:
         verdict = verify(store, LocalOutputs(folder.output))
+        gathered = verify_pieces(store, folder.shards)
         lease = store.read_meta("lease")
     finally:
         store.close()
     yield from verdict.problems
+    yield from gathered.problems
     if verdict.unfinished:
         yield f"{verdict.unfinished} sources are unfinished"
     if not lease["ended"]:
@@ -203,6 +211,9 @@ def _find_unpublished(folder: PipelineFolder) -> Iterator[str]:
 def _find_leftovers(folder: PipelineFolder) -> Iterator[str]:
     for path in folder.path.rglob(".*"):
         if path != folder.output / TEMPORARY:
+            yield f"left over: {path.relative_to(folder.path)}"
+    for path in folder.shards.glob("*"):
+        if path.suffix not in {".pack", ".merged"}:
             yield f"left over: {path.relative_to(folder.path)}"
     for path in (folder.output / TEMPORARY).glob("*"):
         yield f"left over: {path.relative_to(folder.path)}"

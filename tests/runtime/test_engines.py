@@ -12,10 +12,10 @@ import pytest
 
 import engine_stages as bad
 from jobs import PATIENCE
-from strandline.engine.execution import ShapeError
 from strandline.engine.inline import StageSetupError
 from strandline.engine.ports import Progress
 from strandline.engine.ray_losses import PoolBrokenError
+from strandline.engine.receipts import ShapeError
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.ledger.store import Store
 from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan
@@ -57,24 +57,30 @@ def read_outputs(root: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize(
     ("example", "settings"),
-    [("python-functions.yaml", ("source.with.limit=300",)), ("text-documents.yaml", ())],
+    [
+        ("python-functions.yaml", ("source.with.limit=300",)),
+        ("text-documents.yaml", ()),
+        ("fields.yaml", ()),
+    ],
 )
-def test_both_engines_write_the_same(
+def test_all_engines_write_the_same(
     example: str, settings: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(EXAMPLES.parents[1])
+    monkeypatch.syspath_prepend(EXAMPLES)
     plan = read_manifest(EXAMPLES / example, settings).plan
 
-    outcomes = {engine: run(plan, tmp_path / engine, engine) for engine in ENGINES}
+    engines = [*ENGINES, "ray-data"]
+    outcomes = {engine: run(plan, tmp_path / engine, engine) for engine in engines}
 
     outputs = [read_outputs(Path(outcome.output)) for outcome in outcomes.values()]
-    assert outputs[0] == outputs[1]
+    assert outputs[0] == outputs[1] == outputs[2]
     assert len(outputs[0]) >= 5
     rows = [
         {name: (counts.rows_in, counts.rows_out) for name, counts in outcome.counts.items()}
         for outcome in outcomes.values()
     ]
-    assert rows[0] == rows[1]
+    assert rows[0] == rows[1] == rows[2]
 
 
 @both

@@ -10,15 +10,21 @@ from typing import Any
 
 import pytest
 import ray
-from ray.exceptions import ActorDiedError, ObjectLostError
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    NodeDiedError,
+    ObjectLostError,
+    RayError,
+)
 
 import engine_stages as bad
 import worker_stages as told
 from strandline.engine.flow import Flow
-from strandline.engine.pools import CALLS_PER_WORKER, PoolSize, RayOptions
+from strandline.engine.pools import CALLS_PER_WORKER, RayOptions
 from strandline.engine.ports import Control
 from strandline.engine.ray_ledger import RayLedger
-from strandline.engine.ray_losses import Losses
+from strandline.engine.ray_losses import DEATHS_PER_POOL, Losses
 from strandline.engine.ray_pool import RayPools
 from strandline.engine.slots import Slot
 from strandline.engine.wire import pack_tasks
@@ -47,10 +53,10 @@ class Bench:
         self.table = folder / "table"
         self.inflight = InFlightTable(self.table)
         options = RayOptions(None, None, tempfile.gettempdir())
-        self.pools = RayPools("tests.lost", [plan], [PoolSize(1, 0.1)], options, self.inflight)
+        self.pools = RayPools("tests.lost", [plan], options, self.inflight)
         self.control = Control(lambda: False, lambda _: None, lambda: 0.0)
         self.losses = Losses(self.flow, self.pools, RayLedger(None), self.control)
-        self.pools.start()
+        self.pools.start_worker(0, 0.1)
 
     @property
     def worker(self) -> Worker:
@@ -68,8 +74,10 @@ class Bench:
         task = Task(number, {}, Lineage(name, bytes([number]) * 16, str(number)))
         return self.submit_block(name, pack_tasks([task]), bytes([number]) * 16)
 
-    def submit_block(self, source: bytes, block: Any, token: bytes) -> Any:
-        self.flow.enter([Slot(source, "key", token, None, block, 0)])
+    def submit_block(
+        self, source: bytes, block: Any, token: bytes, root: Slot | None = None
+    ) -> Any:
+        self.flow.enter([Slot(source, "key", token, None, block, 0, root=root)])
         self.pools.submit(0, self.flow.next_batch(0), CALLS_PER_WORKER)
         return list(self.pools.calls)[-1]
 
@@ -77,7 +85,7 @@ class Bench:
         """Wait for the worker's death, and do what the driver does then."""
         with pytest.raises(ActorDiedError) as raised:
             ray.get(reference, timeout=TIMEOUT)
-        self.losses.replace(self.worker, raised.value)
+        self.losses.take_out(self.worker, raised.value)
 
     def list_waiting(self) -> list[tuple[int, int, bool]]:
         """Token, deaths and suspicion of what waits, first in line first."""
@@ -105,7 +113,8 @@ def test_law_both_calls_of_a_lost_worker_are_tried_apart_in_their_order(tmp_path
         assert not bench.pools.calls
         assert bench.flow.queues[0].running == 0
         state = bench.pools.look()[0]
-        assert (state.lost, state.deaths, state.started) == (1, 1, 2)
+        assert (state.lost, state.deaths, state.workers) == (1, 1, 0)
+        assert bench.pools.has_gone
 
 
 def test_law_what_was_answered_before_the_death_is_neither_done_again_nor_blamed(
@@ -147,6 +156,7 @@ def test_a_source_that_takes_three_workers_alone_fails_and_its_neighbour_does_no
         bench.submit(4)
         bench.lose(poison)
         for _ in range(3):
+            bench.pools.start_worker(0, 0.1)
             bench.take_ready()
             assert bench.flow.has_suspects(0)
             bench.pools.submit(0, bench.flow.next_batch(0), 1)
@@ -159,6 +169,38 @@ def test_a_source_that_takes_three_workers_alone_fails_and_its_neighbour_does_no
         assert bench.flow.failed == {bytes([POISON]) * 16}
         assert [token for token, _, _ in bench.list_waiting()] == [4]
         assert bench.pools.look()[0].deaths == 1
+
+
+@pytest.mark.parametrize(
+    "error", [NodeDiedError("its node has died"), ActorUnavailableError("no answer", None)]
+)
+def test_law_a_node_that_takes_many_workers_ends_no_attempt(
+    error: RayError, tmp_path: Path
+) -> None:
+    with standing(bad.Identity(), tmp_path) as bench:
+        for _ in range(DEATHS_PER_POOL + 1):
+            bench.losses.take_out(bench.worker, error)
+            bench.pools.start_worker(0, 0.1)
+
+        state = bench.pools.look()[0]
+        assert (state.lost, state.deaths) == (DEATHS_PER_POOL + 1, 0)
+
+
+def test_data_that_is_lost_is_made_again_from_the_root(tmp_path: Path) -> None:
+    with standing(bad.Identity(), tmp_path) as bench:
+        bench.take_ready()
+        root = Slot(b"l" * 16, "key", b"r" * 16, None, [], 0)
+        lost = bench.submit_block(b"l" * 16, told.put_and_lose(), b"l" * 16, root)
+        with pytest.raises(ObjectLostError):
+            ray.get(lost, timeout=TIMEOUT)
+        call = bench.pools.calls[lost]
+        bench.pools.skip_call(lost)
+        bench.losses.lose_data(call, "it is gone")
+        bench.losses.replays.release(bench.pools.list_sources())
+
+        assert [one.token for one in bench.flow.queues[0].waiting] == [b"r" * 16]
+        assert bench.flow.queues[0].running == 0
+        assert not bench.flow.failed
 
 
 def test_what_is_with_a_worker_of_this_node_counts_as_worked_on(tmp_path: Path) -> None:
@@ -181,7 +223,7 @@ def test_a_worker_that_is_drained_while_it_prepares_is_gone_at_once(tmp_path: Pa
         assert (state.workers, state.started, state.lost) == (0, 1, 0)
 
 
-def test_a_worker_that_dies_while_it_drains_is_not_replaced(tmp_path: Path) -> None:
+def test_a_worker_that_dies_while_it_drains_leaves_its_call(tmp_path: Path) -> None:
     with standing(bad.Picky(what="die"), tmp_path) as bench:
         bench.take_ready()
         poison = bench.submit(POISON)

@@ -58,7 +58,7 @@ def started(stage: Stage, name: str = "told") -> Iterator[Any]:
     """One ready worker, without a driver."""
     options = RayOptions(None, None, tempfile.gettempdir())
     plan = StagePlan(name, name, stage)
-    actor, ready = start_worker(plan, 0.1, options, Site("tests.workers", "0001"))
+    actor, _, ready = start_worker(plan, 0.1, options, Site("tests.workers", "0001"))
     try:
         ray.get(ready, timeout=TIMEOUT)
         yield actor
@@ -116,7 +116,8 @@ def test_a_call_whose_input_is_lost_holds_up_nobody_once_it_is_skipped() -> None
 
 
 def test_law_a_node_is_set_up_once_before_any_of_its_workers(tmp_path: Path) -> None:
-    outcome = run(make_plan(told.NodeReady(folder=str(tmp_path)), min_workers=3), tmp_path / "run")
+    stage = told.NodeReady(folder=str(tmp_path), workers=3)
+    outcome = run(make_plan(stage, min_workers=3), tmp_path / "run")
 
     assert outcome.code is ExitCode.COMPLETE
     assert len(list(tmp_path.glob("worker-*"))) == 3
@@ -206,7 +207,7 @@ def test_a_stages_own_environment_reaches_its_workers(tmp_path: Path) -> None:
     assert {facts["word"] for facts in read_told(outcome)} == {"tide"}
 
 
-def test_workers_are_spread_over_nodes_and_calls_go_to_their_input() -> None:
+def test_workers_go_where_they_are_told_and_calls_to_their_input() -> None:
     program = Path(__file__).with_name("two_nodes.py")
     done = subprocess.run(
         [sys.executable, str(program)], capture_output=True, text=True, check=False, timeout=300

@@ -20,7 +20,7 @@ from ray.experimental import get_local_object_locations
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from engine_stages import Identity
-from strandline.engine.pools import CALLS_PER_WORKER, PoolSize, RayOptions
+from strandline.engine.pools import CALLS_PER_WORKER, RayOptions
 from strandline.engine.ray_pool import RayPools
 from strandline.engine.slots import Slot
 from strandline.engine.worker_pool import Pool, Worker
@@ -28,6 +28,7 @@ from strandline.plan.pipeline import StagePlan
 
 TIMEOUT = 120.0
 SIZE = 5_000_000
+CPU = 0.1
 
 
 @ray.remote(num_cpus=0)  # type: ignore[untyped-decorator]
@@ -64,9 +65,10 @@ def take_answers(pools: RayPools) -> None:
         pools.take_answer(reference, ray.get(reference))
 
 
-def check_spread(pools: RayPools, pool: Pool, here: str, nodes: list[str]) -> None:
-    """Workers are spread over nodes."""
-    pools.start()
+def check_placement(pools: RayPools, pool: Pool, here: str, nodes: list[str]) -> None:
+    """A worker goes where it is told."""
+    for node in nodes:
+        pools.start_worker(0, CPU, node)
     take_ready(pools, here)
     assert sorted(worker.node for worker in pool.workers) == nodes
     assert sum(worker.is_here for worker in pool.workers) == 1
@@ -97,7 +99,7 @@ def check_drain(pools: RayPools, pool: Pool, here: str, nodes: list[str]) -> Non
     take_answers(pools)
     assert pool.workers == [first]
     for node in nodes:
-        pools.start_worker(0, node)
+        pools.start_worker(0, CPU, node)
         take_ready(pools, here)
         assert pool.workers[-1].node == node
     state = pool.look(0.0)
@@ -128,9 +130,9 @@ def main() -> None:
         nodes = sorted(node["NodeID"] for node in ray.nodes())
         plan = StagePlan("told", "told", Identity())
         place = RayOptions(None, None, folder)
-        pools = RayPools("tests.nodes", [plan], [PoolSize(2, 0.1)], place)
+        pools = RayPools("tests.nodes", [plan], place)
         checks: list[Callable[[], None]] = [
-            lambda: check_spread(pools, pools[0], here, nodes),
+            lambda: check_placement(pools, pools[0], here, nodes),
             lambda: check_calls(pools, pools[0], nodes),
             lambda: check_drain(pools, pools[0], here, nodes),
             pools.stop,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
@@ -16,7 +17,8 @@ from ray.exceptions import ObjectLostError
 from strandline.plan.stage import SinkStage, Stage
 from strandline.plan.task import Task
 
-PATIENCE = 30.0
+PATIENCE = 120.0
+LARGE = 2_000_000
 
 
 class FolderParams(Stage.Params):
@@ -44,9 +46,10 @@ class NodeReady(Stage):
     """Counts how often its node was set up, and refuses to work where it was not."""
 
     class Params(FolderParams):
-        """What to do in its first set-up."""
+        """What to do in its first set-up, and how many workers each task waits for."""
 
         what: str = "work"
+        workers: int = 0
 
     params: Params
 
@@ -77,6 +80,10 @@ class NodeReady(Stage):
         (folder / f"worker-{os.getpid()}").touch()
 
     def process(self, task: Task) -> Task:
+        folder, end = Path(self.params.folder), time.monotonic() + PATIENCE
+        while len(list(folder.glob("worker-*"))) < self.params.workers:
+            assert time.monotonic() < end
+            time.sleep(0.05)
         return task
 
 
@@ -129,6 +136,45 @@ class Overlapped(Stage):
         return task
 
 
+class SlowParams(Stage.Params):
+    """How long a task takes."""
+
+    seconds: float = 0.0
+
+
+class Large(Stage):
+    """Makes a payload of a number that is too large to travel with a receipt."""
+
+    Params = SlowParams
+    params: SlowParams
+
+    def process(self, task: Task) -> Task:
+        time.sleep(self.params.seconds)
+        return task.replace((task.data, b"1" * LARGE))
+
+
+class SlowHere(Stage):
+    """Takes its time, and says on which node; the second half waits for another node to join."""
+
+    class Params(FolderParams):
+        """Where a node leaves its name, and which numbers wait for a second one."""
+
+        second_half: int = 40
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        time.sleep(0.2)
+        number, padding = task.data
+        node, folder = ray.get_runtime_context().get_node_id(), Path(self.params.folder)
+        (folder / f"node-{node}").touch()
+        end = time.monotonic() + PATIENCE
+        while number >= self.params.second_half and len(list(folder.glob("node-*"))) == 1:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        return task.replace((number, padding, node))
+
+
 class Slow:
     """A payload that takes a while to be read, or leaves a file when it is."""
 
@@ -147,6 +193,26 @@ class Owner:
         """The reference of a block with one task."""
         token = b"l" * 16
         return [ray.put([[b"1" * 1_000_000, {}, token, token, "lost", None]])]
+
+
+class NodeSink(SinkStage):
+    """Writes the data as text."""
+
+    suffix = ".txt"
+
+    def write(self, task: Task, file: BinaryIO) -> None:
+        file.write(repr(task.data).encode())
+
+
+class SlowSink(NodeSink):
+    """Writes the number of a large payload, slowly."""
+
+    Params = SlowParams
+    params: SlowParams
+
+    def write(self, task: Task, file: BinaryIO) -> None:
+        time.sleep(self.params.seconds)
+        file.write(str(task.data[0]).encode())
 
 
 def put_and_lose() -> Any:
@@ -168,13 +234,14 @@ def put_and_lose() -> Any:
     raise TimeoutError
 
 
-class NodeSink(SinkStage):
-    """Writes the data as text."""
+class NumberSink(SinkStage):
+    """Writes the number, and where it was worked on."""
 
     suffix = ".txt"
 
     def write(self, task: Task, file: BinaryIO) -> None:
-        file.write(repr(task.data).encode())
+        number, _, node = task.data
+        file.write(json.dumps({"number": number, "node": node}).encode())
 
 
 def _read_slowly(seconds: float, mark: str) -> Slow:

@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ from strandline.plan.pipeline import plan_spec
 from strandline.plan.registry import list_registered
 from strandline.plan.stage import Shape, SinkStage, SourceStage, Stage
 from strandline.plan.task import Task
+from strandline.stages.key_lists import write_key_list
 from strandline_api.pipeline import CurationPipeline
 
 ROOT = Path(__file__).parents[2]
@@ -24,12 +26,21 @@ STAGES = {
     for name, stage in list_registered().items()
     if stage.__module__.startswith("strandline.stages.")
 }
-REQUIRED = {
+REQUIRED: dict[str, dict[str, Any]] = {
     "files": {"paths": ["x"]},
     "jsonl-files": {"paths": ["x"]},
     "parquet-row-groups": {"paths": ["x"]},
     "select-columns": {"columns": ["x"]},
+    "parquet-partitions": {"by": "x"},
+    "zarr": {"chunk": 10},
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _listed(tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = str(tmp_path_factory.mktemp("lists") / "listed.parquet")
+    write_key_list(path, {})
+    REQUIRED["drop-listed"] = {"path": path}
 
 
 def create(name: str) -> Stage:
@@ -72,11 +83,17 @@ def test_every_stage_has_one_shape(name: str) -> None:
 
 def test_readers_say_that_they_fan_out() -> None:
     inner = [name for name in STAGES if STAGES[name].process is not Stage.process]
-    assert ["read-jsonl", "read-parquet"] == [name for name in inner if STAGES[name].fans_out()]
+    assert ["decode-images", "read-jsonl", "read-parquet"] == [
+        name for name in inner if STAGES[name].fans_out()
+    ]
 
 
-@pytest.mark.parametrize("name", ["python-functions", "text-documents"])
-def test_examples_are_plans(name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    ["python-functions", "text-documents", "fields", "near-duplicates-1", "images"],
+)
+def test_examples_are_plans(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
     document = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text("utf-8"))
     plan = plan_spec(CurationPipeline.model_validate(document))
     assert name == plan.name

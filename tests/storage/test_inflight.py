@@ -100,10 +100,10 @@ def test_a_table_is_made_anew(tmp_path: Path) -> None:
 
 
 def test_more_items_than_rows_go_unseen_and_break_nothing(tmp_path: Path) -> None:
-    many = [number.to_bytes(16, "big") for number in range(1, 6000)]
+    many = [number.to_bytes(16, "big") for number in range(1, 20_000)]
     table = InFlightTable(tmp_path / "table")
     table.queue(many)
-    assert len(read_inflight(tmp_path / "table").queued) == 4096
+    assert len(read_inflight(tmp_path / "table").queued) == 16_384
     table.withdraw(many)
     assert read_inflight(tmp_path / "table") == NOTHING
     table.queue(many[-2:])

@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+from gather_stages import LARGE
 from jobs import Job, end_strays
 from strandline.storage.faults import ACTIONS, STEPS
 from strandline_api.exit_codes import ExitCode
@@ -36,7 +38,16 @@ TIMES = {
 }
 WORKERS = frozenset({"output.opened", "output.written", "output.synced", "output.renamed"})
 LEDGER = frozenset(
-    {"listing.marked", "source.settled", "commit.begun", "commit.cleaned", "commit.synced"}
+    {
+        "listing.marked",
+        "piece.kept",
+        "source.settled",
+        "commit.begun",
+        "commit.cleaned",
+        "shard.appended",
+        "shard.synced",
+        "commit.synced",
+    }
 )
 # An error at these ends nothing, by design, and why.
 TOLERATED = {
@@ -124,18 +135,24 @@ class Ground:
 
     Args:
         folder: for all of it.
+        describe: the pipeline's `spec`, of what has the texts that are listed.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, describe: Callable[[str], dict[str, Any]] | None = None
+    ) -> None:
         self._folder = folder
         self._texts = folder / "texts"
         self._texts.mkdir(parents=True)
-        self.job = Job(_write_manifest(folder, self._texts), "inline", ("--workers", "1"))
+        spec = (describe or describe_texts)(f"{self._texts}/*.txt")
+        self.job = Job(_write_manifest(folder, spec), "inline", ("--workers", "1"))
         for number in range(SOURCES):
             _write_text(self._texts / f"{number:02d}.txt", number)
         self.job.run_whole(folder / "past")
         self._change_input()
-        self.whole = self.job.run_whole(self._copy("whole"))
+        volume = self._copy("whole")
+        self.whole = self.job.run_whole(volume)
+        self.artifacts = self.job.read_artifacts(volume)
 
     def carry_out(self, case: Case) -> Finding:
         """Disturb a run, run again at once, and look at everything that is left."""
@@ -161,6 +178,8 @@ class Ground:
     def _find_problems(self, volume: Path) -> Iterator[str]:
         if self.job.digest_outputs(volume) != self.whole:
             yield "the output is not that of an undisturbed run"
+        if self.job.read_artifacts(volume) != self.artifacts:
+            yield "what was gathered is not what an undisturbed run gathers"
         yield from self.job.find_problems(volume)
 
     def _copy(self, name: str) -> Path:
@@ -176,24 +195,30 @@ class Ground:
             _write_text(self._texts / f"{number:02d}.txt", number)
 
 
-def _write_manifest(folder: Path, texts: Path) -> Path:
+def describe_texts(paths: str) -> dict[str, Any]:
+    """A pipeline with fan-outs, filters, groups, and stages that gather."""
+    return {
+        "source": {"use": "files", "with": {"paths": [paths], "onRemoved": "Delete"}},
+        "stages": [
+            {"use": "read-files"},
+            {"use": "kill_stages:SplitLines"},
+            {"use": "gather_stages:LineMoments"},
+            {"use": "gather_stages:LineMoments", "name": "large", "with": {"padding": LARGE}},
+            {"use": "gather_stages:KeyList"},
+            {"use": "kill_stages:JoinLengths", "group": 2},
+        ],
+        "sink": {"use": "jsonl", "batchSize": 2},
+        # Who publishes in between is another process than the ledger, at any time.
+        "checkpoint": {"interval": "1h", "keepLast": 1},
+    }
+
+
+def _write_manifest(folder: Path, spec: dict[str, Any]) -> Path:
     document = {
         "apiVersion": "strandline.dev/v1alpha1",
         "kind": "CurationPipeline",
         "metadata": {"name": "crash"},
-        "spec": {
-            "source": {
-                "use": "files",
-                "with": {"paths": [f"{texts}/*.txt"], "onRemoved": "Delete"},
-            },
-            "stages": [
-                {"use": "read-files"},
-                {"use": "kill_stages:SplitLines"},
-                {"use": "kill_stages:JoinLengths", "group": 2},
-            ],
-            "sink": {"use": "jsonl", "batchSize": 2},
-            "checkpoint": {"interval": "1s", "keepLast": 1},
-        },
+        "spec": spec,
     }
     manifest = folder / "crash.yaml"
     manifest.write_text(yaml.safe_dump(document))

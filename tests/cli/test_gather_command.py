@@ -1,0 +1,97 @@
+"""`strandline gather`, `verify` and the views of a pipeline with a stage that gathers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli_project import Call, Project
+
+OWN = '''
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from strandline import StatefulFilter, Task
+
+
+class CountRows(StatefulFilter):
+    """Counts rows."""
+
+    rows = 0
+
+    def process(self, task: Task) -> Task:
+        self.rows += task.num_rows
+        return task
+
+    def flush(self) -> bytes | None:
+        rows, self.rows = self.rows, 0
+        return str(rows).encode() if rows else None
+
+    @staticmethod
+    def merge(paths: Sequence[Path], out: Path) -> None:
+        out.write_text(str(sum(int(path.read_text()) for path in paths)))
+'''
+
+
+@pytest.fixture
+def gathering(project: Project) -> Project:
+    """The project with a stage that counts rows."""
+    project.write(OWN, "rows_of_all.py")
+    project.spec["stages"].append({"use": "rows_of_all:CountRows"})
+    project.save()
+    return project
+
+
+def test_a_run_has_gathered_by_itself(gathering: Project, run: Call, call: Call) -> None:
+    assert 0 == run().exit_code
+    latest = call("latest", "pipeline.yaml").stdout.strip()
+    assert "3" == Path(latest, "artifacts/count-rows.merged").read_text()
+    result = call("gather", "pipeline.yaml")
+    assert (0, f"count-rows: 3 pieces\n{latest}\n") == (result.exit_code, result.stdout)
+    assert {"pieces": {"count-rows": 3}, "published": False, "latest": latest} == json.loads(
+        call("gather", "pipeline.yaml", "--json").stdout
+    )
+
+
+def test_a_pipeline_that_gathers_nothing_says_so(project: Project, run: Call, call: Call) -> None:
+    run()
+    result = call("gather", "pipeline.yaml")
+    assert (0, "no stage has gathered anything\n") == (result.exit_code, result.stdout)
+    assert not (project.folder / "shards").exists()
+
+
+def test_without_a_ledger_there_is_nothing_to_gather(gathering: Project, call: Call) -> None:
+    result = call("gather", "pipeline.yaml")
+    assert 65 == result.exit_code
+    assert "there is no ledger here" in result.stderr
+
+
+def test_verify_looks_at_what_was_gathered(gathering: Project, run: Call, call: Call) -> None:
+    run()
+    assert "; 3 gathered pieces\n" in call("verify", "pipeline.yaml").stdout
+    (pack,) = (gathering.folder / "shards").glob("*.pack")
+    content = pack.read_bytes()
+    pack.write_bytes(content[:-1] + b"9")
+    assert 0 == call("verify", "pipeline.yaml", "--no-bytes").exit_code
+    result = call("verify", "pipeline.yaml")
+    assert (65, 1) == (result.exit_code, result.stdout.count("other bytes than were written"))
+    pack.unlink()
+    assert 65 == call("verify", "pipeline.yaml", "--no-bytes").exit_code
+
+
+def test_views_tell_which_stages_gather(gathering: Project, call: Call) -> None:
+    lines = call("plan", "pipeline.yaml").stdout.splitlines()
+    head = next(line for line in lines if line.startswith("stage"))
+    row = next(line for line in lines if line.startswith("count-rows"))
+    assert "yes" == row[head.index("gathers") :].split()[0]
+    stages = json.loads(call("plan", "pipeline.yaml", "--json").stdout)["stages"]
+    assert ["count-rows"] == [stage["name"] for stage in stages if stage["gathers"]]
+    text = call("stages", "rows_of_all:CountRows").stdout
+    assert text.startswith("rows_of_all:CountRows (1→0|1|N, gathers, version 1)")
+
+
+def test_a_pipeline_without_them_has_no_such_column(project: Project, call: Call) -> None:
+    assert "gathers" not in call("plan", "pipeline.yaml").stdout

@@ -1,0 +1,184 @@
+"""`strandline report` on real volumes: before a run, of no source, in trouble, while it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli_project import Call, Project
+from filled_ledger import fill
+from report_builders import Outline
+from strandline.cli.report.panels import MAX_PANEL, read_artifacts
+from strandline.cli.report.reading import read_facts
+from strandline.ledger.entries import Change, FailureRecord
+from strandline.ledger.store import Store
+from strandline.plan.token import digest_key
+from strandline.run.chain import read_record, write_record
+from strandline.run.manifest import read_manifest
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.locks import find_process, read_boot_id
+
+PANEL = """
+def process(self, task: Task) -> Task:
+    return task
+
+@staticmethod
+def panel(artifacts):
+    names = [path.name for path in artifacts]
+    {answer}
+"""
+
+
+def report(call: Call, *words: str) -> Outline:
+    result = call("report", "pipeline.yaml", "--out", "page.html", *words)
+    assert (result.exit_code, result.stdout) == (0, ""), result.output
+    return Outline(Path("page.html").read_text(encoding="utf-8"))
+
+
+def test_nothing_has_run_and_nothing_is_made(project: Project, call: Call) -> None:
+    assert "not run yet" in report(call).text
+    assert not project.folder.exists()
+
+
+def test_a_run_that_is_complete(project: Project, run: Call, call: Call) -> None:
+    run()
+    text = report(call).text
+    for words in ("default/notes", "completed", "finished3 of 3", "0001/p0001", "read-files"):
+        assert words in text
+    assert "sources finished" in text
+
+
+def test_a_run_of_no_source(project: Project, run: Call, call: Call) -> None:
+    for path in project.path.glob("in/*"):
+        path.unlink()
+    (project.path / "empty.py").write_text(
+        "from strandline import SourceStage\n\n\nclass Empty(SourceStage):\n    '''None.'''\n\n"
+        "    def list_sources(self):\n        return iter(())\n"
+    )
+    project.spec["source"] = {"use": "empty:Empty"}
+    project.save()
+    assert run().exit_code == 64
+    text = report(call).text
+    assert "InvalidSpec" in text
+    assert "Sources by state: none" in text
+
+
+def test_failures_are_told_as_text(project: Project, run: Call, call: Call) -> None:
+    project.add_stage(
+        "def process(self, task: Task) -> Task:\n    raise ValueError('<script>x</script>')"
+    )
+    run()
+    outline = report(call)
+    assert "3 sources failed: 3 in own" in outline.text
+    assert "ValueError: <script>x</script>" in outline.text
+    assert "script" not in outline.tags
+
+
+def test_to_standard_output(project: Project, run: Call, call: Call) -> None:
+    run()
+    result = call("report", "pipeline.yaml", "--out", "-")
+    assert result.stdout.startswith("<!doctype html>")
+    assert not Path("report.html").exists()
+
+
+def test_a_place_that_can_not_be_written_is_named(project: Project, call: Call) -> None:
+    result = call("report", "pipeline.yaml", "--out", "nowhere/page.html")
+    assert result.exit_code == 64
+    assert "nowhere/page.html: can't be written" in result.stderr
+
+
+def test_while_a_run_is_live(project: Project, run: Call, call: Call) -> None:
+    run()
+    folder = PipelineFolder(project.folder)
+    record, own = read_record(folder, 1), find_process(os.getpid())
+    assert record is not None
+    assert own is not None
+    alive: dict[str, Any] = dict.fromkeys(("ended", "outcome", "cause", "witness"))
+    alive |= {"boot": read_boot_id(), "pid": own.pid, "process_started": own.started}
+    write_record(folder, record.model_copy(update=alive))
+    shown = json.loads(folder.progress.read_text())
+    shown |= {"pid": own.pid, "time": time.time(), "rate": 4.5, "bottleneck": "read-files"}
+    folder.progress.write_text(json.dumps(shown))
+
+    text = report(call).text
+
+    assert "running" in text
+    assert "4.5/s of late, read-files sets the pace" in text
+    assert "Stages now, over half a minute" in text
+
+
+def write_artifact(project: Project, stage: str, content: str = '{"mean": 2.5}') -> None:
+    place = project.folder / "attempts/0001/p0001/artifacts" / stage
+    place.mkdir(parents=True)
+    (place / "all.json").write_text(content)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("return '<p>panel of ' + names[0] + '</p>'", "panel of all.json"),
+        ("return None", "mean"),
+        ("raise KeyError('x')", "Its panel can't be shown: KeyError: 'x'"),
+        (f"return 'x' * {MAX_PANEL + 1}", "Its panel can't be shown: it has 2,000,001 characters"),
+        ("return 5", "Its panel can't be shown: it is no text, but int"),
+    ],
+)
+def test_a_stage_shows_its_own_panel_or_its_numbers(
+    answer: str, words: str, project: Project, run: Call, call: Call
+) -> None:
+    project.add_stage(PANEL.format(answer=answer))
+    name = project.spec["stages"][-1]["name"] = "moments"
+    project.save()
+    assert "Nothing of it is published yet" in report(call).text
+    run()
+    assert "Nothing of it is published yet" in report(call).text
+    write_artifact(project, name)
+    page = report(call)
+    framed = [attributes["srcdoc"] or "" for tag, attributes in page.elements if tag == "iframe"]
+    assert words in page.text + "".join(framed)
+
+
+def test_a_broken_artifact_is_listed_and_not_read(project: Project, run: Call, call: Call) -> None:
+    project.add_stage(PANEL.format(answer="return None"))
+    project.spec["stages"][-1]["name"] = "moments"
+    project.save()
+    run()
+    write_artifact(project, "moments", "{half" + "[" * 100_000)
+    assert "all.json" in report(call).text
+
+
+def test_stages_without_statistics_have_no_place(project: Project) -> None:
+    plan = read_manifest(Path("pipeline.yaml")).plan
+    assert read_artifacts(plan, None) == ()
+
+
+def test_memory_and_page_are_bounded_whatever_is_in_the_ledger(
+    project: Project, call: Call
+) -> None:
+    folder = PipelineFolder(project.folder)
+    folder.ledger.mkdir(parents=True)
+    assert fill(folder.ledger, 50_000, 120).sources == 50_000
+    store = Store(folder.ledger)
+    failures = [
+        (digest_key(f"f{number}"), FailureRecord(f"f{number}", 1, "read", "m" * 500, 1))
+        for number in range(20_000)
+    ]
+    store.write(Change(fail=failures))
+    store.close()
+    del failures
+    plan = read_manifest(Path("pipeline.yaml")).plan
+    tracemalloc.start()
+    facts = read_facts(plan, folder, 0.0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert facts.ledger is not None
+    assert (facts.ledger.finished, facts.ledger.failures.count) == (50_000, 20_000)
+    assert peak < 2_000_000
+    assert "20,000 sources failed" in report(call).text
+    assert Path("page.html").stat().st_size < 200_000

@@ -1,0 +1,153 @@
+"""`strandline top`: what it shows in each state of a run, whom it asks, and how it ends."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from cli_project import Call, Project
+from report_builders import VERSION, live_of, running
+from strandline.cli.snapshot import parse_json, spell_json
+from strandline.cli.top_view import LATELY, Lately, TopFacts, draw_top
+from strandline.ledger.entries import FailureRecord
+from strandline.run.serving import AttemptServer
+
+
+def failed(number: int) -> FailureRecord:
+    return FailureRecord(f"in/{number}.txt", 1, "read", "bad \x1b[2Jmagic", 1, VERSION)
+
+
+def show(facts: TopFacts, width: int = 120) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(draw_top(facts), highlight=False)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_what_a_driver_spells_is_read_back() -> None:
+    live = live_of()
+    again = parse_json(json.loads(json.dumps(spell_json(live))))
+    assert again == live
+    assert parse_json({}).stages == ()
+    assert parse_json({"sources": None, "stages": [{"name": "a"}]}).stages[0].name == "a"
+
+
+def test_stages_sources_and_failures_are_shown() -> None:
+    counts = {"finished": 1200, "failed": 3, "inflight": 5, "quarantined": 0}
+    text = show(TopFacts("default/notes", running(2), live_of(), counts, (failed(1),)))
+    lines = text.splitlines()
+    assert lines[0].rstrip() == "default/notes  attempt 2 running, 1 min 0 s"
+    assert "38 of 200 sources finished, 2 failed, 30 skipped, 1 incident; 2.5/s" in text
+    assert "ledger: 1,200 finished, 3 failed, 5 inflight, 0 quarantined" in text
+    (read,) = [line.split() for line in lines if line.startswith("read ")]
+    assert " ".join(read) == "read 12.5 87% 3 2 3/4 50 40 1 2 sets the pace"
+    assert r"in/1.txt: read: bad \x1b[2Jmagic" in text
+    assert "\x1b" not in text
+
+
+def test_before_a_run_there_is_little_to_show() -> None:
+    assert show(TopFacts("default/notes")) == "default/notes  not run yet\n"
+
+
+def test_what_failed_last_comes_first_and_is_told_once() -> None:
+    lately = Lately()
+    assert lately.take([]) == ()
+    assert lately.take([failed(1), failed(2)]) == (failed(2), failed(1))
+    assert lately.take([failed(1), failed(2)]) == (failed(2), failed(1))
+    assert lately.take([failed(0), failed(1), failed(2)])[0] == failed(0)
+    assert len(lately.take(map(failed, range(50)))) == LATELY
+
+
+def test_without_a_terminal_it_is_printed_once(project: Project, run: Call, call: Call) -> None:
+    assert call("top", "pipeline.yaml").stdout == "default/notes  not run yet\n"
+    assert not project.folder.exists()
+    project.add_stage(
+        "def process(self, task: Task) -> Task:\n"
+        "    if b'1' in bytes(str(task.table.to_pydict()), 'utf8'):\n"
+        "        raise ValueError('one')\n"
+        "    return task"
+    )
+    run()
+    for words in ((), ("--once",)):
+        text = call("top", "pipeline.yaml", *words).stdout
+        assert text.startswith("default/notes  attempt 1 ")
+        assert "ledger: 2 finished, 1 failed, 0 inflight, 0 quarantined" in text
+        assert "failed lately\nin/1.txt: own" in text
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[AttemptServer]:
+    """A driver that serves."""
+    path = tmp_path / "progress.json"
+    path.write_text(json.dumps({"pid": 7, **spell_json(live_of())}))
+    server = AttemptServer(0)
+    server.watch(path, lambda: 7, lambda: "")
+    yield server
+    server.close()
+
+
+def test_a_driver_that_serves_is_asked(project: Project, call: Call, server: AttemptServer) -> None:
+    place = f"127.0.0.1:{server.port}"
+    text = call("top", "pipeline.yaml", "--ask", place).stdout
+    assert text.startswith(f"default/notes at {place}  1 min 0 s\n")
+    assert "sets the pace" in text
+
+
+def test_nobody_answers(project: Project, call: Call, server: AttemptServer) -> None:
+    server.watch(Path("nowhere"), lambda: None, lambda: "")
+    result = call("top", "pipeline.yaml", "--ask", f"127.0.0.1:{server.port}")
+    assert (result.exit_code, "nothing to say yet (404)" in result.stderr) == (1, True)
+    result = call("top", "pipeline.yaml", "--ask", "127.0.0.1:1")
+    assert (result.exit_code, "no driver answers there" in result.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("key", [b"q", b"\x03"])
+def test_in_a_terminal_it_goes_on_until_a_key_ends_it(project: Project, key: bytes) -> None:
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "strandline", "top", "pipeline.yaml"],
+        cwd=project.path,
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        start_new_session=True,
+        preexec_fn=take_terminal,  # noqa: PLW1509 - nothing else runs here
+        env={**os.environ, "TERM": "xterm"},
+    )
+    os.close(follower)
+    seen = read_until(leader, b"not run yet")
+    assert b"default/notes" in seen
+    assert process.poll() is None
+    os.write(leader, key)
+    # Whoever writes to a terminal waits until somebody reads.
+    seen = read_until(leader, b"\x1b[?1049l")
+    assert process.wait(30) == 0
+    assert b"Traceback" not in seen
+    os.close(leader)
+
+
+def take_terminal() -> None:
+    """Make standard input the terminal of this session, so that its keys become signals."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def read_until(terminal: int, wanted: bytes) -> bytes:
+    seen, end = b"", time.monotonic() + 60
+    while wanted not in seen:
+        ready, _, _ = select.select([terminal], [], [], max(0.0, end - time.monotonic()))
+        assert ready, seen
+        seen += os.read(terminal, 65536)
+    return seen

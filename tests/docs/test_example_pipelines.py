@@ -1,0 +1,117 @@
+"""The examples, run as their reader would run them, and run again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import ray
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = "pipelines/examples"
+DATA = "strandline-data/default"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the examples, as a checkout has them."""
+    shutil.copytree(ROOT / EXAMPLES, tmp_path / EXAMPLES)
+    return tmp_path
+
+
+def run(folder: Path, *words: str, code: int = 0) -> str:
+    command = [sys.executable, "-m", "strandline", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == code, (done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+def run_example(folder: Path, name: str, *words: str, code: int = 0) -> dict[str, Any]:
+    words = ("--engine", "inline", "--json", *words)
+    said = run(folder, "run", f"{EXAMPLES}/{name}.yaml", *words, code=code)
+    lines = [json.loads(line) for line in said.splitlines() if '"outcome"' in line]
+    sources: dict[str, Any] = lines[-1]["sources"]
+    return sources
+
+
+def make_list(folder: Path) -> list[dict[str, str]]:
+    run(
+        folder,
+        "near-duplicates",
+        f"{DATA}/near-duplicates-1/latest",
+        "--out",
+        "strandline-data/near-duplicates.parquet",
+    )
+    rows: list[dict[str, str]] = pq.read_table(
+        folder / "strandline-data/near-duplicates.parquet"
+    ).to_pylist()
+    return rows
+
+
+def read_names(folder: Path) -> list[str]:
+    files = (folder / DATA / "near-duplicates-2/output").rglob("*.jsonl")
+    lines = [line for path in files for line in path.read_text().splitlines()]
+    keys = [json.loads(line)["key"] for line in lines]
+    return sorted(Path(key).name for key in keys)
+
+
+def test_near_duplicates_are_dropped_in_two_passes_that_resume(folder: Path) -> None:
+    texts = folder / EXAMPLES / "near-duplicates"
+    assert 6 == run_example(folder, "near-duplicates-1")["finished"]
+    listed = {Path(row["key"]).name: Path(row["stays"]).name for row in make_list(folder)}
+    assert {
+        "lighthouse.txt": "lighthouse-reprint.txt",
+        "tide-wrapped.txt": "tide-edited.txt",
+        "tide.txt": "tide-edited.txt",
+    } == listed
+    kept = ["lighthouse-reprint.txt", "ropes.txt", "tide-edited.txt"]
+
+    assert 6 == run_example(folder, "near-duplicates-2")["finished"]
+    assert kept == read_names(folder)
+    assert 6 == run_example(folder, "near-duplicates-2")["skipped"]
+
+    (texts / "unlike.txt").write_text("Nets were dried on the green behind the church in June.")
+    assert 6 == run_example(folder, "near-duplicates-1")["skipped"]
+    make_list(folder)
+    again = run_example(folder, "near-duplicates-2")
+    assert (6, 1) == (again["skipped"], again["finished"])
+
+    shutil.copy(texts / "ropes.txt", texts / "alike.txt")
+    run_example(folder, "near-duplicates-1")
+    make_list(folder)
+    said = run(folder, "run", f"{EXAMPLES}/near-duplicates-2.yaml", "--engine", "inline", code=65)
+    assert "drop-listed.inputs.path: " in said
+    run_example(folder, "near-duplicates-2", "--set", "onChange=Restart")
+    assert ["alike.txt", *(name for name in kept if name != "ropes.txt"), "unlike.txt"] == (
+        read_names(folder)
+    )
+
+
+def test_what_the_first_pass_gathered_is_beside_its_output(folder: Path) -> None:
+    run_example(folder, "near-duplicates-1")
+    artifacts = folder / DATA / "near-duplicates-1/latest/artifacts"
+    (row,) = json.loads((artifacts / "count-tokens.token-counts.json").read_text())["rows"]
+    assert 6 == row["documents"]
+    languages = json.loads((artifacts / "count-languages.language-counts.json").read_text())
+    assert [("en", 6)] == [(row["language"], row["documents"]) for row in languages["rows"]]
+
+
+def test_images_are_measured_and_regrouped(folder: Path) -> None:
+    source = "spec.source.with.paths=[pictures/*]"
+    (folder / "pictures").mkdir()
+    for number, path in enumerate(sorted(Path(ray.__file__).parent.rglob("*.png")) * 5):
+        shutil.copy(path, folder / f"pictures/{number}.png")
+    number = len(list((folder / "pictures").iterdir()))
+    told = run_example(folder, "images", "--set", source, "--set", "spec.source.with.buckets=1")
+    assert 1 == told["finished"]
+    files = sorted((folder / DATA / "images/output").rglob("*.parquet"))
+    rows = [row for path in files for row in pq.read_table(path).to_pylist()]
+    assert -(-number // 8) == len(files)
+    assert number == len(rows)
+    assert all(0 <= row["brightness"] <= 1 and len(row["hash"]) == 16 for row in rows)

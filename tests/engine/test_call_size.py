@@ -1,0 +1,89 @@
+"""How many tasks a call carries: laws over any cost."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.engine.call_size import (
+    CALL_BYTES,
+    CALL_SECONDS,
+    CALL_TASKS,
+    TaskCost,
+    bound_call,
+    size_call,
+)
+from strandline.plan.receipt import Counts
+
+seconds = st.floats(0.0, 100.0)
+sizes = st.integers(0, 10**9)
+batches = st.integers(1, 100)
+
+
+def make_cost(seconds: float = 0.0, made: int = 0) -> TaskCost:
+    """What is known after one call of one task."""
+    cost = TaskCost()
+    cost.note(Counts(tasks_in=1, tasks_out=1, seconds=seconds), made)
+    return cost
+
+
+@given(seconds, sizes, sizes, batches, st.integers(0, 10_000), st.integers(0, 100))
+def test_law_a_call_is_a_whole_number_of_batches_and_neither_long_nor_large(
+    each: float, made: int, bytes_in: int, batch: int, waiting: int, workers: int
+) -> None:
+    tasks = size_call(make_cost(each, made), bytes_in, batch, waiting, workers)
+
+    assert tasks >= batch
+    assert tasks % batch == 0
+    if tasks > batch:
+        assert tasks <= CALL_TASKS
+        assert tasks * each <= CALL_SECONDS * 1.000001
+        assert tasks * max(made, bytes_in) <= CALL_BYTES * 1.000001
+        assert tasks * workers <= waiting or workers <= 1
+    assert tasks <= bound_call(make_cost(each, made), bytes_in, batch)
+
+
+def test_what_is_quick_and_small_goes_by_many() -> None:
+    assert size_call(make_cost(1e-6, 100), 100, 1, 1000, 2) == CALL_TASKS
+    assert size_call(make_cost(1e-6, 100), 100, 24, 1000, 2) == 240
+    assert size_call(make_cost(0.0), 0, 1, 1000, 2) == CALL_TASKS
+    assert size_call(make_cost(0.005), 0, 1, 1000, 2) == 4
+    assert size_call(make_cost(0.0, 300_000), 0, 1, 1000, 2) == 3
+
+
+def test_before_anything_is_known_a_call_is_a_batch() -> None:
+    cost = TaskCost()
+    cost.note(Counts(seconds=1.0), 10**9)  # nothing came in
+    assert cost.seconds is None
+    assert size_call(cost, 0, 3, 1000, 1) == 3
+
+
+def test_the_last_task_is_not_waited_for_by_those_that_another_worker_could_take() -> None:
+    assert [size_call(make_cost(), 0, 2, waiting, 4) for waiting in (64, 33, 9, 1)] == [16, 8, 2, 2]
+
+
+@given(st.lists(st.tuples(seconds, sizes), min_size=1))
+def test_law_a_cost_lies_between_those_that_were_seen(seen: list[tuple[float, int]]) -> None:
+    cost = TaskCost()
+    for each, made in seen:
+        cost.note(Counts(tasks_in=1, tasks_out=1, seconds=each), made)
+    assert cost.seconds is not None
+    slack = 1e-9 * max(one for one, _ in seen)
+    assert (
+        min(one for one, _ in seen) - slack <= cost.seconds <= max(one for one, _ in seen) + slack
+    )
+    most = max(size for _, size in seen)
+    assert cost.bytes_made <= most * 1.000001
+    assert cost.bytes_out <= most * 1.000001
+
+
+def test_a_call_that_turns_slow_is_believed_soon() -> None:
+    cost = make_cost(1e-6)
+    cost.note(Counts(tasks_in=1, tasks_out=1, seconds=1.0), 0)
+    assert bound_call(cost, 0, 1) == 1
+
+
+def test_what_was_filtered_says_nothing_of_what_comes_out() -> None:
+    cost = make_cost(0.0, 400)
+    cost.note(Counts(tasks_in=3, tasks_out=0, filtered=3), 0)
+    assert (cost.bytes_made, cost.bytes_out) == (300.0, 400.0)

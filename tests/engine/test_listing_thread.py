@@ -1,0 +1,118 @@
+"""A listing that is drawn ahead: in order, not far, and never waited for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.engine.listing_thread import GATHER_SECONDS, SOURCES_AHEAD, ListingThread
+from strandline.engine.ports import ADMIT_BATCH, Listing
+from strandline.plan.stage import Source
+
+PATIENCE = 20.0
+
+
+class Days:
+    """A listing that says how far it was drawn, goes on when told to, and is closed."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.drawn = 0
+        self.may_go_on = threading.Event()
+        self.thread = 0
+        self.is_closed = threading.Event()
+
+    def __iter__(self) -> Iterator[Source]:
+        self.thread = threading.get_ident()
+        try:
+            for number in range(self.count):
+                self.drawn = number + 1
+                yield Source(str(number), "1", number)
+            self.may_go_on.wait(PATIENCE)
+        finally:
+            assert threading.get_ident() == self.thread
+            self.is_closed.set()
+
+
+def take_all(thread: ListingThread) -> list[str]:
+    keys: list[str] = []
+    while not thread.is_ended:
+        keys += [source.key for _, source in thread.take(PATIENCE) or []]
+    return keys
+
+
+def wait_until_full(days: Days) -> None:
+    """Until nothing more is drawn."""
+    end, before = time.monotonic() + PATIENCE, -1
+    while days.drawn != before and time.monotonic() < end:
+        before = days.drawn
+        time.sleep(0.3)
+
+
+@given(count=st.integers(0, 3 * ADMIT_BATCH))
+def test_law_all_is_handed_over_once_and_in_order(count: int) -> None:
+    days = Days(count)
+    days.may_go_on.set()
+    listing = Listing(iter(days))
+    thread = ListingThread(listing, time.monotonic)
+
+    assert take_all(thread) == [str(number) for number in range(count)]
+    assert thread.listed == listing.listed == count
+    assert thread.take() is None
+    thread.close()
+    assert days.is_closed.wait(PATIENCE)
+
+
+def test_no_more_is_drawn_than_a_little_ahead() -> None:
+    days = Days(100 * ADMIT_BATCH)
+    thread = ListingThread(Listing(iter(days)), time.monotonic)
+    assert not days.drawn
+    thread.take(PATIENCE)
+    wait_until_full(days)
+    assert days.drawn <= SOURCES_AHEAD + ADMIT_BATCH
+    thread.close()
+    assert days.is_closed.wait(PATIENCE)
+
+
+def test_law_nobody_waits_for_a_listing_that_hangs() -> None:
+    days, now = Days(3), 0.0
+    thread = ListingThread(Listing(iter(days)), lambda: now)
+    assert thread.take() is None
+    wait_until_full(days)
+    assert thread.take() is None  # perhaps there will be a whole batch
+    now += GATHER_SECONDS
+    assert [source.key for _, source in thread.take() or []] == ["0", "1", "2"]
+    assert thread.take() is None
+    assert thread.listed == 3
+    days.may_go_on.set()
+    assert take_all(thread) == []
+    thread.close()
+
+
+def test_a_fast_listing_comes_in_whole_batches() -> None:
+    days = Days(3 * ADMIT_BATCH)
+    days.may_go_on.set()
+    thread = ListingThread(Listing(iter(days)), lambda: 0.0)
+    sizes = []
+    while not thread.is_ended:
+        sizes.append(len(thread.take(PATIENCE) or []))
+    assert [size for size in sizes if size] == [ADMIT_BATCH] * 3
+    thread.close()
+
+
+def test_what_a_listing_raises_is_raised_where_it_is_taken() -> None:
+    def list_sources() -> Iterator[Source]:
+        yield from (Source(str(number), "1", number) for number in range(ADMIT_BATCH))
+        msg = "no bucket"
+        raise OSError(msg)
+
+    thread = ListingThread(Listing(list_sources()), time.monotonic)
+    assert len(thread.take(PATIENCE) or []) == ADMIT_BATCH
+    with pytest.raises(OSError, match="no bucket"):
+        thread.take(PATIENCE)
+    thread.close()

@@ -1,0 +1,103 @@
+"""A ledger with shards into which sources are put with what was gathered of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from ledger_builders import listed, opened, root_of
+from strandline.ledger.entries import Change, Finish, Mark, Record
+from strandline.ledger.gather_state import State, find_merged, read_state
+from strandline.ledger.gathering import gather
+from strandline.ledger.merging import Merge
+from strandline.ledger.pieces import Shelf
+from strandline.ledger.store import Store
+from strandline.plan.receipt import Piece
+from strandline.plan.token import digest_key
+
+
+class Concatenation:
+    """A merge that notes which pieces it was given; in order, so the order shows."""
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+        self.widest = 0
+
+    def __call__(self, paths: Sequence[Path], out: Path) -> None:
+        texts = [path.read_text() for path in paths]
+        self.read += [word for text in texts for word in text.split()]
+        self.widest = max(self.widest, len(paths))
+        out.write_text("".join(texts))
+
+
+class Barn:
+    """A ledger, its shards, and stages that gather."""
+
+    def __init__(self, path: Path, store: Store, *stages: str) -> None:
+        self.shards = path / "shards"
+        self.store = store
+        self.merge = Concatenation()
+        self.merges: dict[str, Merge] = dict.fromkeys(stages, self.merge)
+        self.attempt = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin an attempt, and with it a shard."""
+        self.attempt += 1
+        self.store.take_lease({"attempt": self.attempt, "uid": "a"})
+
+    def put(self, *keys: str, version: str = "1", stages: Sequence[str] = ("words",)) -> None:
+        """Finish sources in an attempt of their own, each with a word a stage."""
+        self.begin()
+        with closing(Shelf(self.shards, self.attempt)) as shelf:
+            finish = []
+            for key in keys:
+                source = listed(key, version)
+                word = f"{key}{'' if version == '1' else version}\n".encode()
+                pieces = [Piece(stage, root_of(source), word) for stage in stages]
+                record = Record(key, (), shelf.keep(source.source, pieces))
+                finish.append(Finish(source.source, source.version, record))
+            shelf.sync()
+            self.store.write(Change(finish=finish))
+
+    def mark(self, key: str) -> None:
+        """Release a source again: what was gathered of it counts no more."""
+        mark = Mark(key, b"v" * 8, self.attempt, 0, is_stale=True)
+        self.store.write(Change(mark=[(digest_key(key), mark)]))
+
+    def drop(self, key: str) -> None:
+        """Forget a source."""
+        self.store.write(Change(forget=[digest_key(key)]))
+
+    def gather(
+        self, *, is_whole: bool = False, must_stop: Callable[[], bool] = lambda: False
+    ) -> list[str]:
+        """Gather; the words of pieces that were read for it."""
+        self.merge.read.clear()
+        gather(self.store, self.shards, self.merges, is_whole=is_whole, must_stop=must_stop)
+        return self.merge.read
+
+    @property
+    def state(self) -> State:
+        return read_state(self.store)
+
+    def merged(self, stage: str = "words") -> list[str]:
+        """The words of a stage's merged file."""
+        return find_merged(self.shards, self.state, stage).read_text().split()
+
+    def files(self) -> list[str]:
+        """What lies beside the ledger."""
+        return sorted(path.name for path in self.shards.iterdir())
+
+
+@contextmanager
+def barn_at(path: Path, *stages: str) -> Iterator[Barn]:
+    """An empty one."""
+    with opened(path / "ledger") as store:
+        yield Barn(path, store, *(stages or ("words",)))
+
+
+def in_order(*keys: str) -> list[str]:
+    """Keys in the order of the ledger."""
+    return sorted(keys, key=digest_key)

@@ -1,0 +1,104 @@
+"""The proof of what was gathered: each kind of damage is found, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from barn import Barn, barn_at
+from strandline.ledger.entries import Change
+from strandline.ledger.gather_state import find_merged, find_pack
+from strandline.ledger.piece_verification import verify_pieces
+from strandline.ledger.pieces import find_shard
+
+
+@pytest.fixture
+def barn(tmp_path: Path) -> Iterator[Barn]:
+    """Three sources sealed in a pack, two in a shard."""
+    with barn_at(tmp_path) as made:
+        made.put("a", "b", "c")
+        made.gather(is_whole=True)
+        made.put("d", "e")
+        yield made
+
+
+def shard(barn: Barn) -> Path:
+    return find_shard(barn.shards, barn.attempt)
+
+
+def pack(barn: Barn) -> Path:
+    return find_pack(barn.shards, barn.state)
+
+
+def merged(barn: Barn) -> Path:
+    return find_merged(barn.shards, barn.state, "words")
+
+
+def test_what_is_whole_is_proven(barn: Barn) -> None:
+    assert (5, []) == verify_pieces(barn.store, barn.shards)
+    assert (5, []) == verify_pieces(barn.store, barn.shards, reads_bytes=False)
+    barn.gather()
+    assert (5, []) == verify_pieces(barn.store, barn.shards)
+    barn.gather(is_whole=True)
+    assert (5, []) == verify_pieces(barn.store, barn.shards)
+
+
+def test_bytes_that_no_record_names_are_ignored(barn: Barn) -> None:
+    barn.mark("a")
+    barn.mark("d")
+    with shard(barn).open("ab") as file:
+        file.write(b"half a frame")
+    assert (3, []) == verify_pieces(barn.store, barn.shards)
+
+
+@pytest.mark.parametrize("find", [shard, pack, merged])
+def test_other_bytes_are_found(barn: Barn, find: Callable[[Barn], Path]) -> None:
+    path = find(barn)
+    path.write_bytes(path.read_bytes()[:-2] + b"z\n")
+    (problem,) = verify_pieces(barn.store, barn.shards).problems
+    assert "other bytes than were written" in problem
+    assert [] == verify_pieces(barn.store, barn.shards, reads_bytes=False).problems
+
+
+@pytest.mark.parametrize("reads_bytes", [True, False])
+@pytest.mark.parametrize(("find", "count"), [(shard, 2), (pack, 3), (merged, 1)])
+def test_a_file_that_is_missing_is_found(
+    barn: Barn, find: Callable[[Barn], Path], count: int, reads_bytes: bool
+) -> None:
+    find(barn).unlink()
+    verdict = verify_pieces(barn.store, barn.shards, reads_bytes=reads_bytes)
+    assert count == len(verdict.problems)
+    assert all("missing" in problem for problem in verdict.problems)
+
+
+def test_a_file_that_is_cut_short_is_found(barn: Barn) -> None:
+    shard(barn).write_bytes(shard(barn).read_bytes()[:-1])
+    for reads_bytes in (True, False):
+        assert 1 == len(verify_pieces(barn.store, barn.shards, reads_bytes=reads_bytes).problems)
+
+
+def test_a_piece_that_lies_under_another_name_is_found(barn: Barn) -> None:
+    shard(barn).write_bytes(shard(barn).read_bytes().replace(b"words", b"other"))
+    problems = verify_pieces(barn.store, barn.shards).problems
+    assert 2 == len(problems)
+    assert all("is not where it should be" in problem for problem in problems)
+
+
+def test_a_piece_that_is_missing_in_the_pack_hides_no_other(barn: Barn) -> None:
+    content = pack(barn).read_bytes()
+    size = len(content) // 3
+    pack(barn).write_bytes(content[size:])
+    (problem,) = verify_pieces(barn.store, barn.shards).problems
+    assert problem.endswith("is missing")
+
+
+def test_pieces_that_were_not_merged_are_found(barn: Barn) -> None:
+    barn.gather(is_whole=True)
+    spelled = barn.state.spell()
+    spelled["merged"] = {"words": (4, *barn.state.merged["words"][1:])}
+    barn.store.write(Change(meta={"gathered": spelled}))
+    assert ["stage 'words': 4 pieces are merged, of 5"] == (
+        verify_pieces(barn.store, barn.shards).problems
+    )

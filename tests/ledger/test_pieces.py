@@ -1,0 +1,137 @@
+"""What a keeper does with pieces: each counts once, and only those of finished sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ledger_builders import Clock, RecordingOutputs, failed, listed, opened, output_of, root_of
+from strandline.ledger.keeper import Keeper
+from strandline.ledger.piece_verification import verify_pieces
+from strandline.ledger.pieces import LARGE_BYTES, Shelf, find_shard
+from strandline.ledger.store import Store
+from strandline.ledger.words import Listed
+from strandline.plan.receipt import Event, Left, Piece, Place
+from strandline.plan.token import derive_child
+from strandline.storage.shards import Title, open_frames, read_frame
+
+A, B = listed("a"), listed("b")
+
+
+class Desk:
+    """A keeper with a shelf, on a ledger that can be looked at."""
+
+    def __init__(self, path: Path, store: Store, shelf: Shelf) -> None:
+        self.path = path
+        self.store = store
+        self.keeper = Keeper(store, RecordingOutputs(), 1, Clock(), shelf=shelf)
+        self.told = 0
+
+    def tell(self, *events: Event) -> None:
+        self.told += 1
+        self.keeper.apply(self.told, events)
+
+    def read(self, source: Listed) -> list[tuple[str, bytes]]:
+        """What the ledger holds of a source, read from the shard."""
+        records = {digest: record for digest, _, record in self.store.list_records()}
+        found = []
+        with closing(open_frames(find_shard(self.path / "shards", 1))) as file:
+            for piece in records[source.source].pieces:
+                assert isinstance(piece.data, Place)
+                title = Title(source.source, piece.token, piece.stage)
+                found.append((piece.stage, read_frame(file, piece.data.offset, title)))
+        return found
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with (
+        closing(Shelf(tmp_path / "shards", 1)) as shelf,
+        opened(tmp_path / "ledger") as store,
+    ):
+        yield Desk(tmp_path, store, shelf)
+
+
+def gathered(source: Listed, data: bytes, stage: str = "words", child: bytes = b"") -> Event:
+    """A stage that gathers has settled the root, and passed the task on."""
+    root = root_of(source)
+    child = child or derive_child([root], stage, 0)
+    return Event(source.source, (root,), (child,), (Piece(stage, root, data),))
+
+
+def ended(source: Listed, stage: str = "words", *left: Left) -> Event:
+    return Event(source.source, (derive_child([root_of(source)], stage, 0),), (), left)
+
+
+def test_a_source_is_finished_with_its_pieces_and_its_outputs(desk: Desk) -> None:
+    desk.keeper.admit([A, B])
+    desk.tell(gathered(A, b"one"), ended(A, "words", output_of(A)), gathered(B, b"two"))
+    desk.keeper.commit()
+    assert [("words", b"one")] == desk.read(A)
+    ((_, _, record),) = desk.store.list_records()
+    assert (output_of(A),) == record.outputs
+    assert 1 == verify_pieces(desk.store, desk.path / "shards").pieces
+
+
+def test_several_stages_have_a_piece_each(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    second = derive_child([root_of(A)], "words", 0)
+    desk.tell(
+        Event(A.source, (second,), (), (Piece("later", second, b"2"),)),  # the order is nobody's
+        gathered(A, b"1"),
+    )
+    desk.keeper.commit()
+    assert [("later", b"2"), ("words", b"1")] == desk.read(A)
+
+
+def test_a_piece_that_comes_again_counts_once(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    desk.tell(gathered(A, b"one"), gathered(A, b"one"))
+    desk.tell(gathered(A, b"one"), ended(A))
+    desk.tell(gathered(A, b"one"))  # late
+    desk.keeper.commit()
+    desk.tell(gathered(A, b"one"))  # later still
+    desk.keeper.commit()
+    assert [("words", b"one")] == desk.read(A)
+
+
+def test_pieces_of_a_source_that_begins_anew_are_dropped(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    root = root_of(A)
+    desk.tell(gathered(A, b"first"), gathered(A, b"x" * (LARGE_BYTES + 1)))
+    desk.tell(Event(A.source, (root,), (root,)))
+    desk.tell(gathered(A, b"second"), ended(A))
+    desk.keeper.commit()
+    assert [("words", b"second")] == desk.read(A)
+
+
+def test_pieces_of_a_source_that_failed_are_dropped(desk: Desk) -> None:
+    desk.keeper.admit([A, B])
+    desk.tell(gathered(A, b"a"), gathered(B, b"b"), ended(B))
+    desk.told += 1
+    desk.keeper.apply(desk.told, [ended(A, "other")], [failed(A)])
+    desk.tell(ended(A))
+    desk.keeper.commit()
+    assert [b"b"] == [data for _, data in desk.read(B)]
+    assert 1 == verify_pieces(desk.store, desk.path / "shards").pieces
+
+
+@pytest.mark.parametrize(("size", "is_large"), [(LARGE_BYTES, False), (LARGE_BYTES + 1, True)])
+def test_only_large_pieces_leave_memory_at_once(desk: Desk, size: int, is_large: bool) -> None:
+    desk.keeper.admit([A])
+    desk.tell(gathered(A, b"x" * size))
+    assert is_large == find_shard(desk.path / "shards", 1).exists()
+    desk.tell(ended(A))
+    desk.keeper.commit()
+    assert [("words", b"x" * size)] == desk.read(A)
+
+
+def test_without_pieces_there_is_no_shard(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    desk.tell(Event(A.source, (root_of(A),), ()))
+    desk.keeper.commit()
+    assert not (desk.path / "shards").exists()
+    assert {"finished": 1, "failed": 0, "inflight": 0, "quarantined": 0} == desk.store.count()

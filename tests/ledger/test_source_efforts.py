@@ -1,0 +1,47 @@
+"""What a source cost is recorded when it is finished, and only what led to that."""
+
+from __future__ import annotations
+
+from ledger_builders import Desk, failed, listed, output_of, root_of, written
+from strandline.plan.receipt import Effort, Event
+
+A, B = listed("a"), listed("b")
+
+
+def effort_of(number: int) -> Effort:
+    return Effort("read", number, 2 * number, float(number), 3 * number)
+
+
+def with_effort(event: Event, number: int) -> Event:
+    return event._replace(efforts=(effort_of(number),))
+
+
+def test_what_a_source_did_is_recorded_when_it_is_finished(desk: Desk) -> None:
+    desk.keeper.admit([A, B])
+    desk.keeper.apply(1, [with_effort(written(A, output_of(A)), 5)])
+    desk.keeper.apply(2, [with_effort(written(A, output_of(A)), 5)])
+    desk.keeper.apply(3, [written(B, output_of(B))])
+    desk.keeper.commit()
+    kept = {record.key: record.efforts for _, _, record in desk.store.list_records()}
+    assert kept == {"a": (effort_of(5),), "b": ()}
+    desk.keeper.apply(4, [with_effort(written(A, output_of(A)), 5)])
+    assert desk.keeper._tally.efforts == {}
+
+
+def test_what_is_taken_back_does_not_count(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    root, child = root_of(A), b"c" * 16
+    desk.keeper.apply(1, [with_effort(Event(A.source, (root,), (child,)), 100)])
+    desk.keeper.apply(2, [Event(A.source, (root,), (root,))])
+    desk.keeper.apply(3, [with_effort(written(A, output_of(A)), 7)])
+    desk.keeper.commit()
+    ((_, _, record),) = desk.store.list_records()
+    assert record.efforts == (effort_of(7),)
+
+
+def test_of_a_source_that_fails_nothing_is_kept(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    child = b"c" * 16
+    desk.keeper.apply(1, [with_effort(Event(A.source, (root_of(A),), (child,)), 4)], [failed(A)])
+    desk.keeper.commit()
+    assert desk.keeper._tally.efforts == {}

@@ -1,0 +1,161 @@
+"""The laws of joining and packing: whoever declares what is shared, in whatever order."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from itertools import combinations, product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.plan.partition import Joining, find_chain, pack
+
+Shares = Sequence[tuple[set[str], set[str]]]
+Groups = frozenset[frozenset[int]]
+
+# What each item shares by its source's word and by its sink's; few names, so that they meet.
+ENDS = ("file", "chunk")
+NAMES = [st.sets(st.sampled_from([f"{end} {n}" for n in range(6)]), max_size=2) for end in ENDS]
+SHARES = st.lists(st.tuples(*NAMES), max_size=14)
+SIZES = st.lists(st.integers(1, 20), min_size=1, max_size=7)
+
+
+def join(shares: Iterable[Iterable[str]]) -> Groups:
+    joining = Joining()
+    for names in shares:
+        joining.add(names)
+    groups: dict[int, set[int]] = {}
+    for item in range(len(joining)):
+        groups.setdefault(joining.find(item), set()).add(item)
+    return frozenset(map(frozenset, groups.values()))
+
+
+def join_by_hand(shares: Sequence[set[str]]) -> Groups:
+    """Merge any two groups that share something, until there are none: the obviously right way."""
+    groups = [({item}, set(names)) for item, names in enumerate(shares)]
+    while True:
+        found = next((pair for pair in combinations(groups, 2) if pair[0][1] & pair[1][1]), None)
+        if found is None:
+            return frozenset(frozenset(items) for items, _ in groups)
+        (one, its), (other, others) = found
+        groups = [group for group in groups if group not in found]
+        groups.append((one | other, its | others))
+
+
+def find_optimum(sizes: Sequence[int], workers: int) -> int:
+    """The least largest load of all ways to give groups to workers."""
+    return min(
+        max(sum(size for size, to in zip(sizes, way, strict=True) if to == one) for one in way)
+        for way in product(range(workers), repeat=len(sizes))
+    )
+
+
+@given(shares=SHARES)
+def test_every_index_is_in_exactly_one_group(shares: Shares) -> None:
+    groups = join(one | other for one, other in shares)
+    assert sorted(item for group in groups for item in group) == list(range(len(shares)))
+
+
+@given(shares=SHARES)
+def test_a_group_respects_both_sides(shares: Shares) -> None:
+    groups = join(one | other for one, other in shares)
+    for side in (0, 1):
+        for (a, first), (b, second) in combinations(enumerate(shares), 2):
+            if first[side] & second[side]:
+                assert any({a, b} <= group for group in groups)
+
+
+@given(shares=SHARES)
+def test_joining_is_the_least_partition_that_respects_both_sides(shares: Shares) -> None:
+    names = [one | other for one, other in shares]
+    assert join(names) == join_by_hand(names)
+
+
+@given(shares=SHARES, data=st.data())
+def test_the_order_of_declaration_does_not_matter(shares: Shares, data: st.DataObject) -> None:
+    order = data.draw(st.permutations(range(len(shares))))
+    swapped = join([*sorted(shares[item][1]), *shares[item][0]] for item in order)
+    straight = join([*sorted(shares[item][0]), *shares[item][1]] for item in range(len(shares)))
+    assert frozenset(frozenset(order[place] for place in group) for group in swapped) == straight
+
+
+@given(shares=SHARES)
+def test_a_chain_links_the_least_of_a_group_with_the_farthest(shares: Shares) -> None:
+    names = {f"item {n:02d}": one | other for n, (one, other) in enumerate(shares)}
+    for group in join(names.values()):
+        own = {key: names[key] for key in (f"item {item:02d}" for item in sorted(group))}
+        chain = find_chain(own)
+        assert chain[0] == min(own)
+        for at in range(0, len(chain) - 2, 2):
+            assert chain[at + 1] in own[chain[at]] & own[chain[at + 2]]
+        assert len(chain[::2]) == len(set(chain[::2]))
+        steps = count_steps(own, chain[0])
+        assert len(steps) == len(own)
+        assert len(chain) // 2 == steps[chain[-1]] == max(steps.values())
+
+
+def count_steps(shares: dict[str, set[str]], begin: str) -> dict[str, int]:
+    """How many links each item is away."""
+    steps = {begin: 0}
+    for _ in shares:
+        for near, far in product(list(steps), shares):
+            if far not in steps and shares[near] & shares[far]:
+                steps[far] = steps[near] + 1
+        steps |= {
+            far: min(
+                [steps[far], *(steps[near] + 1 for near in steps if shares[near] & shares[far])]
+            )
+            for far in list(steps)
+        }
+    return steps
+
+
+@given(sizes=SIZES, workers=st.integers(1, 3))
+def test_the_largest_load_is_within_four_thirds_of_the_optimum(
+    sizes: list[int], workers: int
+) -> None:
+    balance = pack(sizes, workers)
+    assert sum(balance.loads) == sum(sizes)
+    assert len(balance.loads) == workers
+    assert max(balance.loads) * 3 <= 4 * find_optimum(sizes, workers)
+
+
+@given(sizes=SIZES, workers=st.integers(1, 4))
+def test_workers_that_take_the_next_group_when_they_are_free_come_to_the_same(
+    sizes: list[int], workers: int
+) -> None:
+    free_at = [(0, worker) for worker in range(workers)]
+    loads = [0] * workers
+    for size in pack(sizes, workers).sizes:  # in the order in which groups are released
+        time, worker = heapq.heappop(free_at)
+        loads[worker] += size
+        heapq.heappush(free_at, (time + size, worker))
+    assert sorted(loads, reverse=True) == pack(sizes, workers).loads
+
+
+@pytest.mark.parametrize(
+    ("sizes", "workers", "loads", "ratio"),
+    [
+        ([1], 1, [1], 1.0),
+        ([1], 3, [1, 0, 0], 3.0),
+        ([2, 3, 4, 6, 2, 2], 3, [7, 6, 6], 21 / 19),
+        ([3, 3, 2, 2, 2], 2, [7, 5], 7 / 6),  # where the greedy way is at its worst
+    ],
+)
+def test_groups_are_packed_largest_first(
+    sizes: list[int], workers: int, loads: list[int], ratio: float
+) -> None:
+    balance = pack(sizes, workers)
+    assert (balance.sizes, balance.loads) == (sorted(sizes, reverse=True), loads)
+    assert balance.ratio == pytest.approx(ratio)
+
+
+def test_intersecting_would_let_two_workers_write_one_chunk() -> None:
+    """Chunks of two steps over files of three: the joint of step 2 and 3 makes one group."""
+    shares = [{f"file {step // 3}", f"chunk {step // 2}"} for step in range(6)]
+    assert join(shares) == {frozenset(range(6))}
+    apart = join([f"{step // 3}/{step // 2}"] for step in range(6))  # as fine as both allow
+    writers_of_chunk_1 = [group for group in apart if group & {2, 3}]
+    assert len(writers_of_chunk_1) == 2

@@ -1,0 +1,214 @@
+"""Runs as a report is told of them: plain, in trouble, and meaning harm."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from typing import Any
+
+from attempt_builders import killed_for, record_of
+from strandline.cli.attempt_view import AttemptView, State
+from strandline.cli.report.facts import (
+    Artifact,
+    Cut,
+    LatestFacts,
+    LedgerFacts,
+    RunFacts,
+    StageArtifacts,
+    StageFacts,
+)
+from strandline.cli.snapshot import Snapshot, StageView
+from strandline.engine.pools import PoolState
+from strandline.ledger.entries import FailureRecord, Mark, Parked
+from strandline.run.chain import Witness
+from strandline.run.samples import Sample, Samples, StagePoint
+from strandline_api.causes import Cause
+from strandline_api.outcomes import SourceCounts
+
+NOW = 1_800_000_000.0
+VERSION = b"12345678"
+# Each would be something else than text where it is not escaped.
+HARM = (
+    "<script>document.title='taken'</script>",
+    '"><img src=x onerror="document.title=\'taken\'">',
+    "</style></title></textarea><svg onload=alert(1)>",
+    "' onfocus='alert(1)' autofocus='",
+    "</iframe><base href=https://example.com>&lt;b&gt;",
+    "a\u202eb\x00c\ud800d\x1b[2J\n",
+)
+
+
+class Outline(HTMLParser):
+    """What a browser would make of a page: its elements in order, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.words)
+
+    @property
+    def tags(self) -> list[str]:
+        return [tag for tag, _ in self.elements]
+
+
+def sampled(begun: float, *counts: int, stages: tuple[str, ...] = ("read", "write")) -> Samples:
+    """An attempt that has finished so many sources at each tenth second."""
+    samples = tuple(
+        Sample(10.0 * place, count, 0, tuple(StagePoint(count, 2 * count) for _ in stages))
+        for place, count in enumerate(counts)
+    )
+    return Samples(begun=begun, stages=stages, samples=samples)
+
+
+def ended(number: int, cause: Cause | None = None, *, lasted: float = 60.0) -> AttemptView:
+    """An attempt that began 1,000 s after the one before, and how it ended."""
+    begun = NOW - 10_000 + 1000 * number
+    record = record_of(number, started=begun)
+    outcome = killed_for(cause or Cause.UNKNOWN, number)
+    counts = SourceCounts(total=100, finished=10 * number, skipped=5, failed=2)
+    update = {"sources": counts, "message": f"the end of {number}"}
+    if cause is None:
+        update |= {"exit_code": 0, "evidence": ()}
+    record = record.end(outcome.model_copy(update=update), begun + lasted, Witness.DRIVER)
+    state = State.ENDED if cause else State.COMPLETED
+    return AttemptView(record, state, lasted, counts.finished)
+
+
+def running(number: int) -> AttemptView:
+    """An attempt that began a minute ago."""
+    return AttemptView(record_of(number, started=NOW - 60), State.RUNNING, 60.0, 7)
+
+
+def facts_of(**changes: Any) -> RunFacts:
+    """A pipeline of which nothing is known yet."""
+    facts: dict[str, Any] = {
+        "pipeline": "default/notes",
+        "run": "first",
+        "time": NOW,
+        "folder": "data/notes",
+    }
+    return RunFacts(**(facts | changes))
+
+
+def failures_of(count: int, *, shown: int = 5, message: str = "bad magic") -> LedgerFacts:
+    """A ledger with so many failures, of which some are shown."""
+    entries = [
+        FailureRecord(f"in/{number}.txt", 3, "read", message, 2, VERSION)
+        for number in range(min(count, shown))
+    ]
+    return LedgerFacts(
+        size=1000,
+        listed=2 * count,
+        finished=count,
+        failed_in={"read": count},
+        failures=Cut(tuple(entries), count),
+    )
+
+
+def live_of(bottleneck: str | None = "read") -> Snapshot:
+    """What a driver says of itself."""
+    stages = (
+        StageView("read", 50, 40, 3, 2, 1, PoolState(4, 3, lost=2), 12.5, 0.87),
+        StageView("write", 40, 40, 0, 0, 0, PoolState(1, 1), 12.0, 0.1),
+    )
+    return Snapshot(60.0, 200, True, 30, 38, 2, 2.5, stages, 1, bottleneck)
+
+
+def troubled() -> RunFacts:
+    """A run with something in every section, in every state."""
+    ledger = failures_of(120)
+    parked = Parked("in/x.txt", VERSION, 3, "Killed", "", "its worker was killed alone", 3)
+    mark = Mark("in/y.txt", VERSION, 4, 9, False)
+    numbers: dict[str, float | None] = {"tasks_in": 5, "tasks_out": 4, "filtered": 1, "failed": 0}
+    numbers |= {"rows_in": 10, "rows_out": 9, "seconds": 1.25}
+    causes = (Cause.PREEMPTED, Cause.OOM_KILLED, None)
+    views = [ended(number + 1, cause) for number, cause in enumerate(causes)]
+    begun = [view.record.started for view in views]
+    return facts_of(
+        ledger=LedgerFacts(
+            size=9000,
+            listed=500,
+            finished=200,
+            failed_in={"read": 120},
+            failures=ledger.failures,
+            parked=Cut((parked,), 1),
+            inflight=Cut((mark,), 30),
+        ),
+        attempts=Cut((*views, running(4)), 7),
+        latest=LatestFacts(
+            "0003/p0002",
+            3,
+            NOW - 100,
+            True,
+            True,
+            Cut((("metrics.json", 1234),), 30),
+            (StageFacts("read", numbers, Cut((("dropped: too long", 7),), 25)),),
+        ),
+        samples={
+            1: sampled(begun[0], 0, 5, 30, 31),
+            2: sampled(begun[1], 0, 100, 140),
+            4: sampled(NOW - 60, 0, 1, 2, 90, stages=("read", "join", "write")),
+        },
+        artifacts=(
+            StageArtifacts("moments", Cut((Artifact("all.json", 90, {"mean": 2.5, "n": 4}),), 1)),
+            StageArtifacts("words", Cut((Artifact("words.bin", 5, None),), 1), "<h1>Words</h1>"),
+            StageArtifacts("late", Cut()),
+            StageArtifacts("odd", Cut((Artifact("a", 1, None),), 1), problem="KeyError: 'x'"),
+        ),
+        live=live_of(),
+    )
+
+
+def harmful(harm: str) -> RunFacts:
+    """The same, where every text from outside is this one."""
+    failure = FailureRecord(harm, 1, harm, harm, 1, VERSION)
+    parked = Parked(harm, VERSION, 1, harm, harm, harm, 3)
+    view = ended(1, Cause.OOM_KILLED)
+    assert view.record.outcome is not None
+    outcome = view.record.outcome.model_copy(update={"message": harm})
+    record = view.record.model_copy(update={"outcome": outcome, "run": harm})
+    numbers: dict[str, float | None] = {"tasks_in": 1}
+    columns = ("tasks_out", "filtered", "failed", "rows_in", "rows_out", "seconds")
+    numbers |= dict.fromkeys(columns, 0)
+    return facts_of(
+        pipeline=harm,
+        run=harm,
+        folder=harm,
+        ledger=LedgerFacts(
+            1,
+            1,
+            1,
+            {harm: 1},
+            Cut((failure,), 1),
+            Cut((parked,), 1),
+            Cut((Mark(harm, VERSION, 1, 1, False),), 1),
+        ),
+        attempts=Cut((view._replace(record=record),), 1),
+        latest=LatestFacts(
+            harm,
+            1,
+            None,
+            False,
+            False,
+            Cut(((harm, 1),), 1),
+            (StageFacts(harm, numbers, Cut(((harm, 1),), 1)),),
+        ),
+        samples={1: sampled(record.started, 0, 5, stages=(harm,))},
+        artifacts=(
+            StageArtifacts(harm, Cut((Artifact(harm, 1, {harm: 1}),), 1)),
+            StageArtifacts(harm, Cut((Artifact(harm, 1, None),), 1), panel=harm),
+            StageArtifacts(harm, Cut((Artifact(harm, 1, None),), 1), problem=harm),
+        ),
+        live=Snapshot(1.0, 1, True, 0, 0, 0, 1.0, (StageView(harm, 1, 1, 0, 0),), 0, harm),
+    )

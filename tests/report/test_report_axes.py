@@ -1,0 +1,85 @@
+"""Where moments and numbers are drawn: in order, within the picture, and idle time kept short."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from strandline.cli.report.axes import GAP, Span, TimeAxis, ceil_nice
+
+moments = st.floats(0, 4e9, allow_nan=False)
+spans = st.lists(
+    st.builds(lambda begin, length: Span(begin, begin + length), moments, st.floats(0, 1e6)),
+    max_size=20,
+)
+# What is much shorter than that can't be told apart beside the epoch.
+worked = spans.filter(lambda spans: sum(end - begin for begin, end in spans) > 1)
+
+
+@example(spans=[Span(0, 1e-38), Span(2, 2)], times=[1, 2])  # 2 + 1e-38 - 2 is nothing
+@given(spans=spans, times=st.lists(moments, min_size=2))
+def test_law_time_goes_from_left_to_right_within_the_picture(
+    spans: list[Span], times: list[float]
+) -> None:
+    axis = TimeAxis(spans)
+    places = [axis.place(time) for time in sorted(times)]
+    assert all(left <= right for left, right in pairwise(places))
+    assert all(0 <= place <= 1 for place in places)
+
+
+@given(spans=worked)
+def test_law_the_whole_width_is_used_and_idle_time_is_short(spans: list[Span]) -> None:
+    axis = TimeAxis(spans)
+    assert axis.place(min(span.begin for span in spans)) == 0
+    assert axis.place(max(span.end for span in spans)) == pytest.approx(1)
+    for left, right in axis.breaks:
+        assert 0 <= left < right <= 1
+        assert right - left <= GAP * 1.0001
+
+
+@given(spans=worked, place=st.floats(0, 1))
+def test_law_what_is_found_at_a_place_is_drawn_there(spans: list[Span], place: float) -> None:
+    axis = TimeAxis(spans)
+    assert axis.place(axis.find_time(place)) == pytest.approx(place, abs=1e-5)
+
+
+def test_times_that_overlap_are_one_stretch() -> None:
+    axis = TimeAxis([Span(50, 100), Span(0, 60), Span(10, 20)])
+    assert axis.breaks == []
+    assert [axis.place(time) for time in (0, 25, 100)] == [0, 0.25, 1]
+
+
+def test_a_long_wait_is_shortened_and_a_short_one_is_not() -> None:
+    axis = TimeAxis([Span(0, 50), Span(52, 102), Span(100_000, 100_098)])
+    ((left, right),) = axis.breaks
+    assert right - left == pytest.approx(GAP * 198 / (200 + GAP * 198))
+    assert axis.place(51) == pytest.approx(51 / (200 + GAP * 198))
+
+
+def test_ticks_say_the_day_only_where_there_are_several() -> None:
+    short = TimeAxis([Span(0, 30)]).list_ticks()
+    assert short == [
+        (0, "00:00:00"),
+        (pytest.approx(1 / 3), "00:00:10"),
+        (pytest.approx(2 / 3), "00:00:20"),
+        (1, "00:00:30"),
+    ]
+    long = TimeAxis([Span(0, 300_000)]).list_ticks()
+    assert long[0][1] == "01-01 00:00"
+    assert TimeAxis([Span(5, 5)]).list_ticks() == [(0, "00:00:05")]
+    assert len(TimeAxis([]).list_ticks()) == 1
+
+
+@given(number=st.floats(1e-6, 1e12))
+def test_law_a_nice_number_is_no_less_and_not_much_more(number: float) -> None:
+    nice = ceil_nice(number)
+    assert number <= nice * 1.0001
+    assert nice <= 2.5001 * number
+
+
+def test_nice_numbers() -> None:
+    found = [ceil_nice(number) for number in (0, -1, 0.3, 1, 11, 23, 51, float("inf"))]
+    assert found == [1, 1, 0.5, 1, 20, 50, 100, 1]

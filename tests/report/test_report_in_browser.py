@@ -1,0 +1,163 @@
+"""The page in a browser: nothing fails, overlaps, leaves the window or is pale; keys suffice."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headless import NoBrowserError, Page, opened_page
+from report_builders import HARM, facts_of, harmful, troubled
+from strandline.cli.report.page import spell_page
+
+WIDTHS = (360, 1280)
+SCHEMES = ("light", "dark")
+TAB, ENTER = ("Tab", 9), ("Enter", 13)
+LOOK = (Path(__file__).parent / "look.js").read_text(encoding="utf-8")
+
+shown = pytest.mark.parametrize(
+    ("width", "scheme"), [(width, scheme) for width in WIDTHS for scheme in SCHEMES]
+)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """A page of a browser; without one, these tests are skipped, and fail in CI."""
+    try:
+        with opened_page(tmp_path_factory.mktemp("browser")) as page:
+            yield page
+    except NoBrowserError as error:
+        if os.environ.get("CI"):
+            pytest.fail(str(error), pytrace=False)
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def page(browser: Page) -> Page:
+    """The same, with nothing noted yet."""
+    browser.troubles.clear()
+    return browser
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Path:
+    """The page of a run that has something in every section."""
+    return write(tmp_path, spell_page(troubled()))
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "page.html"
+    path.write_bytes(text.encode("utf-8", "replace"))
+    return path
+
+
+def look(page: Page, what: str) -> Any:
+    """What one of the functions of `look.js` finds."""
+    return page.evaluate(f"(() => {{ {LOOK}\nreturn {what}; }})()")
+
+
+@shown
+def test_nothing_leaves_the_window_or_lies_over_another(
+    page: Page, full: Path, width: int, scheme: str
+) -> None:
+    page.open(full, width=width, scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert look(page, "findOverflow()") == []
+    assert look(page, "findOverlaps()") == []
+    assert look(page, "countTexts()") > 100
+    assert page.troubles == []
+
+
+@shown
+def test_all_text_can_be_read(page: Page, full: Path, width: int, scheme: str) -> None:
+    page.open(full, width=width, scheme=scheme)
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    assert look(page, "findPale(4.5)") == []
+    pale = "p.note { color: #888888 !important }"
+    page.evaluate(
+        f"document.head.append(Object.assign(document.createElement('style'), "
+        f"{{textContent: '{pale}'}}))"
+    )
+    assert look(page, "findPale(5.5)") != []  # what is too pale is seen
+
+
+@pytest.mark.parametrize("change", ["h1 { width: 2000px }", "h2 { margin-top: -60px }"])
+def test_a_layout_that_is_spoilt_is_seen(page: Page, full: Path, change: str) -> None:
+    page.open(
+        write(full.parent, full.read_text().replace("</style>", f"{change}</style>")),
+        width=360,
+        scheme="light",
+    )
+    assert look(page, "findOverflow()") + look(page, "findOverlaps()") != []
+
+
+def test_the_two_schemes_differ_and_follow_the_reader(page: Page, full: Path) -> None:
+    grounds = []
+    for scheme in SCHEMES:
+        page.open(full, scheme=scheme)
+        grounds.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert grounds[0] == "rgb(255, 255, 255)"
+    assert grounds[0] != grounds[1]
+
+
+def test_tab_reaches_everything_in_order_and_shows_where_it_is(page: Page, full: Path) -> None:
+    page.open(full, scheme="light")
+    wanted = look(page, "listInteractive()")
+    assert len(wanted) > 12
+    reached, outlines = [], set()
+    for _ in wanted:
+        page.press(*TAB)
+        reached.append(look(page, "nameFocused()"))
+        outlines.add(look(page, "hasOutline()"))
+    assert reached == wanted
+    assert outlines == {True}
+
+
+def test_the_skip_link_comes_first_and_leads_to_the_sections(page: Page, full: Path) -> None:
+    page.open(full, scheme="light")
+    page.press(*TAB)
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the sections"
+    assert page.evaluate("document.activeElement.getBoundingClientRect().left") >= 0
+    page.press(*ENTER)
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_enter_opens_details_and_closes_them(page: Page, full: Path) -> None:
+    page.open(full, scheme="light")
+    for number in range(look(page, "document.querySelectorAll('summary').length")):
+        page.evaluate(f"document.querySelectorAll('summary')[{number}].focus()")
+        opened = f"document.querySelectorAll('details')[{number}].open"
+        before = page.evaluate(opened)
+        page.press(*ENTER)
+        assert page.evaluate(opened) is not before
+        page.press(*ENTER)
+        assert page.evaluate(opened) is before
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_nothing_that_means_harm_runs_or_fetches(page: Page, tmp_path: Path, harm: str) -> None:
+    page.open(write(tmp_path, spell_page(harmful(harm))), scheme="light")
+    # A frame without rights may say that it kept a script from running; nothing else is said.
+    said = [trouble for trouble in page.troubles if "sandboxed" not in trouble]
+    assert [trouble for trouble in said if "Content Security Policy" not in trouble] == []
+    assert page.evaluate("document.title") != "taken"
+    assert page.evaluate("document.scripts.length") == 0
+    assert page.evaluate("location.protocol") == "file:"
+
+
+def test_a_page_of_nothing_is_a_page(page: Page, tmp_path: Path) -> None:
+    path = write(tmp_path, spell_page(facts_of()))
+    for width in WIDTHS:
+        page.open(path, width=width, scheme="dark")
+        assert look(page, "findOverflow()") + look(page, "findOverlaps()") == []
+    assert page.troubles == []
+
+
+def test_on_paper_there_is_no_navigation_and_all_is_dark_on_light(page: Page, full: Path) -> None:
+    page.open(full, scheme="light")
+    page.set_media("print", scheme="light")
+    assert page.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
+    assert look(page, "findPale(4.5)") == []

@@ -1,0 +1,218 @@
+"""The page: what it says in each state of a run, how large it may grow, and that no text acts."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from report_builders import (
+    HARM,
+    Outline,
+    ended,
+    facts_of,
+    failures_of,
+    harmful,
+    live_of,
+    running,
+    troubled,
+)
+from strandline.cli.report.facts import Artifact, Cut, LedgerFacts, RunFacts, StageArtifacts
+from strandline.cli.report.markup import Markup, element, escape, join
+from strandline.cli.report.overview import list_parts
+from strandline.cli.report.page import spell_page
+from strandline.cli.wording import spell_text
+from strandline_api.causes import Cause
+
+ACTING = {"script", "img", "base", "object", "embed", "link", "form", "textarea"}
+
+
+def read(facts: RunFacts) -> Outline:
+    return Outline(spell_page(facts))
+
+
+@given(text=st.text(max_size=300))
+def test_law_text_stays_the_text_it_is(text: str) -> None:
+    outline = Outline(element("p", text, title=text))
+    assert outline.elements[0][0] == "p"
+    assert outline.tags == ["p"]
+    assert outline.text == spell_text(text)
+
+
+def test_only_markup_is_markup() -> None:
+    assert join("<b>", Markup("<i>"), None) == "&lt;b&gt;<i>"
+    assert element("input", aria_label="x", hidden="", lang=None).startswith(
+        '<input aria-label="x" hidden>'
+    )
+    assert len(escape("x" * 5000)) == 1001
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_no_text_from_outside_acts(harm: str) -> None:
+    page = spell_page(harmful(harm))
+    outline = Outline(page)
+    assert not ACTING.intersection(outline.tags)
+    plain = read(harmful("harmless"))
+    # Whatever the text is, the elements and the names of their attributes are the same.
+    assert [(tag, [*attributes]) for tag, attributes in outline.elements] == [
+        (tag, [*attributes]) for tag, attributes in plain.elements
+    ]
+    assert spell_text(harm) in outline.text
+    assert page.encode("utf-8", "replace")
+
+
+def test_what_is_planted_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strandline.cli.report.markup.escape_html", lambda text: text)
+    outline = read(harmful(HARM[0]))
+    assert "script" in outline.tags
+
+
+def test_nothing_is_fetched_and_nothing_runs() -> None:
+    outline = read(troubled())
+    for tag, attributes in outline.elements:
+        assert not {"src", "srcset", "action", "data", "poster"} & attributes.keys(), tag
+        assert not [name for name in attributes if name.startswith("on")]
+        if tag == "a":
+            assert (attributes["href"] or "").startswith("#")
+    policies = [a["content"] for t, a in outline.elements if a.get("http-equiv")]
+    assert policies == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"]
+    style = re.search(r"<style>(.*?)</style>", spell_page(troubled()), re.DOTALL)
+    assert style is not None
+    assert not re.search(r"url\(|@import|@font-face", style[1])
+
+
+def test_a_panel_is_shut_into_a_frame_that_allows_nothing() -> None:
+    outline = read(troubled())
+    ((_, frame),) = [each for each in outline.elements if each[0] == "iframe"]
+    assert frame["sandbox"] in {"", None}
+    assert "allow" not in frame
+    assert (frame["srcdoc"] or "").endswith("<body tabindex=0><h1>Words</h1>")
+    assert "default-src 'none'" in (frame["srcdoc"] or "")
+    assert frame["title"] == "Panel of words"
+    assert "h1" not in [tag for tag in outline.tags if tag == "h1"][1:]
+
+
+def test_before_the_first_attempt_every_section_says_that_it_is_empty() -> None:
+    text = read(facts_of()).text
+    for words in (
+        "not run yet",
+        "No attempt has been made yet.",
+        "Nothing has been measured yet.",
+        "No source has failed",
+        "No stage of this pipeline keeps statistics.",
+        "Nothing is published yet.",
+    ):
+        assert words in text
+
+
+def test_a_run_of_no_source_is_complete() -> None:
+    facts = facts_of(ledger=LedgerFacts(listed=0), attempts=Cut((ended(1),), 1))
+    text = read(facts).text
+    assert "completed" in text
+    assert "finished0 of 0" in text
+
+
+def test_a_run_in_trouble_says_all_of_it() -> None:
+    text = read(troubled()).text
+    for words in (
+        "default/notes",
+        "running",
+        "2.5/s of late",
+        "read sets the pace",
+        "Preempted",
+        "Why attempt 2 ended: OOMKilled",
+        "seen as OOMKilled",
+        "and 3 more; see strandline attempts list",
+        "sources finished",
+        "join",
+        "87%",
+        "3 of 4",
+        "120 sources failed: 120 in read.",
+        "bad magic",
+        "and 115 more; see strandline ledger sources --state failed",
+        "its worker was killed alone",
+        "30 sources in flight",
+        "0003/p0002 by attempt 3",
+        "chosen by hand",
+        "dropped: too long",
+        "mean",
+        "2.5",
+        "Its panel can't be shown: KeyError: 'x'",
+        "Nothing of it is published yet",
+    ):
+        assert words in text, words
+
+
+def test_numbers_that_are_cut_are_counted_exactly() -> None:
+    page = spell_page(facts_of(ledger=failures_of(1_234_567)))
+    assert "1,234,567 sources failed: 1,234,567 in read." in Outline(page).text
+    assert "and 1,234,562 more" in Outline(page).text
+    assert len(page) < 60_000
+
+
+def test_a_page_stays_small_whatever_the_run_is() -> None:
+    views = tuple(ended(number, Cause.KILLED) for number in range(1, 31))
+    big = troubled()
+    long = "x" * 100_000
+    facts = facts_of(
+        ledger=failures_of(10**6, shown=100, message=long),
+        attempts=Cut(views, 1000),
+        samples=big.samples,
+        artifacts=(StageArtifacts("s", Cut((Artifact("n.json", 9, list(range(100_000))),), 1)),),
+    )
+    page = spell_page(facts)
+    assert len(page) < 500_000
+    assert "and 99,940 more" in Outline(page).text
+    assert "and 970 more; see strandline attempts list" in Outline(page).text
+
+
+def test_every_table_and_figure_has_a_name_and_every_link_leads_somewhere() -> None:
+    outline = read(troubled())
+    ids = [attributes["id"] for _, attributes in outline.elements if attributes.get("id")]
+    assert len(set(ids)) == len(ids)
+    for tag, attributes in outline.elements:
+        if tag == "a":
+            assert (attributes["href"] or "")[1:] in ids
+        if attributes.get("role") in {"region", "img"}:
+            assert attributes["aria-label"]
+        if attributes.get("aria-labelledby"):
+            assert attributes["aria-labelledby"] in ids
+    assert outline.tags.count("table") == outline.tags.count("caption")
+    assert outline.tags.count("svg") > 8
+
+
+@given(
+    finished=st.integers(0, 10**6),
+    now=st.integers(0, 10**6),
+    rest=st.lists(st.integers(0, 10**4), min_size=4, max_size=4),
+)
+def test_law_the_states_are_disjoint_and_no_more_than_there_are(
+    finished: int, now: int, rest: list[int]
+) -> None:
+    failed, parked, inflight, listed = rest
+    ledger = LedgerFacts(
+        listed=finished + listed,
+        finished=finished,
+        failures=Cut((), failed),
+        parked=Cut((), parked),
+        inflight=Cut((), inflight),
+    )
+    view = running(1)._replace(finished=now)
+    counts = facts_of(ledger=ledger, attempts=Cut((view,), 1), live=live_of()).count_sources()
+    parts = {part.kind: part.number for part in list_parts(counts)}
+    assert min(parts.values()) >= 0
+    assert parts["finished"] + parts["skipped"] <= finished
+    assert (parts["failed"], parts["quarantined"], parts["inflight"]) == (failed, parked, inflight)
+
+
+def test_the_frame_of_a_panel_holds_the_panel_as_it_came() -> None:
+    panel = '<p title="it\'s">a & b</p>\n<svg></svg>'
+    facts = facts_of(
+        artifacts=(StageArtifacts("s", Cut((Artifact("a", 1, None),), 1), panel=panel),)
+    )
+    found = re.search(r'srcdoc="([^"]*)"', spell_page(facts))
+    assert found is not None
+    assert unescape(found[1]).endswith(panel)

@@ -1,0 +1,290 @@
+"""Gathering around a run: when, in which thread, what is published of it, and by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from strandline.engine.ports import Progress
+from strandline.ledger.errors import LedgerError
+from strandline.ledger.gather_state import State, read_state
+from strandline.ledger.lease import OnChange
+from strandline.ledger.merging import MergeError
+from strandline.plan.pipeline import PipelinePlan
+from strandline.plan.stage import StatefulFilter
+from strandline.plan.task import Task
+from strandline.run.attempt import Options, run_attempt
+from strandline.run.gatherer import Gatherer
+from strandline.run.hand_gathering import gather_by_hand
+from strandline.run.pipeline import Pipeline
+from strandline.run.takeover import opened
+from strandline.stages.files import Files
+from strandline.stages.jsonl_sink import JsonlSink
+from strandline.stages.read_files import ReadFiles
+from strandline.storage.latest import resolve
+from strandline.storage.layout import PipelineFolder
+from strandline_api.exit_codes import ExitCode
+from strandline_api.spec_policy import Checkpoint
+
+BROKEN: set[str] = set()
+
+
+class Letters(StatefulFilter):
+    """Counts letters, and writes them as two files."""
+
+    def setup(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def process(self, task: Task) -> Task:
+        (content,) = task.table.column("content").to_pylist()
+        for letter in content.decode():
+            self.counts[letter] = self.counts.get(letter, 0) + 1
+        if "!" in content.decode():
+            raise ValueError("!")
+        return task
+
+    def flush(self) -> bytes | None:
+        counts, self.counts = self.counts, {}
+        return json.dumps(counts).encode() if counts else None
+
+    @staticmethod
+    def merge(paths: Sequence[Path], out: Path) -> None:
+        if "merge" in BROKEN:
+            raise ValueError("no merging today")
+        total: dict[str, int] = {}
+        for path in paths:
+            for letter, count in json.loads(path.read_bytes()).items():
+                total[letter] = total.get(letter, 0) + count
+        out.write_text(json.dumps(total))
+
+    def artifacts(self, merged: Path, folder: Path) -> None:
+        if "artifacts" in BROKEN:
+            raise ValueError("no artifacts today")
+        (folder / f"{merged.stem}.json").write_bytes(merged.read_bytes())
+        (folder / "table.csv").write_text("letter,count\n")
+
+
+class Kept(Letters):
+    """The same, with nothing but the merged file to show."""
+
+    artifacts = StatefulFilter.artifacts
+
+
+class Ground:
+    """A pipeline over texts that counts their letters."""
+
+    def __init__(self, path: Path, *stages: StatefulFilter) -> None:
+        self.path = path
+        self.texts = path / "texts"
+        self.texts.mkdir()
+        for name in ("aa", "abb", "c"):
+            self.write(name, name)
+        self.plan = self.plan_of(*stages)
+        self.folder = PipelineFolder.of(path, "default", "letters")
+
+    def plan_of(self, *stages: StatefulFilter, to: Path | None = None) -> PipelinePlan:
+        source = Files(paths=[f"{self.texts}/*"], on_removed="Delete")
+        sink = JsonlSink(path=str(to)) if to else JsonlSink()
+        middle = [ReadFiles(), *(stages or (Letters(),))]
+        return Pipeline("letters", source=source, stages=middle, sink=sink).plan
+
+    def write(self, name: str, text: str) -> None:
+        (self.texts / name).write_text(text)
+
+    def run(self, **options: object) -> ExitCode:
+        checkpoint = Checkpoint.model_validate(options)
+        return run_attempt(self.plan, Options(self.path, "inline", checkpoint=checkpoint)).code
+
+    def by_hand(self) -> tuple[dict[str, int], bool]:
+        done = gather_by_hand(self.plan, self.folder, OnChange.FAIL, 3)
+        assert done.latest is None or done.latest == self.latest
+        return done.pieces, done.is_new
+
+    @property
+    def latest(self) -> Path | None:
+        published = resolve(self.folder)
+        return published.path if published else None
+
+    def read_state(self) -> State:
+        with opened(self.folder) as store:
+            return read_state(store)
+
+    def names(self) -> list[str]:
+        assert self.latest is not None
+        return sorted(path.name for path in (self.latest / "artifacts").glob("*"))
+
+    def counts(self) -> dict[str, int]:
+        assert self.latest is not None
+        found: dict[str, int] = json.loads((self.latest / "artifacts/letters.json").read_bytes())
+        return found
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Ground:
+    BROKEN.clear()
+    return Ground(tmp_path)
+
+
+def test_what_was_gathered_is_published_with_the_run(ground: Ground) -> None:
+    assert ExitCode.COMPLETE == ground.run()
+    assert {"a": 3, "b": 2, "c": 1} == ground.counts()
+    assert ["letters.json", "letters.table.csv"] == ground.names()
+    published = resolve(ground.folder)
+    assert published is not None
+    assert {"metrics.json", "artifacts/letters.json", "artifacts/letters.table.csv"} == set(
+        published.files
+    )
+
+
+def test_without_artifacts_of_its_own_a_stage_shows_its_merged_file(tmp_path: Path) -> None:
+    ground = Ground(tmp_path, Kept())
+    ground.run()
+    assert ["kept.merged"] == ground.names()
+
+
+def test_changed_sources_replace_and_removed_ones_take_along(ground: Ground) -> None:
+    ground.run()
+    ground.write("abb", "xyzxyz")
+    (ground.texts / "c").unlink()
+    ground.run()
+    assert {"a": 2, "x": 2, "y": 2, "z": 2} == ground.counts()
+
+
+def test_a_source_that_fails_counts_when_it_no_longer_does(ground: Ground) -> None:
+    ground.write("abb", "abb!")
+    assert ExitCode.SOURCES_FAILED == ground.run()
+    assert {"a": 2, "c": 1} == ground.counts()
+    ground.write("abb", "abbb")
+    assert ExitCode.COMPLETE == ground.run()
+    assert {"a": 3, "b": 3, "c": 1} == ground.counts()
+
+
+@pytest.mark.parametrize("what", ["merge", "artifacts"])
+def test_a_stage_that_can_not_merge_fails_the_run_when_all_else_is_done(
+    ground: Ground, what: str
+) -> None:
+    BROKEN.add(what)
+    with pytest.raises(MergeError, match=f"stage 'letters' can't .*{what}"):
+        ground.run()
+    assert ground.latest is not None
+    assert [] == ground.names()
+    BROKEN.clear()
+    assert ExitCode.COMPLETE == ground.run()
+    assert {"a": 3, "b": 2, "c": 1} == ground.counts()
+
+
+def test_what_is_told_to_stop_leaves_the_sealing_to_the_next(ground: Ground) -> None:
+    seen: list[Progress] = []
+    options = Options(ground.path, "inline")
+    outcome = run_attempt(ground.plan, options, lambda: len(seen) > 4, seen.append)
+    assert ExitCode.INTERRUPTED == outcome.code
+    assert not ground.read_state().is_sealed
+    ground.run()
+    assert ground.read_state().is_sealed
+    assert {"a": 3, "b": 2, "c": 1} == ground.counts()
+
+
+def test_in_the_middle_of_a_run_what_is_finished_is_published(ground: Ground) -> None:
+    published: list[dict[str, int]] = []
+
+    def look(_: Progress) -> None:
+        if ground.latest is not None and ground.names():
+            published.append(ground.counts())
+
+    checkpoint = Checkpoint(interval="1ms")
+    run_attempt(ground.plan, Options(ground.path, "inline", checkpoint=checkpoint), report=look)
+    totals = [sum(counts.values()) for counts in published]
+    assert totals == sorted(totals)
+    assert 6 == sum(ground.counts().values())
+
+
+def test_where_the_ledger_is_elsewhere_a_thread_gathers(ground: Ground) -> None:
+    ground.run()
+    ground.write("d", "d")
+    gatherer = Gatherer(ground.folder, {"letters": Letters()})
+    assert not gatherer.is_ready()
+    wait_for(gatherer)
+    assert gatherer.failure is None
+    gatherer.close()
+
+
+def test_what_fails_in_the_thread_is_noted_or_raised(ground: Ground) -> None:
+    ground.run()
+    notes: list[str] = []
+    gatherer = Gatherer(ground.folder, {"other": Letters()}, note=notes.append)
+    BROKEN.add("merge")
+    gatherer.gather(is_whole=False)
+    assert notes == []  # there is nothing of that stage
+    gatherer = Gatherer(ground.folder, {"letters": Letters()}, note=notes.append)
+    wait_for(gatherer)
+    assert ["stage 'letters' can't merge what it has gathered: ValueError: no merging today"] == (
+        notes
+    )
+    lost = Gatherer(ground.folder, {"letters": Letters()}, lease=(9, "another"))
+    with pytest.raises(LedgerError, match="has taken the ledger over"):
+        wait_for(lost)
+
+
+def test_a_run_without_a_ledger_leaves_artifacts_beside_its_output(ground: Ground) -> None:
+    out = ground.path / "out"
+    ground.write("abb", "abb!")
+    outcome = run_attempt(ground.plan_of(to=out), Options(None, "inline"))
+    assert (2, 1) == (outcome.standing.finished, outcome.standing.failed)
+    beside = ground.path / "out-artifacts"
+    assert {"a": 2, "c": 1} == json.loads((beside / "letters.json").read_bytes())
+    assert {"out", "out-artifacts", "texts"} == {path.name for path in ground.path.iterdir()}
+
+
+def test_by_hand_what_a_killed_run_left_is_gathered_once(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Gatherer, "gather", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            ground.run()
+    assert ground.latest is None
+    assert ({"letters": 3}, True) == ground.by_hand()
+    assert {"a": 3, "b": 2, "c": 1} == ground.counts()
+    assert ({"letters": 3}, False) == ground.by_hand()
+    assert ExitCode.COMPLETE == ground.run()
+    assert ({"letters": 3}, False) == ground.by_hand()
+
+
+def test_by_hand_metrics_and_facts_of_the_run_are_kept(ground: Ground) -> None:
+    BROKEN.add("artifacts")
+    with pytest.raises(MergeError):
+        ground.run()
+    BROKEN.clear()
+    before = resolve(ground.folder)
+    assert ({"letters": 3}, True) == ground.by_hand()
+    after = resolve(ground.folder)
+    assert before is not None
+    assert after is not None
+    assert before.files["metrics.json"] == after.files["metrics.json"]
+    assert before.facts["sources"] == after.facts["sources"]
+
+
+def test_by_hand_another_pipeline_is_refused(ground: Ground) -> None:
+    ground.run()
+    ground.plan = ground.plan_of(Kept())
+    with pytest.raises(LedgerError, match="not the one that wrote this ledger"):
+        ground.by_hand()
+
+
+def test_by_hand_there_must_be_a_ledger(ground: Ground) -> None:
+    with pytest.raises(LedgerError, match="there is no ledger here"):
+        ground.by_hand()
+    assert not ground.folder.path.exists()
+
+
+def wait_for(gatherer: Gatherer) -> None:
+    """Until the thread is done, however long it takes."""
+    while not gatherer.is_ready():
+        pass
+
+
+def _interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,148 @@
+"""A group is resumed, replayed, replaced, quarantined and verified as any source is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from partition_stages import plan_steps
+from strandline.ledger.store import Store
+from strandline.ledger.verification import Verdict, verify
+from strandline.run.attempt import Options, run_attempt
+from strandline.run.outcome import Outcome
+from strandline.run.pipeline import Pipeline
+from strandline.stages.files import Files
+from strandline.stages.parquet_partitions import ParquetPartitions
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs import LocalOutputs
+from strandline_api.exit_codes import ExitCode
+
+
+class Volume:
+    """A volume on which the pipeline is run again and again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.folder = PipelineFolder.of(path, "default", "waves")
+
+    def run(self, *args: Any, **params: Any) -> Outcome:
+        return run_attempt(plan_steps(*args, **params), Options(self._path, engine="inline"))
+
+    def read(self) -> list[list[list[str]]]:
+        """The keys in each row group of each file."""
+        files = (pq.ParquetFile(path) for path in self.folder.output.rglob("*.parquet"))
+        return sorted(
+            [file.read_row_group(at).column("key").to_pylist() for at in range(file.num_row_groups)]
+            for file in files
+        )
+
+    def verify(self) -> Verdict:
+        store = Store(self.folder.ledger, readonly=True)
+        try:
+            return verify(store, LocalOutputs(self.folder.output))
+        finally:
+            store.close()
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Volume:
+    return Volume(tmp_path)
+
+
+def keys(*steps: int) -> list[list[str]]:
+    return [[f"step {step:03d}"] for step in steps]
+
+
+def count(outcome: Outcome) -> tuple[int, int, int]:
+    standing = outcome.standing
+    return standing.finished, standing.skipped, standing.removed
+
+
+def test_each_partition_is_a_file_with_a_row_group_for_each_member(volume: Volume) -> None:
+    outcome = volume.run([12, 3, 11, 4])
+    assert (outcome.code, count(outcome)) == (ExitCode.COMPLETE, (2, 0, 0))
+    assert volume.read() == [keys(3, 4), keys(11, 12)]
+    assert volume.verify() == Verdict(2, 2, volume.verify().size, 0, [])
+    assert count(volume.run([3, 4, 11, 12])) == (0, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("steps", "changed", "files"),
+    [
+        ([3, 4, 11, 12], (4,), [keys(3, 4), keys(11, 12)]),
+        ([3, 4, 5, 11, 12], (), [keys(3, 4, 5), keys(11, 12)]),
+        ([4, 11, 12], (), [keys(4), keys(11, 12)]),
+    ],
+    ids=["changed", "added", "removed"],
+)
+def test_a_member_makes_its_group_new_and_no_other(
+    volume: Volume, steps: list[int], changed: tuple[int, ...], files: list[Any]
+) -> None:
+    volume.run([3, 4, 11, 12])
+    assert count(volume.run(steps, changed=changed)) == (1, 1, 0)
+    assert volume.read() == files
+    assert volume.verify().problems == []
+
+
+def test_groups_that_become_one_or_several_leave_nothing_twice(volume: Volume) -> None:
+    volume.run([8, 9, 10, 11], per_file=2)
+    assert volume.read() == [keys(8, 9), keys(10, 11)]
+    joined = volume.run([8, 9, 10, 11], per_file=3)  # 9 to 11 lie in one file
+    assert (count(joined), volume.read()) == ((1, 0, 2), [keys(8, 9, 10, 11)])
+    apart = volume.run([8, 9, 10, 11], per_file=2)
+    assert (count(apart), volume.read()) == ((2, 0, 1), [keys(8, 9), keys(10, 11)])
+    assert volume.verify().problems == []
+
+
+def test_a_group_that_is_no_longer_listed_goes_with_its_file(volume: Volume) -> None:
+    volume.run([3, 4, 11, 12])
+    assert count(volume.run([11, 12])) == (0, 1, 1)
+    assert volume.read() == [keys(11, 12)]
+
+
+def test_a_member_that_fails_keeps_its_group_from_being_written_until_it_is_mended(
+    volume: Volume,
+) -> None:
+    first = volume.run([3, 4, 11, 12], bad=4)
+    assert (first.code, count(first)) == (ExitCode.SOURCES_FAILED, (1, 0, 0))
+    assert volume.read() == [keys(11, 12)]
+    assert count(volume.run([3, 4, 11, 12])) == (1, 1, 0)
+    assert volume.read() == [keys(3, 4), keys(11, 12)]
+
+
+def test_a_group_is_quarantined_as_one_and_tried_again_when_a_member_changes(
+    volume: Volume,
+) -> None:
+    outcomes = [volume.run([3, 4, 11, 12], bad=4) for _ in range(3)]
+    assert outcomes[-1].code is ExitCode.QUARANTINE_EXCEEDED
+    assert outcomes[-1].standing.quarantined == 1
+    held = volume.run([3, 4, 11, 12])
+    assert (held.standing.quarantined, count(held)) == (1, (0, 1, 0))
+    assert count(volume.run([3, 4, 11, 12], changed=(4,))) == (1, 1, 0)
+
+
+def test_nothing_is_written_where_a_group_is_too_large(volume: Volume) -> None:
+    volume.run([11, 12])
+    with pytest.raises(ValueError, match="12 sources share storage"):
+        volume.run([*range(4, 16)], per_file=8, max_group=10)
+    assert volume.read() == [keys(11, 12)]
+    assert volume.verify().problems == []
+
+
+def test_with_a_limit_a_file_holds_the_members_of_the_sample(tmp_path: Path) -> None:
+    """And with all of them when the limit goes; there is no file of another sample beside it."""
+    for step in range(20):
+        (tmp_path / f"step {step:03d}.txt").write_text(f"{step}")
+    volume = Volume(tmp_path / "volume")
+
+    def run(limit: int | None) -> list[int]:
+        source = Files(paths=[f"{tmp_path}/*.txt"], limit=limit, on_removed="Delete")
+        sink = ParquetPartitions(by=r"step \d\d")
+        Pipeline("waves", source=source, sink=sink).run(tmp_path / "volume", engine="inline")
+        assert volume.verify().problems == []
+        return sorted(map(len, volume.read()))
+
+    assert (sum(run(7)), run(None), sum(run(7))) == (7, [10, 10], 7)

@@ -1,0 +1,206 @@
+"""Groups as they are listed: one key, one version, one task; and what is refused beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from partition_stages import Steps, plan_steps
+from strandline.ledger.errors import DuplicateKeyError
+from strandline.plan.errors import code_of
+from strandline.plan.partition import Joining
+from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan
+from strandline.plan.stage import SinkStage, Source, SourceStage, Stage
+from strandline.plan.task import Task
+from strandline.run.listing import open_listing
+from strandline.run.partitions import PartitionError
+from strandline.stages.parquet_partitions import ParquetPartitions
+from strandline_api.documents import SpecError
+from strandline_api.exit_codes import ExitCode
+
+
+def list_groups(plan: PipelinePlan) -> list[Source]:
+    listing, groups = open_listing(plan), []
+    while not listing.is_ended:
+        groups += [source for _, source in listing.draw(3)]
+    return groups
+
+
+def read_members(groups: list[Source]) -> dict[str, list[str]]:
+    return {group.key: (group.meta or {})["members"] for group in groups}
+
+
+def test_sources_that_share_are_listed_as_one_the_largest_group_first() -> None:
+    groups = list_groups(plan_steps([3, 10, 11, 12, 20, 21]))
+    assert read_members(groups) == {
+        "group/tens/step 01": ["step 010", "step 011", "step 012"],
+        "group/tens/step 02": ["step 020", "step 021"],
+        "group/tens/step 00": ["step 003"],
+    }
+    assert [group.data for group in groups] == [[10, 11, 12], [20, 21], [3]]
+    assert list(read_members(groups)) == [group.key for group in groups]
+
+
+def test_what_shares_nothing_keeps_its_key_and_comes_as_a_group_of_one() -> None:
+    groups = list_groups(plan_steps([7, 8], by="step 007"))
+    assert [(group.key, group.data) for group in groups] == [
+        ("group/tens/step 007", [7]),
+        ("step 008", [8]),
+    ]
+
+
+def test_both_sides_are_joined() -> None:
+    groups = list_groups(plan_steps(range(30), per_file=15))
+    assert [len(group.data) for group in groups] == [30]  # step 14 links tens 0 and 1, and so on
+    groups = list_groups(plan_steps(range(30), per_file=5))
+    assert [len(group.data) for group in groups] == [10, 10, 10]
+
+
+def versions(plan: PipelinePlan) -> dict[str, str]:
+    return {group.key: group.version for group in list_groups(plan)}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        plan_steps(range(5, 25), changed=(12,)),
+        plan_steps([*range(5, 12), *range(13, 25)]),
+    ],
+    ids=["a member changed", "a member removed or added"],
+)
+def test_a_group_is_new_when_a_member_is_and_no_other_group_is(changed: PipelinePlan) -> None:
+    before, after = versions(plan_steps(range(5, 25))), versions(changed)
+    assert before.keys() == after.keys()
+    assert [key for key in before if before[key] != after[key]] == ["group/tens/step 01"]
+
+
+@given(
+    steps=st.lists(st.integers(0, 60), min_size=1, max_size=20, unique=True),
+    per_file=st.sampled_from([1, 4]),
+    data=st.data(),
+)
+def test_the_order_of_the_listing_does_not_matter(
+    steps: list[int], per_file: int, data: st.DataObject
+) -> None:
+    one, other = (
+        list_groups(plan_steps(order, per_file=per_file))
+        for order in (steps, data.draw(st.permutations(steps)))
+    )
+    assert one == other
+    joining = Joining()
+    for step in steps:
+        joining.add({f"tens {step // 10}", f"file {step // per_file}"})
+    assert len(one) == len({joining.find(item) for item in range(len(steps))})
+    assert sorted(key for group in one for key in group.meta["members"]) == [  # type: ignore[index]
+        f"step {step:03d}" for step in sorted(steps)
+    ]
+
+
+def test_tables_of_members_become_one_in_key_order() -> None:
+    class Tables(Steps):
+        def list_sources(self) -> Iterator[Source]:
+            for source in super().list_sources():
+                yield source._replace(data=pa.table({"n": [source.data]}), meta={"colour": "red"})
+
+    (group,) = list_groups(replace_source(Tables(steps=(3, 1, 2))))
+    assert group.data.to_pydict() == {"n": [1, 2, 3]}
+    assert group.meta == {"colour": "red", "members": ["step 001", "step 002", "step 003"]}
+
+
+def test_a_source_may_join_its_own_way() -> None:
+    class Sums(Steps):
+        def join(self, tasks: list[Task]) -> Task:
+            keys = [task.key for task in tasks]
+            return Task(sum(task.data for task in tasks), {"first": keys[0]})
+
+    (group,) = list_groups(replace_source(Sums(steps=(3, 1, 2))))
+    assert (group.data, (group.meta or {})["first"]) == (6, "step 001")
+
+
+def replace_source(source: SourceStage, sink: SinkStage | None = None) -> PipelinePlan:
+    last = StagePlan("tens", "tens", sink or ParquetPartitions(by=r"step \d\d"))
+    return check_plan("default", "waves", StagePlan("steps", "steps", source), [last])
+
+
+def fail_to_list(plan: PipelinePlan) -> str:
+    with pytest.raises(SpecError) as caught:
+        list_groups(plan)
+    assert code_of(caught.value) is ExitCode.BAD_SPEC
+    return str(caught.value)
+
+
+def test_a_group_above_max_group_is_refused_by_a_chain() -> None:
+    borders_apart = plan_steps(range(4, 16), per_file=8, max_group=10)
+    assert fail_to_list(borders_apart) == (
+        "spec.source.with.maxGroup: 12 sources share storage and would be worked on as one, more "
+        "than 10: 'step 004' - step 00 (tens) - 'step 008' - file 1 (steps) - 'step 010'; raise "
+        "maxGroup, or let the borders of what is shared meet"
+    )
+    assert len(list_groups(plan_steps(range(4, 16), per_file=8, max_group=12))) == 1
+
+
+def test_a_long_chain_is_shown_by_its_ends() -> None:
+    message = fail_to_list(plan_steps(range(130), per_file=13, max_group=10))
+    assert message.startswith("spec.source.with.maxGroup: 130 sources share storage")
+    assert message.count("'step ") == 4
+    assert " - ... - 'step 1" in message
+
+
+def test_the_default_bound_holds_for_sources_with_parameters_of_their_own() -> None:
+    class Bare(SourceStage):
+        class Params(Stage.Params):
+            on_removed: Any = Steps.Params.model_fields["on_removed"].default
+
+        def list_sources(self) -> Iterator[Source]:
+            for number in range(1001):
+                yield Source(f"step 00{number}", "1", number)
+
+    message = fail_to_list(replace_source(Bare()))
+    assert message.startswith("spec.source.with.maxGroup: 1001 sources share storage")
+
+
+def test_a_key_that_is_listed_twice_is_refused() -> None:
+    with pytest.raises(DuplicateKeyError, match="'step 003' is listed twice: as item 1 and as i"):
+        list_groups(plan_steps([3, 4, 3]))
+
+
+@pytest.mark.parametrize("answer", ["chunk 3", [3], 3, None])
+def test_names_that_are_no_names_are_refused(answer: Any) -> None:
+    class Odd(ParquetPartitions):
+        def partition_indices(self, source: Source) -> Any:
+            return answer
+
+    with pytest.raises(PartitionError) as caught:
+        list_groups(replace_source(Steps(steps=(1,)), Odd(by="x")))
+    assert code_of(caught.value) is ExitCode.BAD_SPEC
+    assert str(caught.value).startswith(
+        "stage 'tens' can't say what source 'step 001' shares: TypeError: partition_indices must "
+        "answer with a list of names"
+    )
+
+
+def test_an_error_of_the_declaration_is_told_with_its_source() -> None:
+    class Broken(Steps):
+        def partition_indices(self, source: Source) -> list[str]:
+            raise KeyError(source.data)
+
+    with pytest.raises(PartitionError, match="'steps' can't say what source 'step 001' shares: K"):
+        list_groups(replace_source(Broken(steps=(1,))))
+
+
+def test_keys_and_names_may_hold_what_is_no_unicode() -> None:
+    class Odd(Steps):
+        def list_sources(self) -> Iterator[Source]:
+            yield Source("step 00\udcff", "1", 1)
+
+    groups = list_groups(replace_source(Odd(steps=()), ParquetPartitions(by=".*")))
+    assert read_members(groups) == {"group/tens/step 00\udcff": ["step 00\udcff"]}
+
+
+def test_an_empty_listing_is_refused_as_ever() -> None:
+    assert "'steps' lists no sources" in fail_to_list(plan_steps([]))

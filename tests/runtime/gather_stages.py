@@ -1,0 +1,81 @@
+"""Stages that gather: moments with counts, lists of keys, and pieces too large for memory."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from strandline.plan.stage import Stage, StatefulFilter
+from strandline.plan.task import Task
+
+LARGE = 70_000
+
+
+class LineMoments(StatefulFilter):
+    """Count, mean and squared deviations of the lengths of lines, by Welford's method."""
+
+    class Params(Stage.Params):
+        """How large pieces are."""
+
+        padding: int = Field(default=0, description="Bytes by which each piece is made larger.")
+
+    params: Params
+
+    def setup(self) -> None:
+        self.state = [0, 0.0, 0.0]
+
+    def process(self, task: Task) -> Task:
+        for line in task.table.column("line").to_pylist():
+            if line == "raise":
+                raise ValueError(line)
+            self.state = join(self.state, [1, math.sqrt(len(line)), 0.0])
+        return task
+
+    def flush(self) -> bytes | None:
+        state, self.state = self.state, [0, 0.0, 0.0]
+        if not state[0]:
+            return None
+        return json.dumps({"state": state, "padding": "x" * self.params.padding}).encode()
+
+    @staticmethod
+    def merge(paths: Sequence[Path], out: Path) -> None:
+        state: list[Any] = [0, 0.0, 0.0]
+        for path in paths:
+            state = join(state, json.loads(path.read_text())["state"])
+        out.write_text(json.dumps({"state": state}))
+
+    def artifacts(self, merged: Path, folder: Path) -> None:
+        count, mean, squares = json.loads(merged.read_text())["state"]
+        content = {"count": count, "mean": mean, "variance": squares / count}
+        (folder / f"{merged.stem}.json").write_text(json.dumps(content))
+
+
+class KeyList(StatefulFilter):
+    """The key of every task and its rows; joined in order, so the order shows."""
+
+    def process_batch(self, tasks: list[Task]) -> list[Any]:
+        self.lines = [f"{task.key}\t{task.num_rows}\n" for task in tasks]
+        return list(tasks)
+
+    def flush(self) -> bytes | None:
+        lines, self.lines = getattr(self, "lines", []), []
+        return "".join(lines).encode() or None
+
+    @staticmethod
+    def merge(paths: Sequence[Path], out: Path) -> None:
+        out.write_bytes(b"".join(path.read_bytes() for path in paths))
+
+
+def join(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
+    """Two states as one."""
+    count = left[0] + right[0]
+    if not count:
+        return [0, 0.0, 0.0]
+    apart = right[1] - left[1]
+    mean = left[1] + apart * right[0] / count
+    return [count, mean, left[2] + right[2] + apart * apart * left[0] * right[0] / count]

@@ -1,0 +1,136 @@
+"""A program: runs on a cluster of nodes on this machine, of which one comes and one goes.
+
+Ray is connected once a process, so this can't share the one of the other tests. It leaves
+what it saw as JSON in a file; which nodes did what is in the outputs.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.cluster_utils import Cluster
+
+import engine_stages as bad
+import worker_stages as told
+from strandline.engine.ports import Progress
+from strandline.ledger.store import Store
+from strandline.ledger.verification import verify
+from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan
+from strandline.run.attempt import Options, run_attempt
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs import LocalOutputs
+
+SOURCES = 80
+STORE = 150_000_000
+
+
+def make_plan(name: str, folder: Path) -> PipelinePlan:
+    """Numbers, made large, worked on slowly, and written with the driver."""
+    source = StagePlan("numbers", "numbers", bad.Numbers(count=SOURCES))
+    stages = [
+        StagePlan("large", "large", told.Large(), cpu=0.5, min_workers=2, max_workers=2),
+        StagePlan("slow", "slow", told.SlowHere(folder=str(folder)), cpu=0.5, min_workers=2),
+        StagePlan("text", "text", told.NumberSink(), cpu=0.1, max_workers=1),
+    ]
+    return check_plan("default", name, source, stages)
+
+
+class Trial:
+    """One run, and what is done to its cluster once enough sources are finished."""
+
+    def __init__(self, name: str, volume: Path, after: int, disturb: Callable[[], None]) -> None:
+        self._name = name
+        self._volume = volume
+        self._after = after
+        self._disturb = disturb
+        self._is_begun = False
+        self._most: Counter[str] = Counter()
+        self._bottlenecks: set[str | None] = set()
+        self._notes: list[str] = []
+
+    def run(self) -> dict[str, Any]:
+        """Run it; what was seen."""
+        options = Options(self._volume)
+        outcome = run_attempt(make_plan(self._name, self._volume), options, report=self._watch)
+        folder = PipelineFolder.of(self._volume, "default", self._name)
+        store = Store(folder.ledger, readonly=True)
+        try:
+            verdict = verify(store, LocalOutputs(folder.output))
+        finally:
+            store.close()
+        told_by = [json.loads(path.read_text()) for path in folder.output.rglob("*.txt")]
+        return {
+            "code": outcome.code.name,
+            "message": outcome.message,
+            "finished": outcome.standing.finished,
+            "incidents": list(outcome.incidents),
+            "problems": list(verdict.problems),
+            "numbers": sorted(one["number"] for one in told_by),
+            "byNode": Counter(one["node"] for one in told_by),
+            "most": self._most,
+            "notes": self._notes,
+            "bottlenecks": sorted(filter(None, self._bottlenecks)),
+        }
+
+    def _watch(self, progress: Progress) -> None:
+        pools = zip(progress.flow.queues, progress.list_pools(), strict=False)
+        for queue, pool in pools:
+            self._most[queue.name] = max(self._most[queue.name], pool.workers)
+        self._bottlenecks.add(progress.bottleneck)
+        self._notes = list(progress.notes)
+        if progress.finished >= self._after and not self._is_begun:
+            self._is_begun = True
+            self._disturb()  # from this thread: Ray sets signal handlers
+
+
+def main() -> None:
+    """A node joins in the first run, and is killed in the second."""
+    folder = Path(tempfile.mkdtemp(prefix="ray-"))
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    path = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(path)
+    # Else whoever starts a Ray of their own meanwhile would be led to this one.
+    ray._private.utils.write_ray_address = lambda *_: None
+    cluster = Cluster()
+    joined: list[Any] = []
+
+    def join() -> None:
+        joined.append(cluster.add_node(num_cpus=2, object_store_memory=STORE))
+
+    def kill() -> None:
+        cluster.remove_node(joined[0], allow_graceful=False)
+
+    try:
+        cluster.add_node(
+            num_cpus=3,
+            object_store_memory=STORE,
+            include_dashboard=False,
+            temp_dir=str(folder / "ray"),
+            _system_config={"health_check_period_ms": 500, "health_check_failure_threshold": 4},
+        )
+        ray.init(cluster.address, logging_level=logging.ERROR, log_to_driver=False)
+        seen = {
+            "here": ray.get_runtime_context().get_node_id(),
+            "joins": Trial("joins", folder, 5, join).run(),
+            "there": joined[0].node_id,
+            "dies": Trial("dies", folder, 20, kill).run(),
+        }
+        Path(sys.argv[1]).write_text(json.dumps(seen))
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""A slow stage holds back what is above it, and a slow listing holds nobody back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import ray
+
+import engine_stages as bad
+import worker_stages as told
+from strandline.engine.pools import CALLS_PER_WORKER, bound_queue
+from strandline.engine.ports import Progress
+from strandline.plan.pipeline import StagePlan, check_plan
+from strandline.plan.stage import Source
+from strandline.run.attempt import Options, run_attempt
+from strandline_api.exit_codes import ExitCode
+
+COUNT = 60
+SLOW_SECONDS = 0.2
+QUICK_SECONDS = SLOW_SECONDS / 20
+PATIENCE = 120.0
+
+pytestmark = pytest.mark.usefixtures("local_ray")
+
+
+class SlowEnd(bad.Numbers):
+    """Lists half of the numbers, and the rest when the first one is finished."""
+
+    class Params(bad.Numbers.Params):
+        """Where the sink leaves the first one."""
+
+        output: str = ""
+
+    params: Params
+
+    def list_sources(self) -> Iterator[Source]:
+        """As described.
+
+        Raises:
+            TimeoutError: the first one is never finished.
+        """
+        sources = list(super().list_sources())
+        half, end = len(sources) // 2, time.monotonic() + PATIENCE
+        yield from sources[:half]
+        while not list(Path(self.params.output).rglob("*.txt")):
+            if time.monotonic() > end:
+                raise TimeoutError
+            time.sleep(0.05)
+        yield from sources[half:]
+
+
+def read_store() -> float:
+    """Bytes in the object store."""
+    kind = "object_store_memory"
+    return float(ray.cluster_resources()[kind] - ray.available_resources()[kind])
+
+
+def test_law_a_producer_twenty_times_as_fast_fills_no_memory(tmp_path: Path) -> None:
+    seen: list[float] = []
+
+    def report(progress: Progress) -> None:
+        if progress.finished:
+            seen.append(read_store())
+
+    source = StagePlan("numbers", "numbers", bad.Numbers(count=COUNT))
+    stages = [
+        StagePlan("large", "large", told.Large(seconds=QUICK_SECONDS), cpu=0.5, max_workers=1),
+        StagePlan("slow", "slow", told.SlowSink(seconds=SLOW_SECONDS), cpu=0.5, max_workers=1),
+    ]
+    plan = check_plan("default", "pressure", source, stages)
+    before = read_store()
+    outcome = run_attempt(plan, Options(tmp_path), report=report)
+
+    assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, COUNT)
+    # What waits for the sink, is with it, and may yet come of calls that were sent before the
+    # queue was full; and one that is not freed yet.
+    most = bound_queue(1, 1) + 2 * CALLS_PER_WORKER + 1
+    assert len(seen) > COUNT / 4
+    assert max(seen) - before <= most * told.LARGE * 1.01
+    assert most * told.LARGE < COUNT * told.LARGE / 5
+
+
+def test_law_a_listing_that_hangs_holds_up_nothing_that_was_listed(tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    source = StagePlan("numbers", "numbers", SlowEnd(count=10, output=str(output)))
+    stages = [StagePlan("text", "text", bad.TextSink(), cpu=0.1)]
+    plan = replace(check_plan("default", "listing", source, stages), output=str(output))
+
+    outcome = run_attempt(plan, Options(tmp_path))
+
+    assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, 10)

@@ -1,0 +1,59 @@
+"""A cluster whose nodes come and go in the middle of a run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from node_trials import SOURCES
+
+PATIENCE = 580
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the program has seen; both runs are on one cluster, since that takes long to start."""
+    program = Path(__file__).with_name("node_trials.py")
+    path = tmp_path_factory.mktemp("nodes") / "seen.json"
+    done = subprocess.run(
+        [sys.executable, str(program), str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    answer: dict[str, Any] = json.loads(path.read_text())
+    return answer
+
+
+def test_a_node_that_joins_is_used(seen: dict[str, Any]) -> None:
+    trial = seen["joins"]
+    assert trial["byNode"].get(seen["there"], 0) > 0, seen
+    assert trial["most"]["slow"] > 3  # more than the first node has room for
+    assert "slow" in trial["bottlenecks"]
+
+
+@pytest.mark.parametrize("name", ["joins", "dies"])
+def test_law_whatever_nodes_do_all_is_finished_once(seen: dict[str, Any], name: str) -> None:
+    trial = seen[name]
+    assert (trial["code"], trial["finished"]) == ("COMPLETE", SOURCES), trial
+    assert trial["problems"] == []
+    assert trial["numbers"] == list(range(SOURCES))
+
+
+def test_law_data_that_is_lost_with_a_node_is_made_again(seen: dict[str, Any]) -> None:
+    trial = seen["dies"]
+    assert "data was lost with a node; the sources that it was of begin anew" in trial["notes"]
+    assert trial["finished"] == SOURCES
+
+
+def test_a_node_that_is_lost_is_seen_and_blames_nobody(seen: dict[str, Any]) -> None:
+    trial = seen["dies"]
+    assert trial["byNode"].get(seen["there"], 0) > 0, seen  # it was used until then
+    assert trial["incidents"], trial

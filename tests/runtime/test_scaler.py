@@ -1,0 +1,150 @@
+"""What a plan of workers becomes on a real Ray: started, drained, withdrawn, and told."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+import engine_stages as bad
+import worker_stages as told
+from strandline.engine.flow import StageQueue
+from strandline.engine.pools import RayOptions
+from strandline.engine.ports import Progress
+from strandline.engine.ray_pool import RayPools
+from strandline.engine.ray_scaling import LOOK_SECONDS, PENDING_SECONDS, Scaler
+from strandline.plan.pipeline import StagePlan, check_plan
+from strandline.plan.receipt import Counts
+from strandline.run.attempt import Options, run_attempt
+from strandline_api.exit_codes import ExitCode
+
+TIMEOUT = 120.0
+
+pytestmark = pytest.mark.usefixtures("local_ray")
+
+
+class Bench:
+    """Pools, a scaler, and a clock that is set by hand."""
+
+    def __init__(self, *others: StagePlan, **more: Any) -> None:
+        self.seconds = 100.0
+        told = StagePlan("told", "told", bad.Identity(), **{"cpu": 0.1, **more})
+        plans = [told, *others]
+        options = RayOptions(None, None, tempfile.gettempdir())
+        self.pools = RayPools("tests.scaler", plans, options, now=lambda: self.seconds)
+        self.notes: list[str] = []
+        self.scaler = Scaler(plans, self.pools, options, self.notes, lambda: self.seconds)
+        self.queues = [StageQueue(plan.name, 1, None) for plan in plans]
+
+    def look(self, seconds: float = LOOK_SECONDS) -> None:
+        """Let time pass and look."""
+        self.seconds += seconds
+        assert not self.scaler.look(self.queues, None)
+
+    def take_ready(self) -> None:
+        """Wait for all workers that are being started."""
+        here = ray.get_runtime_context().get_node_id()
+        for take, words in (
+            (self.pools.take_placed, self.pools.placing),
+            (self.pools.take_ready, self.pools.preparing),
+        ):
+            for word in list(words):
+                take(word, ray.get(word, timeout=TIMEOUT), here)
+
+
+@contextmanager
+def standing(*others: StagePlan, **more: Any) -> Iterator[Bench]:
+    bench = Bench(*others, **more)
+    try:
+        yield bench
+    finally:
+        bench.pools.stop()
+
+
+def test_the_first_look_brings_the_floor_and_says_nothing_of_it() -> None:
+    with standing(min_workers=2, max_workers=2) as bench:
+        bench.look()
+        bench.take_ready()
+        state = bench.pools.look()[0]
+        assert (state.workers, state.ready) == (2, 2)
+        assert {worker.cpu for worker in bench.pools.list_workers()} == {0.1}
+        assert bench.notes == []
+
+
+def test_it_is_time_to_look_each_second_and_when_a_worker_has_gone() -> None:
+    with standing(max_workers=1) as bench:
+        bench.look()
+        assert not bench.scaler.is_due()
+        bench.pools.drain(next(bench.pools.list_workers()))
+        assert bench.scaler.is_due()
+        bench.look()
+        assert bench.pools.look()[0].workers == 1
+        assert bench.notes == ["1 more worker for 'told': it keeps at least 1"]
+        assert not bench.scaler.is_due()
+        bench.seconds += LOOK_SECONDS
+        assert bench.scaler.is_due()
+
+
+def test_law_a_worker_that_finds_no_room_is_withdrawn_and_no_other_waits_for_it() -> None:
+    with standing(custom={"nvdec": 1.0}, max_workers=1) as bench:
+        bench.pools.start_worker(0, 0.1)
+        bench.take_ready()
+        here = ray.get_runtime_context().get_node_id()
+        bench.pools.start_worker(0, 0.1, here)  # there is one unit
+        bench.look()
+        assert bench.pools.look()[0].workers == 2
+        bench.look(PENDING_SECONDS)
+        assert [worker.is_ready for worker in bench.pools.list_workers()] == [True]
+        assert bench.notes == ["a worker of 'told' found no room and is not waited for"]
+
+
+def test_law_where_one_is_drained_the_one_with_the_least_to_lose_goes() -> None:
+    other = StagePlan("other", "other", bad.Identity())
+    with standing(other, cpu=1.0) as bench:
+        for _ in range(2):
+            bench.pools.start_worker(0, 1.0)
+        bench.take_ready()
+        first, second = bench.pools.list_workers()
+        first.calls["call"] = None  # type: ignore[assignment]
+        bench.look()  # the other pool's floor finds room only where one goes
+        first.calls.clear()
+        assert (first.is_draining, second.is_draining) == (False, True)
+        assert bench.notes == []
+        assert [state.workers for state in bench.pools.look()] == [1, 0]
+        bench.look()
+        assert bench.pools.look()[1].workers == 1
+
+
+def test_the_bottleneck_is_the_slow_one_that_has_a_queue() -> None:
+    with standing(max_workers=1) as bench:
+        bench.look()
+        assert bench.scaler.bottleneck is None
+        bench.queues[0].counts = Counts(tasks_in=10, tasks_out=10, seconds=5.0)
+        bench.queues[0].waiting.extend([None] * 3)  # type: ignore[list-item]
+        bench.look()
+        assert bench.scaler.bottleneck == "told"
+
+
+def test_a_floor_that_finds_no_room_is_told_and_the_run_can_be_stopped(tmp_path: Path) -> None:
+    notes: list[str] = []
+
+    def report(progress: Progress) -> None:
+        notes[:] = progress.notes
+
+    source = StagePlan("numbers", "numbers", bad.Numbers(count=3))
+    stages = [
+        StagePlan("told", "told", bad.Identity(), cpu=0.1, custom={"absent": 1.0}),
+        StagePlan("text", "text", told.NodeSink(), cpu=0.1),
+    ]
+    plan = check_plan("default", "absent", source, stages)
+    outcome = run_attempt(plan, Options(tmp_path), must_stop=lambda: bool(notes), report=report)
+
+    assert outcome.code is ExitCode.INTERRUPTED
+    assert notes == [
+        "'told' has 0 of at least 1 worker: no node is large enough for 0.1 CPU, 1 absent"
+    ]

@@ -1,0 +1,146 @@
+"""Images: decoded, shrunk, measured, hashed; drawn by formula, and some that ship with packages."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from PIL import Image, ImageDraw, ImageEnhance, ImageFilter
+
+from stage_runs import StageRun
+from strandline.stages.opening import UnreadableFileError
+from strandline.stages.pictures import hash_differences, measure, shrink, to_image, to_picture
+
+
+def draw(width: int = 320, height: int = 200) -> Image.Image:
+    """A fractal: many grey levels, crisp edges, and not symmetric from left to right."""
+    return Image.effect_mandelbrot((width, height), (-2.2, -1.2, 0.8, 0.9), 60).convert("RGB")
+
+
+def encode(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def count_differences(one: str, other: str) -> int:
+    return (int(one, 16) ^ int(other, 16)).bit_count()
+
+
+@pytest.mark.parametrize("kind", ["PNG", "GIF", "JPEG", "BMP", "WEBP", "TIFF", "ICO"])
+def test_formats_are_decoded(run: type[StageRun], kind: str) -> None:
+    content = encode(draw(64, 48), kind)
+    (table,) = run("decode-images").tables([{"key": "a", "content": content}])
+    (row,) = table.to_pylist()
+    assert ("a", kind.lower()) == (row["key"], row["format"])
+    assert len(row["picture"]["rgb"]) == 3 * row["width"] * row["height"]
+    if kind != "ICO":
+        assert (64, 48) == (row["width"], row["height"])
+
+
+def test_each_image_is_a_task_and_what_is_none_is_dropped(run: type[StageRun]) -> None:
+    good = encode(draw())
+    stage = run("decode-images", maxPixels=70_000)
+    rows = [
+        {"key": "good", "content": good},
+        {"key": "cut", "content": good[: len(good) // 2]},
+        {"key": "text", "content": b"no image"},
+        {"key": "large", "content": encode(Image.new("1", (300, 300)))},
+        {"key": "also good", "content": encode(draw(8, 8))},
+    ]
+    assert ["good", "also good"] == [t["key"][0].as_py() for t in stage.tables(rows)]
+    assert {"dropped: not an image": 2, "dropped: too large": 1} == stage.counters
+    assert [] == stage.tables(rows[1:4])
+    with pytest.raises(UnreadableFileError, match="cut: no image that can be decoded"):
+        run("decode-images", badImages="fail").tables(rows)
+
+
+def test_what_can_be_looked_through_is_on_white_and_turned_images_are_upright() -> None:
+    clear = Image.new("RGBA", (4, 2), (255, 0, 0, 0))
+    assert b"\xff" * 24 == to_picture(clear)["rgb"]
+    turned = draw(64, 48)
+    orientation = Image.Exif()
+    orientation[0x0112] = 6
+    upright = Image.open(io.BytesIO(encode(turned, "JPEG", exif=orientation)))
+    assert (48, 64) == (to_picture(upright)["width"], to_picture(upright)["height"])
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [((320, 200), (256, 160)), ((100, 1000), (26, 256)), ((256, 1), (256, 1)), ((9, 9), (9, 9))],
+)
+def test_pictures_are_shrunk_in_proportion_and_never_grown(
+    size: tuple[int, int], expected: tuple[int, int]
+) -> None:
+    shrunk = shrink(to_picture(draw(*size)), 256)
+    assert expected == (shrunk["width"], shrunk["height"])
+
+
+def test_the_hash_stays_near_for_the_same_look_and_goes_far_for_another() -> None:
+    image = draw()
+    told = hash_differences(to_picture(image))
+    same = [
+        image.resize((160, 100)),
+        Image.open(io.BytesIO(encode(image, "JPEG", quality=40))),
+        ImageEnhance.Brightness(image).enhance(0.8),
+        image.filter(ImageFilter.GaussianBlur(1)),
+    ]
+    near = [count_differences(told, hash_differences(to_picture(each))) for each in same]
+    assert max(near) <= 6
+    others = [image.transpose(Image.Transpose.FLIP_LEFT_RIGHT), image.rotate(90)]
+    far = [count_differences(told, hash_differences(to_picture(each))) for each in others]
+    assert min(far) >= 12
+
+
+def test_the_hash_has_a_bit_for_each_step_that_becomes_brighter() -> None:
+    rising = Image.linear_gradient("L").rotate(90)
+    assert {"0" * 16, "f" * 16} == {
+        hash_differences(to_picture(each)) for each in (rising, rising.rotate(180))
+    }
+    assert "0" * 16 == hash_differences(to_picture(Image.new("RGB", (1, 1), "white")))
+
+
+def test_measures_tell_bright_from_dark_and_sharp_from_blurred() -> None:
+    white, black = (measure(to_picture(Image.new("L", (9, 9), level))) for level in (255, 0))
+    assert {"brightness": 1.0, "contrast": 0.0, "sharpness": 0.0} == white
+    assert {"brightness": 0.0, "contrast": 0.0, "sharpness": 0.0} == black
+    half = Image.new("L", (10, 10), 0)
+    ImageDraw.Draw(half).rectangle((5, 0, 9, 9), 255)
+    assert {"brightness": 0.5, "contrast": 0.5}.items() <= measure(to_picture(half)).items()
+    image = draw()
+    blurred = [image.filter(ImageFilter.GaussianBlur(radius)) for radius in (0.5, 1, 3)]
+    sharpness = [measure(to_picture(each))["sharpness"] for each in (image, *blurred)]
+    assert sharpness == sorted(sharpness, reverse=True)
+    assert sharpness[0] > 10 * sharpness[-1]
+
+
+def test_images_of_packages_go_through_all_stages(run: type[StageRun]) -> None:
+    folder = Path(ray.__file__).parent
+    paths = [path for kind in ("png", "ico") for path in sorted(folder.rglob(f"*.{kind}"))]
+    assert paths
+    rows = [{"key": path.name, "content": path.read_bytes()} for path in paths]
+    decoded = run("decode-images").tables(rows)
+    assert len(paths) == len(decoded)
+    for table in decoded:
+        shrunk = run("resize-images", longest=24).table(table)
+        (row,) = run("measure-images").rows(shrunk)
+        assert ["key", "format", "width", "height", "hash", "brightness", "contrast"] == list(row)[
+            :7
+        ]
+        assert 0 <= row["brightness"] <= 1
+        assert row["width"] == table["width"][0].as_py()
+        (kept,) = run("measure-images", keepPictures=True).rows(shrunk)
+        assert max(kept["picture"]["width"], kept["picture"]["height"]) <= 24
+        assert (24, 24) >= to_image(kept["picture"]).size
+
+
+def test_without_the_library_one_sentence_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with pytest.raises(ImportError, match=r"not installed .*; install strandline\[images\]$"):
+        StageRun("decode-images")

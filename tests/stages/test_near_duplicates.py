@@ -1,0 +1,191 @@
+"""Signatures, clusters of what is alike, and the list that a second pipeline drops."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatherings import Gathering
+from stage_runs import StageRun
+from strandline.plan.registry import find_stage
+from strandline.stages.drop_listed import ChangedListError
+from strandline.stages.key_lists import read_key_list, write_key_list
+from strandline.stages.minhash import SIGNATURE_BYTES, Signer, list_runs, read_signature
+from strandline.stages.near_duplicates import AmbiguousKeyError, find_near_duplicates
+from strandline.stages.opening import UnreadableFileError
+from strandline.stages.sketch_texts import read_signatures
+
+SIGNER = Signer(words=2)
+THRESHOLD = 0.7
+
+
+def write_text(seed: int, words: int = 150) -> list[str]:
+    generator = random.Random(seed)
+    return [f"w{generator.randrange(5_000)}" for _ in range(words)]
+
+
+def change(text: list[str], number: int, seed: int = 0) -> list[str]:
+    changed = list(text)
+    for at in random.Random(seed).sample(range(len(text)), number):
+        changed[at] = f"changed{seed}-{at}"
+    return changed
+
+
+def sign(text: list[str]) -> bytes:
+    signature = SIGNER.sign(" ".join(text))
+    assert signature is not None
+    return signature
+
+
+# Three clusters and two texts that are like nothing else; "b0" is of a cluster, but far from "b9".
+TEXTS = {
+    f"{letter}{at}": change(write_text(seed), 3 * at, seed=at)
+    for seed, letter in enumerate("abc")
+    for at in range(3)
+} | {"x": write_text(100), "y": write_text(101)}
+SIGNED = {key: sign(text) for key, text in TEXTS.items()}
+
+
+def test_alike_texts_are_found_and_the_first_stays() -> None:
+    found = find_near_duplicates(SIGNED.items(), THRESHOLD)
+    assert {f"{letter}{at}": f"{letter}0" for letter in "abc" for at in (1, 2)} == found
+    assert list(found) == sorted(found)
+
+
+@given(st.permutations(sorted(SIGNED)))
+def test_the_order_of_texts_does_not_matter(keys: list[str]) -> None:
+    shuffled = [(key, SIGNED[key]) for key in keys]
+    assert find_near_duplicates(SIGNED.items(), THRESHOLD) == find_near_duplicates(
+        shuffled, THRESHOLD
+    )
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=12))
+def test_of_equal_texts_one_stays(numbers: list[int]) -> None:
+    texts = {f"{at:02}": sign(write_text(number)) for at, number in enumerate(numbers)}
+    left = texts.keys() - find_near_duplicates(texts.items(), 0.9).keys()
+    assert {numbers.index(number) for number in set(numbers)} == set(map(int, left))
+
+
+def test_what_is_alike_by_way_of_another_is_one_cluster() -> None:
+    chain = [write_text(1)]
+    for step in range(1, 8):
+        chain.append(change(chain[-1], 8, seed=step))
+    signed = {str(at): sign(text) for at, text in enumerate(chain)}
+    ends = read_signature(signed["0"]).jaccard(read_signature(signed["7"]))
+    assert ends < THRESHOLD
+    found = find_near_duplicates(reversed(signed.items()), THRESHOLD)
+    assert {str(at): "0" for at in range(1, 8)} == found
+
+
+def test_two_texts_of_one_key_are_refused() -> None:
+    with pytest.raises(AmbiguousKeyError, match="two texts have the key 'a'"):
+        find_near_duplicates([("a", SIGNED["a0"]), ("b", SIGNED["b0"]), ("a", SIGNED["x"])], 0.5)
+
+
+@pytest.mark.parametrize("number", [0, 2, 10, 30])
+def test_signatures_agree_as_much_as_texts_share_runs(number: int) -> None:
+    one = write_text(7, 400)
+    other = change(one, number)
+    runs = set(list_runs(one, 2)), set(list_runs(other, 2))
+    truth = len(runs[0] & runs[1]) / len(runs[0] | runs[1])
+    told = read_signature(sign(one)).jaccard(read_signature(sign(other)))
+    assert truth == pytest.approx(told, abs=0.12)  # three deviations of 128 places
+
+
+def test_case_and_spacing_do_not_matter_and_no_word_is_no_signature() -> None:
+    assert SIGNER.sign("The tide\n turned.") == SIGNER.sign("the TIDE turned")
+    assert SIGNER.sign(" ... \n") is None
+    assert SIGNER.sign("tide") is not None
+    assert ["a b", "b a"] == list_runs(["a", "b", "a", "b"], 2)
+    with pytest.raises(ValueError, match=f"a signature has {SIGNATURE_BYTES} bytes, not 3"):
+        read_signature(b"abc")
+
+
+def test_signatures_are_what_they_were() -> None:
+    signature = SIGNER.sign("the tide turned an hour before sunrise")
+    assert signature is not None
+    assert "835d191314498322" == signature[:8].hex()
+
+
+def test_gathered_signatures_are_those_of_all_texts(tmp_path: Path) -> None:
+    gathering = Gathering(tmp_path, "sketch-texts", words=2)
+    rows = [{"key": key, "text": " ".join(text)} for key, text in TEXTS.items()]
+    rows.append({"key": "empty", "text": ""})
+    tables = [pa.Table.from_pylist(rows[at : at + 5]) for at in range(0, len(rows), 5)]
+    pieces = gathering.pieces(tables)
+    (whole,) = gathering.artifacts(gathering.merge(pieces))
+    steps = gathering.merge([gathering.merge(pieces[:1]), gathering.merge(pieces[1:])])
+    assert whole.read_bytes() == gathering.artifacts(steps)[0].read_bytes()
+    assert SIGNED == dict(read_signatures(str(whole)))
+    assert list(SIGNED) == [key for key, _ in read_signatures(str(whole))]
+    (nothing,) = gathering.artifacts(gathering.merge([]))
+    assert [] == list(read_signatures(str(nothing)))
+
+
+def test_what_is_listed_is_dropped(tmp_path: Path) -> None:
+    path = str(tmp_path / "list.parquet")
+    write_key_list(path, {"b": "a", "d": "a"})
+    stage = StageRun("drop-listed", path=path)
+    assert ["a", "c"] == stage.column("key", ["a", "b", "c", "d"])
+    assert {"dropped: listed": 2} == stage.counters
+    assert [] == stage.rows([{"key": "d"}])
+    assert [{"key": ["b", "d"], "stays": ["a", "a"]}] == [pq.read_table(path).to_pydict()]
+
+
+def test_any_column_of_text_is_a_list(tmp_path: Path) -> None:
+    path = str(tmp_path / "blocked.parquet")
+    pq.write_table(pa.table({"host": ["x.org", "y.org"]}), path)
+    stage = StageRun("drop-listed", path=path, pathColumn="host", column="site")
+    assert ["z.org"] == stage.column("site", ["x.org", "z.org"])
+
+
+def test_the_digest_is_of_the_keys_and_nothing_else(tmp_path: Path) -> None:
+    path = str(tmp_path / "list.parquet")
+
+    def digest(*keys: str, stays: str = "a") -> str:
+        write_key_list(path, dict.fromkeys(keys, stays))
+        stage = find_stage("drop-listed")(path=path)
+        assert ["path"] == list(stage.digest_inputs())
+        return stage.digest_inputs()["path"]
+
+    assert digest("b", "c") == digest("c", "b", stays="z") != digest("b") != digest("b", "cc")
+    assert digest("ab", "c") != digest("a", "bc")
+
+
+def test_a_list_that_is_changed_under_a_run_is_noticed(tmp_path: Path) -> None:
+    path = str(tmp_path / "list.parquet")
+    write_key_list(path, {"b": "a"})
+    stage = find_stage("drop-listed")(path=path)
+    write_key_list(path, {"c": "a"})
+    with pytest.raises(ChangedListError, match="the list was changed under the run"):
+        stage.setup()
+
+
+def test_a_list_that_can_not_be_read_is_told_with_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "list.parquet"
+    with pytest.raises(ValueError, match=r"list\.parquet: No such file"):
+        StageRun("drop-listed", path=str(path))
+    path.write_text("no Parquet")
+    with pytest.raises(UnreadableFileError, match=r"list\.parquet: .*Parquet"):
+        read_key_list(str(path))
+    pq.write_table(pa.table({"key": ["a", None]}), path)
+    with pytest.raises(UnreadableFileError, match="a key is missing in the column 'key'"):
+        read_key_list(str(path))
+    with pytest.raises(UnreadableFileError, match="no column 'id'; there are: key"):
+        read_key_list(str(path), "id")
+
+
+def test_without_the_library_one_sentence_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "datasketch", None)
+    with pytest.raises(ImportError, match=r"not installed .*; install strandline\[statistics\]$"):
+        StageRun("sketch-texts")

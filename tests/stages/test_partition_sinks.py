@@ -1,0 +1,172 @@
+"""Sinks of which several sources share a file: what they share, and how it lies in there."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import zipfile
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+from zarr.storage import ZipStore
+
+from stage_runs import ForwardFile, StageRun
+from strandline.plan.stage import Source
+from strandline.plan.task import Task
+from strandline.stages.columns import MissingColumnError
+
+ROWS = st.lists(st.tuples(st.sampled_from("abcé"), st.integers(0, 99)), min_size=1, max_size=20)
+
+
+def shares(run: StageRun, key: str, meta: dict[str, Any] | None = None) -> list[str]:
+    return list(run.stage.partition_indices(Source(key, "1", None, meta)))
+
+
+def build(rows: Sequence[tuple[str, int]]) -> pa.Table:
+    keys, numbers = zip(*rows, strict=True)
+    return pa.table({"key": keys, "n": numbers})
+
+
+def read_groups(content: bytes) -> list[list[tuple[str, int]]]:
+    file = pq.ParquetFile(io.BytesIO(content))
+    tables = (file.read_row_group(at) for at in range(file.num_row_groups))
+    return [[(row["key"], row["n"]) for row in table.to_pylist()] for table in tables]
+
+
+@pytest.mark.parametrize(
+    ("by", "key", "names"),
+    [
+        (r"\d{4}-\d{2}", "days/2026-01-31.nc", ["2026-01"]),
+        (r"^[^/]+", "days/2026-01-31.nc", ["days"]),
+        (r"(?<=/)\d{4}", "days/2026-01-31.nc", ["2026"]),
+        (r"\d{5}", "days/2026-01-31.nc", []),
+    ],
+)
+def test_the_text_that_is_found_in_the_key_is_shared(by: str, key: str, names: list[str]) -> None:
+    assert shares(StageRun("parquet-partitions", by=by), key) == names
+
+
+def test_a_pattern_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be a regular expression: missing \\)"):
+        StageRun("parquet-partitions", by="(")
+
+
+@given(rows=ROWS)
+def test_each_member_is_a_row_group_in_key_order_with_its_rows_as_they_stood(
+    rows: list[tuple[str, int]],
+) -> None:
+    content = StageRun("parquet-partitions", by=".").written(build(rows))
+    assert read_groups(content) == [
+        [row for row in rows if row[0] == key] for key in sorted({key for key, _ in rows})
+    ]
+
+
+@given(rows=ROWS, data=st.data())
+def test_who_came_first_does_not_decide_the_bytes(
+    rows: list[tuple[str, int]], data: st.DataObject
+) -> None:
+    """Members may come in any order, and in any chunks: each member's rows stay in theirs."""
+    sink = StageRun("parquet-partitions", by=".")
+    order = data.draw(st.permutations(sorted({key for key, _ in rows})))
+    shuffled = [row for key in order for row in rows if row[0] == key]
+    chunked = pa.concat_tables([build([row]) for row in shuffled])
+    assert sink.written(chunked) == sink.written(build(rows))
+
+
+def test_a_large_member_is_one_row_group_still() -> None:
+    rows = [("a", n) for n in range(2_000_000)]
+    groups = read_groups(StageRun("parquet-partitions", by=".").written(build(rows)))
+    assert list(map(len, groups)) == [2_000_000]
+
+
+def test_another_column_may_name_the_members() -> None:
+    table = pa.table({"day": [2, 1, 2], "n": [0, 1, 2]})
+    content = StageRun("parquet-partitions", by=".", member="day").written(table)
+    file = pq.ParquetFile(io.BytesIO(content))
+    assert [file.read_row_group(at)["n"].to_pylist() for at in (0, 1)] == [[1], [0, 2]]
+    with pytest.raises(MissingColumnError, match="there is no column 'key'; there are: day, n"):
+        StageRun("parquet-partitions", by=".").written(table)
+
+
+def make_fields(steps: Sequence[int], shape: tuple[int, int] = (3, 4)) -> xr.Dataset:
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(len(steps), *shape))
+    return xr.Dataset(
+        {
+            "heat": (("time", "y", "x"), values, {"units": "K"}),
+            "mask": (("y", "x"), rng.normal(size=shape) > 0),
+            "grid": ((), 7),
+        },
+        coords={"time": [float(step) for step in steps]},
+        attrs={"title": "made up"},
+    )
+
+
+def write_zarr(dataset: Any, **values: Any) -> bytes:
+    file = ForwardFile()
+    StageRun("zarr", **{"chunk": 10} | values).stage.write(Task(dataset), file)
+    return bytes(file.content)
+
+
+def read_zarr(content: bytes, path: Any) -> xr.Dataset:
+    path.write_bytes(content)
+    store = ZipStore(path, mode="r")
+    fields: xr.Dataset = xr.open_zarr(store, chunks=None, consolidated=False)
+    return fields.load()
+
+
+@pytest.mark.parametrize("steps", [range(10), range(3)])
+def test_fields_read_back_with_one_chunk_along_the_dimension(steps: range, tmp_path: Any) -> None:
+    fields = make_fields(steps)
+    found = read_zarr(write_zarr(fields), tmp_path / "chunk.zarr.zip")
+    xr.testing.assert_identical(found, fields)
+    assert found["heat"].encoding["chunks"] == (10, 3, 4)
+    assert found["mask"].encoding["chunks"] == (3, 4)
+
+
+def test_the_same_fields_give_the_same_bytes_without_a_time() -> None:
+    content = write_zarr(make_fields(range(10)))
+    assert content == write_zarr(make_fields(range(10)))
+    entries = zipfile.ZipFile(io.BytesIO(content)).infolist()
+    assert [entry.filename for entry in entries] == sorted(entry.filename for entry in entries)
+    assert {entry.date_time[0] for entry in entries} == {1980}
+    assert "heat/c/0/0/0" in {entry.filename for entry in entries}
+
+
+@pytest.mark.parametrize(("place", "chunk"), [(0, 0), (9, 0), (10, 1), (44, 4)])
+def test_the_place_of_a_source_says_which_chunk_it_shares(place: int, chunk: int) -> None:
+    assert shares(StageRun("zarr", chunk=10), "x", {"time": place}) == [f"chunk {chunk}"]
+    assert shares(StageRun("zarr", chunk=10, dimension="z"), "x", {"z": place}) == [
+        f"chunk {chunk}"
+    ]
+
+
+@pytest.mark.parametrize("meta", [None, {}, {"time": "3"}, {"place": 3}])
+def test_a_source_without_a_place_is_refused(meta: dict[str, Any] | None) -> None:
+    with pytest.raises(TypeError, match="its meta has no whole number under 'time'"):
+        shares(StageRun("zarr", chunk=10), "x", meta)
+
+
+def test_what_is_no_dataset_is_refused() -> None:
+    with pytest.raises(TypeError, match="this task carries Table, not an xarray dataset"):
+        write_zarr(build([("a", 1)]))
+
+
+def test_a_missing_library_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = builtins.__import__
+
+    def refuse(name: str, *args: Any) -> Any:
+        if name == "zarr":
+            raise ImportError("No module named 'zarr'")
+        return find(name, *args)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(ImportError, match=r"'zarr'\); install strandline\[fields\]$"):
+        StageRun("zarr", chunk=10)

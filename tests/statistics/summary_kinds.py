@@ -1,0 +1,49 @@
+"""The kinds of summaries, each with values it may be of and with how two of them are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from hypothesis import strategies as st
+
+from strandline.statistics.fields import FieldSummary
+from strandline.statistics.histogram import EvenBins, Histogram
+from strandline.statistics.moments import Moments
+from strandline.statistics.sketches import Distinct, Quantiles
+from strandline.statistics.volume import TextVolume
+
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+NUMBERS = FLOATS | st.integers(-(2**63), 2**64 - 1)
+WORDS = st.sampled_from(["a", "b", "", "Möwe", "潮", "x" * 500])
+ANY_FLOATS = st.floats() | st.none()
+EVEN = EvenBins(-10.0, 1000.0, 7)
+
+
+class SummaryKind(NamedTuple):
+    """A kind of summary: how one is made of values, and what of it must be the same."""
+
+    of: Callable[[list[Any]], Any]
+    values: st.SearchStrategy[Any]
+    view: Callable[[Any], Any] = lambda summary: summary.spell()
+
+
+def count_both(lengths: list[int]) -> TextVolume:
+    return TextVolume.of(lengths, [length // 5 for length in lengths])
+
+
+def describe(summary: FieldSummary) -> Any:
+    """All but the order in which a sketch of few values keeps them."""
+    return summary.describe(), summary.histogram, summary.moments, summary.distinct.spell()
+
+
+KINDS = {
+    "moments": SummaryKind(Moments.of, NUMBERS),
+    "growing histogram": SummaryKind(Histogram.of, NUMBERS),
+    "even histogram": SummaryKind(lambda values: Histogram.of(values, EVEN), NUMBERS),
+    "volume": SummaryKind(count_both, st.integers(0, 10**6)),
+    "distinct": SummaryKind(Distinct.of, NUMBERS | WORDS),
+    "quantiles": SummaryKind(Quantiles.of, FLOATS, Quantiles.describe),
+    "numbers": SummaryKind(FieldSummary.of, ANY_FLOATS, describe),
+    "texts": SummaryKind(FieldSummary.of, WORDS | st.none(), describe),
+}

@@ -1,0 +1,87 @@
+"""Sketches are near the truth by what they promise, also when they were joined of many."""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_left, bisect_right
+
+import numpy as np
+import pytest
+
+from strandline.statistics.fields import FieldSummary
+from strandline.statistics.sketches import RANKS, Distinct, Quantiles
+
+MOST_OFF = 0.02
+
+
+def sample(shape: str, size: int) -> list[float]:
+    generator = np.random.default_rng(8)
+    numbers = {
+        "normal": generator.normal(0, 1, size),
+        "long tail": generator.pareto(1.0, size),
+        "few values": generator.integers(0, 5, size).astype(float),
+        "sorted": np.arange(size, dtype=float),
+    }[shape]
+    return [float(number) for number in numbers]
+
+
+def cut(values: list[float], parts: int) -> list[list[float]]:
+    size = -(-len(values) // parts)
+    return [values[at : at + size] for at in range(0, len(values), size)]
+
+
+@pytest.mark.parametrize("shape", ["normal", "long tail", "few values", "sorted"])
+@pytest.mark.parametrize("parts", [1, 40])
+def test_quantiles_are_within_their_bound(shape: str, parts: int) -> None:
+    numbers = sample(shape, 20_000)
+    sketch = sum(map(Quantiles.of, cut(numbers, parts)), Quantiles())
+    assert sketch.count == len(numbers)
+    bound = MOST_OFF * len(numbers)
+    ordered = sorted(numbers)
+    for name, found in sketch.describe().items():
+        assert found is not None
+        place = RANKS[name] * len(numbers)
+        assert bisect_left(ordered, found) - bound <= place <= bisect_right(ordered, found) + bound
+    assert len(sketch.spell()) < 5000
+
+
+def test_the_same_parts_in_the_same_order_give_the_same_bytes() -> None:
+    parts = cut(sample("normal", 20_000), 40)
+    spelled = [Quantiles.of(part).spell() for part in parts]
+    assert spelled == [Quantiles.of(part).spell() for part in parts]
+    once, again = (sum(map(Quantiles.parse, spelled), Quantiles()).spell() for _ in range(2))
+    assert once == again
+
+
+@pytest.mark.parametrize("truth", [1, 100, 5_000, 60_000])
+def test_distinct_values_are_counted_within_five_percent(truth: int) -> None:
+    values = [f"value {number}" for number in range(truth)]
+    parts = [Distinct.of(values[at::7] + values[at::3]) for at in range(7)]
+    joined = sum(parts, Distinct.of([]))
+    assert joined.estimate() == pytest.approx(truth, rel=0.05)
+    assert joined.spell() == Distinct.of(reversed(values)).spell()
+    assert len(joined.spell()) < 2048
+
+
+def test_equal_numbers_are_one_value_whatever_their_type() -> None:
+    assert Distinct.of([1, 2]).spell() == Distinct.of([2.0, 1.0, 1, 2]).spell()
+    assert round(Distinct.of([1, "1", 1.5, 1e300]).estimate()) == 4
+
+
+def test_a_sketch_of_nothing_answers_so() -> None:
+    assert dict.fromkeys(RANKS) == Quantiles().describe()
+    assert Distinct.of([]).estimate() == 0
+
+
+def test_what_is_not_finite_is_counted_apart() -> None:
+    told = FieldSummary.of([1.0, None, float("nan"), float("inf"), 3.0]).describe()
+    assert (5, 1, 2) == (told["rows"], told["nulls"], told["not_finite"])
+    assert (1.0, 3.0, 2.0, 2) == (told["min"], told["max"], told["mean"], told["distinct"])
+
+
+def test_without_the_library_one_sentence_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "datasketches", None)
+    with pytest.raises(ImportError, match=r"not installed .*; install strandline\[statistics\]$"):
+        FieldSummary.of([])

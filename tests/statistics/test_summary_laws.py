@@ -1,0 +1,72 @@
+"""What holds for every summary: joined in any order and grouping, parts say what the whole says."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.statistics.histogram import Histogram
+from summary_kinds import EVEN, KINDS, SummaryKind
+
+every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+
+def draw_parts(data: st.DataObject, kind: SummaryKind, number: int) -> list[list[Any]]:
+    return [data.draw(st.lists(kind.values, max_size=12)) for _ in range(number)]
+
+
+@every_kind
+@given(data=st.data())
+def test_parts_joined_equal_the_whole(kind: SummaryKind, data: st.DataObject) -> None:
+    parts = draw_parts(data, kind, data.draw(st.integers(1, 5)))
+    whole = kind.of([value for part in parts for value in part])
+    assert kind.view(whole) == kind.view(reduce(add, map(kind.of, parts)))
+
+
+@every_kind
+@given(data=st.data())
+def test_joining_is_associative_and_commutative(kind: SummaryKind, data: st.DataObject) -> None:
+    a, b, c = map(kind.of, draw_parts(data, kind, 3))
+    expected = kind.view((a + b) + c)
+    assert expected == kind.view(a + (b + c))
+    assert expected == kind.view(c + (a + b))
+    assert expected == kind.view(b + a + c)
+
+
+@every_kind
+@given(data=st.data())
+def test_joining_nothing_changes_nothing(kind: SummaryKind, data: st.DataObject) -> None:
+    (values,) = draw_parts(data, kind, 1)
+    summary, nothing = kind.of(values), kind.of([])
+    assert kind.view(summary) == kind.view(summary + nothing) == kind.view(nothing + summary)
+
+
+@every_kind
+@given(data=st.data())
+def test_what_is_spelled_can_be_stored_and_parsed(kind: SummaryKind, data: st.DataObject) -> None:
+    (values,) = draw_parts(data, kind, 1)
+    summary = kind.of(values)
+    stored = msgpack.unpackb(msgpack.packb(summary.spell()))
+    parsed = type(summary).parse(stored)
+    assert kind.view(summary) == kind.view(parsed)
+    assert summary.spell() == parsed.spell()
+
+
+@every_kind
+@given(data=st.data())
+def test_joining_leaves_the_parts_as_they_were(kind: SummaryKind, data: st.DataObject) -> None:
+    a, b = map(kind.of, draw_parts(data, kind, 2))
+    before = a.spell(), b.spell()
+    _ = a + b
+    assert before == (a.spell(), b.spell())
+
+
+def test_histograms_of_other_bins_are_not_joined() -> None:
+    with pytest.raises(ValueError, match="histograms of other bins can't be joined"):
+        _ = Histogram.of([1]) + Histogram.of([1], EVEN)
