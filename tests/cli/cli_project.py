@@ -73,10 +73,12 @@ class Project:
         raw = content.encode() if isinstance(content, str) else content
         (self.path / name).write_bytes(raw)
 
-    def add_stage(self, body: str) -> str:
+    def add_stage(self, body: str, base: str = "Stage") -> str:
         """Put a stage of one's own, class `Own`, before the sink; returns its `use`."""
         module = f"own_stage_{next(_numbers)}"
-        lines = "from strandline import FailedTask, NoneTask, Stage, Task\n\n\nclass Own(Stage):\n"
+        lines = (
+            f"from strandline import FailedTask, NoneTask, {base}, Task\n\n\nclass Own({base}):\n"
+        )
         indented = "".join(f"    {line}\n" for line in body.splitlines())
         (self.path / f"{module}.py").write_text(lines + indented)
         self.spec["stages"].append({"use": f"{module}:Own"})

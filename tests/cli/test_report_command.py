@@ -24,15 +24,31 @@ from strandline.run.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import find_process, read_boot_id
 
-PANEL = """
+GATHERING = """
+def setup(self):
+    self.seen = 0
+
 def process(self, task: Task) -> Task:
+    self.seen += 1
     return task
+
+def flush(self):
+    seen, self.seen = self.seen, 0
+    return str(seen).encode()
+
+@staticmethod
+def merge(paths, out):
+    out.write_text(str(sum(int(path.read_text()) for path in paths)))
+
+def artifacts(self, merged, folder):
+    (folder / "all.json").write_text({content})
 
 @staticmethod
 def panel(artifacts):
     names = [path.name for path in artifacts]
     {answer}
 """
+SEEN = '''"{\\"seen\\": " + merged.read_text() + "}"'''
 
 
 def report(call: Call, *words: str) -> Outline:
@@ -113,17 +129,18 @@ def test_while_a_run_is_live(project: Project, run: Call, call: Call) -> None:
     assert "Stages now, over half a minute" in text
 
 
-def write_artifact(project: Project, stage: str, content: str = '{"mean": 2.5}') -> None:
-    place = project.folder / "attempts/0001/p0001/artifacts" / stage
-    place.mkdir(parents=True)
-    (place / "all.json").write_text(content)
+def add_gathering(project: Project, answer: str, content: str = SEEN) -> None:
+    body = GATHERING.format(answer=answer, content=content)
+    project.add_stage(body, base="StatefulFilter")
+    project.spec["stages"][-1]["name"] = "moments"
+    project.save()
 
 
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ("return '<p>panel of ' + names[0] + '</p>'", "panel of all.json"),
-        ("return None", "mean"),
+        ("return '<p>panel of ' + names[0] + '</p>'", "panel of moments.all.json"),
+        ("return None", "Numbers of moments.all.json"),
         ("raise KeyError('x')", "Its panel can't be shown: KeyError: 'x'"),
         (f"return 'x' * {MAX_PANEL + 1}", "Its panel can't be shown: it has 2,000,001 characters"),
         ("return 5", "Its panel can't be shown: it is no text, but int"),
@@ -132,25 +149,28 @@ def write_artifact(project: Project, stage: str, content: str = '{"mean": 2.5}')
 def test_a_stage_shows_its_own_panel_or_its_numbers(
     answer: str, words: str, project: Project, run: Call, call: Call
 ) -> None:
-    project.add_stage(PANEL.format(answer=answer))
-    name = project.spec["stages"][-1]["name"] = "moments"
-    project.save()
+    add_gathering(project, answer)
     assert "Nothing of it is published yet" in report(call).text
     run()
-    assert "Nothing of it is published yet" in report(call).text
-    write_artifact(project, name)
     page = report(call)
+    assert "Nothing of it is published yet" not in page.text
     framed = [attributes["srcdoc"] or "" for tag, attributes in page.elements if tag == "iframe"]
     assert words in page.text + "".join(framed)
 
 
-def test_a_broken_artifact_is_listed_and_not_read(project: Project, run: Call, call: Call) -> None:
-    project.add_stage(PANEL.format(answer="return None"))
-    project.spec["stages"][-1]["name"] = "moments"
-    project.save()
+def test_the_numbers_are_those_of_all_sources(project: Project, run: Call, call: Call) -> None:
+    add_gathering(project, "return None")
     run()
-    write_artifact(project, "moments", "{half" + "[" * 100_000)
-    assert "all.json" in report(call).text
+    rows = report(call).text
+    assert "seen3" in rows.replace("\n", "").replace(" ", "")
+
+
+def test_a_broken_artifact_is_listed_and_not_read(project: Project, run: Call, call: Call) -> None:
+    add_gathering(project, "return None", content="'{half' + '[' * 100_000")
+    run()
+    page = report(call).text
+    assert "moments.all.json" in page
+    assert "Numbers of" not in page
 
 
 def test_stages_without_statistics_have_no_place(project: Project) -> None:

@@ -26,7 +26,7 @@ from strandline.storage import faults
 from strandline.storage.errors import naming_volume
 from strandline.storage.inflight import InFlightTable
 from strandline.storage.layout import PipelineFolder, make_folder
-from strandline.storage.published import check_file_name
+from strandline.storage.published import Publication, check_file_name
 from strandline.storage.remote import put_files
 
 ARTIFACTS = "artifacts"
@@ -209,6 +209,12 @@ def held_aside(place: str) -> Iterator[Held]:
 def make_gatherer(plan: PipelinePlan, held: Held, note: Callable[[str], None]) -> Gatherer:
     """The gatherer of an attempt."""
     return Gatherer(held.folder, plan.gathering, (held.attempt, held.uid), note=note)
+
+
+def list_artifacts(published: Publication, stage: str) -> list[Path]:
+    """The files that a publication holds of a stage, by name."""
+    mine = f"{ARTIFACTS}/{stage}."
+    return [published.path / name for name in sorted(published.files) if name.startswith(mine)]
 
 
 def _name(stage: str, file: str) -> str:

@@ -94,7 +94,7 @@ class Artifact(NamedTuple):
     """A file of a stage's statistics.
 
     Attributes:
-        name: below the stage's folder.
+        name: below `latest/artifacts`.
         content: what its JSON says; None where it is no JSON, or too large to be shown.
     """
 
