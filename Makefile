@@ -55,8 +55,8 @@ bench: $(STAMP) ## Measure, and print the table of docs/benchmarks.md
 rivals: $(STAMP) ## Install the engines that `make bench` compares with
 	@$(BIN)/pip install --quiet --constraint constraints.txt --group bench
 
-picture: $(STAMP) ## Draw the README's picture from a run of the main example
-	@$(BIN)/python docs/pictures/draw.py
+picture: $(STAMP) ## Draw the README's picture: the report of a run that is killed twice; Chromium
+	@PYTHONPATH=tests/report $(BIN)/python docs/pictures/draw.py
 
 kills: $(STAMP) ## Kill every kind of process twenty times in the main job, and tell what was lost
 	@$(BIN)/python tests/runtime/run_kills.py $(ARGS)

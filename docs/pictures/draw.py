@@ -1,61 +1,91 @@
-"""Draws run.svg, the picture in the README, from a real run of the main example: `make picture`."""
+"""Draws report.png, the picture in the README: `make picture`.
+
+It is the report of a real run: the main example over the standard library, with statistics, whose
+driver is killed in its first attempt and told to go, as by a node's end, in its second.
+"""
 
 from __future__ import annotations
 
-import io
-import re
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
-from rich._export_format import CONSOLE_SVG_FORMAT
-from rich.console import Console
+import yaml
 
-from strandline.cli.details import read_details
-from strandline.cli.ledger_access import locate
-from strandline.cli.progress_view import draw
-from strandline.cli.snapshot import Pace, Snapshot, take_snapshot
-from strandline.cli.summary import describe_outcome
-from strandline.engine.ports import Progress
-from strandline.run.attempt import Options, run_attempt
-from strandline.run.manifest import read_manifest
+from headless import opened_page
 
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[1] / "pipelines" / "examples" / "python-functions.yaml"
-WIDTH = 84
+SIZE = (1100, 1360)  # down to a whole row of charts
+BUCKETS = 400
+# After which share of all sources a driver is disturbed, and how.
+DISTURBANCES = [(0.35, signal.SIGKILL), (0.7, signal.SIGTERM)]
+POLL_SECONDS = 0.05
+STRANDLINE = [sys.executable, "-m", "strandline"]
 
 
 def main() -> None:
-    """Run the example in a temporary volume and write the picture."""
-    with tempfile.TemporaryDirectory() as folder:
-        lines, frame = _run(Path(folder))
-    console = Console(record=True, width=WIDTH, file=io.StringIO())
-    console.print("[bold]$ make run[/bold]", highlight=False)
-    console.print(draw("python-functions", frame))
-    console.print("[dim]…[/dim]")
-    for line in lines:
-        console.print(line, markup=False, highlight=False, no_wrap=True)
-    # Without the fonts that rich would fetch; the reader's own monospace does.
-    fetched = r"@font-face \{\{.*?\}\}\n|<!-- Generated.*?-->\n?"
-    style = re.sub(fetched, "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
-    console.save_svg(str(HERE / "run.svg"), title="strandline", code_format=style)
+    """Run, disturb, report and photograph."""
+    with tempfile.TemporaryDirectory() as path:
+        folder = Path(path)
+        manifest = _write_manifest(folder)
+        _run(manifest, folder)
+        page = folder / "page.html"
+        command = [*STRANDLINE, "report", str(manifest), "--volume", str(folder), "--out"]
+        subprocess.run([*command, str(page)], check=True)  # noqa: S603 - our own words
+        content = page.read_text("utf-8").replace(path, "/data")
+        page.write_text(content, "utf-8")
+        with opened_page(folder / "browser") as shown:
+            width, height = SIZE
+            shown.open(page, width=width, height=height, scheme="light")
+            answer = shown.call("Page.captureScreenshot")
+            (HERE / "report.png").write_bytes(base64.b64decode(answer["data"]))
 
 
-def _run(volume: Path) -> tuple[list[str], Snapshot]:
-    """The summary's lines, and how the run looked when half of it was done."""
-    plan, pace, begun = read_manifest(EXAMPLE, ()).plan, Pace(), time.monotonic()
-    frames: list[Snapshot] = []
+def _write_manifest(folder: Path) -> Path:
+    """The example with statistics, of fewer files, and with retries at once."""
+    manifest = yaml.safe_load(EXAMPLE.read_text("utf-8"))
+    spec = manifest["spec"]
+    spec["source"]["with"] |= {"paths": ["{stdlib}/**/*.py"], "buckets": BUCKETS}
+    spec["stages"].append({"use": "measure-fields", "with": {"columns": ["docstring", "source"]}})
+    spec["retry"] = {"backoff": "fixed", "delay": "1s"}
+    path = folder / "pipeline.yaml"
+    path.write_text(yaml.safe_dump(manifest), "utf-8")
+    return path
 
-    def report(progress: Progress) -> None:
-        if progress.finished and (not frames or frames[-1].finished < progress.listed // 2):
-            frames.append(take_snapshot(progress, time.monotonic() - begun, pace))
 
-    outcome = run_attempt(plan, Options(volume), report=report)
-    details = read_details(locate(plan, volume), outcome.attempt)
-    lines = [
-        line.replace(str(volume), "strandline-data") for line in describe_outcome(outcome, details)
-    ]
-    return lines, frames[-1]
+def _run(manifest: Path, volume: Path) -> None:
+    """Start the run and disturb its drivers, each of them once."""
+    command = [*STRANDLINE, "run", str(manifest), "--volume", str(volume), "--engine", "inline"]
+    progress = volume / "default" / "python-functions" / "progress.json"
+    left = list(DISTURBANCES)
+    disturbed: set[int] = set()
+    with subprocess.Popen(command) as run:  # noqa: S603 - our own words
+        while run.poll() is None:
+            time.sleep(POLL_SECONDS)
+            said = _read(progress)
+            if not left or not said or said["pid"] in disturbed:
+                continue
+            share, how = left[0]
+            if said["sources"]["finished"] + said["sources"]["skipped"] > share * BUCKETS:
+                os.kill(said["pid"], how)
+                disturbed.add(said["pid"])
+                left.pop(0)
+
+
+def _read(progress: Path) -> dict[str, Any]:
+    try:
+        said: dict[str, Any] = json.loads(progress.read_bytes())
+    except (OSError, ValueError):  # not there yet
+        return {}
+    return said
 
 
 if __name__ == "__main__":
