@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
     "README.md",
     "docs/stages.md",
+    "docs/stateful.md",
     "docs/partitions.md",
     "docs/running.md",
     "docs/statistics.md",
@@ -83,6 +84,7 @@ def test_blocks_run_in_the_order_they_stand(document: str, tmp_path: Path) -> No
 
 def test_the_stages_of_the_guide_do_what_it_says(tmp_path: Path) -> None:
     write_files("docs/stages.md", tmp_path)
+    write_files("docs/stateful.md", tmp_path)
     program = """
 import io
 from pathlib import Path
