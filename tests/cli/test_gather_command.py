@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from cli_project import Call, Project
+from strandline.ledger.entries import Change
+from strandline.ledger.store import Store
+from strandline.storage.locks import find_process, read_boot_id
 
 OWN = '''
 import json
@@ -67,6 +71,20 @@ def test_without_a_ledger_there_is_nothing_to_gather(gathering: Project, call: C
     result = call("gather", "pipeline.yaml")
     assert 65 == result.exit_code
     assert "there is no ledger here" in result.stderr
+
+
+def test_while_a_driver_lives_it_is_refused(gathering: Project, run: Call, call: Call) -> None:
+    run()
+    init = find_process(1)  # a process that lives
+    assert init is not None
+    with closing(Store(gathering.folder / "ledger")) as store:
+        lease = store.read_meta("lease") | {"pid": 1, "started": init.started, "ended": False}
+        store.write(Change(meta={"lease": lease | {"boot": read_boot_id()}}))
+
+    result = call("gather", "pipeline.yaml")
+
+    assert (65, "") == (result.exit_code, result.stdout)
+    assert "attempt 1 is still running as process 1; stop it first" in result.stderr
 
 
 def test_verify_looks_at_what_was_gathered(gathering: Project, run: Call, call: Call) -> None:
