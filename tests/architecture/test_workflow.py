@@ -36,9 +36,9 @@ def test_targets_are_seen(text: str, expected: list[str]) -> None:
 
 def test_the_workflow_runs_what_ci_runs() -> None:
     run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    here = [target for target in list_targets(run) if target != "e2e"]
+    here = set(list_targets(run)) - {"cluster", "e2e"}  # tests build the one, kind has the other
     jobs = read_jobs()
-    assert list_targets(spell_commands(jobs["test"])) == here
+    assert set(list_targets(spell_commands(jobs["test"]))) == here
     assert "e2e-all" in list_targets(spell_commands(jobs["kind"]))
 
 
