@@ -71,11 +71,16 @@ class Barn:
         self.store.write(Change(forget=[digest_key(key)]))
 
     def gather(
-        self, *, is_whole: bool = False, must_stop: Callable[[], bool] = lambda: False
+        self,
+        *,
+        is_whole: bool = False,
+        is_brief: bool = False,
+        must_stop: Callable[[], bool] = lambda: False,
     ) -> list[str]:
         """Gather; the words of pieces that were read for it."""
         self.merge.read.clear()
-        gather(self.store, self.shards, self.merges, is_whole=is_whole, must_stop=must_stop)
+        how = {"is_whole": is_whole, "is_brief": is_brief}
+        gather(self.store, self.shards, self.merges, **how, must_stop=must_stop)
         return self.merge.read
 
     @property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import errno
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from string import ascii_lowercase
 
@@ -19,6 +20,7 @@ from strandline.ledger.gather_state import find_merged, find_pack
 from strandline.ledger.merging import FAN_IN, MergeError, MergeTree
 from strandline.ledger.piece_verification import verify_pieces
 from strandline.ledger.pieces import find_shard
+from strandline.storage.errors import VolumeError
 
 KEYS = [f"{one}{two}" for one in ascii_lowercase[:9] for two in ascii_lowercase[:9]]
 
@@ -171,6 +173,53 @@ def test_what_a_stage_can_not_merge_stays_to_be_merged(barn: Barn) -> None:
     barn.gather(is_whole=True)
     assert ["a"] == barn.merged()
     assert ["000001.merged", "000001.pack"] == barn.files()
+
+
+def test_a_merge_that_finds_no_room_leaves_none_of_its_files(barn: Barn) -> None:
+    def fill(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    barn.put("a")
+    before = barn.files()
+    barn.merges["words"] = fill
+    with pytest.raises(VolumeError, match="no space is left on the volume"):
+        barn.gather(is_whole=True)
+    assert before == barn.files()
+
+
+def test_a_merge_may_move_the_one_file_it_was_given(barn: Barn) -> None:
+    def move(paths: Sequence[Path], out: Path) -> None:
+        paths[0].rename(out)
+
+    barn.merges["words"] = move
+    barn.put("a")
+    barn.gather()
+    assert ["a"] == barn.merged()
+
+
+def test_in_brief_what_would_have_to_be_read_anew_is_left(barn: Barn) -> None:
+    barn.put("a", "b")
+    barn.gather(is_whole=True)
+    barn.put("c")
+    assert [*in_order("a", "b"), "c"] == barn.gather(is_brief=True)
+    barn.drop("a")
+    barn.put("d")
+    assert [] == barn.gather(is_brief=True)
+    assert in_order("b", "c", "d") == barn.gather(is_whole=True)
+
+
+def test_shards_of_sources_that_came_to_nothing_go(barn: Barn) -> None:
+    barn.put("a")
+    barn.gather(is_whole=True)
+    for _ in range(3):
+        barn.put("b")
+        barn.drop("b")
+    barn.gather(is_whole=True)
+    barn.gather(is_whole=True)
+    assert ["000002.merged", "000002.pack"] == barn.files()
+    find_shard(barn.shards, barn.attempt).write_bytes(b"of a source that failed")
+    barn.gather(is_whole=True)
+    assert ["000002.merged", "000002.pack"] == barn.files()
 
 
 def test_a_merge_that_writes_nothing_is_told(barn: Barn) -> None:

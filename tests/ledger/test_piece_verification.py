@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from barn import Barn, barn_at
+from strandline.ledger import piece_verification
 from strandline.ledger.entries import Change
-from strandline.ledger.gather_state import find_merged, find_pack
+from strandline.ledger.gather_state import find_merged, find_pack, read_state
 from strandline.ledger.piece_verification import verify_pieces
 from strandline.ledger.pieces import find_shard
 
@@ -43,6 +44,18 @@ def test_what_is_whole_is_proven(barn: Barn) -> None:
     assert (5, []) == verify_pieces(barn.store, barn.shards)
     barn.gather(is_whole=True)
     assert (5, []) == verify_pieces(barn.store, barn.shards)
+
+
+def test_what_is_replaced_meanwhile_is_looked_at_once_more(
+    barn: Barn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = [barn.state]
+    barn.gather(is_whole=True)  # takes away what the first look is about to name
+    monkeypatch.setattr(
+        piece_verification, "read_state", lambda store: seen.pop() if seen else read_state(store)
+    )
+    assert (5, []) == verify_pieces(barn.store, barn.shards)
+    assert not seen
 
 
 def test_bytes_that_no_record_names_are_ignored(barn: Barn) -> None:

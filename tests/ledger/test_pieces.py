@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ledger_builders import Clock, RecordingOutputs, failed, listed, opened, output_of, root_of
+from strandline.ledger import pieces
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.piece_verification import verify_pieces
 from strandline.ledger.pieces import LARGE_BYTES, Shelf, find_shard
@@ -38,11 +39,13 @@ class Desk:
         """What the ledger holds of a source, read from the shard."""
         records = {digest: record for digest, _, record in self.store.list_records()}
         found = []
-        with closing(open_frames(find_shard(self.path / "shards", 1))) as file:
+        with closing(open_frames(find_shard(self.path / "shards", 1), is_read_on=False)) as file:
             for piece in records[source.source].pieces:
                 assert isinstance(piece.data, Place)
                 title = Title(source.source, piece.token, piece.stage)
-                found.append((piece.stage, read_frame(file, piece.data.offset, title)))
+                found.append(
+                    (piece.stage, read_frame(file, piece.data.offset, title, piece.data.size))
+                )
         return found
 
 
@@ -127,6 +130,23 @@ def test_only_large_pieces_leave_memory_at_once(desk: Desk, size: int, is_large:
     desk.tell(ended(A))
     desk.keeper.commit()
     assert [("words", b"x" * size)] == desk.read(A)
+
+
+def test_what_waits_in_memory_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "WAITING_BYTES", 250)
+    sources = [listed(f"source {number}") for number in range(4)]
+    desk.keeper.admit(sources)
+    for source in sources[:3]:
+        desk.tell(gathered(source, b"x" * 100))
+    assert find_shard(desk.path / "shards", 1).exists()  # of the third
+    desk.tell(*(ended(source) for source in sources[:3]))
+    desk.keeper.commit()
+    size = find_shard(desk.path / "shards", 1).stat().st_size
+    desk.tell(gathered(sources[3], b"x" * 100))  # there is room again
+    assert find_shard(desk.path / "shards", 1).stat().st_size == size
+    desk.tell(ended(sources[3]))
+    desk.keeper.commit()
+    assert [[("words", b"x" * 100)]] * 4 == [desk.read(source) for source in sources]
 
 
 def test_without_pieces_there_is_no_shard(desk: Desk) -> None:

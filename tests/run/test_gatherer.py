@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from strandline.engine.ports import Progress
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather_state import State, read_state
-from strandline.ledger.lease import OnChange
+from strandline.ledger.lease import OnChange, Pulse
 from strandline.ledger.merging import MergeError
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import StatefulFilter
@@ -24,8 +25,9 @@ from strandline.run.takeover import opened
 from strandline.stages.files import Files
 from strandline.stages.jsonl_sink import JsonlSink
 from strandline.stages.read_files import ReadFiles
+from strandline.storage.errors import VolumeError
 from strandline.storage.latest import resolve
-from strandline.storage.layout import PipelineFolder
+from strandline.storage.layout import PipelineFolder, make_folder
 from strandline_api.exit_codes import ExitCode
 from strandline_api.spec_policy import Checkpoint
 
@@ -63,6 +65,12 @@ class Letters(StatefulFilter):
     def artifacts(self, merged: Path, folder: Path) -> None:
         if "artifacts" in BROKEN:
             raise ValueError("no artifacts today")
+        if "disk" in BROKEN:
+            raise OSError(errno.ENOSPC, "no space today")
+        if "folder" in BROKEN:
+            (folder / "below").mkdir()
+        if "twice" in BROKEN:
+            (folder / "letters.table.csv").touch()
         (folder / f"{merged.stem}.json").write_bytes(merged.read_bytes())
         (folder / "table.csv").write_text("letter,count\n")
 
@@ -99,7 +107,7 @@ class Ground:
         return run_attempt(self.plan, Options(self.path, "inline", checkpoint=checkpoint)).code
 
     def by_hand(self) -> tuple[dict[str, int], bool]:
-        done = gather_by_hand(self.plan, self.folder, OnChange.FAIL, 3)
+        done = gather_by_hand(self.plan, self.folder, OnChange.FAIL, 3, lambda: 1e9)
         assert done.latest is None or done.latest == self.latest
         return done.pieces, done.is_new
 
@@ -174,6 +182,39 @@ def test_a_stage_that_can_not_merge_fails_the_run_when_all_else_is_done(
     BROKEN.clear()
     assert ExitCode.COMPLETE == ground.run()
     assert {"a": 3, "b": 2, "c": 1} == ground.counts()
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [("folder", "below is a folder; only"), ("twice", "two of its files would be published")],
+)
+def test_what_can_not_be_published_is_told_as_the_stages(
+    ground: Ground, what: str, message: str
+) -> None:
+    BROKEN.add(what)
+    with pytest.raises(MergeError, match=f"'letters' can't write its artifacts: .*{message}"):
+        ground.run()
+    assert ground.latest is not None
+
+
+def test_a_full_disk_is_not_the_stages_fault(ground: Ground) -> None:
+    BROKEN.add("disk")
+    with pytest.raises(VolumeError, match="no space is left on the volume"):
+        ground.run()
+
+
+def test_while_files_are_joined_the_lease_is_renewed(ground: Ground) -> None:
+    ground.run()
+    with opened(ground.folder) as store:
+        lease = store.read_meta("lease")
+    held = (int(lease["attempt"]), str(lease["uid"]))
+    ground.write("d", "d")
+    times = iter([lease["time"], lease["time"] + 100.0])
+    gatherer = Gatherer(ground.folder, {"other": Kept()}, held, pulse=Pulse(times.__next__))
+    gatherer.stages = {"letters": Letters(), "other": Kept()}
+    gatherer.gather(is_whole=True)
+    with opened(ground.folder) as store:
+        assert store.read_meta("lease")["time"] == lease["time"] + 100.0
 
 
 def test_what_is_told_to_stop_leaves_the_sealing_to_the_next(ground: Ground) -> None:
@@ -272,6 +313,32 @@ def test_by_hand_another_pipeline_is_refused(ground: Ground) -> None:
     ground.plan = ground.plan_of(Kept())
     with pytest.raises(LedgerError, match="not the one that wrote this ledger"):
         ground.by_hand()
+
+
+def test_by_hand_nothing_is_gathered_that_is_to_be_made_anew(ground: Ground) -> None:
+    ground.run()
+    plan = ground.plan_of(Kept())
+    with pytest.raises(LedgerError, match=r"has changed, .* made anew; run it"):
+        gather_by_hand(plan, ground.folder, OnChange.RESTART, 3, lambda: 1e9)
+    assert ["letters.json", "letters.table.csv"] == ground.names()
+
+
+def test_by_hand_a_ledger_that_no_attempt_has_taken_holds_nothing(ground: Ground) -> None:
+    make_folder(ground.folder.ledger)
+    with opened(ground.folder):
+        pass
+    assert ({}, False) == ground.by_hand()
+
+
+def test_by_hand_who_still_writes_for_the_last_attempt_is_refused(ground: Ground) -> None:
+    ground.run()
+    with opened(ground.folder) as late:
+        lease = late.read_meta("lease")
+    ground.by_hand()
+    with opened(ground.folder) as late:
+        late.keep_lease(int(lease["attempt"]), str(lease["uid"]))
+        with pytest.raises(LedgerError, match="has taken the ledger over"):
+            late.beat(2.0)
 
 
 def test_by_hand_there_must_be_a_ledger(ground: Ground) -> None:

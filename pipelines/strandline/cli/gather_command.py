@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import click
@@ -33,6 +34,7 @@ def gather(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -
         locate(manifest.plan, volume),
         OnChange(spec.on_change),
         spec.checkpoint.keep_last,
+        time.time,
     )
     if as_json:
         latest = str(done.latest) if done.latest else None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,6 +51,7 @@ def gather(
     merges: Mapping[str, Merge],
     *,
     is_whole: bool,
+    is_brief: bool = False,
     must_stop: Callable[[], bool] = lambda: False,
 ) -> State:
     """Merge what was gathered since the last time; all of it where that no longer holds.
@@ -62,6 +63,7 @@ def gather(
         folder: for shards.
         merges: how a stage's files are joined, by its name.
         is_whole: seal all in a pack, in order; only while nobody writes a shard.
+        is_brief: leave it where all would have to be read; only where the next one is at hand.
         must_stop: asked now and then; True ends it with a `MergeError`.
 
     Raises:
@@ -74,11 +76,15 @@ def gather(
     is_valid = before.drops == drops and before.stages == tuple(sorted(merges))
     is_valid = is_valid and all(is_merged_there(folder, before, stage) for stage in before.merged)
     is_new = next(store.list_pieces(generation, is_whole=False), None) is not None
+    last_shard = int(store.read_meta("lease")["attempt"])
+    if is_brief and not is_valid:
+        return before
     if is_valid and not is_new and (before.is_sealed or not is_whole):
-        _clean(folder, before)
+        with naming_volume(folder):
+            # Sealed, and nothing new: later shards hold nothing but what came to nothing.
+            _clean(folder, replace(before, through=last_shard) if is_whole else before)
         return before
     store.write(Change(meta={"generation": generation + 1}))
-    last_shard = int(store.read_meta("lease")["attempt"])
     work = _Gathering(store, folder, before, merges, must_stop)
     state = replace(work.run(generation, is_whole=is_whole, is_valid=is_valid), drops=drops)
     if is_whole:
@@ -114,17 +120,30 @@ class _Gathering:
         serial = self._before.serial + 1
         after = replace(self._before, serial=serial, stages=tuple(sorted(self._merges)))
         reads_all = is_whole or not is_valid
-        with naming_volume(self._folder):
-            _remove(self._scratch)
-            make_folder(self._scratch)
-            with self._packing(serial) if is_whole else nullcontext() as pack:
-                try:
-                    self._take_all(generation, pack, reads_all=reads_all)
-                except DamagedFileError as error:
-                    msg = f"{error}; restore it from a copy, or redo all with onChange: Restart"
-                    raise LedgerError(msg) from error
-                merged = self._finish(after, {} if reads_all else self._before.merged)
+        with (
+            naming_volume(self._folder),
+            self._scratching(),
+            self._packing(serial) if is_whole else nullcontext() as pack,
+        ):
+            try:
+                self._take_all(generation, pack, reads_all=reads_all)
+            except DamagedFileError as error:
+                msg = f"{error}; restore it from a copy, or move the ledger away to start over"
+                raise LedgerError(msg) from error
+            merged = self._finish(after, {} if reads_all else self._before.merged)
         return replace(after, merged=merged, is_sealed=False)
+
+    @contextmanager
+    def _scratching(self) -> Iterator[None]:
+        """A folder for what is not complete, which may be what fills the disk."""
+        _remove(self._scratch)
+        make_folder(self._scratch)
+        try:
+            yield
+        except BaseException:
+            with suppress(OSError):
+                _remove(self._scratch)
+            raise
 
     @contextmanager
     def _packing(self, serial: int) -> Iterator[FrameWriter]:

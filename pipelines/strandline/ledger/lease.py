@@ -6,7 +6,8 @@ stays unknown here: a name, a fingerprint and its parts are all that is compared
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
@@ -14,7 +15,7 @@ from typing import Any
 
 from strandline.ledger.entries import Change, Mark
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.liveness import Claimant
+from strandline.ledger.liveness import BEAT_SECONDS, Claimant
 from strandline.ledger.store import Store
 from strandline.plan.fingerprint import Fingerprint, describe_difference
 
@@ -77,6 +78,43 @@ def refuse_changes(store: Store, claim: Claim) -> bool:
 def end_attempt(store: Store, attempt: int, claimant: Claimant) -> None:
     """Hand the lease back, so that the next attempt need not ask for the process."""
     store.write(Change(meta={"lease": _spell(attempt, claimant) | {"ended": True}}))
+
+
+@contextmanager
+def holding(store: Store, claimant: Claimant) -> Iterator[int]:
+    """Write for the last attempt, whose number is yielded, and let nobody else write meanwhile.
+
+    There must have been one. Whoever still writes under its uid is refused from now on.
+    """
+    attempt = int(store.read_meta("lease")["attempt"])
+    store.take_lease(_spell(attempt, claimant))
+    try:
+        yield attempt
+    finally:
+        end_attempt(store, attempt, claimant)
+
+
+class Pulse:
+    """Renews a lease every so often, for work that has no loop of its own.
+
+    Args:
+        time: wall clock, seconds since the epoch.
+    """
+
+    def __init__(self, time: Callable[[], float]) -> None:
+        self._time = time
+        self._last = time()
+
+    def beat(self, store: Store) -> None:
+        """Renew the lease under which the store writes, if it is time.
+
+        Raises:
+            LeaseLostError: another attempt has the ledger.
+        """
+        now = self._time()
+        if abs(now - self._last) >= BEAT_SECONDS:
+            self._last = now
+            store.beat(now)
 
 
 def find_changes(store: Store, claim: Claim) -> list[str]:

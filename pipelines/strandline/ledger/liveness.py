@@ -12,7 +12,8 @@ from strandline.ledger.errors import LedgerError
 from strandline.ledger.store import Store
 from strandline.storage.locks import Process
 
-HEARTBEAT_SECONDS = 60.0
+BEAT_SECONDS = 15.0
+HEARTBEAT_SECONDS = 60.0  # without a beat
 ORPHAN_SECONDS = 30.0
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from strandline.plan.errors import StrandlineError
 
 FAN_IN = 64
-FAULTS_OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+FAULTS_OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 Merge = Callable[[Sequence[Path], Path], None]
 
 
@@ -94,7 +94,7 @@ class MergeTree:
             raise MergeError(f"stage {self._name!r} has merged {len(paths)} files to none")
         for path in paths:
             if path != keep:
-                path.unlink()
+                path.unlink(missing_ok=True)  # it may be what was moved there
         return out
 
     def _next_path(self) -> Path:

@@ -45,9 +45,9 @@ class PieceReader:
         place, title = piece.data, Title(source, piece.token, piece.stage)
         assert isinstance(place, Place)  # as in every record
         if place.shard <= self._state.through:
-            data = self._find_pack().find(title)
+            data = self._find_pack().find(title, place.size)
         else:
-            data = read_frame(self._find_shard(place.shard), place.offset, title)
+            data = read_frame(self._find_shard(place.shard), place.offset, title, place.size)
         if (len(data), digest_bytes(data)) != (place.size, place.digest):
             raise DamagedFileError(
                 f"{piece.stage} of {source.hex()}: other bytes than were written"
@@ -56,12 +56,14 @@ class PieceReader:
 
     def _find_pack(self) -> PackReader:
         if self._pack is None:
-            self._pack = PackReader(open_frames(find_pack(self._folder, self._state)))
+            self._pack = PackReader(
+                open_frames(find_pack(self._folder, self._state), is_read_on=True)
+            )
         return self._pack
 
     def _find_shard(self, number: int) -> BinaryIO:
         if number not in self._shards:
             if len(self._shards) == OPEN_SHARDS:
                 self._shards.pop(next(iter(self._shards))).close()
-            self._shards[number] = open_frames(find_shard(self._folder, number))
+            self._shards[number] = open_frames(find_shard(self._folder, number), is_read_on=False)
         return self._shards[number]

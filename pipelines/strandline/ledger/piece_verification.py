@@ -30,11 +30,18 @@ def verify_pieces(store: Store, folder: Path, *, reads_bytes: bool = True) -> Pi
     """Compare what the ledger says of pieces with what lies in the folder for shards.
 
     Args:
-        store: the ledger.
+        store: the ledger; where a gathering replaces files meanwhile, it is looked at once more.
         folder: for shards.
         reads_bytes: also read each piece and compare its digest; without, only sizes.
     """
-    state = read_state(store)
+    while True:
+        state = read_state(store)
+        verdict = _verify_state(store, folder, state, reads_bytes=reads_bytes)
+        if not verdict.problems or read_state(store).serial == state.serial:
+            return verdict
+
+
+def _verify_state(store: Store, folder: Path, state: State, *, reads_bytes: bool) -> PieceVerdict:
     counts: Counter[str] = Counter()
     problems: list[str] = []
     with closing(PieceReader(folder, state)) as reader:

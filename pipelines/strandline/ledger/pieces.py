@@ -1,6 +1,7 @@
 """What stages have gathered, on its way into the ledger: bytes into a shard, places into records.
 
-A piece waits in memory until its source is finished, a large one in the shard. What lies there and
+A piece waits in memory until its source is finished, a large one in the shard, and so does any
+while many wait. What lies there and
 is named by no record counts nowhere: it is of a source that failed, began anew, or was replaced.
 """
 
@@ -14,6 +15,7 @@ from strandline.storage import faults
 from strandline.storage.shards import FrameWriter, Title, digest_bytes
 
 LARGE_BYTES = 1 << 16
+WAITING_BYTES = 1 << 28
 
 
 class Shelf:
@@ -29,6 +31,8 @@ class Shelf:
         self._shard = shard
         self._writer: FrameWriter | None = None
         self._is_synced = True
+        # Those of sources that came to nothing stay in the count, so at worst more goes to disk.
+        self._waiting = 0
 
     def put_aside(self, events: Sequence[Event]) -> Sequence[Event]:
         """The events, large pieces in the shard already.
@@ -38,7 +42,7 @@ class Shelf:
         """
         return [
             event._replace(outputs=tuple(self._shrink(event.source, one) for one in event.outputs))
-            if any(map(_is_large, event.outputs))
+            if any(map(self._must_leave, event.outputs))
             else event
             for event in events
         ]
@@ -49,7 +53,10 @@ class Shelf:
         Raises:
             OSError: the disk is full or fails.
         """
-        return tuple(self._place(source, piece) for piece in sorted(pieces, key=_name))
+        pieces = sorted(pieces, key=_name)
+        waited = sum(len(piece.data) for piece in pieces if isinstance(piece.data, bytes))
+        self._waiting = max(0, self._waiting - waited)
+        return tuple(self._place(source, piece) for piece in pieces)
 
     def sync(self) -> None:
         """Make durable whatever was kept.
@@ -69,12 +76,21 @@ class Shelf:
             self._writer.close()
 
     def _shrink(self, source: bytes, one: Left) -> Left:
-        if not _is_large(one):
+        if not (isinstance(one, Piece) and isinstance(one.data, bytes)):
             return one
-        assert isinstance(one, Piece)  # outputs are never large
         placed = self._place(source, one)
         faults.reach("piece.kept")
         return placed
+
+    def _must_leave(self, one: Left) -> bool:
+        """True where a piece can't wait in memory."""
+        if not (isinstance(one, Piece) and isinstance(one.data, bytes)):
+            return False
+        size = len(one.data)
+        if size > LARGE_BYTES or self._waiting + size > WAITING_BYTES:
+            return True
+        self._waiting += size
+        return False
 
     def _place(self, source: bytes, piece: Piece) -> Piece:
         if isinstance(piece.data, Place):
@@ -108,7 +124,3 @@ def read_shard_number(path: Path) -> int | None:
 
 def _name(piece: Piece) -> tuple[str, bytes]:
     return piece.stage, piece.token
-
-
-def _is_large(one: Left) -> bool:
-    return isinstance(one, Piece) and isinstance(one.data, bytes) and len(one.data) > LARGE_BYTES

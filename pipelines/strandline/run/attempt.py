@@ -14,7 +14,7 @@ from strandline.engine.inline import run_inline
 from strandline.engine.pools import RayOptions
 from strandline.engine.ports import Control, Ending, KeeperLedger, Listing, NoLedger, Progress
 from strandline.ledger.keeper import Keeper
-from strandline.ledger.lease import OnChange
+from strandline.ledger.lease import OnChange, Pulse
 from strandline.ledger.pieces import Shelf
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Counts
@@ -118,7 +118,7 @@ def _run_aside(
     """Run with a ledger that is gone in the end, and leave the artifacts beside the output."""
     options = replace(options, quarantine=Quarantine())
     with held_aside(place) as held:
-        gatherer = make_gatherer(plan, held, control.notes.append)
+        gatherer = make_gatherer(plan, held, Pulse(time.time), control.notes.append)
         ending = _run_engine(plan, listing, options, control, held, gatherer)
         gatherer.gather(is_whole=True)
         gatherer.put_beside(place)
@@ -143,7 +143,7 @@ def _run_tracked(
         options.quarantine.after,
     )
     with take_over(plan, folder, approach, place) as held:
-        gatherer = make_gatherer(plan, held, control.notes.append)
+        gatherer = make_gatherer(plan, held, Pulse(time.time), control.notes.append)
         try:
             publisher = make_publisher(
                 plan, options.checkpoint, held, gatherer, time.monotonic, time.time
@@ -156,7 +156,8 @@ def _run_tracked(
             sampler.take(ending.standing.finished, ending.counts)
             outcome = _conclude(plan, source, ending, options, control)
             # What is told to stop has little time; the next attempt puts all in order.
-            gatherer.gather(is_whole=not control.must_stop())
+            is_stopped = control.must_stop()
+            gatherer.gather(is_whole=not is_stopped, is_brief=is_stopped)
             remaining = read_progress(folder, held.attempt).remaining
             seconds = time.monotonic() - begun
             outcome = replace(

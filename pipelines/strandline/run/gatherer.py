@@ -14,9 +14,10 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from strandline.ledger.gather_state import State, find_merged, read_state
+from strandline.ledger.gather_state import State, find_merged, is_merged_there, read_state
 from strandline.ledger.gathering import gather
-from strandline.ledger.merging import MergeError
+from strandline.ledger.lease import Pulse
+from strandline.ledger.merging import FAULTS_OF_DISKS, MergeError
 from strandline.ledger.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import StatefulFilter
@@ -42,7 +43,8 @@ class Gatherer:
         stages: those that gather, by name.
         lease: attempt and uid under which the ledger is written; None: nobody else can write it.
         store: the ledger, where this process has it open for as long as the engine runs.
-            note: is told, in a sentence, what could not be merged in the middle of a run.
+        pulse: renews the lease while files are joined, if that takes long.
+        note: is told, in a sentence, what could not be merged in the middle of a run.
         failure: what a stage could not do when it was asked last.
     """
 
@@ -50,6 +52,7 @@ class Gatherer:
     stages: Mapping[str, StatefulFilter]
     lease: tuple[int, str] | None = None
     store: Store | None = None
+    pulse: Pulse | None = None
     note: Callable[[str], None] = lambda _: None
     failure: MergeError | None = None
     _thread: threading.Thread | None = None
@@ -98,8 +101,11 @@ class Gatherer:
         finally:
             self.store = None
 
-    def gather(self, *, is_whole: bool) -> None:
+    def gather(self, *, is_whole: bool, is_brief: bool = False) -> None:
         """Gather now; what a stage can't merge is its `failure`.
+
+        Args:
+            is_whole, is_brief: see `ledger.gathering.gather`.
 
         Raises:
             LedgerError, VolumeError: see `ledger.gathering.gather`.
@@ -115,7 +121,8 @@ class Gatherer:
                     self.folder.shards,
                     merges,
                     is_whole=is_whole,
-                    must_stop=lambda: self._is_leaving,
+                    is_brief=is_brief,
+                    must_stop=lambda: self._look_up(store),
                 )
         except MergeError as error:
             self._fail(error)
@@ -138,7 +145,7 @@ class Gatherer:
                 found = [
                     each
                     for stage in self.stages
-                    if stage in state.merged
+                    if stage in state.merged and is_merged_there(self.folder.shards, state, stage)
                     for each in self._write_one(stage, state, scratch / stage)
                 ]
                 faults.reach("artifacts.written")
@@ -156,11 +163,18 @@ class Gatherer:
         folder.mkdir(parents=True)
         try:
             self.stages[stage].artifacts(find_merged(self.folder.shards, state, stage), folder)
-            return [(_name(stage, path.name), path) for path in sorted(folder.iterdir())]
-        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            return _list_files(stage, folder)
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in FAULTS_OF_DISKS:
+                raise
             what = " ".join(f"{type(error).__name__}: {error}".split())
             self._fail(MergeError(f"stage {stage!r} can't write its artifacts: {what}"))
             return []
+
+    def _look_up(self, store: Store) -> bool:
+        if self.pulse is not None:
+            self.pulse.beat(store)
+        return self._is_leaving
 
     def _fail(self, error: MergeError) -> None:
         self.failure = error
@@ -206,15 +220,33 @@ def held_aside(place: str) -> Iterator[Held]:
             yield Held(folder, 1, uid, place, table)
 
 
-def make_gatherer(plan: PipelinePlan, held: Held, note: Callable[[str], None]) -> Gatherer:
+def make_gatherer(
+    plan: PipelinePlan, held: Held, pulse: Pulse, note: Callable[[str], None]
+) -> Gatherer:
     """The gatherer of an attempt."""
-    return Gatherer(held.folder, plan.gathering, (held.attempt, held.uid), note=note)
+    lease = (held.attempt, held.uid)
+    return Gatherer(held.folder, plan.gathering, lease, pulse=pulse, note=note)
 
 
 def list_artifacts(published: Publication, stage: str) -> list[Path]:
     """The files that a publication holds of a stage, by name."""
     mine = f"{ARTIFACTS}/{stage}."
     return [published.path / name for name in sorted(published.files) if name.startswith(mine)]
+
+
+def _list_files(stage: str, folder: Path) -> list[tuple[str, Path]]:
+    """What a stage has written into its folder, by published name.
+
+    Raises:
+        ValueError: it can't be published like that.
+    """
+    found = [(_name(stage, path.name), path) for path in sorted(folder.iterdir())]
+    for _, path in found:
+        if not path.is_file():
+            raise ValueError(f"{path.name} is a folder; only files are published")
+    if len(dict(found)) < len(found):
+        raise ValueError("two of its files would be published under one name")
+    return found
 
 
 def _name(stage: str, file: str) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import JsonValue
 
+from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather_state import read_state
-from strandline.ledger.lease import Claim, OnChange, refuse_changes
+from strandline.ledger.lease import Claim, OnChange, Pulse, holding, refuse_changes
 from strandline.ledger.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.gatherer import ARTIFACTS, Artifacts, Gatherer
@@ -35,9 +36,16 @@ class Done(NamedTuple):
 
 
 def gather_by_hand(
-    plan: PipelinePlan, folder: PipelineFolder, on_change: OnChange, keep_last: int
+    plan: PipelinePlan,
+    folder: PipelineFolder,
+    on_change: OnChange,
+    keep_last: int,
+    clock: Callable[[], float],
 ) -> Done:
     """Gather all there is, and publish the artifacts if they are others than those of `latest`.
+
+    Args:
+        clock: wall clock, seconds since the epoch.
 
     Raises:
         LedgerError: there is no ledger, it does not fit, or a driver is alive.
@@ -47,20 +55,39 @@ def gather_by_hand(
     Store(folder.ledger, readonly=True).close()  # or one would be made where there is none
     claimant = make_claimant()
     name = f"{plan.namespace}/{plan.name}"
+    claim = Claim(name, plan.run_id, plan.fingerprint, on_change)
     with written_alone(folder, claimant) as store:
-        refuse_changes(store, Claim(name, plan.run_id, plan.fingerprint, on_change))
-        gatherer = Gatherer(folder, plan.gathering, store=store)
-        gatherer.gather(is_whole=True)
-        gatherer.check()
-        merged = read_state(store).merged
-        pieces = {stage: merged[stage].pieces for stage in plan.gathering if stage in merged}
-        with gatherer.artifacts() as artifacts:
+        if refuse_changes(store, claim) and on_change is OnChange.RESTART:
+            msg = "the pipeline has changed, and what was gathered is to be made anew; run it"
+            raise LedgerError(msg)
+        if store.read_meta("lease") is None:
+            return Done({}, None, is_new=False)
+        with holding(store, claimant) as attempt:
+            gatherer = Gatherer(folder, plan.gathering, store=store, pulse=Pulse(clock))
+            gatherer.gather(is_whole=True)
             gatherer.check()
-            latest = find_newest(folder)
-            if not artifacts or (latest is not None and _holds(latest, artifacts)):
-                return Done(pieces, latest.path if latest else None, is_new=False)
-            made = _publish(plan, folder, store, latest, artifacts, claimant.time)
-        retain(folder, keep_last, made)
+            return _publish_new(plan, gatherer, store, Moment(attempt, clock()), keep_last)
+
+
+class Moment(NamedTuple):
+    """The attempt for which something is published, and when: seconds since the epoch."""
+
+    attempt: int
+    time: float
+
+
+def _publish_new(
+    plan: PipelinePlan, gatherer: Gatherer, store: Store, moment: Moment, keep_last: int
+) -> Done:
+    folder, merged = gatherer.folder, read_state(store).merged
+    pieces = {stage: merged[stage].pieces for stage in plan.gathering if stage in merged}
+    with gatherer.artifacts() as artifacts:
+        gatherer.check()
+        latest = find_newest(folder)
+        if not artifacts or (latest is not None and _holds(latest, artifacts)):
+            return Done(pieces, latest.path if latest else None, is_new=False)
+        made = _publish(plan, folder, store, latest, artifacts, moment)
+    retain(folder, keep_last, made)
     return Done(pieces, made.path, is_new=True)
 
 
@@ -70,10 +97,10 @@ def _publish(
     store: Store,
     latest: Publication | None,
     artifacts: Artifacts,
-    time: float,
+    moment: Moment,
 ) -> Publication:
     """The latest publication once more, with these artifacts."""
-    attempt = int(store.read_meta("lease")["attempt"])
+    attempt, time = moment
     files: dict[str, bytes | Path] = dict(artifacts)
     facts: dict[str, JsonValue] = {
         "pipeline": f"{plan.namespace}/{plan.name}",

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from struct import Struct
@@ -19,6 +20,7 @@ from strandline.storage.outputs import DIGEST_BYTES
 
 _HEAD = Struct(">16s16sHQ")  # key, token, bytes of the name and of the data
 _BUFFER = 1 << 18
+_SEEK_BUFFER = 1 << 13  # each read of a small frame fills it
 
 
 class DamagedFileError(ValueError):
@@ -36,6 +38,9 @@ class Title(NamedTuple):
 class FrameWriter:
     """Appends frames to a new file; what stands there under its name is overwritten.
 
+    Once something could not be written, nothing can: where the file ends is not known any more,
+    and the kernel tells of a page that was lost only once.
+
     Attributes:
         size: of the file, all frames included.
     """
@@ -45,6 +50,7 @@ class FrameWriter:
         self._path = path
         self._file: BinaryIO = path.open("wb", buffering=_BUFFER)
         self._is_named = False
+        self._failure: OSError | None = None
         self.size = 0
 
     def append(self, title: Title, data: bytes) -> int:
@@ -54,8 +60,9 @@ class FrameWriter:
             OSError: it can't be written.
         """
         at, name = self.size, title.name.encode()
-        self._file.write(_HEAD.pack(title.key, title.token, len(name), len(data)) + name)
-        self._file.write(data)
+        with self._failing_for_good():
+            self._file.write(_HEAD.pack(title.key, title.token, len(name), len(data)) + name)
+            self._file.write(data)
         self.size += measure_head(title) + len(data)
         return at
 
@@ -65,29 +72,42 @@ class FrameWriter:
         Raises:
             OSError: the disk is full or fails.
         """
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        if not self._is_named:
-            sync_folder(self._path.parent)
-            self._is_named = True
+        with self._failing_for_good():
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            if not self._is_named:
+                sync_folder(self._path.parent)
+                self._is_named = True
 
     def close(self) -> None:
         """Close the file; the writer is of no use afterwards."""
         with suppress(OSError):  # what was not synced counts nowhere
             self._file.close()
 
+    @contextmanager
+    def _failing_for_good(self) -> Iterator[None]:
+        if self._failure is not None:
+            raise self._failure
+        try:
+            yield
+        except OSError as error:
+            self._failure = error
+            raise
 
-def read_frame(file: BinaryIO, at: int, title: Title) -> bytes:
+
+def read_frame(file: BinaryIO, at: int, title: Title, size: int) -> bytes:
     """The bytes of the frame that begins at a place of a file.
 
+    Args:
+        size: of the bytes, as it is known from elsewhere.
+
     Raises:
-        DamagedFileError: there is no whole frame of that title.
+        DamagedFileError: there is no frame of that title and size.
     """
     file.seek(at)
-    head = _read_head(file)
-    if head is None or head[0] != title:
+    if _read_head(file) != (title, size):
         raise DamagedFileError(f"{file.name}: {_name(title)} is not where it should be")
-    return file.read(head[1])
+    return file.read(size)
 
 
 class PackReader:
@@ -95,37 +115,43 @@ class PackReader:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
+        self._end = os.fstat(file.fileno()).st_size
         file.seek(0)
 
     def close(self) -> None:
         """Close the pack."""
         self._file.close()
 
-    def find(self, title: Title) -> bytes:
-        """The bytes of that name, which come after those that were found before.
+    def find(self, title: Title, size: int) -> bytes:
+        """The bytes of that name and size, which come after those that were found before.
 
         Raises:
             DamagedFileError: they are not there.
         """
         while (head := _read_head(self._file)) is not None:
-            found, size = head
-            if found == title:
+            found, length = head
+            if head == (title, size):
                 return self._file.read(size)
             if found.key > title.key:
                 self._file.seek(-measure_head(found), os.SEEK_CUR)
                 break
-            self._file.seek(size, os.SEEK_CUR)
+            if length > self._end - self._file.tell():  # it can't be trusted
+                break
+            self._file.seek(length, os.SEEK_CUR)
         raise DamagedFileError(f"{self._file.name}: {_name(title)} is missing")
 
 
-def open_frames(path: Path) -> BinaryIO:
+def open_frames(path: Path, *, is_read_on: bool) -> BinaryIO:
     """A file of frames, to be closed by the caller.
+
+    Args:
+        is_read_on: from front to back; else here and there.
 
     Raises:
         DamagedFileError: there is none.
     """
     try:
-        return path.open("rb", buffering=_BUFFER)
+        return path.open("rb", buffering=_BUFFER if is_read_on else _SEEK_BUFFER)
     except FileNotFoundError:
         raise DamagedFileError(f"{path}: it is missing") from None
 

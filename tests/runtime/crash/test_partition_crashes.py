@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from gather_stages import LARGE
 from matrix import LEDGER, WORKERS, Case, Ground
 
 # By their last digit: 01 comes to share with 11, 03 with 13; what 06 and 07 shared vanishes.
@@ -29,6 +30,7 @@ def describe_partitions(paths: str) -> dict[str, Any]:
             {"use": "read-files"},
             {"use": "partition_stages:SplitMembers"},
             {"use": "partition_stages:JoinLines", "group": 1000},
+            {"use": "gather_stages:LineMoments", "with": {"padding": LARGE}},
         ],
         "sink": {"use": "parquet-partitions", "with": {"by": SHARED}},
         "checkpoint": {"interval": "1s", "keepLast": 1},
