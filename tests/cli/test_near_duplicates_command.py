@@ -85,6 +85,8 @@ def test_described_in_full_the_pipeline_is_the_same(gathered: Project, call: Cal
         (["in", "--out", "x"], "in: 0 files of signatures are in this folder"),
         (["pipeline.yaml", "--out", "x"], "pipeline.yaml: "),
         (["first", "--out", "in"], "Is a directory"),
+        (["odd://x/y.parquet", "--out", "x"], "Protocol not known: odd"),
+        (["first", "--out", "odd://x"], "Protocol not known: odd"),
         (["twice", "--out", "x"], "two texts have the key 'a'"),
         (["first", "--out", "x", "--threshold", "2"], "not in the range"),
     ],

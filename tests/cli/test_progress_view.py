@@ -65,6 +65,20 @@ def test_no_time_is_promised_before_the_listing_has_ended() -> None:
     assert "left" not in describe_sources(BUSY._replace(is_listed=False))
 
 
+def test_what_is_quarantined_is_no_work_that_is_left() -> None:
+    stuck = Snapshot(40, 100, True, 0, 39, 0, 1.0, (), 0, quarantined=60)
+    assert stuck.seconds_left == pytest.approx(1.0)
+    assert spell_json(stuck)["sources"]["quarantined"] == 60
+    assert describe_sources(stuck) == (
+        "39 of 100 sources finished, 60 quarantined; 1.0/s, about 1.0 s left"
+    )
+
+
+def test_no_end_is_promised_at_a_pace_that_nobody_sees() -> None:
+    assert BUSY._replace(rate=5e-324).seconds_left is None
+    assert BUSY._replace(rate=-1.0).seconds_left is None
+
+
 def test_a_snapshot_for_scripts() -> None:
     assert spell_json(BUSY._replace(stages=STAGES[:1])) == {
         "event": "progress",
@@ -75,6 +89,7 @@ def test_a_snapshot_for_scripts() -> None:
             "finished": 1189,
             "failed": 1,
             "skipped": 1000,
+            "quarantined": 0,
         },
         "rate": 9.5,
         "secondsLeft": 295.8,

@@ -16,14 +16,45 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from cli_project import Call, Project
-from report_builders import VERSION, live_of, running
+from report_builders import VERSION, facts_of, live_of, running
+from strandline.cli.attempt_sight import read_live
+from strandline.cli.attempt_view import State
+from strandline.cli.report.page import spell_page
 from strandline.cli.snapshot import parse_json, spell_json
 from strandline.cli.top_view import LATELY, Lately, TopFacts, draw_top
-from strandline.ledger.entries import FailureRecord
+from strandline.ledger.entries import FailureRecord, Parked
 from strandline.run.serving import AttemptServer
+from strandline.storage.layout import PipelineFolder
+
+# Something like what a driver says, with anything in the places of anything else.
+_ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.just(10**400),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+_SOURCE_KEYS = ("listed", "total", "finished", "failed", "skipped", "quarantined")
+_STAGE = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(spell_json(live_of())["stages"][0], _ANYTHING)
+)
+ODD = _ANYTHING | st.fixed_dictionaries(
+    {},
+    optional={
+        **dict.fromkeys(("seconds", "rate", "incidents", "bottleneck"), _ANYTHING),
+        "sources": _ANYTHING
+        | st.fixed_dictionaries({}, optional=dict.fromkeys(_SOURCE_KEYS, _ANYTHING)),
+        "stages": _ANYTHING | st.lists(_ANYTHING | _STAGE, max_size=3),
+    },
+)
 
 
 def failed(number: int) -> FailureRecord:
@@ -69,6 +100,58 @@ def test_what_failed_last_comes_first_and_is_told_once() -> None:
     assert lately.take([failed(1), failed(2)]) == (failed(2), failed(1))
     assert lately.take([failed(0), failed(1), failed(2)])[0] == failed(0)
     assert len(lately.take(map(failed, range(50)))) == LATELY
+
+
+def test_what_an_earlier_attempt_failed_is_no_news() -> None:
+    lately = Lately()
+    assert lately.take([failed(1), failed(2)], 1) == (failed(2), failed(1))
+    assert lately.take([], 2) == ()
+    again = failed(1)._replace(attempt=2)
+    assert lately.take([again], 2) == (again,)
+
+
+def test_failures_that_lead_to_quarantine_are_shown(
+    project: Project, run: Call, call: Call
+) -> None:
+    project.spec["quarantine"] = {"after": 1, "tolerate": "100%"}
+    project.add_stage("def process(self, task: Task) -> Task:\n    raise ValueError('one')\n")
+    run()
+    text = call("top", "pipeline.yaml", "--once").stdout
+    assert "ledger: 0 finished, 0 failed, 0 inflight, 3 quarantined" in text
+    assert "in/0.txt: own: ValueError: one" in text.partition("failed lately")[2]
+
+
+def test_a_process_that_died_over_a_source_has_no_stage() -> None:
+    parked = Parked("in/x.txt", VERSION, 3, "Killed", "", "its worker was killed alone", 3)
+    text = show(TopFacts("default/notes", failures=(parked,)))
+    assert "in/x.txt: its worker was killed alone" in text
+
+
+@pytest.mark.parametrize("command", [("report", "--out", "-"), ("top", "--once")])
+def test_an_empty_ledger_is_none(
+    project: Project, run: Call, call: Call, command: tuple[str, ...]
+) -> None:
+    run()
+    (project.folder / "ledger/data.mdb").write_bytes(b"")
+    name, *words = command
+    result = call(name, "pipeline.yaml", *words)
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+@given(said=ODD)
+def test_law_whatever_a_driver_says_can_be_drawn(said: object) -> None:
+    live = parse_json(said)
+    assert show(TopFacts("default/notes", running(2), live))
+    assert spell_page(facts_of(live=live))
+
+
+@pytest.mark.parametrize("moment", ["2026-11-22T12:00:00Z", None, [], 10**400, True])
+def test_a_driver_that_gives_no_time_has_said_it_long_ago(tmp_path: Path, moment: object) -> None:
+    folder, view = PipelineFolder(tmp_path), running(2)
+    folder.progress.parent.mkdir(parents=True, exist_ok=True)
+    folder.progress.write_text(json.dumps({"pid": view.record.pid, "time": moment}))
+    assert read_live(folder, view, 1e9) is not None
+    assert read_live(folder, view._replace(state=State.UNKNOWN), 1e9) is None
 
 
 def test_without_a_terminal_it_is_printed_once(project: Project, run: Call, call: Call) -> None:

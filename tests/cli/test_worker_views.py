@@ -21,9 +21,9 @@ from strandline_api.exit_codes import ExitCode
 POOL = PoolState(workers=4, ready=3, draining=1, started=9, lost=2, recycled=1, deaths=2)
 
 
-def take(pace: Pace, seconds: float, counts: Counts, pool: PoolState) -> Snapshot:
+def take(pace: Pace, seconds: float, counts: Counts, pool: PoolState, listed: int = 5) -> Snapshot:
     flow: Any = SimpleNamespace(failed=set(), queues=[StageQueue("read", 1, None, counts=counts)])
-    return take_snapshot(Progress(flow, 5, 0, 0, False, [], lambda: [pool]), seconds, pace)
+    return take_snapshot(Progress(flow, listed, 0, 0, False, [], lambda: [pool]), seconds, pace)
 
 
 def test_a_stage_has_its_workers_and_what_became_of_them() -> None:
@@ -53,6 +53,15 @@ def test_rate_and_utilisation_are_those_of_late() -> None:
     counts = Counts(tasks_in=30, seconds=5.0)
     view = take(pace, 11.0, counts, PoolState(seconds=12.0)).stages[0]
     assert (view.rate, view.utilisation) == (30 / 11, 5 / 12)
+
+
+def test_a_stage_is_measured_from_the_first_source_on_however_slow_the_listing_begins() -> None:
+    pace = Pace()
+    for seconds in range(0, 301, 2):
+        take(pace, seconds, Counts(), PoolState(seconds=seconds), listed=0)
+    counts = Counts(tasks_in=40, seconds=3.0)
+    view = take(pace, 304.0, counts, PoolState(seconds=304.0)).stages[0]
+    assert (view.rate, view.utilisation) == (10.0, 0.75)
 
 
 def test_a_call_that_is_under_way_counts_as_work() -> None:

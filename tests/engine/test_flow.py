@@ -252,3 +252,46 @@ def test_a_stop_drops_suspects_too() -> None:
     assert len(flow.suspects) == 0
     flow.enter(make_slots(1), crowd=1)
     assert len(flow.suspects) == 0
+
+
+def test_law_a_suspect_goes_alone_wherever_it_waits() -> None:
+    flow = make_flow(4, 1)
+    flow.enter(make_slots(8))
+    first, second = flow.next_batch(0), flow.next_batch(0)
+    flow.requeue(0, first, 1, holds=False, most_deaths=3)
+    flow.requeue(0, second[:2], 0, holds=False, most_deaths=3)  # put before the suspects
+
+    batches = [flow.next_batch(0, 8) for _ in range(5)]
+
+    assert [[slot.key for slot in batch] for batch in batches] == [
+        ["k4", "k5"],
+        ["k0"],
+        ["k1"],
+        ["k2"],
+        ["k3"],
+    ]
+
+
+def test_law_nothing_is_kept_of_the_groups_of_a_failed_source() -> None:
+    flow = make_flow(1, 1, 1, group=3)
+    flow.enter(make_slots(1))
+    (parent,) = root = flow.next_batch(0)
+    emitted = tuple(
+        Emitted(place, parent.source, bytes([50 + place]) * 16, Origin(parent.token, place, 6))
+        for place in range(6)
+    )
+    flow.complete(0, root, Receipt((), (), emitted, Counts(tasks_out=6)), "block")
+    batches = [flow.next_batch(1) for _ in range(5)]
+    flow.complete(1, batches[0], pass_on(batches[0]), "block")
+    grouping = flow.queues[2].grouping
+    assert grouping is not None
+    assert len(grouping) == 1
+
+    flow.complete(1, batches[1], fail_all(batches[1]), None)
+    for batch in batches[2:4]:  # these were with workers meanwhile
+        flow.complete(1, batch, pass_on(batch), "block")
+    flow.complete(1, batches[4], Receipt((), (), (), Counts(filtered=1)), None)
+
+    assert len(grouping) == 0
+    assert flow.next_batch(1) == flow.next_batch(2) == []
+    assert flow.is_idle()

@@ -59,3 +59,16 @@ def test_a_success_ends_the_streak() -> None:
     assert streak.causes == 0
     streak.note([b"a"])
     assert streak.causes == 1
+
+
+@given(times=st.lists(st.integers(1, 5), max_size=20))
+def test_law_work_that_is_lost_again_is_a_cause_each_time_and_what_is_lost_with_it_is_none(
+    times: list[int],
+) -> None:
+    streak = LossStreak()
+    for each in times:
+        streak.note_again(each)
+    assert streak.causes == len({each for each in times if each > 1})
+    streak.end()
+    streak.note_again(2)
+    assert streak.causes == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import tracemalloc
 from collections.abc import Iterable, Sequence
 from itertools import combinations, product
 
@@ -94,6 +95,16 @@ def test_a_chain_links_the_least_of_a_group_with_the_farthest(shares: Shares) ->
         steps = count_steps(own, chain[0])
         assert len(steps) == len(own)
         assert len(chain) // 2 == steps[chain[-1]] == max(steps.values())
+
+
+def test_a_chain_through_very_many_items_takes_memory_for_its_length_alone() -> None:
+    shares = {f"{n:05}": [f"{n:05}", f"{n + 1:05}"] for n in range(20_000)}
+    tracemalloc.start()
+    chain = find_chain(shares)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert chain[::2] == sorted(shares)
+    assert peak < 50_000_000
 
 
 def count_steps(shares: dict[str, set[str]], begin: str) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strandline.cli.report.axes import GAP, Span, TimeAxis, ceil_nice
+from strandline.cli.report.tables import spell_time
 
 moments = st.floats(0, 4e9, allow_nan=False)
 spans = st.lists(
@@ -71,6 +73,15 @@ def test_ticks_say_the_day_only_where_there_are_several() -> None:
     assert long[0][1] == "01-01 00:00"
     assert TimeAxis([Span(5, 5)]).list_ticks() == [(0, "00:00:05")]
     assert len(TimeAxis([]).list_ticks()) == 1
+
+
+@pytest.mark.parametrize("moment", [1e18, -1e18, 1e300, math.inf, math.nan])
+def test_a_time_that_no_calendar_has_is_unknown(moment: float) -> None:
+    axis = TimeAxis([Span(0, 30), Span(moment, moment)])
+    assert {text for _, text in TimeAxis([Span(1e18, 2e18)]).list_ticks()} == {"unknown"}
+    assert spell_time(moment) == "unknown"
+    assert 0 <= axis.place(moment) <= 1
+    assert len(axis.list_ticks()) == 4
 
 
 @given(number=st.floats(1e-6, 1e12))

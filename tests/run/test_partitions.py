@@ -169,6 +169,31 @@ def test_a_key_that_is_listed_twice_is_refused() -> None:
         list_groups(plan_steps([3, 4, 3]))
 
 
+def test_a_source_that_is_called_as_a_group_is_refused() -> None:
+    class Odd(Steps):
+        def list_sources(self) -> Iterator[Source]:
+            yield from super().list_sources()
+            yield Source("group/tens/step 00", "1", 9)
+
+    plan = replace_source(Odd(steps=(1,)), ParquetPartitions(by=r"^step \d\d"))
+    with pytest.raises(DuplicateKeyError, match="'group/tens/step 00' is also the name of a group"):
+        list_groups(plan)
+
+
+def test_tables_that_can_not_be_joined_are_told_with_their_group() -> None:
+    class Unlike(Steps):
+        def list_sources(self) -> Iterator[Source]:
+            for source in super().list_sources():
+                values = [1] if source.data == 1 else ["x"]
+                yield source._replace(data=pa.table({"n": values}))
+
+    with pytest.raises(PartitionError) as caught:
+        list_groups(replace_source(Unlike(steps=(1, 2))))
+    assert str(caught.value).startswith(
+        "the sources of the group 'group/tens/step 00' can't be joined: ArrowTypeError: "
+    )
+
+
 @pytest.mark.parametrize("answer", ["chunk 3", [3], 3, None])
 def test_names_that_are_no_names_are_refused(answer: Any) -> None:
     class Odd(ParquetPartitions):

@@ -120,6 +120,16 @@ def test_samples_that_can_not_be_read_are_none(tmp_path: Path, content: bytes) -
     assert read_samples(folder, 1) is None
 
 
+@pytest.mark.parametrize("moment", ["NaN", "Infinity", "1e18", "-1"])
+def test_samples_of_no_time_are_none(tmp_path: Path, moment: str) -> None:
+    folder = PipelineFolder(tmp_path)
+    folder.attempt(1).mkdir(parents=True)
+    for begun, seconds in ((moment, "1"), ("1", moment)):
+        content = f'{{"begun": {begun}, "stages": [], "samples": [[{seconds}, 2, 3, []]]}}'
+        locate_samples(folder, 1).write_text(content)
+        assert read_samples(folder, 1) is None
+
+
 def test_samples_of_a_later_version_are_read(tmp_path: Path) -> None:
     folder = PipelineFolder(tmp_path)
     folder.attempt(1).mkdir(parents=True)

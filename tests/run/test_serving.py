@@ -69,7 +69,7 @@ def test_metrics_are_the_same_in_prometheus_words(server: AttemptServer, shown: 
     assert status == 200
     lines = body.splitlines()
     assert 'strandline_driver_sources{state="finished"} 4.0' in lines
-    assert 'strandline_driver_sources{state="total"} 0.0' in lines
+    assert not [line for line in lines if 'state="total"' in line]  # it is not known yet
     assert 'strandline_driver_stage_tasks{stage="read",state="waiting"} 3.0' in lines
     assert "strandline_driver_rate 2.5" in lines
     assert "strandline_driver_incidents 1.0" in lines
@@ -94,6 +94,18 @@ def test_metrics_of_workers_are_by_stage() -> None:
         'strandline_driver_bottleneck{stage="read"} 1.0',
         'strandline_driver_bottleneck{stage="write"} 0.0',
     } <= set(lines)
+
+
+def test_the_total_is_told_once_it_is_known() -> None:
+    text = spell_metrics({"sources": {**SHOWN["sources"], "total": 10, "quarantined": 2}}).decode()
+    told = dict(re.findall(r'^strandline_driver_sources{state="(.*)"} (.*)$', text, re.MULTILINE))
+    assert told == {
+        "listed": "10.0",
+        "total": "10.0",
+        "finished": "4.0",
+        "failed": "1.0",
+        "skipped": "0.0",
+    }
 
 
 def test_metrics_before_the_driver_are_empty() -> None:

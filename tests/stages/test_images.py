@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import io
+import struct
 import sys
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import ray
 from PIL import Image, ImageDraw, ImageEnhance, ImageFilter
+from PIL.PngImagePlugin import PngImageFile
 
 from stage_runs import StageRun
 from strandline.stages.opening import UnreadableFileError
@@ -116,6 +121,89 @@ def test_measures_tell_bright_from_dark_and_sharp_from_blurred() -> None:
     sharpness = [measure(to_picture(each))["sharpness"] for each in (image, *blurred)]
     assert sharpness == sorted(sharpness, reverse=True)
     assert sharpness[0] > 10 * sharpness[-1]
+
+
+def test_sharpness_is_the_variance_of_the_whole_laplacian() -> None:
+    levels = np.indices((32, 20)).sum(0) % 2 * 255
+    middle = levels[1:-1, 1:-1]
+    around = levels[:-2, 1:-1] + levels[2:, 1:-1] + levels[1:-1, :-2] + levels[1:-1, 2:]
+    checked = measure(to_picture(Image.fromarray(levels.astype("uint8"))))
+    assert checked["sharpness"] == pytest.approx((around - 4 * middle).var())
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
+def test_grey_of_16_bits_keeps_its_levels(run: type[StageRun], kind: str) -> None:
+    levels = np.full((16, 16), 16384, "uint16")
+    levels[:, :8] = 32768
+    (table,) = run("decode-images").tables(
+        [{"key": "a", "content": encode(Image.fromarray(levels), kind)}]
+    )
+    (row,) = run("measure-images").rows(table)
+    assert row["brightness"] == pytest.approx(0.375, abs=0.01)
+    assert row["contrast"] == pytest.approx(0.125, abs=0.01)
+
+
+def pack_ico(png: bytes) -> bytes:
+    """An icon that says it is of 16 pixels, whatever is in it."""
+    head = struct.pack("<HHHBBBBHHII", 0, 1, 1, 16, 16, 0, 0, 1, 32, len(png), 22)
+    return head + png
+
+
+def pack_icns(png: bytes) -> bytes:
+    """The same for another kind of icons, of 128 pixels."""
+    entry = b"ic07" + struct.pack(">I", 8 + len(png)) + png
+    return b"icns" + struct.pack(">I", 8 + len(entry)) + entry
+
+
+@pytest.mark.parametrize("pack", [pack_ico, pack_icns])
+def test_an_icon_that_is_larger_than_it_says_is_not_decoded(
+    run: type[StageRun], monkeypatch: pytest.MonkeyPatch, pack: Callable[[bytes], bytes]
+) -> None:
+    content = pack(encode(Image.new("L", (300, 300))))
+    loaded = []
+    load = PngImageFile.load
+
+    def watch(image: PngImageFile) -> Any:
+        loaded.append(image.size)
+        return load(image)
+
+    monkeypatch.setattr(PngImageFile, "load", watch)
+    stage = run("decode-images", maxPixels=20_000)
+    assert [] == stage.tables([{"key": "a", "content": content}])
+    assert {"dropped: too large": 1} == stage.counters
+    assert (300, 300) not in loaded
+
+
+def test_the_limit_is_that_of_the_stage_and_exact(run: type[StageRun]) -> None:
+    before = Image.MAX_IMAGE_PIXELS
+    content = encode(Image.new("L", (100, 100)))
+    small, large = (run("decode-images", maxPixels=number) for number in (9_999, 10_000))
+    assert [0, 1] == [
+        len(each.tables([{"key": "a", "content": content}])) for each in (small, large)
+    ]
+    assert Image.MAX_IMAGE_PIXELS == before
+
+
+def test_one_picture_at_a_time_is_in_memory_beside_the_tables(run: type[StageRun]) -> None:
+    content = encode(Image.new("L", (1000, 1000)))
+    stage = run("decode-images")
+    tracemalloc.start()
+    tables = stage.tables([{"key": str(at), "content": content} for at in range(10)])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(tables) == 10
+    assert peak < 10_000_000  # a picture has 3 MB; Arrow's memory is not counted here
+
+
+def test_too_little_memory_is_not_the_fault_of_the_image(
+    run: type[StageRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_out(_: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("strandline.stages.decode_images.to_picture", run_out)
+    with pytest.raises(MemoryError):
+        run("decode-images").tables([{"key": "a", "content": encode(draw(8, 8))}])
 
 
 def test_images_of_packages_go_through_all_stages(run: type[StageRun]) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,8 +20,18 @@ from stage_runs import StageRun
 from strandline.plan.registry import find_stage
 from strandline.stages.drop_listed import ChangedListError
 from strandline.stages.key_lists import read_key_list, write_key_list
-from strandline.stages.minhash import SIGNATURE_BYTES, Signer, list_runs, read_signature
-from strandline.stages.near_duplicates import AmbiguousKeyError, find_near_duplicates
+from strandline.stages.minhash import (
+    SIGNATURE_BYTES,
+    Signer,
+    list_runs,
+    load_datasketch,
+    read_signature,
+)
+from strandline.stages.near_duplicates import (
+    AmbiguousKeyError,
+    cut_bands,
+    find_near_duplicates,
+)
 from strandline.stages.opening import UnreadableFileError
 from strandline.stages.sketch_texts import read_signatures
 
@@ -85,6 +98,39 @@ def test_what_is_alike_by_way_of_another_is_one_cluster() -> None:
     assert {str(at): "0" for at in range(1, 8)} == found
 
 
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8, 0.9, 1.0])
+def test_pairs_that_are_just_alike_enough_are_found(threshold: float) -> None:
+    generator = np.random.default_rng(8)
+    agreeing = math.ceil(128 * threshold)
+    signed = []
+    for at in range(300):
+        one = generator.integers(0, 2**32, 128, dtype="uint64").astype("<u4")
+        other = one.copy()
+        other[generator.choice(128, 128 - agreeing, replace=False)] ^= 1
+        signed += [(f"{at}a", one.tobytes()), (f"{at}b", other.tobytes())]
+    assert len(find_near_duplicates(signed, threshold)) >= 295
+
+
+@pytest.mark.parametrize("threshold", [0.1, 0.2, 0.4, 0.6, 0.7, 0.85, 0.95, 1.0])
+def test_bands_fit_into_a_signature_and_miss_few(threshold: float) -> None:
+    number, length = cut_bands(threshold)
+    assert number * length <= 128
+    assert (1 - threshold**length) ** number <= 0.01
+
+
+def test_within_a_cluster_a_text_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+
+    def compare(one: Any, other: Any) -> float:
+        compared.append(one)
+        return float((one.hashvalues == other.hashvalues).mean())
+
+    monkeypatch.setattr(load_datasketch().LeanMinHash, "jaccard", compare)
+    signed = [(f"{at:03}", sign(change(write_text(1), 2, seed=at))) for at in range(100)]
+    assert len(find_near_duplicates(signed, THRESHOLD)) == 99
+    assert len(compared) < 110
+
+
 def test_two_texts_of_one_key_are_refused() -> None:
     with pytest.raises(AmbiguousKeyError, match="two texts have the key 'a'"):
         find_near_duplicates([("a", SIGNED["a0"]), ("b", SIGNED["b0"]), ("a", SIGNED["x"])], 0.5)
@@ -128,6 +174,24 @@ def test_gathered_signatures_are_those_of_all_texts(tmp_path: Path) -> None:
     assert list(SIGNED) == [key for key, _ in read_signatures(str(whole))]
     (nothing,) = gathering.artifacts(gathering.merge([]))
     assert [] == list(read_signatures(str(nothing)))
+
+
+def test_what_holds_no_signatures_is_told(tmp_path: Path) -> None:
+    path = str(tmp_path / "list.parquet")
+    write_key_list(path, {"b": "a"})
+    with pytest.raises(UnreadableFileError, match=r"no column 'signature'; there are: key, stays"):
+        list(read_signatures(path))
+
+
+def test_keys_that_are_numbers_are_signed_and_dropped_as_text(tmp_path: Path) -> None:
+    gathering = Gathering(tmp_path, "sketch-texts", key="id")
+    pieces = gathering.pieces([pa.table({"id": [5, 6], "text": ["a tide", "a tide"]})])
+    (whole,) = gathering.artifacts(gathering.merge(pieces))
+    found = find_near_duplicates(read_signatures(str(whole)), 0.8)
+    assert {"6": "5"} == found
+    path = str(tmp_path / "list.parquet")
+    write_key_list(path, found)
+    assert [5, 7] == StageRun("drop-listed", path=path, column="id").column("id", [5, 6, 7])
 
 
 def test_what_is_listed_is_dropped(tmp_path: Path) -> None:
@@ -181,6 +245,23 @@ def test_a_list_that_can_not_be_read_is_told_with_the_reason(tmp_path: Path) -> 
         read_key_list(str(path))
     with pytest.raises(UnreadableFileError, match="no column 'id'; there are: key"):
         read_key_list(str(path), "id")
+    pq.write_table(pa.table([pa.array(["a"]), pa.array(["b"])], ["key", "key"]), path)
+    with pytest.raises(UnreadableFileError, match=r"list\.parquet: there are several columns 'k"):
+        read_key_list(str(path))
+
+
+@pytest.mark.parametrize("error", [ImportError("Install s3fs"), ValueError("Protocol not known")])
+def test_a_url_that_nothing_here_can_open_is_told(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("fsspec.open", refuse)
+    with pytest.raises(ValueError, match=f"odd://b/x: {error}"):
+        StageRun("drop-listed", path="odd://b/x")
+    with pytest.raises(UnreadableFileError, match=f"odd://b/x: {error}"):
+        list(read_signatures("odd://b/x"))
 
 
 def test_without_the_library_one_sentence_says_what_to_install(

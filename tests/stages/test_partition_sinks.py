@@ -86,6 +86,32 @@ def test_a_large_member_is_one_row_group_still() -> None:
     assert list(map(len, groups)) == [2_000_000]
 
 
+@pytest.mark.parametrize(
+    "members",
+    [
+        pa.array(["b", "a", "b"]).dictionary_encode(),
+        pa.chunked_array([pa.array([each]).dictionary_encode() for each in "bab"]),
+        pa.array(["a", "b", "b"], pa.string_view()),
+        pa.array(["b", "a", "b"], pa.large_string()),
+    ],
+    ids=["dictionary", "dictionaries", "view", "large"],
+)
+def test_members_may_be_any_kind_of_text(members: Any) -> None:
+    table = pa.table({"key": members, "n": [0, 1, 2]})
+    content = StageRun("parquet-partitions", by=".").written(table)
+    groups = read_groups(content)
+    assert [["a"], ["b", "b"]] == [[key for key, _ in rows] for rows in groups]
+    assert all(rows == sorted(rows) for rows in groups)
+
+
+def test_rows_that_are_in_order_are_not_copied() -> None:
+    """To take them in order would fail where a column has more than 2 GB of text."""
+    stage = StageRun("parquet-partitions", by=".").stage
+    table = pa.concat_tables([build([("a", 1), ("a", 2)]), build([("b", 3)])])
+    written = [rows["n"].chunk(0).buffers()[1].address for rows in stage._split(table)]
+    assert written == [chunk.buffers()[1].address for chunk in table["n"].chunks]
+
+
 def test_another_column_may_name_the_members() -> None:
     table = pa.table({"day": [2, 1, 2], "n": [0, 1, 2]})
     content = StageRun("parquet-partitions", by=".", member="day").written(table)

@@ -160,6 +160,82 @@ def test_a_field_of_two_kinds_has_two_rows(tmp_path: Path) -> None:
     assert [("id", "number"), ("id", "text")] == [(row["field"], row["kind"]) for row in rows]
 
 
+def test_a_field_that_is_empty_throughout_a_task_counts_with_what_it_holds_elsewhere(
+    tmp_path: Path,
+) -> None:
+    tables = [pa.table({"age": column}) for column in ([1, 2], pa.nulls(8), pa.nulls(1))]
+    gathering = Gathering(tmp_path, "measure-fields", columns=["age"], ranges={"age": [0, 9]})
+    pieces = gathering.pieces(tables)
+    (row,) = gathering.read(gathering.merge(pieces))
+    assert ("number", 11, 9, 2.0) == tuple(row[name] for name in ("kind", "rows", "nulls", "max"))
+    merged = gathering.merge(pieces[1:])
+    (row,) = gathering.read(merged)
+    assert ("empty", 9, 9, None) == tuple(row[name] for name in ("kind", "rows", "nulls", "max"))
+    assert "9 empty" in str(gathering.panel(gathering.artifacts(gathering.merge([merged]))))
+
+
+def test_histograms_of_a_range_that_was_changed_are_kept_apart(tmp_path: Path) -> None:
+    table = pa.table({"a:b": [1, 30]})
+    choices: list[dict[str, Any]] = [{}, {"a:b": [0, 20]}, {"a:b": [0, 40]}, {}]
+    stages = [Gathering(tmp_path, "measure-fields", ranges=ranges) for ranges in choices]
+    pieces = [piece for stage in stages for piece in stage.pieces([table])]
+    rows = stages[0].read(stages[0].merge(pieces))
+    assert [("a:b", "number", 2), ("a:b", "number", 2), ("a:b", "number", 4)] == [
+        (row["field"], row["kind"], row["rows"]) for row in rows
+    ]
+    assert [None, 31.25, 32.0] == [row["histogram"][-1]["high"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    "ends", [(0, float("inf")), (float("-inf"), 0), (-1.7e308, 1.7e308)], ids=str
+)
+def test_a_range_without_an_end_is_refused(ends: tuple[float, float]) -> None:
+    with pytest.raises(ValueError, match="the range of 'age' must be finite, not from "):
+        StageRun("measure-fields", ranges={"age": ends})
+
+
+def test_the_greatest_numbers_there_are_can_be_told(tmp_path: Path) -> None:
+    gathering = Gathering(tmp_path, "measure-fields")
+    pieces = gathering.pieces([pa.table({"x": [1.7e308, -1.7e308] * 500})])
+    (row,) = gathering.read(gathering.merge(pieces))
+    assert pytest.approx((-1e290, 1e290)) == (row["p25"], row["p75"])
+    assert (-1.7e308, 1.7e308) == (row["min"], row["max"])
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        ([2000, None, 2000], ["", "2000"]),
+        ([True, False, None], ["", "false", "true"]),
+        (pa.array(["a", "b", "a"]).dictionary_encode(), ["a", "b"]),
+    ],
+)
+def test_groups_and_languages_need_not_be_text(
+    tmp_path: Path, groups: Any, expected: list[str]
+) -> None:
+    table = pa.table({"text": ["a b", "c", ""], "group": groups})
+    tokens = Gathering(tmp_path, "count-tokens", by="group")
+    rows = tokens.read(tokens.merge(tokens.pieces([table])))
+    assert expected == [row["group"] for row in rows]
+    languages = Gathering(tmp_path, "count-languages", column="group")
+    rows = languages.read(languages.merge(languages.pieces([table])))
+    assert expected == sorted(row["language"] for row in rows)
+
+
+@pytest.mark.parametrize("use", ["count-tokens", "count-languages", "sketch-texts"])
+@pytest.mark.parametrize("values", [[1, 2], [b"a b", b"c"]])
+def test_a_column_that_holds_no_text_is_told(use: str, values: list[Any]) -> None:
+    table = pa.table({"text": values, "key": ["a", "b"], "language": ["en", "en"]})
+    with pytest.raises(TypeError, match=r"^the column 'text' holds (int64|binary), not text$"):
+        StageRun(use).table(table)
+
+
+def test_groups_that_have_no_spelling_are_told() -> None:
+    table = pa.table({"text": ["a"], "group": [["b"]]})
+    with pytest.raises(TypeError, match=r"'group' holds list<.*>, which can't be spelled as text"):
+        StageRun("count-tokens", by="group").table(table)
+
+
 @pytest.mark.parametrize(
     ("tokens", "expected"),
     [("words", 3 + 0 + 2 + 4 + 0 + 3), ("whitespace", 3 + 0 + 2 + 1 + 0 + 2)],

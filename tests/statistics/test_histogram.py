@@ -48,6 +48,22 @@ def test_even_bins_hold_every_number(
     assert begin - slack <= value <= end + slack
 
 
+@given(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9), st.integers(1, 50))
+def test_an_edge_is_in_the_even_bin_that_begins_there(
+    low: float, width: float, number: int
+) -> None:
+    bins = EvenBins(low, low + width, number)
+    for at in range(number):
+        begin, end = bins.bound(at)
+        if begin < end:
+            assert bins.find(begin) == at
+
+
+def test_rounding_puts_no_number_into_the_bin_before() -> None:
+    bins = EvenBins(0.1, 0.7, 32)
+    assert [4, 10, 12] == [bins.find(bins.bound(at)[0]) for at in (4, 10, 12)]
+
+
 @pytest.mark.parametrize(
     ("number", "at"), [(-0.1, -1), (0, 0), (9.99, 0), (10, 1), (99.9, 9), (100, 10), (1e9, 10)]
 )

@@ -68,6 +68,22 @@ def test_equal_numbers_are_one_value_whatever_their_type() -> None:
     assert round(Distinct.of([1, "1", 1.5, 1e300]).estimate()) == 4
 
 
+def test_the_empty_text_is_a_value() -> None:
+    assert round(Distinct.of([""]).estimate()) == 1
+    assert round(Distinct.of(["", "a", ""]).estimate()) == 2
+    assert Distinct.of(["a", ""]).spell() == (Distinct.of([""]) + Distinct.of(["a"])).spell()
+
+
+@pytest.mark.parametrize("number", [1.7e308, sys.float_info.max])
+def test_quantiles_of_the_greatest_numbers_are_numbers(number: float) -> None:
+    parts = [Quantiles.of([-number, float(at), number]) for at in range(2000)]
+    joined = sum((Quantiles.parse(part.spell()) for part in parts), Quantiles())
+    for sketch in (joined, Quantiles.of([-number, 1.0, number] * 2000)):
+        told = sketch.describe()
+        assert pytest.approx((-1e290, 1e290)) == (told["p05"], told["p95"])
+        assert 0 <= (told["p50"] or 0) <= 2000
+
+
 def test_a_sketch_of_nothing_answers_so() -> None:
     assert dict.fromkeys(RANKS) == Quantiles().describe()
     assert Distinct.of([]).estimate() == 0

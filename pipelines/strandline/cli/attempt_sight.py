@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from strandline.cli.attempt_view import AttemptView, State
+from strandline.cli.snapshot import read_number
 from strandline.run.chain import AttemptRecord
 from strandline.run.progress import read_progress
 from strandline.run.serving import read_shown
@@ -36,6 +37,6 @@ def read_live(folder: PipelineFolder, view: AttemptView, time: float) -> dict[st
     shown = read_shown(folder.progress, view.record.pid)
     if shown is None or view.state not in {State.RUNNING, State.UNKNOWN}:
         return None
-    age = time - float(shown.get("time") or 0.0)
+    age = time - read_number(shown.get("time"))
     is_live = view.state is State.RUNNING or age <= FRESH_SECONDS
     return dict(shown) if is_live else None

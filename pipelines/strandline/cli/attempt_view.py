@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from strandline.cli.wording import align, spell_amount, spell_count, spell_seconds, spell_text
+from strandline.cli.wording import (
+    align,
+    format_time,
+    spell_amount,
+    spell_count,
+    spell_seconds,
+    spell_text,
+)
 from strandline.run.chain import AttemptRecord
 from strandline_api.evidence import Evidence
 
@@ -160,8 +166,8 @@ def _spell_length(seconds: float | None) -> str:
 
 
 def _spell_time(time: float) -> str:
-    return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M:%S}"
+    return format_time(time, "%Y-%m-%d %H:%M:%S")
 
 
 def _spell_iso(time: float) -> str:
-    return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return format_time(time, "%Y-%m-%dT%H:%M:%SZ")

@@ -13,7 +13,7 @@ from strandline.cli.program import add_debug
 from strandline.cli.wording import spell_amount
 from strandline.plan.errors import StrandlineError
 from strandline.stages.key_lists import write_key_list
-from strandline.stages.near_duplicates import AmbiguousKeyError, find_near_duplicates
+from strandline.stages.near_duplicates import find_near_duplicates
 from strandline.stages.opening import UnreadableFileError
 from strandline.stages.sketch_texts import SIGNATURES, read_signatures
 from strandline_api.exit_codes import ExitCode
@@ -54,7 +54,8 @@ def near_duplicates(signatures: str, out: str, threshold: float, as_json: bool) 
         texts = list(read_signatures(_find_file(signatures)))
         found = find_near_duplicates(texts, threshold)
         write_key_list(out, found)
-    except (UnreadableFileError, AmbiguousKeyError, ImportError, OSError) as error:
+    # a URL of an unknown kind is a ValueError, as is a key of two texts
+    except (UnreadableFileError, ValueError, ImportError, OSError) as error:
         raise NoListError(str(error)) from error
     if as_json:
         click.echo(json.dumps({"texts": len(texts), "nearDuplicates": len(found), "out": out}))

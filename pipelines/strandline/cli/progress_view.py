@@ -23,6 +23,8 @@ def describe_sources(snapshot: Snapshot) -> str:
         parts.append(f"{spell_count(snapshot.failed)} failed")
     if snapshot.skipped:
         parts.append(f"{spell_count(snapshot.skipped)} skipped")
+    if snapshot.quarantined:
+        parts.append(f"{spell_count(snapshot.quarantined)} quarantined")
     if snapshot.incidents:
         parts.append(spell_amount(snapshot.incidents, "incident"))
     pace = f"; {spell_rate(snapshot.rate)}" if snapshot.rate else ""

@@ -15,6 +15,8 @@ from strandline.engine.ports import Progress
 from strandline.plan.receipt import Counts
 
 WINDOW_SECONDS = 30.0
+LEAST_RATE = 1e-9  # of what is slower nobody sees the end
+LARGEST = 1e18
 # Attributes of a stage's workers by the keys under which scripts read them.
 _POOL_KEYS = {
     "workers": "workers",
@@ -61,6 +63,7 @@ class Snapshot(NamedTuple):
         incidents: workers that were lost and replaced.
         bottleneck: the stage that sets the pace; None where none does, or it is not known.
         dashboard: host and port of Ray's own; None where there is none.
+        quarantined: listed sources that are not tried any more.
     """
 
     seconds: float
@@ -74,13 +77,15 @@ class Snapshot(NamedTuple):
     incidents: int
     bottleneck: str | None = None
     dashboard: str | None = None
+    quarantined: int = 0
 
     @property
     def seconds_left(self) -> float | None:
         """How long the rest will take; None before the listing has ended or a rate is known."""
-        if not self.is_listed or not self.rate:
+        if not self.is_listed or self.rate < LEAST_RATE:
             return None
-        return (self.listed - self.skipped - self.finished - self.failed) / self.rate
+        done = self.skipped + self.quarantined + self.finished + self.failed
+        return (self.listed - done) / self.rate
 
 
 class Pace:
@@ -90,14 +95,20 @@ class Pace:
         self._points: deque[tuple[float, float]] = deque([(0.0, 0.0)])
         self._stages: dict[tuple[str, str], Pace] = {}
 
-    def begin(self, seconds: float) -> None:
+    def begin(self, seconds: float, done: float = 0.0) -> None:
         """Start to measure now; what came before was no work on sources."""
-        self._points = deque([(seconds, 0.0)])
+        self._points = deque([(seconds, done)])
         self._stages.clear()
 
-    def of_stage(self, name: str, what: str) -> Pace:
-        """The pace of something that a stage does, measured since it was first asked for."""
-        return self._stages.setdefault((name, what), Pace())
+    def measure_stage(self, name: str, what: str, seconds: float, done: float) -> float:
+        """The same of something that a stage does, measured since this one began."""
+        pace = self._stages.get((name, what))
+        if pace is None:
+            pace, begun = Pace(), self._points[0][0]
+            # Its workers may have been there before the first source was.
+            pace.begin(begun, done if seconds <= begun else 0.0)
+            self._stages[name, what] = pace
+        return pace.measure(seconds, done)
 
     def measure(self, seconds: float, done: float) -> float:
         """Note that so much is done by now; returns how much a second of late."""
@@ -125,6 +136,7 @@ def take_snapshot(progress: Progress, seconds: float, pace: Pace) -> Snapshot:
         incidents=len(progress.incidents),
         bottleneck=progress.bottleneck,
         dashboard=progress.dashboard,
+        quarantined=progress.quarantined,
     )
 
 
@@ -140,7 +152,7 @@ def _view_stages(progress: Progress, seconds: float, pace: Pace) -> Iterator[Sta
             queue.running,
             queue.counts.failed,
             pool,
-            pace.of_stage(queue.name, "tasks").measure(seconds, queue.counts.tasks_in),
+            pace.measure_stage(queue.name, "tasks", seconds, queue.counts.tasks_in),
             _measure_utilisation(queue, pool, seconds, pace),
         )
 
@@ -148,8 +160,8 @@ def _view_stages(progress: Progress, seconds: float, pace: Pace) -> Iterator[Sta
 def _measure_utilisation(queue: StageQueue, pool: PoolState, seconds: float, pace: Pace) -> float:
     # A long call counts while it is under way; its end corrects what is too much of that.
     busy = queue.counts.seconds + pool.under_way
-    worked = pace.of_stage(queue.name, "busy").measure(seconds, busy)
-    ready = pace.of_stage(queue.name, "ready").measure(seconds, pool.seconds)
+    worked = pace.measure_stage(queue.name, "busy", seconds, busy)
+    ready = pace.measure_stage(queue.name, "ready", seconds, pool.seconds)
     return min(1.0, max(0.0, worked / ready)) if ready > 0 else 0.0
 
 
@@ -174,6 +186,7 @@ def spell_json(snapshot: Snapshot) -> dict[str, Any]:
             "finished": snapshot.finished,
             "failed": snapshot.failed,
             "skipped": snapshot.skipped,
+            "quarantined": snapshot.quarantined,
         },
         "rate": round(snapshot.rate, 3),
         "secondsLeft": None if left is None else round(left, 1),
@@ -197,35 +210,61 @@ def spell_json(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def parse_json(content: Mapping[str, Any]) -> Snapshot:
-    """The snapshot that `spell_json` has spelled; what an older version did not say is zero."""
-    sources: Mapping[str, Any] = content.get("sources") or {}
+def parse_json(content: object) -> Snapshot:
+    """The snapshot that `spell_json` has spelled.
+
+    What an older version did not say is zero, and so is what has another shape.
+    """
+    said = _object(content)
+    sources, stages = _object(said.get("sources")), said.get("stages")
     return Snapshot(
-        seconds=content.get("seconds", 0.0),
-        listed=sources.get("listed", 0),
+        seconds=read_number(said.get("seconds")),
+        listed=_count(sources.get("listed")),
         is_listed=sources.get("total") is not None,
-        skipped=sources.get("skipped", 0),
-        finished=sources.get("finished", 0),
-        failed=sources.get("failed", 0),
-        rate=content.get("rate", 0.0),
-        stages=tuple(map(_parse_stage, content.get("stages") or ())),
-        incidents=content.get("incidents", 0),
-        bottleneck=content.get("bottleneck"),
+        skipped=_count(sources.get("skipped")),
+        finished=_count(sources.get("finished")),
+        failed=_count(sources.get("failed")),
+        rate=read_number(said.get("rate")),
+        stages=tuple(
+            _parse_stage(stage)
+            for stage in (stages if isinstance(stages, list) else ())
+            if isinstance(stage, Mapping)
+        ),
+        incidents=_count(said.get("incidents")),
+        bottleneck=_name(said.get("bottleneck")),
+        quarantined=_count(sources.get("quarantined")),
     )
 
 
 def _parse_stage(content: Mapping[str, Any]) -> StageView:
     return StageView(
         name=str(content.get("name")),
-        tasks_in=content.get("tasksIn", 0),
-        tasks_out=content.get("tasksOut", 0),
-        waiting=content.get("waiting", 0),
-        running=content.get("running", 0),
-        failed=content.get("failed", 0),
-        pool=PoolState(**{name: content.get(key, 0) for name, key in _POOL_KEYS.items()}),
-        rate=content.get("rate", 0.0),
-        utilisation=content.get("utilisation", 0.0),
+        tasks_in=_count(content.get("tasksIn")),
+        tasks_out=_count(content.get("tasksOut")),
+        waiting=_count(content.get("waiting")),
+        running=_count(content.get("running")),
+        failed=_count(content.get("failed")),
+        pool=PoolState(**{name: _count(content.get(key)) for name, key in _POOL_KEYS.items()}),
+        rate=read_number(content.get("rate")),
+        utilisation=read_number(content.get("utilisation")),
     )
+
+
+def read_number(value: object) -> float:
+    """A number that can be reckoned with, whatever stands there; else 0."""
+    return value if isinstance(value, int | float) and abs(value) < LARGEST else 0.0
+
+
+def _count(value: object) -> int:
+    return int(read_number(value))
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _name(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def spell_counts(counts: dict[str, Counts], pools: Mapping[str, PoolState]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import click
@@ -24,7 +24,7 @@ from strandline.cli.arguments import show_examples, take_manifest, take_volume
 from strandline.cli.attempt_sight import read_live, view_attempt
 from strandline.cli.ledger_access import looking
 from strandline.cli.snapshot import parse_json
-from strandline.cli.top_view import Lately, TopFacts, draw_top
+from strandline.cli.top_view import Failed, Lately, TopFacts, draw_top
 from strandline.plan.errors import StrandlineError
 from strandline.run.chain import find_last
 from strandline.run.yaml_file import read_pipeline
@@ -32,7 +32,8 @@ from strandline.storage.layout import PipelineFolder
 
 INTERVAL = 1.0
 ANSWER_SECONDS = 5.0
-# So many failures are looked through for news; more of them are only counted.
+# So many failures, and so many quarantined sources, are looked through for news; more of them are
+# only counted.
 LOOKED_THROUGH = 10_000
 WIDTH = 120  # where there is no terminal to ask
 
@@ -84,12 +85,17 @@ def look_at_volume(name: str, folder: PipelineFolder, lately: Lately, now: float
     view = view_attempt(folder, record, now)
     shown = read_live(folder, view, now)
     live = None if shown is None else parse_json(shown)
-    if not (folder.ledger / "data.mdb").exists():
+    data = folder.ledger / "data.mdb"
+    if not (data.exists() and data.stat().st_size):
         return TopFacts(name, view, live)
     with looking(folder) as store:
         counts = store.count()
-        known = islice(store.list_failures(), LOOKED_THROUGH)
-        failures = lately.take(one for _, one in known if one.attempt == record.number)
+        known: Iterator[tuple[bytes, Failed]] = chain(
+            islice(store.list_failures(), LOOKED_THROUGH),
+            islice(store.list_parked(), LOOKED_THROUGH),
+        )
+        own = (one for _, one in known if one.attempt == record.number)
+        failures = lately.take(own, record.number)
     return TopFacts(name, view, live, counts, failures)
 
 

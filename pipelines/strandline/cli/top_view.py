@@ -17,8 +17,9 @@ from strandline.cli.attempt_view import AttemptView
 from strandline.cli.progress_view import describe_sources
 from strandline.cli.snapshot import Snapshot, StageView
 from strandline.cli.wording import spell_amount, spell_count, spell_seconds, spell_text
-from strandline.ledger.entries import FailureRecord
+from strandline.ledger.entries import FailureRecord, Parked
 
+Failed = FailureRecord | Parked  # the last failure before a source is quarantined, too
 LATELY = 6
 _COLUMNS = ("tasks/s", "busy", "waiting", "running", "workers", "in", "out", "failed", "lost")
 _ALARMING = ("failed", "quarantined")
@@ -39,18 +40,23 @@ class TopFacts(NamedTuple):
     attempt: AttemptView | None = None
     live: Snapshot | None = None
     counts: Mapping[str, int] = {}
-    failures: tuple[FailureRecord, ...] = ()
+    failures: tuple[Failed, ...] = ()
 
 
 class Lately:
     """Tells which of an attempt's failures are news; the ledger has them in no useful order."""
 
     def __init__(self) -> None:
+        self._attempt = 0
         self._seen: set[str] = set()
-        self._latest: deque[FailureRecord] = deque(maxlen=LATELY)
+        self._latest: deque[Failed] = deque(maxlen=LATELY)
 
-    def take(self, failures: Iterable[FailureRecord]) -> tuple[FailureRecord, ...]:
-        """Take all there are now; returns the latest, newest first."""
+    def take(self, failures: Iterable[Failed], attempt: int = 0) -> tuple[Failed, ...]:
+        """Take all there are now of an attempt; returns the latest, newest first."""
+        if attempt != self._attempt:
+            self._attempt = attempt
+            self._seen.clear()
+            self._latest.clear()
         for failure in failures:
             if failure.key not in self._seen:
                 self._seen.add(failure.key)
@@ -76,7 +82,8 @@ def _list_parts(facts: TopFacts) -> Iterator[RenderableType]:
         yield Text()
         yield Text("failed lately", style="dim")
         for failure in facts.failures:
-            words = f"{failure.key}: {failure.stage}: {failure.message}"
+            # Without a stage where a process died over it.
+            words = ": ".join(filter(None, (failure.key, failure.stage, failure.message)))
             yield Text(spell_text(words), no_wrap=True, overflow="ellipsis")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
 _MINUTE = 60
 _HOUR = 3600
@@ -17,6 +18,18 @@ def spell_count(number: int) -> str:
 def spell_amount(number: int, noun: str) -> str:
     """A number and its noun: 1 file, 2 files."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def format_time(time: float, form: str) -> str:
+    """A moment as `strftime` spells it, in UTC; "unknown" where no calendar has it.
+
+    Args:
+        time: seconds since the epoch.
+    """
+    try:
+        return f"{datetime.fromtimestamp(time, UTC):{form}}"
+    except (OSError, OverflowError, ValueError):
+        return "unknown"
 
 
 def spell_seconds(seconds: float) -> str:

@@ -94,7 +94,9 @@ class Flow:
             batch = [queue.waiting.popleft()]  # alone, so that only the culprit dies again
         elif len(queue.waiting) >= queue.batch_size or self._is_quiet_above(stage):
             count = min(len(queue.waiting), max(queue.batch_size, most))
-            batch = [queue.waiting.popleft() for _ in range(count)]
+            batch = [queue.waiting.popleft()]
+            while len(batch) < count and not queue.waiting[0].is_suspect:
+                batch.append(queue.waiting.popleft())
         else:
             return []
         queue.running += len(batch)
@@ -169,15 +171,21 @@ class Flow:
         for queue in self.queues:
             queue.waiting = deque(slot for slot in queue.waiting if slot.source != source)
             queue.groups = deque(group for group in queue.groups if group[0].source != source)
-            if queue.grouping is not None:
-                queue.grouping.drop(lambda slot: slot.source == source)
+        self._forget_groups(source)
         self.suspects.drop(source)
         self.meter.forget(source)
+
+    def _forget_groups(self, source: bytes) -> None:
+        for queue in self.queues:
+            if queue.grouping is not None:
+                queue.grouping.drop(lambda slot: slot.source == source)
 
     def fail(self, failures: Iterable[Failure]) -> None:
         """Stop working on failed sources."""
         for failure in failures:
-            self.failed.add(failure.source)
+            if failure.source not in self.failed:
+                self.failed.add(failure.source)
+                self._forget_groups(failure.source)
             self.meter.forget(failure.source)
 
     def stop(self) -> None:
@@ -193,7 +201,7 @@ class Flow:
         return not any(queue.running or queue.waiting or queue.groups for queue in self.queues)
 
     def _push(self, stage: int, slot: Slot) -> None:
-        if self.is_stopped:
+        if self.is_stopped or slot.source in self.failed:
             return
         queue = self.queues[stage]
         if queue.grouping is None:
@@ -213,7 +221,11 @@ class Flow:
             queue.groups.appendleft(batch)
 
     def _settle_origins(self, stage: int, batch: list[Slot], receipt: Receipt) -> None:
-        """Tell the groups downstream which slots will never reach them."""
+        """Tell the groups downstream which slots will never reach them.
+
+        The groups of failed sources are forgotten, and must not be begun anew.
+        """
+        batch = [slot for slot in batch if slot.source not in self.failed]
         emitted = {origin for _, _, _, origin in receipt.emitted if origin}
         gone = [slot.origin for slot in batch if slot.origin and slot.origin not in emitted]
         tokens = {slot.token for slot in batch}

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import copy
 import socket
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 from strandline.engine.execution import StageCall, explain_error
 from strandline.engine.flow import Flow
 from strandline.engine.pools import PoolState
 from strandline.engine.ports import (
-    BEAT_SECONDS,
+    ADMIT_BATCH,
+    Admitted,
     Control,
     Ending,
     Ledger,
@@ -22,13 +25,17 @@ from strandline.engine.ports import (
     make_root,
     slot_of,
 )
-from strandline.ledger.words import RELEASED, SKIPPED
+from strandline.ledger.liveness import BEAT_SECONDS
+from strandline.ledger.words import PARKED, RELEASED, SKIPPED
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.storage.inflight import InFlightTable
 from strandline.storage.outputs import OutputStore
+
+# So long a slow listing is drawn from before anything else has its turn.
+LISTING_SECONDS = 1.0
 
 
 class StageSetupError(StrandlineError):
@@ -45,7 +52,7 @@ def run_inline(
     """
     flow = Flow(plan)
     calls = [_set_up(stage, outputs, control) for stage in plan.stages]
-    skipped = 0
+    verdicts: Counter[int] = Counter()
     begun = control.now()
     beat_due = begun + BEAT_SECONDS
 
@@ -62,11 +69,12 @@ def run_inline(
             Progress(
                 flow,
                 listing.listed,
-                skipped,
+                verdicts[SKIPPED],
                 ledger.count_finished(),
                 listing.is_ended,
                 [],
                 list_pools,
+                quarantined=verdicts[PARKED],
             )
         )
         if control.must_stop():
@@ -75,7 +83,7 @@ def run_inline(
         if _run_one(flow, calls, ledger, control.inflight):
             continue
         if not listing.is_ended:
-            skipped += _admit(flow, listing, ledger)
+            verdicts.update(_admit(flow, _draw(listing, control.now), ledger))
         elif flow.suspects:
             flow.release_suspects()
         else:
@@ -153,11 +161,19 @@ def _run_one(
     return False
 
 
-def _admit(flow: Flow, listing: Listing, ledger: Ledger) -> int:
-    batch = listing.draw()
+def _draw(listing: Listing, now: Callable[[], float]) -> Admitted:
+    """The next sources, as many as come within a moment; a stop and a beat wait no longer."""
+    batch: Admitted = []
+    until = now() + LISTING_SECONDS
+    while len(batch) < ADMIT_BATCH and not listing.is_ended and now() < until:
+        batch += listing.draw(1)
+    return batch
+
+
+def _admit(flow: Flow, batch: Admitted, ledger: Ledger) -> list[int]:
     verdicts = ledger.admit([listed for listed, _ in batch])
     for verdict, (listed, source) in zip(verdicts, batch, strict=True):
         if verdict >= RELEASED:
             task = make_root(listed, source)
             flow.enter([slot_of(task, [task], 0)], verdict - RELEASED)
-    return verdicts.count(SKIPPED)
+    return verdicts

@@ -15,6 +15,7 @@ class LossStreak:
     def __init__(self) -> None:
         self._culprits: set[bytes] = set()
         self._crowds: list[frozenset[bytes]] = []
+        self._turns: set[int] = set()
         self.causes = 0
 
     def note(self, sources: Collection[bytes] = ()) -> None:
@@ -32,10 +33,22 @@ class LossStreak:
         if suspects:
             self._crowds.append(suspects)
 
+    def note_again(self, times: int) -> None:
+        """A worker went out of reach, most likely with its node.
+
+        Args:
+            times: that what it had was lost so. Once is a lost node and no cause; whatever is lost
+                with a node was lost about as often, and is one.
+        """
+        if times > 1 and times not in self._turns:
+            self._turns.add(times)
+            self.causes += 1
+
     def end(self) -> None:
         """There was a success."""
         self._culprits.clear()
         self._crowds.clear()
+        self._turns.clear()
         self.causes = 0
 
     def _blame(self, source: bytes) -> None:

@@ -23,7 +23,6 @@ from strandline.plan.token import derive_root, digest_key, digest_version
 from strandline.storage.inflight import InFlightTable
 
 ADMIT_BATCH = 256
-BEAT_SECONDS = 15.0
 
 Admitted = list[tuple[Listed, Source]]
 
@@ -56,6 +55,7 @@ class Progress(NamedTuple):
         bottleneck: the stage that sets the pace, where that is known.
         notes: what is worth a line in the log, a sentence each; it grows.
         dashboard: host and port of Ray's own; None where there is none.
+        quarantined: listed sources that are not tried any more.
     """
 
     flow: Flow
@@ -68,6 +68,7 @@ class Progress(NamedTuple):
     bottleneck: str | None = None
     notes: Sequence[str] = ()
     dashboard: str | None = None
+    quarantined: int = 0
 
 
 @dataclass(slots=True)
@@ -201,10 +202,6 @@ class Listing:
             version = digest_version(source.version)
             batch.append((Listed(digest_key(source.key), version, source.key, self.listed), source))
         return batch
-
-    def take(self, _patience: float = 0.0) -> Admitted | None:
-        """The next batch, drawn now; see `ListingThread.take`."""
-        return self.draw()
 
     def close(self) -> None:
         """List no more; what the listing has open is closed."""

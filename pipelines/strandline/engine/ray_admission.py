@@ -10,10 +10,10 @@ from typing import Any
 
 from strandline.engine.flow import Flow
 from strandline.engine.listing_thread import ListingThread
-from strandline.engine.ports import Admitted, Listing, make_root, slot_of
+from strandline.engine.ports import Admitted, make_root, slot_of
 from strandline.engine.ray_ledger import RayLedger
 from strandline.engine.wire import pack_tasks
-from strandline.ledger.words import RELEASED, SKIPPED
+from strandline.ledger.words import PARKED, RELEASED, SKIPPED
 
 
 class Admission:
@@ -21,16 +21,16 @@ class Admission:
 
     Attributes:
         asked: the reference of an answer that is still to come.
-        skipped: sources that were finished before.
+        skipped, quarantined: sources that were finished before, or are not tried any more.
     """
 
-    def __init__(self, listing: Listing | ListingThread, ledger: RayLedger, flow: Flow) -> None:
+    def __init__(self, listing: ListingThread, ledger: RayLedger, flow: Flow) -> None:
         self._listing = listing
         self._ledger = ledger
         self._flow = flow
         self._batch: Admitted = []
         self.asked: Any = None
-        self.skipped = 0
+        self.skipped = self.quarantined = 0
 
     @property
     def sources_left(self) -> int | None:
@@ -72,5 +72,6 @@ class Admission:
                 task = make_root(listed, source)
                 slots = [slot_of(task, pack_tasks([task]), 0)]
                 self._flow.enter(slots, verdict - RELEASED)
-            elif verdict == SKIPPED:
-                self.skipped += 1
+            else:
+                self.skipped += verdict == SKIPPED
+                self.quarantined += verdict == PARKED

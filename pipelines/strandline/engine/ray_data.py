@@ -15,8 +15,9 @@ from ray.exceptions import RayError, RayTaskError
 
 from strandline.engine.deaths import DEATHS_PER_TASK
 from strandline.engine.flow import Flow
+from strandline.engine.listing_thread import ListingThread
 from strandline.engine.pools import RayOptions
-from strandline.engine.ports import BEAT_SECONDS, Control, Ending, Listing, Progress
+from strandline.engine.ports import Control, Ending, Listing, Progress
 from strandline.engine.ray_admission import Admission
 from strandline.engine.ray_cluster import (
     ClusterLostError,
@@ -33,6 +34,7 @@ from strandline.engine.ray_losses import PoolBrokenError
 from strandline.engine.slots import Slot
 from strandline.engine.window import Window
 from strandline.engine.wire import unpack_receipt
+from strandline.ledger.liveness import BEAT_SECONDS
 from strandline.ledger.words import Standing
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
@@ -86,11 +88,11 @@ class _Driver:
         connection: Connection,
     ) -> None:
         self._connection = connection
-        self._listing = listing
+        self._listing = ListingThread(listing, control.now)
         self._control = control
         self._flow = Flow(plan)
         self._ledger = RayLedger(place)
-        self._admission = Admission(listing, self._ledger, self._flow)
+        self._admission = Admission(self._listing, self._ledger, self._flow)
         self._first = plan.stages[0].name
         self._losses = WorkerLosses([stage.name for stage in plan.stages], control)
         sizes = size_workers(plan, connection.cpus)
@@ -117,6 +119,7 @@ class _Driver:
         return self._end()
 
     def stop(self) -> None:
+        self._listing.close()
         self._windows.stop()
         self._losses.stop()
         self._ledger.stop()
@@ -126,7 +129,7 @@ class _Driver:
         while not (self._listing.is_ended or self._flow.is_stopped):
             if len(self._flow.queues[0]) >= self._size:
                 return
-            self._admission.ask(is_full=False)
+            self._admission.ask(is_full=False, patience=POLL_SECONDS)
             if self._admission.asked is not None:
                 self._admission.take(self._get(self._admission.asked))
             self._look_around()
@@ -238,6 +241,7 @@ class _Driver:
                 self._control.incidents,
                 self._losses.look,
                 dashboard=self._connection.dashboard,
+                quarantined=self._admission.quarantined,
             )
         )
         if self._control.must_stop() and not self._flow.is_stopped:

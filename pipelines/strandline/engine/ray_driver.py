@@ -16,7 +16,7 @@ from ray.exceptions import NodeDiedError, ObjectLostError, RayError, RayTaskErro
 from strandline.engine.flow import Flow
 from strandline.engine.listing_thread import ListingThread
 from strandline.engine.pools import RayOptions
-from strandline.engine.ports import BEAT_SECONDS, Control, Ending, Listing, Progress
+from strandline.engine.ports import Control, Ending, Listing, Progress
 from strandline.engine.ray_admission import Admission
 from strandline.engine.ray_cluster import (
     ClusterLostError,
@@ -31,6 +31,7 @@ from strandline.engine.ray_pool import RayPools
 from strandline.engine.ray_scaling import Scaler
 from strandline.engine.wire import Plain
 from strandline.engine.worker_pool import Worker
+from strandline.ledger.liveness import BEAT_SECONDS
 from strandline.ledger.words import Standing
 from strandline.plan.pipeline import PipelinePlan
 
@@ -147,6 +148,7 @@ class _Driver:
                 self._scaler.bottleneck,
                 self._control.notes,
                 self._connection.dashboard,
+                self._admission.quarantined,
             )
         )
 
@@ -157,8 +159,8 @@ class _Driver:
 
     def _scale(self) -> None:
         if self._flow.is_stopped or self._flow.is_idle():
-            return  # no worker where nothing is left to do
-        if self._scaler.is_due():
+            self._scaler.bottleneck = None  # and no worker where nothing is left to do
+        elif self._scaler.is_due():
             for worker in self._scaler.look(self._flow.queues, self._admission.sources_left):
                 self._lose(worker, NodeDiedError("its node has died"))
 
@@ -187,9 +189,8 @@ class _Driver:
     def _collect(self) -> None:
         self._look_around()
         waiting = [*self._pools.calls, *self._pools.placing, *self._pools.preparing]
-        waiting += [self._ledger.watch] if self._ledger.is_tracked else []
-        waiting += [self._admission.asked] if self._admission.asked is not None else []
-        waiting += [self._counting] if self._counting is not None else []
+        answers = (self._ledger.watch, self._admission.asked, self._counting)
+        waiting += [one for one in answers if one is not None]
         if not waiting:
             time.sleep(LISTING_SECONDS)
             return
@@ -295,4 +296,5 @@ class _Driver:
             self._take_receipt(reference)
         if is_of_node(error) or not worker.is_placed:
             self._scaler.shun(worker.node)
-        self._losses.take_out(worker, error)
+        if self._pools.has(worker):  # else it was draining, and those were its last calls
+            self._losses.take_out(worker, error)

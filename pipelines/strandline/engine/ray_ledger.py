@@ -9,13 +9,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import ray
-from ray.exceptions import PendingCallsLimitExceeded, RayError, RayTaskError
+from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from strandline.engine.ray_cluster import first_line, unwrap
@@ -140,15 +139,14 @@ class RayLedger:
         self._events: list[Event] = []
         self._failures: list[Failure] = []
         self._sent = 0
+        self._pending: list[Any] = []
         self._actor: Any = None
         self.watch: Any = None
         if place is None:
             return
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         actor_class = ray.remote(num_cpus=0, concurrency_groups={"watch": 1})(LedgerActor)
-        self._actor = actor_class.options(
-            max_restarts=0, max_pending_calls=PENDING_CALLS, scheduling_strategy=here
-        ).remote(place)
+        self._actor = actor_class.options(max_restarts=0, scheduling_strategy=here).remote(place)
         self.watch = self._actor.watch.options(concurrency_group="watch").remote()
 
     @property
@@ -167,8 +165,7 @@ class RayLedger:
     def beat(self) -> None:
         """Have the lease renewed; nobody waits for it."""
         if self._actor is not None:
-            with suppress(PendingCallsLimitExceeded):
-                self._actor.beat.remote()
+            self._actor.beat.remote()
 
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
         """Tell what happened; sent with the next `flush`."""
@@ -181,14 +178,11 @@ class RayLedger:
             self._events.clear()
             self._failures.clear()
             return
-        while self._events or self._failures:
+        while (self._events or self._failures) and self._has_room():
             events = pack_events(self._events[:MESSAGE_EVENTS])
             failures = [list(failure) for failure in self._failures]
-            try:
-                self._actor.apply.remote(self._sent + 1, events, failures)
-            except PendingCallsLimitExceeded:
-                return
             self._sent += 1
+            self._pending.append(self._actor.apply.remote(self._sent, events, failures))
             self._events = self._events[MESSAGE_EVENTS:]
             self._failures = []
 
@@ -225,6 +219,12 @@ class RayLedger:
         """End the actor."""
         if self._actor is not None:
             ray.kill(self._actor)
+
+    def _has_room(self) -> bool:
+        if len(self._pending) >= PENDING_CALLS:
+            number = len(self._pending)
+            _, self._pending = ray.wait(self._pending, num_returns=number, timeout=0)
+        return len(self._pending) < PENDING_CALLS
 
     def _check(self, timeout: float) -> None:
         if ray.wait([self.watch], timeout=timeout)[0]:

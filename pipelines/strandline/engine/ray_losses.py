@@ -7,7 +7,7 @@ the kernel may take the neighbour of the one that grew, so its work is tried aga
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
 from typing import Any
 
 from ray.exceptions import (
@@ -61,6 +61,7 @@ class Losses:
         self._control = control
         self.replays = Replays(flow)
         self.anything_died = False
+        self._out_of_reach: Counter[bytes] = Counter()
 
     def take_out(self, worker: Worker, error: Exception) -> None:
         """Take a lost worker out and queue its work again.
@@ -99,7 +100,10 @@ class Losses:
             message = f"lost {DEATHS_PER_TASK} workers; the last: {why}"
             self._fail(stage, poisoned, message, cause)
         if not is_of_node(error):
-            self._count_death(stage, why, cause, suspects)
+            pool.streak.note(suspects)
+        elif not (is_memory or _is_node_death(error)):
+            pool.streak.note_again(self._count_turns(calls))
+        self._check_streak(stage, why, cause)
 
     def take_current(self, call: Call, receipt: Receipt) -> tuple[list[Slot], Receipt]:
         """What counts of an answer: not what is of sources that wait to begin anew."""
@@ -109,12 +113,12 @@ class Losses:
 
     def lose_data(self, call: Call, why: str) -> None:
         """What a call needs is lost: its sources begin anew, and fail where they often have."""
-        stage, batch = call.stage, call.batch
+        stage, blocks = call.stage, {id(slot.block) for slot in call.batch}
         is_group = self._flow.queues[stage].grouping is not None
-        if not is_group and len({id(slot.block) for slot in batch}) > 1:
+        batch = self._keep_current(call)
+        if not is_group and len(blocks) > 1:
             self._flow.take_apart(stage, batch)  # which of them it is will be seen
             return
-        batch = self._keep_current(call)
         self._flow.queues[stage].running -= len(batch)
         self.anything_died = True
         for slot in {slot.source: slot for slot in batch}.values():
@@ -143,11 +147,19 @@ class Losses:
             return 0
         if is_memory:
             return len(self._pools.list_sources())
-        return len(worker.sources)
+        # Out of reach, most likely with its node, which is known too late to wait for: what it had
+        # is tried apart, and none of it is blamed.
+        least = 2 if isinstance(error, ActorUnavailableError) else 1
+        return max(least, len(worker.sources))
 
-    def _count_death(self, stage: int, why: str, cause: Cause, suspects: Collection[bytes]) -> None:
+    def _count_turns(self, calls: list[Call]) -> int:
+        """How often a task of lost calls was with a worker that went out of reach."""
+        tasks = [slot.token for call in calls for slot in call.batch]
+        self._out_of_reach.update(tasks)
+        return max((self._out_of_reach[task] for task in tasks), default=0)
+
+    def _check_streak(self, stage: int, why: str, cause: Cause) -> None:
         pool = self._pools[stage]
-        pool.streak.note(suspects)
         if pool.streak.causes >= DEATHS_PER_POOL:
             deaths = pool.streak.causes
             msg = f"stage {pool.plan.name!r} lost {deaths} workers in a row; the last: {why}"

@@ -52,15 +52,25 @@ def find_chain(shares: Mapping[str, Collection[str]]) -> list[str]:
         for name in shares[item]:
             holders[name].append(item)
     begin = min(shares)
-    chains = {begin: [begin]}
+    links: dict[str, tuple[str, str] | None] = {begin: None}
+    steps = {begin: 0}
     waiting = [begin]
     for item in waiting:
         for name in sorted(shares[item]):
             for other in holders.pop(name, ()):
-                if other not in chains:
-                    chains[other] = [*chains[item], name, other]
+                if other not in links:
+                    links[other] = item, name
+                    steps[other] = steps[item] + 1
                     waiting.append(other)
-    return max(chains.values(), key=len)
+    return _follow(links, max(steps, key=steps.__getitem__))
+
+
+def _follow(links: Mapping[str, tuple[str, str] | None], end: str) -> list[str]:
+    chain = [end]
+    while (link := links[chain[-1]]) is not None:
+        item, name = link
+        chain += [name, item]
+    return chain[::-1]
 
 
 class Balance(NamedTuple):

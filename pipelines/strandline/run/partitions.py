@@ -37,7 +37,7 @@ Join = Callable[[list[Task]], Task]
 
 
 class PartitionError(StrandlineError):
-    """A stage can't say which sources share storage; the message says why."""
+    """Sources can't be made groups of; the message says why."""
 
     exit_code = ExitCode.BAD_SPEC
 
@@ -50,8 +50,9 @@ def group_sources(plan: PipelinePlan, sources: Iterable[Source], join: Join) -> 
 
     Raises:
         SpecError: a group is larger than `maxGroup`; nothing has been listed then.
-        PartitionError: an end of the pipeline can't say what a source shares.
-        DuplicateKeyError: a key is listed twice.
+        PartitionError: an end of the pipeline can't say what a source shares, or a group's can't
+            be joined.
+        DuplicateKeyError: a key is listed twice, or is the name of a group.
     """
     with tempfile.TemporaryDirectory(prefix="strandline-listing-") as folder:
         path = Path(folder) / "sources.db"
@@ -60,6 +61,7 @@ def group_sources(plan: PipelinePlan, sources: Iterable[Source], join: Join) -> 
             sizes = Counter(map(joining.find, range(len(joining))))
             _check_sizes(plan, spool, joining, sizes)
             _rank(spool, joining, sizes)
+            _check_names_of_groups(spool)
             rows = spool.execute(
                 "SELECT coalesce(name, key), content FROM sources JOIN ranks USING (item) "
                 "ORDER BY size DESC, 1, key"
@@ -159,13 +161,28 @@ def _rank(spool: sqlite3.Connection, joining: Joining, sizes: Counter[int]) -> N
     spool.execute("COMMIT")
 
 
+def _check_names_of_groups(spool: sqlite3.Connection) -> None:
+    found = spool.execute(
+        "SELECT key FROM sources JOIN ranks USING (item) "
+        "WHERE name IS NULL AND key IN (SELECT name FROM ranks) ORDER BY key"
+    ).fetchone()
+    if found:
+        key = _decode(found[0])
+        msg = f"the source key {key!r} is also the name of a group of sources; give it another key"
+        raise DuplicateKeyError(msg)
+
+
 def _create_group(key: str, members: list[Source], join: Join) -> Source:
     """One source of a group's, which come in key order."""
     tasks = [
         Task(member.data, member.meta, Lineage(digest_key(member.key), b"", member.key))
         for member in members
     ]
-    joined = join(tasks)
+    try:
+        joined = join(tasks)
+    except Exception as error:
+        msg = f"the sources of the group {key!r} can't be joined: {explain_error(error)}"
+        raise PartitionError(msg) from error
     meta = {**(joined.meta or {}), "members": [member.key for member in members]}
     return Source(key, digest_members(members), joined.data, meta)
 

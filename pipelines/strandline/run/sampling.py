@@ -14,6 +14,7 @@ from strandline.storage.layout import PipelineFolder
 from strandline.storage.whole_files import show_whole
 
 SAMPLES = "samples.json"
+END_OF_TIME = 1e11  # seconds since the epoch, in the year 5138
 
 
 class Sampler:
@@ -61,8 +62,10 @@ def locate_samples(folder: PipelineFolder, attempt: int) -> Path:
 
 
 def read_samples(folder: PipelineFolder, attempt: int) -> Samples | None:
-    """An attempt's samples; None where there are none that can be read."""
+    """An attempt's samples; None where there are none that can be read, at times that can be."""
     try:
-        return Samples.model_validate_json(locate_samples(folder, attempt).read_bytes())
+        samples = Samples.model_validate_json(locate_samples(folder, attempt).read_bytes())
     except (OSError, ValidationError):
         return None
+    times = (samples.begun, *(sample.seconds for sample in samples.samples))
+    return samples if all(0 <= time < END_OF_TIME for time in times) else None

@@ -23,6 +23,7 @@ from strandline_api.outcomes import DriverOutcome, spell_outcome_line
 HELD_SECONDS = 20.0
 LAST_MESSAGE = Path("/dev/termination-log")
 _POLL_SECONDS = 0.1
+_SOURCES = ("listed", "total", "finished", "failed", "skipped")
 # What of a stage is shown as which state, and what by itself.
 _TASKS = {
     "tasksIn": "in",
@@ -141,8 +142,10 @@ def spell_metrics(progress: Document) -> bytes:
     for name, text in (("rate", "Sources done a second."), ("incidents", "Workers lost.")):
         gauge = Gauge(f"strandline_driver_{name}", text, registry=registry)
         gauge.set(_number(progress.get(name)))
-    for state, number in dict(progress.get("sources") or {}).items():
-        sources.labels(state).set(_number(number))
+    known = dict(progress.get("sources") or {})
+    for state in _SOURCES:
+        if known.get(state) is not None:  # the total is unknown while the listing goes on
+            sources.labels(state).set(_number(known[state]))
     for stage, state, number in _list_stages(progress, _TASKS):
         tasks.labels(stage, state).set(number)
     _add_workers(progress, registry)

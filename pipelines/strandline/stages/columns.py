@@ -33,8 +33,38 @@ def list_strings(table: pa.Table, name: str) -> list[str]:
 
     Raises:
         MissingColumnError: there is no such column.
+        TypeError: it holds no text.
     """
-    return [value or "" for value in find_column(table, name).to_pylist()]
+    column = find_column(table, name)
+    if not (holds_text(column.type) or pa.types.is_null(column.type)):
+        msg = f"the column {name!r} holds {column.type}, not text"
+        raise TypeError(msg)
+    return [value or "" for value in column.to_pylist()]
+
+
+def spell_values(table: pa.Table, name: str) -> list[str]:
+    """The values of a column as text, as keys and names of groups; a null is the empty string.
+
+    Raises:
+        MissingColumnError: there is no such column.
+        TypeError: its values have no spelling.
+    """
+    column = find_column(table, name)
+    try:
+        spelled = column.cast(pa.string())
+    except pa.ArrowException as error:
+        msg = f"the column {name!r} holds {column.type}, which can't be spelled as text"
+        raise TypeError(msg) from error
+    return [value or "" for value in spelled.to_pylist()]
+
+
+def holds_text(kind: pa.DataType) -> bool:
+    """True for every Arrow type of text, also behind a dictionary."""
+    if pa.types.is_dictionary(kind):
+        return holds_text(kind.value_type)
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
 
 
 def set_column(

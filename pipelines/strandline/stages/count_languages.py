@@ -12,7 +12,7 @@ from strandline.plan.registry import register
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
 from strandline.stages.charts import draw_bars
-from strandline.stages.columns import list_strings
+from strandline.stages.columns import list_strings, spell_values
 from strandline.stages.gathering import (
     gather,
     merge_pieces,
@@ -51,8 +51,9 @@ class CountLanguages(StatefulFilter):
 
         Raises:
             MissingColumnError: a column is not there.
+            TypeError: the text is none, or the languages can't be spelled.
         """
-        languages = list_strings(task.table, self.params.column)
+        languages = spell_values(task.table, self.params.column)
         texts = list_strings(task.table, self.params.text_column)
         lengths: dict[str, list[int]] = {}
         for language, text in zip(languages, texts, strict=True):

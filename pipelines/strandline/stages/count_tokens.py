@@ -16,7 +16,7 @@ from strandline.plan.registry import register
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
 from strandline.stages.charts import draw_histogram
-from strandline.stages.columns import list_strings
+from strandline.stages.columns import list_strings, spell_values
 from strandline.stages.gathering import (
     BINS,
     gather,
@@ -81,10 +81,11 @@ class CountTokens(StatefulFilter):
 
         Raises:
             MissingColumnError: a column is not there.
+            TypeError: the text is none, or the groups can't be spelled.
         """
         texts = list_strings(task.table, self.params.column)
         by = self.params.by
-        groups = [""] * len(texts) if by is None else list_strings(task.table, by)
+        groups = [""] * len(texts) if by is None else spell_values(task.table, by)
         split = _SPLIT[self.params.tokens]
         counted: dict[str, list[tuple[int, int]]] = {}
         for group, text in zip(groups, texts, strict=True):

@@ -7,6 +7,9 @@ Images differ in size by a factor of thousands, so they are spread over workers 
 from __future__ import annotations
 
 import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any
 
@@ -54,12 +57,12 @@ class DecodeImages(Stage):
             "`fail` the source.",
         )
 
+    version = "2"
     params: Params
 
     def setup(self) -> None:
         """Load the library."""
         self._images = load_pillow("Image")
-        self._images.MAX_IMAGE_PIXELS = None  # `maxPixels` is the limit
 
     def process(self, task: Task) -> list[Task] | None:
         """A task an image; of a moving one the first picture.
@@ -68,22 +71,36 @@ class DecodeImages(Stage):
             UnreadableFileError: an image can't be decoded and `badImages` is `fail`.
         """
         keys = list_strings(task.table, "key")
-        contents = find_column(task.table, "content").to_pylist()
-        rows = [self._decode(key, content) for key, content in zip(keys, contents, strict=True)]
-        tasks = [
-            task.replace(pa.Table.from_pylist([row], IMAGE_SCHEMA))
-            for row in rows
-            if row is not None
-        ]
+        contents = find_column(task.table, "content")
+        tasks = []
+        with self._bound():
+            for key, content in zip(keys, contents, strict=True):
+                row = self._decode(key, content.as_py())
+                if row is not None:  # a table at once, so that no picture is in memory twice
+                    tasks.append(task.replace(pa.Table.from_pylist([row], IMAGE_SCHEMA)))
         return tasks or None
+
+    @contextmanager
+    def _bound(self) -> Iterator[None]:
+        """Let Pillow refuse what is too large, also where a file lies about it in its head."""
+        before = self._images.MAX_IMAGE_PIXELS
+        self._images.MAX_IMAGE_PIXELS = self.params.max_pixels / 2  # Pillow refuses twice as many
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", self._images.DecompressionBombWarning)
+                yield
+        finally:
+            self._images.MAX_IMAGE_PIXELS = before
 
     def _decode(self, key: str, content: bytes) -> dict[str, Any] | None:
         try:
             image = self._images.open(io.BytesIO(content))
-            if image.width * image.height > self.params.max_pixels:
-                self.count("dropped: too large")
-                return None
             picture = to_picture(image)
+        except MemoryError:  # it says nothing of the file
+            raise
+        except self._images.DecompressionBombError:
+            self.count("dropped: too large")
+            return None
         except Exception as error:  # a decoder may raise anything over a damaged file
             if self.params.bad_images is BadImages.FAIL:
                 msg = f"{key}: no image that can be decoded ({error})"

@@ -13,7 +13,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import keep_rows, list_strings
+from strandline.stages.columns import keep_rows, spell_values
 from strandline.stages.key_lists import KEY, read_key_list
 from strandline.stages.opening import UnreadableFileError
 
@@ -51,6 +51,7 @@ class DropListed(Stage):
             """Of the keys that were in the file when the pipeline was planned."""
             return self._digest
 
+    version = "2"
     params: Params
 
     def digest_inputs(self) -> dict[str, str]:
@@ -73,8 +74,9 @@ class DropListed(Stage):
 
         Raises:
             MissingColumnError: the rows have no such key.
+            TypeError: their keys can't be spelled.
         """
-        keys = list_strings(task.table, self.params.column)
+        keys = spell_values(task.table, self.params.column)
         mask = [key not in self._listed for key in keys]
         if not all(mask):
             self.count("dropped: listed", mask.count(False))

@@ -45,11 +45,7 @@ def read_key_list(path: str, column: str = KEY) -> KeyList:
     Raises:
         UnreadableFileError: it is not there, can't be read, or has no such column of text.
     """
-    try:
-        with open_binary(path) as file:
-            keys = find_column(pq.read_table(file), column).cast(pa.string()).to_pylist()
-    except (OSError, pa.ArrowException, MissingColumnError) as error:
-        raise explain_error(path, error) from error
+    keys = _read_column(path, column).to_pylist()
     if None in keys:
         msg = f"{path}: a key is missing in the column {column!r}"
         raise UnreadableFileError(msg)
@@ -58,3 +54,16 @@ def read_key_list(path: str, column: str = KEY) -> KeyList:
         raw = key.encode()
         state.update(len(raw).to_bytes(8, "big") + raw)
     return KeyList(frozenset(keys), state.hexdigest())
+
+
+def _read_column(path: str, column: str) -> pa.ChunkedArray:
+    try:
+        with open_binary(path) as file:
+            parquet = pq.ParquetFile(file)
+            if parquet.schema_arrow.names.count(column) > 1:
+                msg = f"there are several columns {column!r}"
+                raise MissingColumnError(msg)
+            return find_column(parquet.read(), column).cast(pa.string())
+    # a URL of an unknown kind is a ValueError, one whose library is missing an ImportError
+    except (OSError, pa.ArrowException, ValueError, ImportError) as error:
+        raise explain_error(path, error) from error

@@ -6,6 +6,7 @@ from sketches of the library datasketches.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from strandline.plan.registry import register
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
 from strandline.stages.charts import draw_histogram, spell_number
-from strandline.stages.columns import find_column
+from strandline.stages.columns import find_column, holds_text
 from strandline.stages.gathering import (
     BINS,
     gather,
@@ -69,8 +70,12 @@ class MeasureFields(StatefulFilter):
                 if not low < high:
                     msg = f"the range of {name!r} must go up, not from {low:g} to {high:g}"
                     raise ValueError(msg)
+                if not math.isfinite(high - low):
+                    msg = f"the range of {name!r} must be finite, not from {low:g} to {high:g}"
+                    raise ValueError(msg)
             return ranges
 
+    version = "2"
     params: Params
 
     def setup(self) -> None:
@@ -88,7 +93,7 @@ class MeasureFields(StatefulFilter):
         for name, kind, values in self._list_fields(task.table):
             low_high = self.params.ranges.get(name)
             bins = EvenBins(*low_high, _BINS) if low_high else GROWING
-            gather(self._gathered, f"{kind}:{name}", FieldSummary.of(values, bins))
+            gather(self._gathered, _spell_key(kind, low_high, name), FieldSummary.of(values, bins))
         return task
 
     def flush(self) -> bytes | None:
@@ -101,8 +106,8 @@ class MeasureFields(StatefulFilter):
     def artifacts(self, merged: Path, folder: Path) -> None:
         """Write `field-statistics.json` and `.parquet`: a row a field."""
         rows = []
-        for key, summary in read_piece(merged, FieldSummary.parse).items():
-            kind, _, name = key.partition(":")
+        for key, summary in _place_empty(read_piece(merged, FieldSummary.parse)).items():
+            kind, name = _parse_key(key)
             head = {"field": name, "kind": kind}
             rows.append(head | summary.describe() | {"histogram": list_bins(summary.histogram)})
         write_rows(folder, NAME, sorted(rows, key=lambda row: str(row["field"])), SCHEMA)
@@ -125,6 +130,8 @@ class MeasureFields(StatefulFilter):
         for name in table.column_names if names is None else names:
             column = find_column(table, name)
             kind = find_kind(column.type)
+            if names is not None and pa.types.is_null(column.type):
+                kind = Kind.EMPTY
             if kind is not None:
                 is_bool = pa.types.is_boolean(column.type)
                 plain = column.cast(pa.int8()) if is_bool else column
@@ -140,7 +147,7 @@ def find_kind(kind: pa.DataType) -> Kind | None:
     """What a column of an Arrow type holds; None for what is not measured."""
     if pa.types.is_dictionary(kind):
         return find_kind(kind.value_type)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+    if holds_text(kind):
         return Kind.TEXT
     is_number = (
         pa.types.is_integer(kind)
@@ -149,3 +156,26 @@ def find_kind(kind: pa.DataType) -> Kind | None:
         or pa.types.is_boolean(kind)
     )
     return Kind.NUMBER if is_number else None
+
+
+def _spell_key(kind: Kind, low_high: tuple[float, float] | None, name: str) -> str:
+    # Histograms of other bins can't be joined, so a range that was changed begins a new summary.
+    return f"{' '.join([kind, *map(repr, low_high or ())])}:{name}"
+
+
+def _parse_key(key: str) -> tuple[str, str]:
+    """Kind and name of a field."""
+    head, _, name = key.partition(":")
+    return head.partition(" ")[0], name
+
+
+def _place_empty(found: dict[str, FieldSummary]) -> dict[str, FieldSummary]:
+    """Rows of tasks in which a field was empty throughout count with what it holds elsewhere."""
+    placed = dict(found)
+    for key in found:
+        if _parse_key(key)[0] == Kind.EMPTY:
+            rest = key.removeprefix(Kind.EMPTY)
+            known = [kind + rest for kind in (Kind.NUMBER, Kind.TEXT) if kind + rest in found]
+            if known:
+                placed[known[0]] += placed.pop(key)
+    return placed

@@ -23,6 +23,7 @@ class MeasureImages(Stage):
             default=False, description="Keep the column `picture`, which is most of the bytes."
         )
 
+    version = "2"
     params: Params
 
     def process(self, task: Task) -> Task:

@@ -11,10 +11,8 @@ from typing import Any
 
 from strandline.stages.minhash import PERMUTATIONS, load_datasketch, read_signature
 
-# A pair that shares a band is compared, so a missed pair is worse than one looked at in vain.
-_WEIGHTS = (0.25, 0.75)
-# The library can't cut signatures into bands for texts that are more alike than this.
-_MOST_ALIKE = 0.9
+# Of pairs that are just alike enough, this share may be missed since they have no band in common.
+_MISSED = 0.01
 
 
 class AmbiguousKeyError(ValueError):
@@ -36,8 +34,7 @@ def find_near_duplicates(
     texts = sorted(signatures)
     _check_keys(texts)
     clusters = _Clusters()
-    bands = min(threshold, _MOST_ALIKE)
-    similar = load_datasketch().MinHashLSH(bands, PERMUTATIONS, weights=_WEIGHTS)
+    similar = load_datasketch().MinHashLSH(num_perm=PERMUTATIONS, params=cut_bands(threshold))
     known: dict[str, Any] = {}
     first: dict[bytes, str] = {}
     for key, signature in texts:
@@ -46,12 +43,29 @@ def find_near_duplicates(
             continue
         minhash = read_signature(signature)
         for other in similar.query(minhash):
-            if minhash.jaccard(known[other]) >= threshold:
+            # of a cluster that the text is in already, the others need no look
+            is_new = clusters.find(other) != clusters.find(key)
+            if is_new and minhash.jaccard(known[other]) >= threshold:
                 clusters.join(other, key)
         known[key] = minhash
         similar.insert(key, minhash)
     found = ((key, clusters.find(key)) for key, _ in texts)
     return {key: stays for key, stays in found if key != stays}
+
+
+def cut_bands(threshold: float) -> tuple[int, int]:
+    """How many bands signatures are cut into, and of how many places each.
+
+    The longer a band, the fewer pairs are compared in vain; so it is the longest that misses few.
+    """
+    lengths = range(1, PERMUTATIONS // 2 + 1)
+    fit = [
+        length
+        for length in lengths
+        if (1 - threshold**length) ** (PERMUTATIONS // length) <= _MISSED
+    ]
+    length = max(fit, default=1)
+    return PERMUTATIONS // length, length
 
 
 def _check_keys(texts: list[tuple[str, bytes]]) -> None:

@@ -19,7 +19,7 @@ from pydantic import Field
 from strandline.plan.registry import register
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
-from strandline.stages.columns import list_strings
+from strandline.stages.columns import find_column, list_strings, spell_values
 from strandline.stages.minhash import SIGNATURE_BYTES, Signer
 from strandline.stages.opening import explain_error, open_binary
 
@@ -57,8 +57,9 @@ class SketchTexts(StatefulFilter):
 
         Raises:
             MissingColumnError: a column is not there.
+            TypeError: the text is none, or the keys can't be spelled.
         """
-        keys = list_strings(task.table, self.params.key)
+        keys = spell_values(task.table, self.params.key)
         texts = list_strings(task.table, self.params.column)
         for key, text in zip(keys, texts, strict=True):
             signature = self._signer.sign(text)
@@ -96,9 +97,13 @@ def read_signatures(path: str) -> Iterator[tuple[str, bytes]]:
     """
     try:
         with open_binary(path) as file:
-            for batch in pq.ParquetFile(file).iter_batches(columns=SCHEMA.names):
+            parquet = pq.ParquetFile(file)
+            for name in SCHEMA.names:
+                find_column(parquet.schema_arrow.empty_table(), name)
+            for batch in parquet.iter_batches(columns=SCHEMA.names):
                 yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-    except (OSError, pa.ArrowException) as error:
+    # a URL of an unknown kind is a ValueError, one whose library is missing an ImportError
+    except (OSError, pa.ArrowException, ValueError, ImportError) as error:
         raise explain_error(path, error) from error
 
 

@@ -21,6 +21,7 @@ class Kind(StrEnum):
 
     NUMBER = "number"
     TEXT = "text"
+    EMPTY = "empty"  # no row has a value, so that nobody can tell
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,8 @@ class EvenBins(NamedTuple):
         if number >= self.high:
             return self.number
         at = int((number - self.low) / (self.high - self.low) * self.number)
+        # the division may round across an edge, which `bound` tells otherwise
+        at += (number >= self._edge(at + 1)) - (number < self._edge(at))
         return min(at, self.number - 1)
 
     def bound(self, at: int) -> tuple[float, float]:

@@ -5,6 +5,7 @@ The sketches are those of the library datasketches, which is loaded when the fir
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any
@@ -14,12 +15,15 @@ RANKS = {"p01": 0.01, "p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 
 _CENTROIDS = 200
 _LOG_ROWS = 11
 _INTEGERS = 2.0**63
+# The sketch adds numbers up, so of greater ones it would make infinity.
+_GREATEST = 1e290
 
 
 class Quantiles:
     """Which number stands at a share of all, by a t-digest of at most 5 kB.
 
     Of up to 100 numbers it is exact; of many the share is off by less than 2 percentage points.
+    Numbers beyond 1e290 count as 1e290, and so below zero.
     The same parts joined in the same order give the same bytes.
     """
 
@@ -31,7 +35,9 @@ class Quantiles:
         """The sketch of finite numbers."""
         made = cls()
         if numbers:
-            made._sketch.update(_load("numpy").asarray(numbers, "float64"))
+            numpy = _load("numpy")
+            array = numpy.asarray(numbers, "float64")
+            made._sketch.update(numpy.clip(array, -_GREATEST, _GREATEST))
         return made
 
     def __add__(self, other: Quantiles) -> Quantiles:
@@ -77,7 +83,8 @@ class Distinct:
         sketch = _load().cpc_sketch(_LOG_ROWS)
         for value in values:
             is_whole = isinstance(value, float) and value.is_integer() and abs(value) < _INTEGERS
-            sketch.update(int(value) if is_whole else value)
+            # the library passes over the empty text; no value is NaN, so that stands for it
+            sketch.update(math.nan if value == "" else int(value) if is_whole else value)
         return _join(sketch)
 
     def __add__(self, other: Distinct) -> Distinct:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import NamedTuple
+
+from strandline.cli.wording import format_time
 
 GAP = 0.04  # idle time between two attempts takes at most this share of what they worked
 TICKS = 4
@@ -66,10 +67,7 @@ class TimeAxis:
         places = [number / (TICKS - 1) for number in range(TICKS)]
         if begin == end:
             places = [0.0]
-        return [
-            (place, f"{datetime.fromtimestamp(self.find_time(place), UTC):{form}}")
-            for place in places
-        ]
+        return [(place, format_time(self.find_time(place), form)) for place in places]
 
 
 def ceil_nice(number: float) -> float:
@@ -82,7 +80,7 @@ def ceil_nice(number: float) -> float:
 
 def _merge(spans: Iterable[Span]) -> Iterator[Span]:
     last: Span | None = None
-    for span in sorted(spans):
+    for span in sorted(one for one in spans if all(map(math.isfinite, one))):
         if last is not None and span.begin <= last.end:
             last = Span(last.begin, max(last.end, span.end))
             continue
@@ -96,7 +94,7 @@ def _merge(spans: Iterable[Span]) -> Iterator[Span]:
 def _interpolate(known: Sequence[float], values: Sequence[float], at: float) -> float:
     if at <= known[0]:
         return values[0]
-    if at >= known[-1]:
+    if at >= known[-1] or math.isnan(at):
         return values[-1]
     right = bisect_right(known, at)
     left, step = known[right - 1], known[right] - known[right - 1]

@@ -65,7 +65,7 @@ def read_facts(plan: PipelinePlan, folder: PipelineFolder, time: float) -> RunFa
 
 def _read_ledger(folder: PipelineFolder) -> LedgerFacts | None:
     data = folder.ledger / "data.mdb"
-    if not data.exists():
+    if not (data.exists() and data.stat().st_size):
         return None
     with looking(folder) as store:
         counts = store.count()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 
 from strandline.cli.report.markup import Child, Markup, element, join
-from strandline.cli.wording import spell_count, spell_seconds
+from strandline.cli.wording import format_time, spell_count, spell_seconds
 
 Cell = Child | tuple[Child, str]
 
@@ -89,7 +88,7 @@ def make_legend(entries: Iterable[tuple[str, str, str]]) -> Markup:
 
 def spell_time(time: float | None) -> str:
     """A moment, in UTC."""
-    return "unknown" if time is None else f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M:%S}"
+    return "unknown" if time is None else format_time(time, "%Y-%m-%d %H:%M:%S")
 
 
 def spell_length(seconds: float | None) -> str:

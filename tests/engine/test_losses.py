@@ -1,0 +1,150 @@
+"""What the loss of a worker, or of data, means for sources and for the pool."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ray.exceptions import ActorDiedError, ActorUnavailableError, NodeDiedError
+
+from strandline.engine.flow import Flow
+from strandline.engine.loss_streak import LossStreak
+from strandline.engine.ports import Control
+from strandline.engine.ray_losses import (
+    DEATHS_PER_POOL,
+    DEATHS_PER_TASK,
+    Losses,
+    PoolBrokenError,
+)
+from strandline.engine.slots import Slot
+from strandline.engine.worker_pool import Call, Worker
+from strandline.plan.receipt import Counts, Emitted, Failure, Receipt
+from test_flow import make_flow, make_slots
+
+UNREACHABLE = ActorUnavailableError("keepalive watchdog timeout", b"a" * 16)
+
+
+class Pools(list[Any]):
+    """Pools of which the only thing known is who is with them."""
+
+    def __init__(self, stages: int) -> None:
+        super().__init__(
+            SimpleNamespace(plan=SimpleNamespace(name=f"s{stage}"), streak=LossStreak())
+            for stage in range(stages)
+        )
+
+    def remove(self, worker: Worker) -> list[Call]:  # type: ignore[override]
+        calls = list(worker.calls.values())
+        worker.calls.clear()
+        return calls
+
+    def list_sources(self) -> set[bytes]:
+        return set()
+
+
+class Scene:
+    """Losses of a flow, with what the ledger is told of them."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.pools = Pools(len(flow.queues))
+        self.failures: list[Failure] = []
+        pools: Any = self.pools
+        ledger: Any = SimpleNamespace(forward=lambda _, failures: self.failures.extend(failures))
+        control = Control(lambda: False, lambda _: None, lambda: 0.0)
+        self.losses = Losses(flow, pools, ledger, control)
+
+    def lose(self, *batches: list[Slot], error: Exception) -> None:
+        """Lose a worker that has these calls."""
+        worker = Worker(0, "actor", is_placed=True, is_ready=True)
+        for number, batch in enumerate(batches):
+            worker.calls[number] = Call(0, worker, batch, "data", number)
+        self.losses.take_out(worker, error)
+
+
+def test_law_a_lost_node_blames_no_source_by_whichever_word_it_is_known() -> None:
+    for error in (NodeDiedError("its node has died"), UNREACHABLE):
+        flow = make_flow(1)
+        flow.enter(make_slots(1))
+        scene = Scene(flow)
+        for _ in range(DEATHS_PER_TASK):
+            scene.lose(flow.next_batch(0), error=error)
+        assert [slot.deaths for slot in flow.queues[0].waiting] == [0]
+        assert scene.failures == []
+
+
+def test_what_was_with_a_worker_out_of_reach_is_tried_apart() -> None:
+    flow = make_flow(2)
+    flow.enter(make_slots(4))
+    scene = Scene(flow)
+    scene.lose(flow.next_batch(0), error=UNREACHABLE)
+    assert [[slot.key for slot in flow.next_batch(0)] for _ in range(3)] == [
+        ["k0"],
+        ["k1"],
+        ["k2", "k3"],
+    ]
+
+
+def test_a_crash_is_still_blamed_on_who_was_alone() -> None:
+    flow = make_flow(1)
+    flow.enter(make_slots(1))
+    scene = Scene(flow)
+    for _ in range(DEATHS_PER_TASK):
+        scene.lose(flow.next_batch(0), error=ActorDiedError())
+    assert [failure.key for failure in scene.failures] == ["k0"]
+
+
+def test_law_a_killer_that_is_always_out_of_reach_breaks_its_pool_in_the_end() -> None:
+    flow = make_flow(1)
+    flow.enter(make_slots(1))
+    scene = Scene(flow)
+    for _ in range(DEATHS_PER_POOL):  # the first may have been its node
+        scene.lose(flow.next_batch(0), error=UNREACHABLE)
+    with pytest.raises(PoolBrokenError, match="stage 's0' lost 4 workers in a row"):
+        scene.lose(flow.next_batch(0), error=UNREACHABLE)
+
+
+def test_law_a_node_with_many_workers_is_one_cause_however_often_nodes_are_lost() -> None:
+    flow = make_flow(1)
+    flow.enter(make_slots(40))
+    scene = Scene(flow)
+    for _ in range(DEATHS_PER_POOL):
+        for batch in [flow.next_batch(0) for _ in range(40)]:
+            scene.lose(batch, error=UNREACHABLE)
+    assert scene.pools[0].streak.causes == DEATHS_PER_POOL - 1
+
+
+def test_law_one_source_on_many_workers_of_a_lost_node_is_no_cause() -> None:
+    flow = make_flow(1)
+    flow.enter(slot._replace(source=b"s" * 16) for slot in make_slots(40))
+    scene = Scene(flow)
+    for batch in [flow.next_batch(0) for _ in range(40)]:
+        scene.lose(batch, error=UNREACHABLE)
+    assert scene.pools[0].streak.causes == 0
+
+
+def fan_out(slot: Slot, count: int, first: int) -> Receipt:
+    emitted = tuple(
+        Emitted(place, slot.source, bytes([first + place]) * 16, None) for place in range(count)
+    )
+    return Receipt((), (), emitted, Counts(tasks_in=1, tasks_out=count))
+
+
+def test_law_a_source_that_waits_to_begin_anew_is_not_queued_again_by_another_call() -> None:
+    flow = make_flow(1, 2)
+    flow.enter(make_slots(2))
+    first, second = flow.next_batch(0), flow.next_batch(0)
+    flow.complete(0, first, fan_out(first[0], 3, 50), "lost")
+    flow.complete(0, second, fan_out(second[0], 1, 90), "kept")
+    whole, mixed = flow.next_batch(1), flow.next_batch(1)  # the second one is over two blocks
+    assert [slot.source[0] for slot in mixed] == [0, 1]
+    scene, worker = Scene(flow), Worker(1, "actor")
+
+    scene.losses.lose_data(Call(1, worker, whole, None, 1), "lost")
+    scene.losses.lose_data(Call(1, worker, mixed, None, 2), "lost")
+    scene.losses.replays.release(())
+
+    assert [slot.source[0] for slot in flow.queues[0].waiting] == [0]
+    assert [slot.source[0] for slot in flow.queues[1].waiting] == [1]
+    assert flow.queues[1].running == 0

@@ -1,0 +1,78 @@
+"""What the driver of the Ray engine does about a worker that is gone, and where nothing is left."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ray.exceptions import NodeDiedError
+
+from strandline.engine import ray_driver, ray_pool
+from strandline.engine.flow import Flow
+from strandline.engine.pools import RayOptions
+from strandline.engine.ports import Control
+from strandline.engine.ray_driver import _Driver
+from strandline.engine.ray_losses import Losses
+from strandline.engine.ray_pool import RayPools
+from strandline.engine.slots import Slot
+from strandline.engine.wire import Plain, pack_receipt
+from strandline.engine.worker_pool import Call, Worker
+from strandline.plan.pipeline import StagePlan
+from strandline.plan.stage import Stage
+from test_flow import make_flow, make_slots, pass_on
+
+
+def make_driver(flow: Flow) -> Any:
+    """A driver with pools of its own, and no Ray below them."""
+    driver: Any = object.__new__(_Driver)
+    stages = [StagePlan(queue.name, "s", Stage()) for queue in flow.queues]
+    driver._flow = flow
+    driver._pools = RayPools("p", stages, RayOptions(None, None, "out"), now=lambda: 0.0)
+    driver._ledger = SimpleNamespace(forward=lambda *_: None)
+    control = Control(lambda: False, lambda _: None, lambda: 0.0)
+    driver._losses = Losses(flow, driver._pools, driver._ledger, control)
+    driver._scaler = SimpleNamespace(shun=lambda _: None, is_due=lambda: False, bottleneck="s0")
+    return driver
+
+
+def add_worker(pools: RayPools, batch: list[Slot], *, is_draining: bool) -> Worker:
+    """A worker with one call."""
+    worker = Worker(0, "actor", is_placed=True, is_ready=True, is_draining=is_draining)
+    pools[0].workers.append(worker)
+    pools.calls["receipt"] = worker.calls["receipt"] = Call(0, worker, batch, "data", 1)
+    return worker
+
+
+@pytest.mark.parametrize(("is_draining", "why"), [(True, ""), (False, "memory")])
+def test_a_lost_worker_whose_last_answer_ended_it_is_not_taken_out_twice(
+    monkeypatch: pytest.MonkeyPatch, is_draining: bool, why: str
+) -> None:
+    flow = make_flow(1, 1)
+    flow.enter(make_slots(1))
+    batch = flow.next_batch(0)
+    answer: Plain = [*pack_receipt(pass_on(batch)), why]  # what it says last recycles it
+    ray = SimpleNamespace(get=lambda *_, **__: answer, kill=lambda _: None)
+    monkeypatch.setattr(ray_pool, "ray", ray)
+    monkeypatch.setattr(ray_driver, "ray", ray)
+    monkeypatch.setattr(ray_pool, "get_local_object_locations", lambda _: {})
+    driver = make_driver(flow)
+    worker = add_worker(driver._pools, batch, is_draining=is_draining)
+
+    driver._lose(worker, NodeDiedError("its node has died"))
+
+    assert not driver._pools.has(worker)
+    assert not driver._losses.anything_died
+    assert [slot.key for slot in flow.queues[1].waiting] == ["k0"]
+
+
+def test_nothing_sets_the_pace_where_nothing_is_left_to_do() -> None:
+    flow = make_flow(1)
+    driver = make_driver(flow)
+    flow.enter(make_slots(1))
+    driver._scale()
+    assert driver._scaler.bottleneck == "s0"
+    flow.next_batch(0)
+    flow.stop()
+    driver._scale()
+    assert driver._scaler.bottleneck is None

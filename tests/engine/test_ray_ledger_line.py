@@ -1,0 +1,124 @@
+"""The driver's end of the line to the ledger: what it bears where the ledger is far behind."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ray.exceptions import PendingCallsLimitExceeded
+
+from strandline.engine import ray_ledger
+from strandline.engine.ray_ledger import PENDING_CALLS, LedgerActor, LedgerPlace, RayLedger
+from strandline.engine.wire import unpack_events
+from strandline.plan.receipt import Event
+
+PLACE = LedgerPlace(Path("nowhere"), 1, "uid", "out", deletes_vanished=False, quarantine_after=3)
+EVENT = Event(b"s" * 16, (), (b"t" * 16,))
+
+
+class Actor:
+    """An actor that answers a call when it is told to, and bears as many as was asked for."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.calls: list[tuple[str, tuple[Any, ...]]] = []
+        self.answered = 0
+
+    def __getattr__(self, name: str) -> Any:
+        def remote(*words: Any, **_: Any) -> int:
+            if 0 < self.most <= len(self.calls) - self.answered:
+                raise PendingCallsLimitExceeded
+            self.calls.append((name, words))
+            return len(self.calls) - 1
+
+        method = SimpleNamespace(remote=remote)
+        method.options = lambda **_: method
+        return method
+
+    def applied(self) -> list[Any]:
+        return [words for name, words in self.calls if name == "apply"]
+
+
+class FakeRay:
+    """Of Ray what the line asks for; a reference is the number of its call."""
+
+    def __init__(self) -> None:
+        self.actor = Actor(0)
+
+    def get_runtime_context(self) -> Any:
+        return SimpleNamespace(get_node_id=lambda: "ab" * 28)
+
+    def remote(self, **_: Any) -> Any:
+        def options(*, max_pending_calls: int = 0, **_: Any) -> Any:
+            self.actor = Actor(max_pending_calls)
+            return SimpleNamespace(remote=lambda _: self.actor)
+
+        return lambda _: SimpleNamespace(options=options)
+
+    def wait(self, references: list[int], **_: Any) -> tuple[list[int], list[int]]:
+        ready = [one for one in references if 0 < one < self.actor.answered]  # 0 is the watch
+        return ready, [one for one in references if one not in ready]
+
+    def get(self, _reference: int) -> None:
+        self.actor.answered = len(self.actor.calls)
+
+
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
+    """Ray, whose actor has answered nothing yet."""
+    fake = FakeRay()
+    monkeypatch.setattr(ray_ledger, "ray", fake)
+    return fake
+
+
+def fall_behind(ledger: RayLedger, messages: int) -> None:
+    for _ in range(messages):
+        ledger.forward([EVENT], ())
+        ledger.flush()
+
+
+def test_law_a_ledger_that_is_far_behind_is_asked_all_the_same(ray: FakeRay) -> None:
+    ledger = RayLedger(PLACE)
+    fall_behind(ledger, PENDING_CALLS + 5)
+    assert len(ray.actor.applied()) == PENDING_CALLS
+    ledger.beat()
+    ledger.admit([])
+    ledger.count_finished()
+    ray.actor.answered = len(ray.actor.calls)
+    ledger.drain(3, anything_died=False)
+    assert [name for name, _ in ray.actor.calls][-2:] == ["end_listing", "drain"]
+
+
+def test_law_all_that_was_told_is_sent_once_and_in_order(ray: FakeRay) -> None:
+    ledger = RayLedger(PLACE)
+    fall_behind(ledger, PENDING_CALLS + 5)
+    ray.actor.answered = PENDING_CALLS // 2
+    ledger.flush()
+    applied = ray.actor.applied()
+    assert [words[0] for words in applied] == [*range(1, PENDING_CALLS + 2)]
+    assert sum(len(unpack_events(words[1])) for words in applied) == PENDING_CALLS + 5
+
+
+def test_messages_that_were_answered_are_forgotten(ray: FakeRay) -> None:
+    ledger = RayLedger(PLACE)
+    for _ in range(3 * PENDING_CALLS):
+        fall_behind(ledger, 1)
+        ray.actor.answered = len(ray.actor.calls)
+    assert len(ray.actor.applied()) == 3 * PENDING_CALLS
+    assert len(ledger._pending) <= PENDING_CALLS
+
+
+def test_what_goes_wrong_in_a_message_is_told_by_the_watch() -> None:
+    class Broken:
+        def apply(self, *_: Any) -> None:
+            raise OSError(28, "No space left on device")
+
+    actor: Any = object.__new__(LedgerActor)
+    actor._lock, actor._failed = threading.Lock(), threading.Event()
+    actor._error, actor._keeper = None, Broken()
+    actor.apply(1, [], [])
+    with pytest.raises(OSError, match="No space left"):
+        actor.watch()

@@ -1,0 +1,149 @@
+"""A slow listing makes nobody deaf: a stop is heard and a beat is given while it goes on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from strandline.engine import ray_data
+from strandline.engine.inline import LISTING_SECONDS, run_inline
+from strandline.engine.pools import RayOptions
+from strandline.engine.ports import Control, Listing, NoLedger, Progress
+from strandline.ledger.liveness import BEAT_SECONDS
+from strandline.ledger.words import PARKED, RELEASED, Listed
+from strandline.plan.fingerprint import Fingerprint
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.stage import Source, Stage
+from strandline.plan.task import Task
+from strandline.storage.remote import open_outputs
+
+PATIENCE = 20.0
+
+
+class PassOn(Stage):
+    """Does nothing."""
+
+    def process(self, task: Task) -> Task:
+        """The task as it came."""
+        return task
+
+
+def make_plan() -> PipelinePlan:
+    source = StagePlan("source", "source", Stage())
+    return PipelinePlan(
+        "ns", "name", source, (StagePlan("s0", "s", PassOn()),), Fingerprint("", {})
+    )
+
+
+def make_ray_data_driver(
+    monkeypatch: pytest.MonkeyPatch, listing: Listing, control: Control
+) -> ray_data._Driver:
+    """A driver without a ledger and without workers."""
+    losses = SimpleNamespace(
+        actor=None, look=list, leave=lambda: None, ask=lambda: None, note=lambda _: None
+    )
+    losses.stop = losses.leave
+    windows = SimpleNamespace(stop=lambda: None)
+    monkeypatch.setattr(ray_data, "WorkerLosses", lambda *_: losses)
+    monkeypatch.setattr(ray_data, "Windows", lambda *_: windows)
+    monkeypatch.setattr(ray_data, "ray", SimpleNamespace(get=lambda _: None))
+    monkeypatch.setattr(ray_data, "POLL_SECONDS", 0.01)
+    connection: Any = SimpleNamespace(is_alive=lambda: True, dashboard=None, cpus=1.0)
+    options = RayOptions(None, None, "out")
+    return ray_data._Driver(make_plan(), listing, None, options, control, connection)
+
+
+def test_law_ray_data_hears_a_stop_while_a_listing_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_asked, may_go_on, is_over = threading.Event(), threading.Event(), threading.Event()
+
+    def hang() -> Iterator[Source]:
+        yield Source("0", "1", 0)
+        is_asked.set()
+        may_go_on.wait(PATIENCE)
+        is_over.set()
+
+    control = Control(is_asked.is_set, lambda _: None, time.monotonic)
+    driver = make_ray_data_driver(monkeypatch, Listing(hang()), control)
+
+    driver._fill()
+
+    assert driver._flow.is_stopped
+    assert not is_over.is_set()
+    may_go_on.set()
+    driver.stop()
+
+
+def test_ray_data_lists_all_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    control = Control(lambda: False, lambda _: None, time.monotonic)
+    sources = (Source(str(number), "1", number) for number in range(300))
+    driver = make_ray_data_driver(monkeypatch, Listing(sources), control)
+
+    driver._fill()
+
+    assert [slot.key for slot in driver._flow.queues[0].waiting] == [*map(str, range(300))]
+    driver.stop()
+
+
+class Beats(NoLedger):
+    """Counts what is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.beats = 0
+
+    def beat(self) -> None:
+        self.beats += 1
+
+
+class SlowDays:
+    """A listing on a clock of its own: each source takes as long."""
+
+    def __init__(self, count: int, seconds: float) -> None:
+        self.count, self.seconds, self.now = count, seconds, 0.0
+
+    def __iter__(self) -> Iterator[Source]:
+        for number in range(self.count):
+            self.now += self.seconds
+            yield Source(str(number), "1", number)
+
+    def run(self, ledger: Beats, stop_at: float, tmp_path: Any) -> list[Progress]:
+        told: list[Progress] = []
+        control = Control(lambda: self.now >= stop_at, told.append, lambda: self.now)
+        outputs = open_outputs(str(tmp_path))
+        run_inline(make_plan(), Listing(iter(self)), ledger, outputs, control)
+        return told
+
+
+def test_law_inline_a_stop_waits_for_a_moment_of_listing_and_no_longer(tmp_path: Any) -> None:
+    days = SlowDays(300, 0.4)
+    days.run(Beats(), 5.0, tmp_path)
+    assert days.now <= 5.0 + LISTING_SECONDS + days.seconds
+
+
+def test_law_inline_a_beat_waits_for_a_moment_of_listing_and_no_longer(tmp_path: Any) -> None:
+    days, ledger = SlowDays(300, 0.4), Beats()
+    days.run(ledger, 1e9, tmp_path)
+    assert ledger.beats >= int(days.now / (BEAT_SECONDS + LISTING_SECONDS + days.seconds))
+
+
+class Parking(Beats):
+    """Has every third source in quarantine."""
+
+    def admit(self, batch: Sequence[Listed]) -> list[int]:
+        return [PARKED if listed.ordinal % 3 == 0 else RELEASED for listed in batch]
+
+
+def test_inline_quarantined_sources_are_counted(tmp_path: Any) -> None:
+    last = SlowDays(300, 0.4).run(Parking(), 1e9, tmp_path)[-1]
+    assert (last.listed, last.quarantined, last.skipped) == (300, 100, 0)
+    assert last.flow.queues[0].counts.tasks_in == 200
+
+
+def test_inline_a_fast_listing_comes_in_whole_batches(tmp_path: Any) -> None:
+    told = SlowDays(600, 0.0).run(Beats(), 1e9, tmp_path)
+    assert sorted({one.listed for one in told}) == [0, 256, 512, 600]
