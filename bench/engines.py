@@ -14,13 +14,17 @@ from rivals import RIVALS, Rival
 from table import Row
 
 
-def measure_engines(scale: Scale) -> list[Row]:
-    """Every rival on every case that it can express, turn by turn, each run in its own process."""
-    rows: list[Row] = []
+def measure_engines(scale: Scale) -> dict[str, list[Row]]:
+    """Every rival on every case that it can express, turn by turn, each run in its own process.
+
+    Returns:
+        The rows of each case.
+    """
+    rows = {}
     for name in scale.cases or list_names():
         case = build_case(name, scale.folder, is_quick=scale.is_quick)
         rivals = [rival for rival in RIVALS if name in rival.cases]
-        rows += list_rows(case, _compare(scale, case, rivals))
+        rows[name] = list_rows(case, _compare(scale, case, rivals))
     return rows
 
 

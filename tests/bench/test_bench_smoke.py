@@ -98,6 +98,7 @@ def test_table_is_put_between_the_markers(tmp_path: Path, monkeypatch: pytest.Mo
 def test_document_has_a_place_for_each_table(monkeypatch: pytest.MonkeyPatch) -> None:
     run = load_bench("run", monkeypatch)
     text = run.DOCUMENT.read_text()
-    for place in ("table", *run.TABLES.values()):
+    cases = load_bench("engine_cases", monkeypatch).list_names()
+    for place in ("table", *run.TABLES.values(), *(f"engines-{case}" for case in cases)):
         assert text.count(run.BEGIN.format(place)) == text.count(run.END.format(place)) == 1
     assert set(run.TABLES) <= set(run.BENCHES)
