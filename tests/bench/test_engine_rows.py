@@ -170,7 +170,8 @@ def test_answer_counts_only_with_the_right_results(tmp_path: Path) -> None:
     other = case.expected._replace(total=0)
     trial = read_answer(answer(case, summary=other), case)
     assert trial.trouble == "wrong: not the right ones came out"
-    assert read_answer(answer(case, seconds=241), case).trouble == "did not end in 240 s"
+    late = answer(case, seconds=case.limit + 1)
+    assert read_answer(late, case).trouble == f"did not end in {case.limit:g} s"
 
 
 def test_a_file_of_another_name_or_content_is_another_result(tmp_path: Path) -> None:

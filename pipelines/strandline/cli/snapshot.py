@@ -13,10 +13,10 @@ from strandline.engine.flow import StageQueue
 from strandline.engine.pools import PoolState
 from strandline.engine.ports import Progress
 from strandline.plan.receipt import Counts
+from strandline.run.serving import read_number
 
 WINDOW_SECONDS = 30.0
 LEAST_RATE = 1e-9  # of what is slower nobody sees the end
-LARGEST = 1e18
 # Attributes of a stage's workers by the keys under which scripts read them.
 _POOL_KEYS = {
     "workers": "workers",
@@ -248,11 +248,6 @@ def _parse_stage(content: Mapping[str, Any]) -> StageView:
         rate=read_number(content.get("rate")),
         utilisation=read_number(content.get("utilisation")),
     )
-
-
-def read_number(value: object) -> float:
-    """A number that can be reckoned with, whatever stands there; else 0."""
-    return value if isinstance(value, int | float) and abs(value) < LARGEST else 0.0
 
 
 def _count(value: object) -> int:

@@ -19,6 +19,8 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from strandline_api.outcomes import DriverOutcome, spell_outcome_line
 
+LARGEST = 1e18
+
 # So long after its end an attempt stays to be asked.
 HELD_SECONDS = 20.0
 LAST_MESSAGE = Path("/dev/termination-log")
@@ -120,6 +122,11 @@ def read_shown(path: Path, pid: int | None) -> Document | None:
     except (OSError, ValueError):
         return None
     return shown if isinstance(shown, dict) and shown.get("pid") == pid else None
+
+
+def read_number(value: object) -> float:
+    """A number that can be reckoned with, whatever stands there; else 0."""
+    return value if isinstance(value, int | float) and abs(value) < LARGEST else 0.0
 
 
 def leave_message(outcome: DriverOutcome, path: Path = LAST_MESSAGE) -> None:
