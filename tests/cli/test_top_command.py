@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import termios
@@ -211,20 +212,25 @@ def test_in_a_terminal_it_goes_on_until_a_key_ends_it(project: Project, key: byt
         env={**os.environ, "TERM": "xterm"},
     )
     os.close(follower)
-    seen = read_until(leader, b"not run yet")
-    assert b"default/notes" in seen
-    assert process.poll() is None
-    os.write(leader, key)
-    # Whoever writes to a terminal waits until somebody reads.
-    seen = read_until(leader, b"\x1b[?1049l")
-    assert process.wait(30) == 0
-    assert b"Traceback" not in seen
-    os.close(leader)
+    try:
+        seen = read_until(leader, b"not run yet")
+        assert b"default/notes" in seen
+        assert process.poll() is None
+        os.write(leader, key)
+        # Whoever writes to a terminal waits until somebody reads.
+        seen = read_until(leader, b"\x1b[?1049l")
+        assert process.wait(30) == 0
+        assert b"Traceback" not in seen
+    finally:
+        process.kill()
+        process.wait()
+        os.close(leader)
 
 
 def take_terminal() -> None:
     """Make standard input the terminal of this session, so that its keys become signals."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # background jobs ignore it
 
 
 def read_until(terminal: int, wanted: bytes) -> bytes:
