@@ -14,6 +14,7 @@ from strandline.engine import ray_data
 from strandline.engine.inline import LISTING_SECONDS, run_inline
 from strandline.engine.pools import RayOptions
 from strandline.engine.ports import Control, Listing, NoLedger, Progress
+from strandline.engine.ray_cluster import Connection
 from strandline.ledger.liveness import BEAT_SECONDS
 from strandline.ledger.words import PARKED, RELEASED, Listed
 from strandline.plan.fingerprint import Fingerprint
@@ -53,7 +54,7 @@ def make_ray_data_driver(
     monkeypatch.setattr(ray_data, "Windows", lambda *_: windows)
     monkeypatch.setattr(ray_data, "ray", SimpleNamespace(get=lambda _: None))
     monkeypatch.setattr(ray_data, "POLL_SECONDS", 0.01)
-    connection: Any = SimpleNamespace(is_alive=lambda: True, dashboard=None, cpus=1.0)
+    connection = Connection(cpus=1.0)
     options = RayOptions(None, None, "out")
     return ray_data._Driver(make_plan(), listing, None, options, control, connection)
 

@@ -22,6 +22,7 @@ from strandline.engine.ports import (
     Ledger,
     Listing,
     Progress,
+    conclude,
     make_root,
     slot_of,
 )
@@ -91,9 +92,7 @@ def run_inline(
     if listing.is_ended:
         ledger.end_listing(listing.listed)
     standing = ledger.drain(anything_died=False)
-    counts = {queue.name: queue.counts for queue in flow.queues}
-    pools = dict(zip(counts, list_pools(), strict=True))
-    return Ending(standing, counts, listing.listed, listing.is_ended, control.incidents, pools)
+    return conclude(standing, flow, listing, control, list_pools())
 
 
 def has_node_setup(stage: StagePlan) -> bool:

@@ -98,6 +98,33 @@ class Control:
     memory_failures: list[str] = field(default_factory=list)
 
 
+class Drawn(Protocol):
+    """A listing as far as it was drawn."""
+
+    @property
+    def listed(self) -> int:
+        """Sources so far."""
+
+    @property
+    def is_ended(self) -> bool:
+        """True once there are no more."""
+
+
+def conclude(
+    standing: Standing, flow: Flow, listing: Drawn, control: Control, pools: Sequence[PoolState]
+) -> Ending:
+    """What is left of a run, whoever carried it out."""
+    counts = {queue.name: queue.counts for queue in flow.queues}
+    return Ending(
+        standing,
+        counts,
+        listing.listed,
+        listing.is_ended,
+        control.incidents,
+        dict(zip(counts, pools, strict=True)),
+    )
+
+
 class Ledger(Protocol):
     """The ledger as an engine in the same process sees it."""
 

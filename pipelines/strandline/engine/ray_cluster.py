@@ -62,6 +62,12 @@ class Connection:
         except psutil.NoSuchProcess:
             return False
 
+    def check_alive(self) -> None:
+        """Raise a `ClusterLostError` where the local node is known to have died."""
+        if not self.is_alive():
+            msg = "the local Ray was killed; run again to go on"
+            raise ClusterLostError(msg)
+
 
 @contextmanager
 def connected(address: str | None, workers: int | None) -> Iterator[Connection]:

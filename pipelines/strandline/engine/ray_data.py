@@ -17,15 +17,9 @@ from strandline.engine.deaths import DEATHS_PER_TASK
 from strandline.engine.flow import Flow
 from strandline.engine.listing_thread import ListingThread
 from strandline.engine.pools import RayOptions
-from strandline.engine.ports import Control, Ending, Listing, Progress
+from strandline.engine.ports import Control, Ending, Listing, Progress, conclude
 from strandline.engine.ray_admission import Admission
-from strandline.engine.ray_cluster import (
-    ClusterLostError,
-    Connection,
-    connected,
-    first_line,
-    unwrap,
-)
+from strandline.engine.ray_cluster import Connection, connected, first_line, unwrap
 from strandline.engine.ray_data_losses import WorkerLosses
 from strandline.engine.ray_data_window import Ended, Stream, Windows, quiet, size_workers
 from strandline.engine.ray_data_worker import read_notes
@@ -35,7 +29,6 @@ from strandline.engine.slots import Slot
 from strandline.engine.window import Window
 from strandline.engine.wire import unpack_receipt
 from strandline.ledger.liveness import BEAT_SECONDS
-from strandline.ledger.words import Standing
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Failure, Receipt
@@ -261,9 +254,7 @@ class _Driver:
                 self._control.inflight.touch()
 
     def _check_alive(self) -> None:
-        if not self._connection.is_alive():
-            msg = "the local Ray was killed; run again to go on"
-            raise ClusterLostError(msg)
+        self._connection.check_alive()
         if self._ledger.is_tracked and ray.wait([self._ledger.watch], timeout=0)[0]:
             raise self._ledger.explain()
 
@@ -279,13 +270,6 @@ class _Driver:
             raise
 
     def _end(self) -> Ending:
-        listing, is_listed = self._listing, self._listing.is_ended
-        if self._ledger.is_tracked:
-            total = listing.listed if is_listed else None
-            standing = self._ledger.drain(total, anything_died=self._losses.anything_died)
-        else:
-            failed = len(self._flow.failed)
-            standing = Standing(listing.listed - failed, 0, failed, 0, 0)
-        counts = {queue.name: queue.counts for queue in self._flow.queues}
-        pools = dict(zip(counts, self._losses.look(), strict=True))
-        return Ending(standing, counts, listing.listed, is_listed, self._control.incidents, pools)
+        failed, died = len(self._flow.failed), self._losses.anything_died
+        standing = self._ledger.conclude(self._listing, failed, anything_died=died)
+        return conclude(standing, self._flow, self._listing, self._control, self._losses.look())

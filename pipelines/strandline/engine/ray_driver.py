@@ -16,15 +16,9 @@ from ray.exceptions import NodeDiedError, ObjectLostError, RayError, RayTaskErro
 from strandline.engine.flow import Flow
 from strandline.engine.listing_thread import ListingThread
 from strandline.engine.pools import RayOptions
-from strandline.engine.ports import Control, Ending, Listing, Progress
+from strandline.engine.ports import Control, Ending, Listing, Progress, conclude
 from strandline.engine.ray_admission import Admission
-from strandline.engine.ray_cluster import (
-    ClusterLostError,
-    Connection,
-    connected,
-    first_line,
-    unwrap,
-)
+from strandline.engine.ray_cluster import Connection, connected, first_line, unwrap
 from strandline.engine.ray_ledger import LedgerPlace, RayLedger
 from strandline.engine.ray_losses import LOSSES, Losses, is_of_node
 from strandline.engine.ray_pool import RayPools
@@ -32,7 +26,6 @@ from strandline.engine.ray_scaling import Scaler
 from strandline.engine.wire import Plain
 from strandline.engine.worker_pool import Worker
 from strandline.ledger.liveness import BEAT_SECONDS
-from strandline.ledger.words import Standing
 from strandline.plan.pipeline import PipelinePlan
 
 POLL_SECONDS = 0.5
@@ -124,16 +117,9 @@ class _Driver:
         return self._listing.is_ended and self._flow.is_idle() and not self._flow.suspects
 
     def _end(self) -> Ending:
-        listing, is_listed = self._listing, self._listing.is_ended
-        if self._ledger.is_tracked:
-            total = listing.listed if is_listed else None
-            standing = self._ledger.drain(total, anything_died=self._losses.anything_died)
-        else:
-            failed = len(self._flow.failed)
-            standing = Standing(listing.listed - failed, 0, failed, 0, 0)
-        counts = {queue.name: queue.counts for queue in self._flow.queues}
-        pools = dict(zip(counts, self._pools.look(), strict=True))
-        return Ending(standing, counts, listing.listed, is_listed, self._control.incidents, pools)
+        failed, died = len(self._flow.failed), self._losses.anything_died
+        standing = self._ledger.conclude(self._listing, failed, anything_died=died)
+        return conclude(standing, self._flow, self._listing, self._control, self._pools.look())
 
     def _report(self) -> None:
         self._control.report(
@@ -223,9 +209,7 @@ class _Driver:
         if now < self._look_due:
             return
         self._look_due = now + POLL_SECONDS
-        if not self._connection.is_alive():
-            msg = "the local Ray was killed; run again to go on"
-            raise ClusterLostError(msg)
+        self._connection.check_alive()
         if self._ledger.is_tracked and self._counting is None:
             self._counting = self._ledger.count_finished()
         if now >= self._beat_due:

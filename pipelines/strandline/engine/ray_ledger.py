@@ -17,6 +17,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from strandline.engine.ports import Drawn
 from strandline.engine.ray_cluster import first_line, unwrap
 from strandline.engine.wire import Plain, pack_events, unpack_events
 from strandline.ledger.keeper import GROUP_SECONDS, Keeper
@@ -204,6 +205,20 @@ class RayLedger:
             self._actor.drain.remote(self._sent, anything_died=anything_died)
         )
         return standing
+
+    def conclude(self, listing: Drawn, failed: int, *, anything_died: bool) -> Standing:
+        """How the sources stand in the end, by the ledger or, without one, by what was seen.
+
+        Args:
+            failed: sources that failed, as far as the driver knows.
+
+        Raises:
+            LedgerLostError: its process died.
+        """
+        if not self.is_tracked:
+            return Standing(listing.listed - failed, 0, failed, 0, 0)
+        total = listing.listed if listing.is_ended else None
+        return self.drain(total, anything_died=anything_died)
 
     def explain(self) -> Exception:
         """Why the watch has ended."""
