@@ -60,14 +60,16 @@ def run_apart(
     command = [sys.executable, str(SCRIPT), rival.name, case.name, str(folder), *options]
     command += ["--quick"] if is_quick else []
     log = folder / "log"
-    with log.open("wb") as file:
-        process = subprocess.Popen(  # noqa: S603 - ours
+    with (
+        log.open("wb") as file,
+        subprocess.Popen(  # noqa: S603 - ours
             command,
             stdout=subprocess.PIPE,
             stderr=file,
             text=True,
             env=os.environ | {MARK: str(folder)},
-        )
+        ) as process,
+    ):
         try:
             answer, _ = process.communicate(timeout=case.limit + _START_SECONDS)
         except subprocess.TimeoutExpired:
@@ -98,8 +100,7 @@ def _end_all(process: subprocess.Popen[str], folder: Path) -> None:
     for one in ours:
         with suppress(psutil.NoSuchProcess):
             one.kill()
-    if process.poll() is None:
-        process.communicate()
+    process.kill()
     psutil.wait_procs(ours, timeout=10)
 
 
