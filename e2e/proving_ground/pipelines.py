@@ -63,7 +63,7 @@ def render_pipeline(
         "storage": {"ledger": {"claimName": ledger}, "output": {"claimName": output}},
         "checkpoint": {"interval": "5s", "gracePeriod": "15s"},
         "retry": {"delay": "2s", "jitter": "none"},
-        "deadlines": {"preRunning": "180s", "attempt": "600s"},
+        "deadlines": {"preRunning": "300s", "attempt": "600s"},
         "ray": ray,
     }
     body |= dict(spec or {})

@@ -17,16 +17,22 @@ ROOT = Path("/sys/fs/cgroup")
 PATIENCE = 10  # seconds, until what was killed is gone
 PAUSE = 0.02
 INHERITED = ("cpuset.cpus", "cpuset.mems")
+# To the kernel a cgroup is by default as much as one process beside it: on a machine that has
+# other work, all pods together would get what one process of that work gets.
+WEIGHTS = {"cpu.shares": 10 * 1024, "cpu.weight": 10 * 100}  # with version 1, with version 2
 
 
 def make_cgroups(name: str, root: Path = ROOT) -> None:
-    """Make a cgroup of a name in every hierarchy."""
+    """Make a cgroup of a name in every hierarchy, as heavy as ten processes."""
     for hierarchy in list_hierarchies(root):
         cgroup = hierarchy / name
         cgroup.mkdir(exist_ok=True)
         for setting in INHERITED:  # a new one of version 1 has none, and no process may enter it
             if (cgroup / setting).exists() and not (cgroup / setting).read_text().strip():
                 (cgroup / setting).write_text((hierarchy / setting).read_text())
+        for setting, weight in WEIGHTS.items():
+            if (cgroup / setting).exists():
+                (cgroup / setting).write_text(str(weight))
 
 
 def list_hierarchies(root: Path = ROOT) -> list[Path]:

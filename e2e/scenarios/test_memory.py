@@ -29,7 +29,7 @@ def _grow(**more: object) -> Json:
 
 def test_a_worker_killed_for_memory(ground: Ground, figures: Figures, records: Records) -> None:
     story = ground.begin("corpus", count=COUNT, stages=[WORK, _grow()], env=KERNEL_ONLY, spec=TWICE)
-    assert story.wait_for_cause(1, 240) == "OOMKilled", story.tell()
+    assert story.wait_for_cause(1, 400) == "OOMKilled", story.tell()
     evidence = story.attempt(1)["status"]["evidence"]
     killed = next(one for one in evidence if one["cause"] == "OOMKilled")
     assert killed["time"]
@@ -37,7 +37,7 @@ def test_a_worker_killed_for_memory(ground: Ground, figures: Figures, records: R
     assert killed["details"]["container"] == "ray-worker"
     assert killed["details"]["exitCode"] in {1, 137}
     records.take(ground, story, "worker-out-of-memory", "A worker runs out of memory")
-    assert story.wait_for_end(300)["status"] == "True", story.tell()
+    assert story.wait_for_end(600)["status"] == "True", story.tell()
     assert story.attempt(2)["spec"]["memory"] == {"small": "2048Mi"}
     past = ground.look_back(story)
     assert past.finished
@@ -56,7 +56,7 @@ def test_a_worker_killed_for_memory_and_absorbed(
         env=KERNEL_ONLY,
         spec={"onWorkerLoss": {"oom": "Absorb"}},
     )
-    assert story.wait_for_end(300)["status"] == "True", story.tell()
+    assert story.wait_for_end(600)["status"] == "True", story.tell()
     assert [one["spec"]["number"] for one in story.attempts] == [1]
     assert story.attempt(1)["status"]["incidents"] == 1
     assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"
@@ -67,9 +67,9 @@ def test_a_worker_killed_for_memory_and_absorbed(
 def test_a_driver_killed_for_memory(ground: Ground, figures: Figures, records: Records) -> None:
     source = {"use": "tide:Numbers", "with": {"count": COUNT, "mebibytes": DRIVER_MEBIBYTES}}
     story = ground.begin("corpus", stages=[WORK], env=KERNEL_ONLY, spec={"source": source})
-    assert story.wait_for_cause(1, 240) == "OOMKilled", story.tell()
+    assert story.wait_for_cause(1, 400) == "OOMKilled", story.tell()
     records.take(ground, story, "driver-out-of-memory", "The driver runs out of memory")
-    assert story.wait_for_end(300)["status"] == "True", story.tell()
+    assert story.wait_for_end(600)["status"] == "True", story.tell()
     assert story.attempt(2)["spec"]["memory"] == {"head": "2304Mi"}
     past = ground.look_back(story)
     assert past.finished.isdisjoint(past.second)

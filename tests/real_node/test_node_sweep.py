@@ -57,6 +57,18 @@ def test_cgroups_are_made_in_every_hierarchy_and_can_be_entered(hierarchies: Pat
     assert (hierarchies / "cpu" / NAME / "cpuset.mems").read_text() == "0\n"
 
 
+@pytest.mark.parametrize(("setting", "usual"), [("cpu.shares", 1024), ("cpu.weight", 100)])
+def test_pods_weigh_more_than_one_process_beside_them(
+    hierarchies: Path, setting: str, usual: int
+) -> None:
+    (hierarchies / "cpu" / NAME).mkdir()
+    (hierarchies / "cpu" / NAME / setting).write_text(str(usual))
+
+    cgroups.make_cgroups(NAME, hierarchies)
+
+    assert int((hierarchies / "cpu" / NAME / setting).read_text()) == 10 * usual
+
+
 def test_version_2_has_one_hierarchy(tmp_path: Path) -> None:
     (tmp_path / "cgroup.procs").touch()
     (tmp_path / "system.slice").mkdir()
