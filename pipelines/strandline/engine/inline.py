@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from strandline.engine.execution import StageCall, explain_error
 from strandline.engine.flow import Flow
+from strandline.engine.heartbeat import Heartbeat
 from strandline.engine.pools import PoolState
 from strandline.engine.ports import (
     ADMIT_BATCH,
@@ -26,7 +27,6 @@ from strandline.engine.ports import (
     make_root,
     slot_of,
 )
-from strandline.ledger.liveness import BEAT_SECONDS
 from strandline.ledger.words import PARKED, RELEASED, SKIPPED
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
@@ -55,17 +55,13 @@ def run_inline(
     calls = [_set_up(stage, outputs, control) for stage in plan.stages]
     verdicts: Counter[int] = Counter()
     begun = control.now()
-    beat_due = begun + BEAT_SECONDS
+    heart = Heartbeat(ledger, control)
 
     def list_pools() -> list[PoolState]:
         return [PoolState(1, 1, started=1, seconds=control.now() - begun) for _ in calls]
 
     while True:
-        if control.now() >= beat_due:
-            ledger.beat()
-            if control.inflight:
-                control.inflight.touch()
-            beat_due = control.now() + BEAT_SECONDS
+        heart.beat()
         control.report(
             Progress(
                 flow,

@@ -15,6 +15,7 @@ from ray.exceptions import RayError, RayTaskError
 
 from strandline.engine.deaths import DEATHS_PER_TASK
 from strandline.engine.flow import Flow
+from strandline.engine.heartbeat import Heartbeat
 from strandline.engine.listing_thread import ListingThread
 from strandline.engine.pools import RayOptions
 from strandline.engine.ports import Control, Ending, Listing, Progress, conclude
@@ -28,7 +29,6 @@ from strandline.engine.ray_losses import PoolBrokenError
 from strandline.engine.slots import Slot
 from strandline.engine.window import Window
 from strandline.engine.wire import unpack_receipt
-from strandline.ledger.liveness import BEAT_SECONDS
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Failure, Receipt
@@ -94,7 +94,8 @@ class _Driver:
         self._size = GROUP_SOURCES if joins else WINDOW_SOURCES
         self._shown: set[bytes] = set()
         self._lost_in_a_row = 0
-        self._look_due = self._beat_due = 0.0
+        self._look_due = 0.0
+        self._heart = Heartbeat(self._ledger, control)
         self._finished = 0
 
     def run(self) -> Ending:
@@ -247,11 +248,7 @@ class _Driver:
         self._note_losses()
         if self._ledger.is_tracked:
             self._finished = self._get(self._ledger.count_finished())
-        if now >= self._beat_due:
-            self._beat_due = now + BEAT_SECONDS
-            self._ledger.beat()
-            if self._control.inflight:
-                self._control.inflight.touch()
+        self._heart.beat()
 
     def _check_alive(self) -> None:
         self._connection.check_alive()

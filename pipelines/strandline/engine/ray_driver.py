@@ -14,6 +14,7 @@ import ray
 from ray.exceptions import NodeDiedError, ObjectLostError, RayError, RayTaskError
 
 from strandline.engine.flow import Flow
+from strandline.engine.heartbeat import Heartbeat
 from strandline.engine.listing_thread import ListingThread
 from strandline.engine.pools import RayOptions
 from strandline.engine.ports import Control, Ending, Listing, Progress, conclude
@@ -25,7 +26,6 @@ from strandline.engine.ray_pool import RayPools
 from strandline.engine.ray_scaling import Scaler
 from strandline.engine.wire import Plain
 from strandline.engine.worker_pool import Worker
-from strandline.ledger.liveness import BEAT_SECONDS
 from strandline.plan.pipeline import PipelinePlan
 
 POLL_SECONDS = 0.5
@@ -75,7 +75,7 @@ class _Driver:
         self._admission = Admission(self._listing, self._ledger, self._flow)
         self._counting: Any = None
         self._look_due = 0.0
-        self._beat_due = 0.0
+        self._heart = Heartbeat(self._ledger, control)
         self._finished = 0
         self._is_listing_slow = False
         name = f"{plan.namespace}.{plan.name}"
@@ -212,11 +212,7 @@ class _Driver:
         self._connection.check_alive()
         if self._ledger.is_tracked and self._counting is None:
             self._counting = self._ledger.count_finished()
-        if now >= self._beat_due:
-            self._beat_due = now + BEAT_SECONDS
-            self._ledger.beat()
-            if self._control.inflight:
-                self._control.inflight.touch()
+        self._heart.beat()
 
     def _get(self, reference: Any) -> Any:  # noqa: ANN401 - whatever the ledger answers
         """An answer of the ledger; where it has died, the watch knows why."""
