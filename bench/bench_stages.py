@@ -13,7 +13,8 @@ from typing import BinaryIO
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.planning import check_plan
 from strandline.plan.stage import SinkStage, Source, SourceStage, Stage
 from strandline.plan.task import FailedTask, NoneTask, Task
 

@@ -16,7 +16,7 @@ from zlib import crc32
 import numpy as np
 
 from strandline.engine.execution import StageCall
-from strandline.engine.inline import set_up_stage
+from strandline.engine.setup import set_up_stage
 from strandline.run.manifest import read_manifest
 from strandline.storage.outputs import LocalOutputs
 

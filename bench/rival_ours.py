@@ -12,7 +12,8 @@ from typing import BinaryIO
 
 from engine_cases import Case
 from engine_works import Items, Work
-from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.planning import check_plan
 from strandline.plan.stage import SinkStage, Source, SourceStage, Stage
 from strandline.plan.task import FailedTask, NoneTask, Task
 from strandline.run.attempt import Options, run_attempt

@@ -12,24 +12,10 @@ from pydantic import ValidationError
 from strandline_api.attempt import CurationAttempt
 from strandline_api.kinds import API_VERSION, ATTEMPT, GROUP, PIPELINE, Kind
 from strandline_api.pipeline import CurationPipeline
-from strandline_api.problems import Problem, did_you_mean, problems_of, show
+from strandline_api.problems import Problem, SpecError, did_you_mean, problems_of, show
 from strandline_api.records import FORGIVING
 
 Parsed = TypeVar("Parsed", CurationPipeline, CurationAttempt)
-
-
-class SpecError(ValueError):
-    """A document that is no valid pipeline or attempt.
-
-    Attributes:
-        problems: everything that was found wrong, at least one.
-
-    """
-
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
-        """Hold the problems; the message is one line for each."""
-        super().__init__("\n".join(map(str, problems)))
-        self.problems = problems
 
 
 def parse_pipeline(document: object) -> CurationPipeline:

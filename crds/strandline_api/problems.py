@@ -74,6 +74,20 @@ class Problem:
         return f"{self.path}: {said}" if self.path else said
 
 
+class SpecError(ValueError):
+    """A document that is no valid pipeline or attempt.
+
+    Attributes:
+        problems: everything that was found wrong, at least one.
+
+    """
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        """Hold the problems; the message is one line for each."""
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = problems
+
+
 def problems_of(error: ValidationError, model: type[BaseModel], at: str) -> tuple[Problem, ...]:
     """Say what a pydantic error means to the author of a document.
 

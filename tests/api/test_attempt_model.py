@@ -9,24 +9,23 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from status_documents import ATTEMPT_STATUS, junk
-from strandline_api import (
+from strandline_api.attempt import (
     AttemptOutcome,
     AttemptSpec,
     AttemptStatus,
-    Cause,
-    Counts,
     CurationAttempt,
-    Evidence,
     EvidenceRecord,
     ObjectReference,
-    SpecError,
-    Trigger,
-    name_attempt,
-    name_cause,
-    parse_attempt,
     parse_attempt_status,
 )
+from strandline_api.causes import Cause
 from strandline_api.definition import attempt_definition
+from strandline_api.documents import parse_attempt
+from strandline_api.evidence import Evidence, name_cause
+from strandline_api.names import name_attempt
+from strandline_api.problems import SpecError
+from strandline_api.status import Counts
+from strandline_api.words import Trigger
 from structural_fit import fits
 
 SCHEMA = attempt_definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]

@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline_api import Cause, Evidence, ExitCode, Treatment, name_cause, read_exit
-from strandline_api.evidence import PRECEDENCE, find_signal, spell_exit_code
+from strandline_api.causes import Cause, Treatment
+from strandline_api.evidence import (
+    PRECEDENCE,
+    Evidence,
+    find_signal,
+    name_cause,
+    read_exit,
+    spell_exit_code,
+)
+from strandline_api.exit_codes import ExitCode
 
 # The published order: whoever stands in an earlier line wins over all of the later ones.
 RANKS = [

@@ -2,7 +2,8 @@
 
 import pytest
 
-from strandline_api import RETRYABLE_CAUSES, Cause, ExitCode, Treatment
+from strandline_api.causes import RETRYABLE_CAUSES, Cause, Treatment
+from strandline_api.exit_codes import ExitCode
 
 CODES = {
     "COMPLETE": 0,

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline_api import OomPolicy, grow_memory
+from strandline_api.memory_growth import grow_memory
+from strandline_api.spec_policy import OomPolicy
 
 MI = 2**20
 GI = 2**30

@@ -8,16 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from strandline_api import (
-    Cause,
+from strandline_api.causes import Cause
+from strandline_api.evidence import Evidence
+from strandline_api.outcomes import (
+    MARK,
+    MAX_LINE_BYTES,
     DriverOutcome,
-    Evidence,
     SourceCounts,
     find_outcome_line,
     name_outcome,
     spell_outcome_line,
 )
-from strandline_api.outcomes import MARK, MAX_LINE_BYTES
 
 OUTCOME = DriverOutcome(
     exit_code=75,

@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline_api import parse_cpu, parse_duration, parse_memory, spell_memory
-from strandline_api.quantities import MAX_BYTES, shorten
+from strandline_api.quantities import (
+    MAX_BYTES,
+    parse_cpu,
+    parse_duration,
+    parse_memory,
+    shorten,
+    spell_memory,
+)
 
 
 @pytest.mark.parametrize(

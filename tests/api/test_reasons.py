@@ -4,16 +4,9 @@ import re
 
 import pytest
 
-from strandline_api import (
-    AttemptPhase,
-    Cause,
-    ConditionType,
-    EventReason,
-    PipelinePhase,
-    Reason,
-    Treatment,
-    Trigger,
-)
+from strandline_api.causes import Cause, Treatment
+from strandline_api.reasons import ConditionType, EventReason, Reason
+from strandline_api.words import AttemptPhase, PipelinePhase, Trigger
 
 CAMEL = re.compile(r"([A-Z][a-z]*)+")
 WORDS = [*Cause, *Reason, *ConditionType, *EventReason, *AttemptPhase, *PipelinePhase, *Trigger]

@@ -23,20 +23,20 @@ from retry_histories import (
     retried_causes,
     uids,
 )
-from strandline_api import (
-    Cause,
+from strandline_api.causes import Cause, Treatment
+from strandline_api.retry import (
     GiveUp,
     PastAttempt,
     RetryAt,
-    RetryPolicy,
     Spent,
-    Treatment,
+    add_jitter,
+    back_off,
     count_spent,
     decide,
     describe_due,
     describe_wait,
 )
-from strandline_api.retry import add_jitter, back_off
+from strandline_api.spec_policy import RetryPolicy
 
 OOM = Cause.OOM_KILLED
 PLAIN = {"jitter": "none", "backoff": "fixed", "delay": 60}
@@ -269,7 +269,7 @@ def test_deterministic_jitter_is_the_published_one() -> None:
 
 def test_deterministic_jitter_is_the_same_in_every_process() -> None:
     program = (
-        "from strandline_api import *;"
+        "from strandline_api.spec_policy import RetryPolicy;"
         "from strandline_api.retry import add_jitter;"
         f"print([add_jitter(RetryPolicy(), b, uid={UID!r}, number=n, drawn=0) for n, b in"
         f" {JITTERED}])"

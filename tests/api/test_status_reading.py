@@ -11,25 +11,22 @@ from pydantic import ValidationError
 
 from pipeline_documents import with_change
 from status_documents import ATTEMPT_STATUS, PIPELINE_STATUS, junk, like
-from strandline_api import (
-    AttemptPhase,
-    AttemptStatus,
-    Cause,
+from strandline_api.attempt import AttemptStatus, parse_attempt_status
+from strandline_api.causes import Cause
+from strandline_api.documents import parse_pipeline
+from strandline_api.records import MAX_COUNT
+from strandline_api.retry import Spent
+from strandline_api.status import (
     Condition,
     Counts,
     HandledTokens,
     PastAttemptRecord,
-    PipelinePhase,
     PipelineStatus,
     Progress,
     RetryCounts,
-    Spent,
-    Trigger,
-    parse_attempt_status,
-    parse_pipeline,
     parse_status,
 )
-from strandline_api.records import MAX_COUNT
+from strandline_api.words import AttemptPhase, PipelinePhase, Trigger
 from structural_fit import fits
 
 FULL: dict[str, Any] = {

@@ -12,8 +12,8 @@ import yaml
 from api_server import OURS, ROOT, list_ours
 from kube_client import KubeClient, Refusal, spell_path
 from recordings import Json
-from strandline_api import CurationPipeline
 from strandline_api.definition import UNSEEN
+from strandline_api.pipeline import CurationPipeline
 from waiting import wait_until
 
 DEFINITIONS = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in list_ours()]

@@ -33,6 +33,7 @@ RAY = "Only the engine's ray modules know Ray"
 KUBERNETES = "The runtime does not know Kubernetes"
 TERMINAL = "Only the command line knows click and rich"
 YAML = "YAML is read in one room and written by the command line"
+WORKER = "A worker loads no manifest, no ledger and no other stages"
 CIRCLE = "No room imports in a circle"
 
 # Contract, module that gets a line (or is made), the line.
@@ -74,6 +75,8 @@ FAULTS = [
     (TERMINAL, "strandline/run/outcome.py", "import click"),
     (TERMINAL, "strandline/ledger/entries.py", "from rich.table import Table"),
     (YAML, "strandline/plan/pipeline.py", "import yaml"),
+    (WORKER, "strandline/engine/setup.py", "import strandline.ledger.words"),
+    (WORKER, "strandline/plan/errors.py", "import strandline_api.documents"),
     (CIRCLE, "strandline/cli/wording.py", "import strandline.cli.summary"),
 ]
 

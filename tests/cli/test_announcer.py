@@ -12,10 +12,9 @@ from strandline.cli.announcer import Announcer, JsonAnnouncer, TerminalAnnouncer
 from strandline.run.supervision import Ended
 from strandline.storage.errors import HeldError
 from strandline_api.causes import Cause
-from strandline_api.documents import SpecError
 from strandline_api.evidence import Evidence, read_exit
 from strandline_api.outcomes import DriverOutcome, SourceCounts, find_outcome_line
-from strandline_api.problems import Problem
+from strandline_api.problems import Problem, SpecError
 from strandline_api.retry import GiveUp, PastAttempt, RetryAt, decide
 from strandline_api.spec_policy import RetryPolicy
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.inline import StageSetupError, has_node_setup, set_up_node
 from strandline.engine.node_setup import find_folder, remove, set_up_once, sweep
+from strandline.engine.setup import StageSetupError, has_node_setup, set_up_node
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Stage
 

@@ -28,8 +28,8 @@ from strandline.ledger.errors import LedgerError
 from strandline.plan.registry import find_stage
 from strandline.plan.stage import Shape
 from strandline.run.manifest import read_manifest
-from strandline_api.documents import SpecError
 from strandline_api.exit_codes import ExitCode
+from strandline_api.problems import SpecError
 
 
 class Numbers(SourceStage):

@@ -12,10 +12,11 @@ from itertools import count
 from typing import Any, Self
 
 from strandline_api.attempt import AttemptSpec, AttemptStatus
-from strandline_api.documents import SpecError, parse_pipeline
+from strandline_api.documents import parse_pipeline
 from strandline_api.labels import FINALIZER
 from strandline_api.outcomes import DriverOutcome
 from strandline_api.pipeline import PipelineSpec
+from strandline_api.problems import SpecError
 from strandline_api.spec_policy import RetryPolicy
 from strandline_api.status import PipelineStatus, Progress
 from strandline_api.times import spell_time

@@ -20,8 +20,8 @@ from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import find_process, read_boot_id
 from strandline_api.causes import Cause
-from strandline_api.documents import SpecError
 from strandline_api.exit_codes import ExitCode
+from strandline_api.problems import SpecError
 from strandline_api.spec_policy import Quarantine
 
 MANIFEST = """

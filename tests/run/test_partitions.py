@@ -14,14 +14,15 @@ from partition_stages import Steps, plan_steps
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.plan.errors import code_of
 from strandline.plan.partition import Joining
-from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.planning import check_plan
 from strandline.plan.stage import SinkStage, Source, SourceStage, Stage
 from strandline.plan.task import Task
 from strandline.run.listing import open_listing
 from strandline.run.partitions import PartitionError
 from strandline.stages.parquet_partitions import ParquetPartitions
-from strandline_api.documents import SpecError
 from strandline_api.exit_codes import ExitCode
+from strandline_api.problems import SpecError
 
 
 def list_groups(plan: PipelinePlan) -> list[Source]:

@@ -25,7 +25,8 @@ import worker_stages as told
 from strandline.engine.ports import Progress
 from strandline.ledger.store import Store
 from strandline.ledger.verification import verify
-from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.planning import check_plan
 from strandline.run.attempt import Options, run_attempt
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs import LocalOutputs

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.planning import check_plan
 from strandline.plan.stage import OnRemoved, Source, SourceStage, Stage
 from strandline.plan.task import Slot, Task
 from strandline.stages.parquet_partitions import ParquetPartitions

@@ -14,7 +14,8 @@ import engine_stages as bad
 import worker_stages as told
 from strandline.engine.pools import CALLS_PER_WORKER, bound_queue
 from strandline.engine.ports import Progress
-from strandline.plan.pipeline import StagePlan, check_plan
+from strandline.plan.pipeline import StagePlan
+from strandline.plan.planning import check_plan
 from strandline.plan.stage import Source
 from strandline.run.attempt import Options, run_attempt
 from strandline_api.exit_codes import ExitCode

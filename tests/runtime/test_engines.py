@@ -12,13 +12,14 @@ import pytest
 
 import engine_stages as bad
 from jobs import PATIENCE
-from strandline.engine.inline import StageSetupError
 from strandline.engine.ports import Progress
 from strandline.engine.ray_losses import PoolBrokenError
 from strandline.engine.receipts import ShapeError
+from strandline.engine.setup import StageSetupError
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.ledger.store import Store
-from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage
 from strandline.run.attempt import Options, run_attempt
 from strandline.run.manifest import read_manifest

@@ -29,7 +29,8 @@ from strandline.engine.ray_pool import RayPools
 from strandline.engine.slots import Slot
 from strandline.engine.wire import pack_tasks
 from strandline.engine.worker_pool import Worker
-from strandline.plan.pipeline import StagePlan, check_plan
+from strandline.plan.pipeline import StagePlan
+from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage
 from strandline.plan.task import Lineage, Task
 from strandline.storage.inflight import InFlight, InFlightTable, read_inflight

@@ -24,20 +24,21 @@ import ray_data_stages as stages
 from jobs import Job
 from strandline.engine import ray_data
 from strandline.engine.deaths import DEATHS_PER_TASK, Deaths
-from strandline.engine.inline import StageSetupError
 from strandline.engine.pools import RayOptions
 from strandline.engine.ports import Progress
 from strandline.engine.ray_data_window import Ended
 from strandline.engine.ray_data_worker import Place, StageRows, make_table, read_notes
 from strandline.engine.ray_losses import PoolBrokenError
 from strandline.engine.receipts import ShapeError
+from strandline.engine.setup import StageSetupError
 from strandline.engine.slots import Slot
 from strandline.engine.wire import pack_receipt
 from strandline.ledger.entries import FailureRecord
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.store import Store
 from strandline.ledger.verification import verify
-from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.planning import check_plan
 from strandline.plan.receipt import Counts, Event, Receipt
 from strandline.plan.stage import Stage
 from strandline.plan.task import Lineage, Task
@@ -45,8 +46,8 @@ from strandline.run.attempt import Options, run_attempt
 from strandline.run.outcome import Outcome
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs import LocalOutputs
-from strandline_api.documents import SpecError
 from strandline_api.exit_codes import ExitCode
+from strandline_api.problems import SpecError
 from strandline_api.spec_policy import Checkpoint
 
 on_shared_ray = pytest.mark.usefixtures("local_ray")

@@ -13,7 +13,8 @@ import pytest
 import engine_stages as bad
 from strandline.ledger.store import Store
 from strandline.ledger.verification import verify
-from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.planning import check_plan
 from strandline.plan.stage import SinkStage, Stage
 from strandline.plan.task import Slot, Task
 from strandline.run.attempt import Options, run_attempt

@@ -18,7 +18,8 @@ from strandline.engine.pools import RayOptions
 from strandline.engine.ports import Progress
 from strandline.engine.ray_pool import RayPools
 from strandline.engine.ray_scaling import LOOK_SECONDS, PENDING_SECONDS, Scaler
-from strandline.plan.pipeline import StagePlan, check_plan
+from strandline.plan.pipeline import StagePlan
+from strandline.plan.planning import check_plan
 from strandline.plan.receipt import Counts
 from strandline.run.attempt import Options, run_attempt
 from strandline_api.exit_codes import ExitCode

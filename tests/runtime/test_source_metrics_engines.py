@@ -9,7 +9,8 @@ import pytest
 
 import engine_stages as bad
 from strandline.ledger.store import Store
-from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.run.attempt import Options, run_attempt

@@ -18,12 +18,13 @@ from ray.exceptions import ObjectLostError
 
 import engine_stages as bad
 import worker_stages as told
-from strandline.engine.inline import StageSetupError
 from strandline.engine.pools import FIRST_CALL, PoolState, RayOptions
 from strandline.engine.ray_worker import Site, start_worker
+from strandline.engine.setup import StageSetupError
 from strandline.engine.wire import pack_tasks
 from strandline.ledger.lease import OnChange
-from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage
 from strandline.plan.task import Lineage, Task
 from strandline.run.attempt import Options, run_attempt

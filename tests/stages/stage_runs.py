@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-import strandline.stages  # noqa: F401 - registers the stages
+import strandline.stages.catalogue  # noqa: F401 - registers the stages
 from strandline.plan.registry import find_stage
 from strandline.plan.stage import SinkStage, SourceStage, Stage
 from strandline.plan.task import Task

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 import yaml
 
-import strandline.stages
+import strandline.stages.catalogue
 from stage_runs import StageRun
-from strandline.plan.pipeline import plan_spec
+from strandline.plan.planning import plan_spec
 from strandline.plan.registry import list_registered
 from strandline.plan.stage import Shape, SinkStage, SourceStage, Stage
 from strandline.plan.task import Task
@@ -53,7 +53,7 @@ def test_every_module_with_a_stage_is_imported() -> None:
         path.stem for path in folder.glob("*.py") if "\n@register(" in path.read_text("utf-8")
     }
     assert defined == {stage.__module__.rsplit(".", 1)[1] for stage in STAGES.values()}
-    assert defined == set(strandline.stages.__all__)
+    assert defined == set(strandline.stages.catalogue.__all__)
 
 
 @pytest.mark.parametrize("name", STAGES)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from strandline_api.documents import SpecError, parse_pipeline
+from strandline_api.documents import parse_pipeline
 from strandline_api.pipeline import PipelineSpec
+from strandline_api.problems import SpecError
 from strandline_operator.cluster.api import Body
 
 # A spec, or what is wrong with it, a sentence each.

@@ -28,8 +28,8 @@ from strandline.plan.partition import pack
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.listing import open_listing
 from strandline.run.manifest import Manifest, read_manifest
-from strandline_api.documents import SpecError
 from strandline_api.exit_codes import ExitCode
+from strandline_api.problems import SpecError
 
 
 @click.command("validate", epilog=show_examples("strandline validate pipeline.yaml"))

@@ -16,8 +16,8 @@ import click
 from strandline.cli.interruption import StoppedAtOnceError
 from strandline.ledger.errors import LedgerError
 from strandline.plan.errors import StrandlineError, code_of
-from strandline_api.documents import SpecError
 from strandline_api.exit_codes import ExitCode
+from strandline_api.problems import SpecError
 
 KEYS_PRESSED = 130  # what a shell shows of a program that Ctrl-C has ended
 PIPE_CLOSED = 141  # and of one that wrote to a reader that is gone

@@ -6,7 +6,7 @@ import json
 
 import click
 
-import strandline.stages  # noqa: F401 - registers the stages that come along
+import strandline.stages.catalogue  # noqa: F401 - registers the stages that come along
 from strandline.cli.arguments import show_examples, take_json
 from strandline.cli.catalogue import (
     Entry,

@@ -5,13 +5,11 @@ It drives the same flow as the other engine, deepest stage first, so little wait
 
 from __future__ import annotations
 
-import copy
 import socket
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
-from strandline.engine.execution import StageCall, explain_error
+from strandline.engine.execution import StageCall
 from strandline.engine.flow import Flow
 from strandline.engine.heartbeat import Heartbeat
 from strandline.engine.pools import PoolState
@@ -27,20 +25,15 @@ from strandline.engine.ports import (
     make_root,
     slot_of,
 )
+from strandline.engine.setup import has_node_setup, set_up_node, set_up_stage
 from strandline.ledger.words import PARKED, RELEASED, SKIPPED
-from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.storage.inflight import InFlightTable
 from strandline.storage.outputs import OutputStore
 
 # So long a slow listing is drawn from before anything else has its turn.
 LISTING_SECONDS = 1.0
-
-
-class StageSetupError(StrandlineError):
-    """A stage can't be set up in its worker, or on its node."""
 
 
 def run_inline(
@@ -89,42 +82,6 @@ def run_inline(
         ledger.end_listing(listing.listed)
     standing = ledger.drain(anything_died=False)
     return conclude(standing, flow, listing, control, list_pools())
-
-
-def has_node_setup(stage: StagePlan) -> bool:
-    """True where there is anything to do once a node."""
-    return type(stage.stage).setup_on_node is not Stage.setup_on_node
-
-
-def set_up_node(stage: StagePlan, node: str) -> None:
-    """Have the stage do what it does once a node.
-
-    Args:
-        node: what people call it.
-
-    Raises:
-        StageSetupError: its own `setup_on_node` raised.
-    """
-    try:
-        copy.deepcopy(stage.stage).setup_on_node()
-    except Exception as error:
-        msg = f"stage {stage.name!r} can't set up node {node!r}: {explain_error(error)}"
-        raise StageSetupError(msg) from error
-
-
-def set_up_stage(stage: StagePlan) -> StagePlan:
-    """A copy of the stage that is ready for work.
-
-    Raises:
-        StageSetupError: its own `setup` raised.
-    """
-    own = replace(stage, stage=copy.deepcopy(stage.stage))
-    try:
-        own.stage.setup()
-    except Exception as error:
-        msg = f"stage {stage.name!r} can't be set up: {explain_error(error)}"
-        raise StageSetupError(msg) from error
-    return own
 
 
 def _set_up(stage: StagePlan, outputs: OutputStore, control: Control) -> StageCall:

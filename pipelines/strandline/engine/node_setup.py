@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from strandline.engine.inline import StageSetupError
+from strandline.engine.setup import StageSetupError
 
 _PREFIX = "strandline-node-"
 

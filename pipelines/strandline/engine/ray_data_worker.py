@@ -25,16 +25,11 @@ from ray.exceptions import RayError
 
 from strandline.engine.deaths import DEATHS_PER_POOL, DEATHS_PER_TASK, Verdict
 from strandline.engine.execution import StageCall, explain_error
-from strandline.engine.inline import (
-    StageSetupError,
-    has_node_setup,
-    set_up_node,
-    set_up_stage,
-)
 from strandline.engine.node_setup import find_folder, set_up_once, sweep
 from strandline.engine.pools import RayOptions
 from strandline.engine.ray_cluster import ClusterLostError, first_line
 from strandline.engine.ray_losses import PoolBrokenError
+from strandline.engine.setup import StageSetupError, has_node_setup, set_up_node, set_up_stage
 from strandline.engine.wire import Plain, pack_receipt, pack_tasks, unpack_task
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Counts, Failure, Receipt

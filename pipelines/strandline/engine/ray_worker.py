@@ -18,15 +18,10 @@ from ray import cloudpickle
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from strandline.engine.execution import StageCall, explain_error
-from strandline.engine.inline import (
-    StageSetupError,
-    has_node_setup,
-    set_up_node,
-    set_up_stage,
-)
 from strandline.engine.memory_watch import MemoryWatch, choose_limits, read_own_memory
 from strandline.engine.node_setup import find_folder, set_up_once, sweep
 from strandline.engine.pools import CALLS_PER_WORKER, RayOptions
+from strandline.engine.setup import StageSetupError, has_node_setup, set_up_node, set_up_stage
 from strandline.engine.wire import Plain, pack_receipt, pack_tasks, unpack_task
 from strandline.engine.worker_loop import WorkerLoop
 from strandline.plan.pipeline import StagePlan

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from strandline_api.causes import Cause
-from strandline_api.documents import SpecError
 from strandline_api.exit_codes import ExitCode
+from strandline_api.problems import SpecError
 
 
 class StrandlineError(Exception):

@@ -1,31 +1,15 @@
-"""From a spec to a checked plan: classes found, parameters parsed, impossible shapes refused.
+"""A pipeline that may run, as data: what drivers and workers of every engine read.
 
-Every mistake that can be seen before a run starts is found here, all of them at once.
+A worker loads it with its stage, so it must not know how manifests are read and checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ValidationError
-
-from strandline.plan.fingerprint import Fingerprint, compute_fingerprint
-from strandline.plan.registry import UnknownStageError, find_stage
-from strandline.plan.stage import (
-    EndStage,
-    OnRemoved,
-    Shape,
-    SinkStage,
-    SourceStage,
-    Stage,
-    StatefulFilter,
-)
-from strandline_api.documents import SpecError
-from strandline_api.pipeline import CurationPipeline
-from strandline_api.problems import Problem, problems_of
-from strandline_api.spec_work import SinkWork, SourceWork, StageWork
+from strandline.plan.fingerprint import Fingerprint
+from strandline.plan.stage import EndStage, Shape, SinkStage, SourceStage, Stage, StatefulFilter
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +54,7 @@ class StagePlan:
             return Shape.SINK
         if self.group is not None:
             return Shape.GROUP
-        return Shape.BATCH if _overrides(self.stage, "process_batch") else Shape.TASK
+        return Shape.BATCH if self.overrides("process_batch") else Shape.TASK
 
     @property
     def may_fan_out(self) -> bool:
@@ -78,6 +62,10 @@ class StagePlan:
         if self.shape is Shape.BATCH:
             return self.stage.fans_out_in_batch()
         return self.shape in {Shape.TASK, Shape.GROUP} and self.stage.fans_out()
+
+    def overrides(self, method: str) -> bool:
+        """True where the stage has a method of its own."""
+        return getattr(type(self.stage), method) is not getattr(Stage, method)
 
     @property
     def gathers(self) -> bool:
@@ -121,150 +109,3 @@ class PipelinePlan:
     def gathering(self) -> dict[str, StatefulFilter]:
         """The stages that gather something, by name."""
         return {one.name: one.stage for one in self.stages if isinstance(one.stage, StatefulFilter)}
-
-
-def plan_spec(pipeline: CurationPipeline) -> PipelinePlan:
-    """The plan of a parsed `CurationPipeline`.
-
-    Raises:
-        SpecError: with every problem found, each with its path in the YAML.
-    """
-    problems: list[Problem] = []
-    found: list[StagePlan] = []
-    for at, item in pipeline.spec.items.items():
-        stage = _create_stage(f"spec.{at}", item, problems)
-        if stage is not None:
-            found.append(plan_stage(item, stage, item.use))
-    if problems:
-        raise SpecError(tuple(problems))
-    plans, spec = tuple(found), pipeline.spec
-    metadata = pipeline.metadata
-    plan = check_plan(metadata.namespace, metadata.name, plans[0], plans[1:], spec.run_id)
-    return replace(plan, output=plan.output or spec.storage.output.url)
-
-
-def plan_stage(item: SourceWork, stage: Stage, use: str) -> StagePlan:
-    """The plan of a stage from the item that describes its work; `use` is where it came from."""
-    return StagePlan(
-        name=item.name,
-        use=use,
-        stage=stage,
-        cpu=item.resources.cpu,
-        gpu=item.resources.gpu,
-        memory=item.resources.memory_bytes,
-        custom=dict(item.resources.custom),
-        min_workers=item.workers.min,
-        max_workers=item.workers.max,
-        batch_size=item.batch_size if isinstance(item, SinkWork) else 1,
-        group=item.group if isinstance(item, StageWork) else None,
-        runtime_env=dict(item.runtime_env),
-        max_age=item.workers.max_age_seconds,
-        max_memory=item.workers.max_memory_bytes,
-    )
-
-
-def check_plan(
-    namespace: str, name: str, source: StagePlan, stages: Sequence[StagePlan], run_id: str = "first"
-) -> PipelinePlan:
-    """The plan of stages in order, the sink last.
-
-    Raises:
-        SpecError: a shape that can't be resumed, a misplaced source or sink, a name used twice.
-    """
-    named = [("spec.source", source)]
-    named += [(f"spec.stages[{index}]", plan) for index, plan in enumerate(stages[:-1])]
-    named += [("spec.sink", stages[-1])] if stages else []
-    problems = [Problem(at, message) for at, plan in named for message in _find_faults(at, plan)]
-    names = [plan.name for _, plan in named]
-    problems += [
-        Problem(at, f"the name {plan.name!r} is used twice", "give one of them a `name`")
-        for index, (at, plan) in enumerate(named)
-        if plan.name in names[:index]
-    ]
-    if not stages:
-        problems.append(Problem("spec.sink", "required: a pipeline ends in a sink"))
-    problems += [] if problems else _find_partition_faults(source, stages)
-    if problems:
-        raise SpecError(tuple(problems))
-    parts = {plan.name: (plan.use, plan.stage, plan.group) for plan in (source, *stages)}
-    output = getattr(stages[-1].stage.params, "path", None)
-    fingerprint = compute_fingerprint(parts)
-    return PipelinePlan(namespace, name, source, tuple(stages), fingerprint, run_id, output)
-
-
-def _create_stage(at: str, item: SourceWork, problems: list[Problem]) -> Stage | None:
-    try:
-        stage_class = find_stage(item.use)
-    except UnknownStageError as error:
-        problems.append(Problem(f"{at}.use", str(error)))
-        return None
-    try:
-        return stage_class(stage_class.Params.model_validate(item.with_))
-    except ValidationError as error:
-        problems += problems_of(error, stage_class.Params, f"{at}.with")
-        return None
-
-
-def _find_faults(at: str, plan: StagePlan) -> Iterator[str]:
-    stage, name = plan.stage, plan.name
-    is_source, is_sink = isinstance(stage, SourceStage), isinstance(stage, SinkStage)
-    if at == "spec.source" and not is_source:
-        yield f"stage {name!r} is not a source; the first stage lists the sources"
-    elif at == "spec.sink" and not is_sink:
-        yield f"stage {name!r} is not a sink; the last stage writes the output"
-    elif at not in {"spec.source", "spec.sink"} and is_source:
-        yield f"stage {name!r} is a second source; a pipeline has exactly one, first"
-    elif at not in {"spec.source", "spec.sink"} and is_sink:
-        yield f"stage {name!r} is a sink; only the last stage may write the output"
-    elif is_source and plan.gathers:
-        yield f"stage {name!r} lists sources, and no task passes it; gather in a stage of its own"
-    elif not (is_source or is_sink):
-        yield from _find_shape_faults(plan)
-
-
-def _find_shape_faults(plan: StagePlan) -> Iterator[str]:
-    single = _overrides(plan.stage, "process")
-    batched = _overrides(plan.stage, "process_batch")
-    if plan.stage.mixes_sources:
-        yield (
-            f"stage {plan.name!r} mixes rows of several sources, so no source could be resumed by "
-            "itself; do it within a source, or as a second pipeline over this one's output"
-        )
-    elif single == batched:
-        which = "both `process` and" if single else "neither `process` nor"
-        yield f"stage {plan.name!r} defines {which} `process_batch`; it needs exactly one"
-    elif batched and plan.group is not None:
-        yield f"stage {plan.name!r} has a group, which is joined into one task; write `process`"
-    elif batched and plan.stage.fans_out_in_batch() and plan.batch_size > 1:
-        yield (
-            f"stage {plan.name!r} fans out in a batch of {plan.batch_size}, so no child has one "
-            "parent; set batchSize to 1 or fan out in `process`"
-        )
-
-
-def _find_partition_faults(source: StagePlan, stages: Sequence[StagePlan]) -> Iterator[Problem]:
-    """What can't be where sources share storage; the sink is the last of `stages`."""
-    ends = [plan for plan in (source, stages[-1]) if getattr(plan.stage, "is_partitioned", False)]
-    if not ends:
-        return
-    if getattr(source.stage.params, "on_removed", None) is not OnRemoved.DELETE:
-        message = (
-            f"must be Delete: {ends[-1].name!r} makes one of sources that share storage, so none "
-            "of them can be kept by itself"
-        )
-        yield Problem("spec.source.with.onRemoved", message, "write `onRemoved: Delete`")
-    if ends[-1] is not stages[-1]:
-        return
-    for index, plan in reversed(list(enumerate(stages[:-1]))):
-        if plan.may_fan_out:
-            message = (
-                f"stage {plan.name!r} may fan out, but {stages[-1].name!r} writes what shares "
-                "storage in one piece"
-            )
-            yield Problem(f"spec.stages[{index}]", message, "give a stage after it a `group`")
-        if plan.may_fan_out or plan.group is not None:
-            return
-
-
-def _overrides(stage: Stage, method: str) -> bool:
-    return getattr(type(stage), method) is not getattr(Stage, method)

@@ -35,9 +35,8 @@ from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import hold_shared
 from strandline.storage.remote import open_outputs
 from strandline_api.causes import Cause
-from strandline_api.documents import SpecError
 from strandline_api.evidence import Evidence
-from strandline_api.problems import Problem
+from strandline_api.problems import Problem, SpecError
 from strandline_api.spec_policy import Checkpoint, Quarantine
 
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from strandline.plan.errors import StrandlineError
-from strandline_api.documents import SpecError
 from strandline_api.exit_codes import ExitCode
-from strandline_api.problems import Problem
+from strandline_api.problems import Problem, SpecError
 
 if TYPE_CHECKING:  # the command line knows the names, and loads nothing that runs
     from strandline.engine.ports import Ending

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strandline.engine.inline import set_up_stage
 from strandline.engine.ports import Listing
+from strandline.engine.setup import set_up_stage
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import Source, SourceStage
 from strandline.run.partitions import group_sources
-from strandline_api.documents import SpecError
-from strandline_api.problems import Problem
+from strandline_api.problems import Problem, SpecError
 
 
 class ListingError(StrandlineError):

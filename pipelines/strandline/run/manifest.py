@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import strandline.stages  # noqa: F401 - a manifest names stages, so they must be registered
-from strandline.plan.pipeline import PipelinePlan, plan_spec
+import strandline.stages.catalogue  # noqa: F401 - a manifest names stages, so they must be registered
+from strandline.plan.pipeline import PipelinePlan
+from strandline.plan.planning import plan_spec
 from strandline.run.yaml_file import read_pipeline
 from strandline_api.pipeline import CurationPipeline
 

@@ -26,9 +26,8 @@ from strandline.plan.stage import EndStage, Source
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import digest_key
 from strandline.stages.buckets import digest_members
-from strandline_api.documents import SpecError
 from strandline_api.exit_codes import ExitCode
-from strandline_api.problems import Problem
+from strandline_api.problems import Problem, SpecError
 
 MAX_GROUP = 1000  # of a source whose parameters say nothing
 _SHOWN = 4  # sources of a chain that a message names

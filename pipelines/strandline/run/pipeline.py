@@ -10,16 +10,16 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from strandline.ledger.lease import OnChange
-from strandline.plan.pipeline import PipelinePlan, StagePlan, check_plan, plan_stage
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.planning import check_plan, plan_stage
 from strandline.plan.registry import list_registered
 from strandline.plan.stage import Stage
 from strandline.run.attempt import Options, run_attempt
 from strandline.run.engines import ENGINES
 from strandline.run.manifest import read_manifest
 from strandline.run.outcome import Outcome
-from strandline_api.documents import SpecError
 from strandline_api.pipeline import ObjectMeta
-from strandline_api.problems import Problem, problems_of
+from strandline_api.problems import Problem, SpecError, problems_of
 from strandline_api.spec_work import StageWork, default_name
 
 

@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 
 import yaml
 
-from strandline_api.documents import SpecError, parse_pipeline
+from strandline_api.documents import parse_pipeline
 from strandline_api.pipeline import CurationPipeline
-from strandline_api.problems import Problem, show
+from strandline_api.problems import Problem, SpecError, show
 
 _TOP = ("apiVersion", "kind", "metadata", "spec")
 _PART = re.compile(r"""\[(\d+)\]|\["([^"]+)"\]|\.?([^.\[\]]+)""")
