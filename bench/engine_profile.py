@@ -15,7 +15,7 @@ from engine_trials import run_apart
 from rival_ours import PROFILE
 from rivals import OURS
 
-CASES = ("tiny", "ratio")
+CASES = ("tiny", "python-functions", "ratio")
 LINES = 15
 _PLACES = re.compile(r"(?:/[^\s:]*)?/(?:site-packages|pipelines|python3\.\d+|bench)/")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,17 @@ def test_a_task_arrives_as_it_was_sent(lineage: Lineage, data: str) -> None:
     task = wire.unpack_task(packed)
 
     assert (task.data, task.meta, task.lineage) == (data, {"n": 1}, lineage)
+
+
+def test_small_tables_are_packed_and_bytes_are_left_alone() -> None:
+    table, lineage = pa.table({"text": ["a", None]}), Lineage(b"s" * 16, b"t" * 16, "key")
+
+    packed = wire.pack_tasks([Task(table, None, lineage), Task(b"bytes", None, lineage)])
+
+    assert all(isinstance(one[0], bytes) for one in packed)
+    first, second = map(wire.unpack_task, packed)
+    assert first.table.equals(table)
+    assert second.data == b"bytes"
 
 
 def test_nothing_but_plain_values_is_sent() -> None:

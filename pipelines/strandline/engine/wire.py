@@ -11,7 +11,10 @@ from collections.abc import Iterable
 from dataclasses import astuple
 from typing import Any
 
+import pyarrow as pa
+
 from strandline.engine.slots import Slot
+from strandline.engine.table_wire import pack_table, unpack_table
 from strandline.plan.receipt import (
     Counts,
     Effort,
@@ -29,19 +32,26 @@ Plain = list[Any]
 
 
 def pack_tasks(tasks: Iterable[Task]) -> list[Plain]:
-    """Tasks as [data, meta, source, token, key, origin]."""
+    """Tasks as [data, meta, source, token, key, origin, whether the data is a packed table]."""
     return [
-        [task.data, task.meta, source, token, key, origin and list(origin)]
+        [data, task.meta, source, token, key, origin and list(origin), is_packed]
         for task in tasks
         if task.lineage
         for source, token, key, origin in (task.lineage,)
+        for data, is_packed in (_pack_data(task.data),)
     ]
 
 
 def unpack_task(packed: Plain) -> Task:
     """One task of what `pack_tasks` made."""
-    data, meta, source, token, key, origin = packed
+    data, meta, source, token, key, origin, is_packed = packed
+    data = unpack_table(data) if is_packed else data
     return Task(data, meta, Lineage(source, token, key, origin and Origin(*origin)))
+
+
+def _pack_data(data: Any) -> tuple[Any, bool]:  # noqa: ANN401 - the payload belongs to the user
+    packed = pack_table(data) if isinstance(data, pa.Table) else None
+    return (data, False) if packed is None else (packed, True)
 
 
 def pack_batch(batch: Iterable[Slot]) -> tuple[list[list[int]], list[Any]]:
