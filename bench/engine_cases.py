@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from engine_examples import ExampleStage
 from engine_records import Recorded, Summary, sum_up
 from engine_works import (
-    ExampleStage,
     Items,
     MakeBlock,
     Nap,

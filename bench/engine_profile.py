@@ -10,9 +10,9 @@ import shutil
 from pathlib import Path
 
 from bench_scale import Scale
+from case_stages import PROFILE
 from engine_cases import build_case
 from engine_trials import run_apart
-from rival_ours import PROFILE
 from rivals import OURS
 
 CASES = ("tiny", "python-functions", "ratio")

@@ -9,16 +9,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import numpy as np
-
-from strandline.engine.execution import StageCall
-from strandline.engine.setup import set_up_stage
-from strandline.run.manifest import read_manifest
-from strandline.storage.outputs import LocalOutputs
 
 Items = list[Any]
 Work = Callable[[Items], Items]
@@ -128,35 +122,6 @@ def weigh_changed(number: int, size: int) -> int:
 @lru_cache
 def _weigh_rest(fill: int, size: int) -> int:
     return crc32(bytes([fill ^ _TURN]) * (size - _HEAD))
-
-
-class ExampleStage:
-    """One stage of an example, as it is: its items are tasks, and the sink writes files.
-
-    Args:
-        manifest: of the example.
-        settings: that go before what the manifest says.
-        place: of the stage.
-        output: folder that the sink writes to.
-    """
-
-    def __init__(self, manifest: Path, settings: tuple[str, ...], place: int, output: Path) -> None:
-        self._given = (manifest, settings, place, output)
-        self._call: StageCall | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ExampleStage, self._given
-
-    def __call__(self, items: Items) -> Items:
-        if self._call is None:  # in the worker, once
-            manifest, settings, place, output = self._given
-            plan = read_manifest(manifest, settings).plan.stages[place]
-            outputs = LocalOutputs(output, f"bench-{time.monotonic_ns()}")
-            self._call = StageCall(set_up_stage(plan), outputs, time.perf_counter)
-        data, receipt = self._call.run(items)
-        if receipt.failures:
-            raise RuntimeError(receipt.failures[0].message)
-        return data
 
 
 def chain(works: tuple[Work, ...], items: Items) -> Items:

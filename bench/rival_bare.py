@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 
-from engine_cases import Case
 from engine_works import Items, Work
+
+if TYPE_CHECKING:  # a worker need not load what the examples are made of
+    from engine_cases import Case
 
 _CALLS = 2  # per actor: one runs, one's input is fetched; as in our engine
 _WAITING = 2  # batches that may wait for each actor of a stage, and one more

@@ -12,15 +12,17 @@ import pickle
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import ray
 from ray.data import ActorPoolStrategy, DataContext, Dataset
 
-from engine_cases import Case
 from engine_works import Items, Work
+
+if TYPE_CHECKING:  # a worker need not load what the examples are made of
+    from engine_cases import Case
 
 _COLUMN = "item"
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import ray
 from cosmos_xenna.pipelines import v1 as xenna
 
-from engine_cases import Case
 from engine_works import Items, Work
+
+if TYPE_CHECKING:  # a worker need not load what the examples are made of
+    from engine_cases import Case
 
 # Read when Ray starts: Xenna asks it for more actors at a time than it gives by itself.
 ENVIRONMENT = {
