@@ -63,7 +63,7 @@ def test_of_a_large_table_only_the_slice_is_sent() -> None:
     assert len(packed) < 10_000
 
 
-class Own(pa.ExtensionType):
+class Own(pa.ExtensionType):  # type: ignore[misc]  # it comes without types
     """A type of somebody's own."""
 
     def __init__(self) -> None:

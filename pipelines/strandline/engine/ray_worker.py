@@ -6,6 +6,7 @@ answer; the stage itself runs on one thread of its own, in the order in which ca
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import sys
@@ -112,6 +113,8 @@ class StageWorker:
         self._call = StageCall(set_up_stage(plan), outputs, time.perf_counter)
         limits = choose_limits(plan.max_age, plan.max_memory, plan.memory)
         self._watch = MemoryWatch(limits, time.monotonic, read_own_memory)
+        # What is loaded by now stays; a search for garbage would look at all of it every time.
+        gc.freeze()
 
     def _work(self, tasks: list[Any]) -> tuple[Any, Any, str]:
         assert self._call is not None  # it is set up first
