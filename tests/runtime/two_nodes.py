@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import ray
 from ray.cluster_utils import Cluster
@@ -23,8 +22,10 @@ from engine_stages import Identity
 from strandline.engine.pools import CALLS_PER_WORKER, RayOptions
 from strandline.engine.ray_pool import RayPools
 from strandline.engine.slots import Slot
+from strandline.engine.wire import Plain, pack_tasks
 from strandline.engine.worker_pool import Pool, Worker
 from strandline.plan.pipeline import StagePlan
+from strandline.plan.task import Lineage, Task
 
 TIMEOUT = 120.0
 SIZE = 5_000_000
@@ -32,10 +33,10 @@ CPU = 0.1
 
 
 @ray.remote(num_cpus=0)  # type: ignore[untyped-decorator]
-def make_block(number: int) -> list[list[Any]]:
+def make_block(number: int) -> list[Plain]:
     """A block with a task that is too large to travel with a call."""
     token = number.to_bytes(16, "big")
-    return [[b"1" * SIZE, {}, token, token, str(number), None]]
+    return pack_tasks([Task(b"1" * SIZE, {}, Lineage(token, token, str(number)))])
 
 
 def make_slot(number: int, node: str) -> Slot:

@@ -14,8 +14,9 @@ import ray
 from pydantic import Field
 from ray.exceptions import ObjectLostError
 
+from strandline.engine.wire import pack_tasks
 from strandline.plan.stage import SinkStage, Stage
-from strandline.plan.task import Task
+from strandline.plan.task import Lineage, Task
 
 PATIENCE = 120.0
 LARGE = 2_000_000
@@ -192,7 +193,7 @@ class Owner:
     def put(self) -> list[Any]:
         """The reference of a block with one task."""
         token = b"l" * 16
-        return [ray.put([[b"1" * 1_000_000, {}, token, token, "lost", None]])]
+        return [ray.put(pack_tasks([Task(b"1" * 1_000_000, {}, Lineage(token, token, "lost"))]))]
 
 
 class NodeSink(SinkStage):
