@@ -16,7 +16,7 @@ from engine_trials import run_apart
 from rivals import OURS
 
 CASES = ("tiny", "python-functions", "ratio")
-LINES = 15
+LINES = 8
 _PLACES = re.compile(r"(?:/[^\s:]*)?/(?:site-packages|pipelines|python3\.\d+|bench)/")
 
 

@@ -47,6 +47,7 @@ def main() -> None:
     sizes = {"sources": options.sources, "pipelines": options.pipelines, "turns": options.turns}
     scale = Scale(is_quick=options.quick, cases=options.cases, **sizes)
     tables: dict[str, list[Row]] = {}
+    texts: dict[str, str] = {}
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left behind
     begun = time.monotonic()
     try:
@@ -55,7 +56,7 @@ def main() -> None:
             _tell(f"{name} ...")
             found = getattr(importlib.import_module(module), function)(scale)
             if name in TEXTS:
-                sys.stdout.write(found)
+                texts[name] = f"```text\n{found}```\n"
             elif name in LONG:
                 tables |= {f"{name}-{case}": rows for case, rows in found.items()}
             else:
@@ -63,7 +64,8 @@ def main() -> None:
     finally:
         scale.remove()
     for place, rows in tables.items():
-        text = f"{_describe_machine(is_quick=options.quick)}\n\n{format_markdown(rows)}"
+        texts[place] = f"{_describe_machine(is_quick=options.quick)}\n\n{format_markdown(rows)}"
+    for place, text in texts.items():
         sys.stdout.write(f"{text}\n")
         if options.write:
             write_table(DOCUMENT, text, place)

@@ -99,6 +99,27 @@ def test_document_has_a_place_for_each_table(monkeypatch: pytest.MonkeyPatch) ->
     run = load_bench("run", monkeypatch)
     text = run.DOCUMENT.read_text()
     cases = load_bench("engine_cases", monkeypatch).list_names()
-    for place in ("table", *run.TABLES.values(), *(f"engines-{case}" for case in cases)):
+    tables = ("table", *run.TABLES.values(), *(f"engines-{case}" for case in cases))
+    for place in (*tables, *run.TEXTS):
         assert text.count(run.BEGIN.format(place)) == text.count(run.END.format(place)) == 1
     assert set(run.TABLES) <= set(run.BENCHES)
+
+
+def test_what_only_tells_is_put_there_as_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = load_bench("run", monkeypatch)
+    teller = ModuleType("teller")
+    vars(teller)["tell"] = lambda _: "calls  time\n"
+    monkeypatch.setitem(sys.modules, "teller", teller)
+    monkeypatch.setattr(run, "TEXTS", {"told": ("teller", "tell")})
+    document = tmp_path / "benchmarks.md"
+    document.write_text("<!-- told: begin -->\nold\n<!-- told: end -->\n")
+    monkeypatch.setattr(run, "DOCUMENT", document)
+    monkeypatch.setattr(sys, "argv", ["run.py", "told", "--write"])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(run.signal, "signal", lambda *_: None)
+    run.main()
+    text = "```text\ncalls  time\n```\n"
+    assert document.read_text() == f"<!-- told: begin -->\n{text}<!-- told: end -->\n"
+    assert capsys.readouterr().out == f"{text}\n"
