@@ -17,6 +17,7 @@ from rivals import OURS
 
 CASES = ("tiny", "python-functions", "ratio")
 LINES = 8
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _PLACES = re.compile(r"(?:/[^\s:]*)?/(?:site-packages|pipelines|python3\.\d+|bench)/")
 
 
@@ -24,7 +25,7 @@ def profile_engine(scale: Scale) -> str:
     """Text with the functions that took most time by themselves, for each case and process."""
     parts = []
     for name in CASES:
-        folder = scale.folder / f"profile-{name}"
+        folder = scale.folder / "run"  # short, since a Ray has its sockets below it
         places = scale.folder / f"profiles-{name}"
         places.mkdir()
         os.environ[PROFILE] = str(places)
@@ -61,4 +62,5 @@ def tell_profile(path: Path) -> str:
     lines = [line.rstrip() for line in out.getvalue().splitlines() if line.strip()]
     begun = next(index for index, line in enumerate(lines) if line.lstrip().startswith("ncalls"))
     total = next(line.strip() for line in lines if "function calls" in line)
-    return "\n".join([total, *(_PLACES.sub("", line) for line in lines[begun:])])
+    told = (_ADDRESS.sub("", _PLACES.sub("", line)) for line in lines[begun:])
+    return "\n".join([total, *told])

@@ -128,3 +128,13 @@ def test_profile_names_functions_and_not_folders(tmp_path: Path) -> None:
     assert "yaml/scanner.py" in text
     assert "site-packages" not in text
     assert "/" not in text.partition("yaml/")[0].rpartition("\n")[2]
+
+
+def test_profile_is_the_same_wherever_things_lie_in_memory(tmp_path: Path) -> None:
+    import cProfile  # noqa: PLC0415 - the subject
+
+    profile = cProfile.Profile()
+    profile.runcall(Summary, 1, 2, 3)
+    profile.dump_stats(tmp_path / "it.prof")
+    text = tell_profile(tmp_path / "it.prof")
+    assert "method __new__ of type object}" in text
