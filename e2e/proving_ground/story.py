@@ -17,6 +17,8 @@ PIPELINE, ATTEMPT = "curationpipelines", "curationattempts"
 UID_LABEL = "strandline.dev/pipeline-uid"
 ATTEMPT_LABEL = "strandline.dev/attempt"
 ROLE_LABEL = "strandline.dev/role"
+# Seconds that tell what is stuck from what is slow on a machine that has other work.
+END_SECONDS, FINISHED_SECONDS = 600, 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class Story:
         """Wait for something, and tell the whole story where it does not come about."""
         return wait_for(f"{self.name}: {what}", is_so, seconds, self.tell)
 
-    def wait_for_end(self, seconds: float) -> Json:
+    def wait_for_end(self, seconds: float = END_SECONDS) -> Json:
         """Wait until the run has ended, well or badly; the condition `Succeeded`."""
 
         def look() -> Json | None:
@@ -90,7 +92,7 @@ class Story:
 
         return dict(self.wait_until(f"attempt {number} is {phase}", look, seconds))
 
-    def wait_for_finished(self, sources: int, seconds: float) -> None:
+    def wait_for_finished(self, sources: int, seconds: float = FINISHED_SECONDS) -> None:
         """Wait until so many sources are reported to be finished."""
         self.wait_until(
             f"{sources} sources are finished",

@@ -48,7 +48,7 @@ def _begin(ground: Ground, role: str) -> Story:
     ray["priorityClassName"] = LOW
     story = Story(ground.kube, "corpus")
     story.begin(manifest)
-    story.wait_for_finished(EARLY, 400)
+    story.wait_for_finished(EARLY)
     return story
 
 
@@ -58,7 +58,7 @@ def test_a_preempted_worker(ground: Ground, figures: Figures, records: Records) 
     preempt(ground)
     story.wait_until("an incident", lambda: story.attempt(1)["status"].get("incidents"), 60)
     yield_slot(ground)
-    assert story.wait_for_end(600)["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.tell()
     assert [one["spec"]["number"] for one in story.attempts] == [1]
     assert story.status["incidents"] == 1
     records.show(ground, story, _lost("preempted", "Preempted"))
@@ -74,7 +74,7 @@ def test_a_preempted_head(ground: Ground, figures: Figures, records: Records) ->
     # The retry is paid by the budget of disruptions.
     assert "disruption 1 of 100" in ground.kube.say("get", "events")
     yield_slot(ground)
-    assert story.wait_for_end(600)["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.tell()
     assert story.status["retries"]["retries"] == 0
     figures.note("the head pod is preempted", story, _check_resumed(ground, story))
 
@@ -99,12 +99,12 @@ def test_a_head_taken_by_hand(
     ground: Ground, figures: Figures, records: Records, disturb: Disturb, how: str, cause: str
 ) -> None:
     story = ground.begin("corpus", count=COUNT, stages=[WORK])
-    story.wait_for_finished(EARLY, 400)
+    story.wait_for_finished(EARLY)
     disturb(ground.kube, story.pods("head")[0]["metadata"]["name"])
     assert story.wait_for_cause(1, 120) == cause, story.tell()
     if cause == "Evicted":
         records.take(ground, story, "head-evicted", "The head is evicted")
-    assert story.wait_for_end(600)["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.tell()
     figures.note(f"the head pod is {how}", story, _check_resumed(ground, story))
 
 
@@ -114,9 +114,9 @@ def test_a_worker_taken_by_hand(
     ground: Ground, figures: Figures, records: Records, disturb: Disturb, how: str
 ) -> None:
     story = ground.begin("corpus", count=COUNT, stages=[WORK])
-    story.wait_for_finished(EARLY, 400)
+    story.wait_for_finished(EARLY)
     disturb(ground.kube, story.pods("worker")[0]["metadata"]["name"])
-    assert story.wait_for_end(600)["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.tell()
     assert [one["spec"]["number"] for one in story.attempts] == [1]
     assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"
     if disturb is evict:
@@ -127,7 +127,7 @@ def test_a_worker_taken_by_hand(
 def test_a_deleted_head_drains(ground: Ground, figures: Figures, records: Records) -> None:
     """What is finished is flushed and `latest` published before the pod goes."""
     story = ground.begin("corpus", count=COUNT, stages=[WORK])
-    story.wait_for_finished(EARLY, 400)
+    story.wait_for_finished(EARLY)
     head = story.pods("head")[0]["metadata"]["name"]
     ground.kube.delete("pod", head)
     assert story.wait_for_cause(1, 120) == "Interrupted", story.tell()
@@ -135,7 +135,7 @@ def test_a_deleted_head_drains(ground: Ground, figures: Figures, records: Record
     assert first["outcome"]["exitCode"] == 75
     assert first["latest"].startswith("0001/")
     records.take(ground, story, "head-deleted", "The head is deleted, and drains")
-    assert story.wait_for_end(600)["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.tell()
     past = _check_resumed(ground, story)
     # All that it said it had finished was in the ledger, and nothing more came after it spoke.
     assert len(past.finished) == first["outcome"]["sources"]["finished"]

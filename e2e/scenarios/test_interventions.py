@@ -33,7 +33,7 @@ pytestmark = pytest.mark.extended
 
 def _begin(ground: Ground) -> Story:
     story = ground.begin("corpus", count=COUNT, stages=[WORK])
-    story.wait_for_finished(EARLY, 400)
+    story.wait_for_finished(EARLY)
     return story
 
 
@@ -62,7 +62,7 @@ def test_suspend_and_resume(ground: Ground, records: Records) -> None:
     story.wait_until("it says so", lambda: story.condition("Suspended").get("status"), 30)
     records.show(ground, story, SUSPENDED)
     ground.kube.patch(PIPELINE, story.name, {"spec": {"suspend": False}})
-    assert story.wait_for_end(600)["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.tell()
     assert story.status["retries"]["retries"] == 0
     assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"
 
@@ -94,7 +94,7 @@ def test_an_operator_killed_in_mid_run(ground: Ground, records: Records) -> None
     system = ground.kube.within("strandline-system")
     pod = ground.installation.operator_pod["metadata"]["name"]
     system.delete("pod", pod, "--grace-period=0", "--force")
-    assert story.wait_for_end(600)["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.tell()
     assert [one["spec"]["number"] for one in story.attempts] == [1]
     records.show(ground, story, _ended("killed"))
 
@@ -104,7 +104,7 @@ def test_an_operator_upgraded_in_mid_run(ground: Ground, records: Records) -> No
     before = ground.installation.operator_pod["metadata"]["uid"]
     ground.installation.upgrade(podAnnotations={"example.com/version": "next"})
     assert ground.installation.operator_pod["metadata"]["uid"] != before
-    assert story.wait_for_end(600)["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.tell()
     assert [one["spec"]["number"] for one in story.attempts] == [1]
     records.show(ground, story, _ended("upgraded"))
     ground.installation.upgrade()

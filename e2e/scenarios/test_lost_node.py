@@ -20,7 +20,7 @@ def test_a_node_that_comes_back(ground: Ground, figures: Figures, records: Recor
     if node is None:
         pytest.skip("only a node that was brought up here can be taken down")
     story = ground.begin("corpus", count=COUNT, stages=[WORK])
-    story.wait_for_finished(EARLY, 400)
+    story.wait_for_finished(EARLY)
     node.stop_kubelet()
     try:
         story.wait_until(
@@ -32,7 +32,7 @@ def test_a_node_that_comes_back(ground: Ground, figures: Figures, records: Recor
         node.start_kubelet()
     assert story.wait_for_cause(1, 400) == "NodeLost", story.tell()
     records.take(ground, story, "node-lost", "The node is lost, and comes back")
-    assert story.wait_for_end(600)["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.tell()
     assert story.status["retries"]["retries"] == 0
     past = ground.look_back(story)
     assert past.finished.isdisjoint(past.second)

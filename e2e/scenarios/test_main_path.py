@@ -30,7 +30,7 @@ def test_the_main_example(ground: Ground, records: Records) -> None:
     example["spec"]["ray"]["workerGroups"][0]["resources"]["memory"] = "3Gi"
     story = Story(ground.kube, example["metadata"]["name"])
     story.begin(example)
-    assert story.wait_for_end(600)["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.tell()
     progress = story.status["progress"]
     assert progress["finished"] == progress["total"] > 0
     assert [one["spec"]["number"] for one in story.attempts] == [1]

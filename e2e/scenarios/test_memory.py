@@ -37,7 +37,7 @@ def test_a_worker_killed_for_memory(ground: Ground, figures: Figures, records: R
     assert killed["details"]["container"] == "ray-worker"
     assert killed["details"]["exitCode"] in {1, 137}
     records.take(ground, story, "worker-out-of-memory", "A worker runs out of memory")
-    assert story.wait_for_end(600)["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.tell()
     assert story.attempt(2)["spec"]["memory"] == {"small": "2048Mi"}
     past = ground.look_back(story)
     assert past.finished
@@ -56,7 +56,7 @@ def test_a_worker_killed_for_memory_and_absorbed(
         env=KERNEL_ONLY,
         spec={"onWorkerLoss": {"oom": "Absorb"}},
     )
-    assert story.wait_for_end(600)["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.tell()
     assert [one["spec"]["number"] for one in story.attempts] == [1]
     assert story.attempt(1)["status"]["incidents"] == 1
     assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"
@@ -69,7 +69,7 @@ def test_a_driver_killed_for_memory(ground: Ground, figures: Figures, records: R
     story = ground.begin("corpus", stages=[WORK], env=KERNEL_ONLY, spec={"source": source})
     assert story.wait_for_cause(1, 400) == "OOMKilled", story.tell()
     records.take(ground, story, "driver-out-of-memory", "The driver runs out of memory")
-    assert story.wait_for_end(600)["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.tell()
     assert story.attempt(2)["spec"]["memory"] == {"head": "2304Mi"}
     past = ground.look_back(story)
     assert past.finished.isdisjoint(past.second)

@@ -25,7 +25,7 @@ def test_a_poison_source(ground: Ground, records: Records, tolerate: int, ends: 
         stages=[{"use": "tide:Poison", "with": {"number": 7}}],
         spec={"quarantine": {"after": 1, "tolerate": tolerate}},
     )
-    condition = story.wait_for_end(600)
+    condition = story.wait_for_end()
     assert condition["status"] == ends, story.tell()
     progress = story.status["progress"]
     assert progress["quarantined"] == 1

@@ -29,7 +29,7 @@ class Watched:
 @given(st.lists(st.integers(1, int(BEAT_SECONDS)), max_size=200))
 def test_law_whoever_asks_often_is_never_taken_for_dead(pauses: list[int]) -> None:
     watched = Watched()
-    heart = Heartbeat(watched, Control(lambda: False, print, lambda: watched.now))
+    heart = Heartbeat(watched.beat, Control(lambda: False, print, lambda: watched.now))
     heart.beat()
     for pause in pauses:
         watched.now += pause
@@ -46,7 +46,9 @@ def test_law_whoever_asks_often_is_never_taken_for_dead(pauses: list[int]) -> No
 def test_the_table_of_work_in_flight_shows_it_too(tmp_path: Path) -> None:
     path, watched = tmp_path / "table", Watched()
     table = InFlightTable(path)
-    heart = Heartbeat(watched, Control(lambda: False, print, lambda: watched.now, inflight=table))
+    heart = Heartbeat(
+        watched.beat, Control(lambda: False, print, lambda: watched.now, inflight=table)
+    )
     for now, is_shown in ((0.0, True), (BEAT_SECONDS / 2, False), (BEAT_SECONDS, True)):
         os.utime(path, (1, 1))
         watched.now = now

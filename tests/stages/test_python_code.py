@@ -1,5 +1,8 @@
 """The stages for Python sources: decoding, parsing, and what is kept."""
 
+import gc
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -241,3 +244,16 @@ def test_code_quality_counts_a_row_once_and_takes_nulls(run: type[StageRun]) -> 
     good = "def f(x):\n    y = x + 1\n    return y * 2"
     assert [good] == stage.column("source", ["", None, good, "++"])
     assert {"dropped: too few lines": 3} == stage.counters
+
+
+@pytest.mark.parametrize("text", ["def f(): pass", "def f(:"], ids=["parsed", "not parsable"])
+@pytest.mark.parametrize("is_on", [True, False])
+def test_parsing_leaves_the_search_for_garbage_as_it_was(text: str, *, is_on: bool) -> None:
+    before = gc.isenabled()
+    try:
+        (gc.enable if is_on else gc.disable)()
+        with suppress(UnparsableSourceError):
+            list_functions(text)
+        assert gc.isenabled() is is_on
+    finally:
+        (gc.enable if before else gc.disable)()

@@ -48,7 +48,7 @@ def run_inline(
     calls = [_set_up(stage, outputs, control) for stage in plan.stages]
     verdicts: Counter[int] = Counter()
     begun = control.now()
-    heart = Heartbeat(ledger, control)
+    heart = Heartbeat(ledger.beat, control)
 
     def list_pools() -> list[PoolState]:
         return [PoolState(1, 1, started=1, seconds=control.now() - begun) for _ in calls]

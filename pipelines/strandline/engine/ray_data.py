@@ -95,7 +95,7 @@ class _Driver:
         self._shown: set[bytes] = set()
         self._lost_in_a_row = 0
         self._look_due = 0.0
-        self._heart = Heartbeat(self._ledger, control)
+        self._heart = Heartbeat(self._ledger.beat, control)
         self._finished = 0
 
     def run(self) -> Ending:

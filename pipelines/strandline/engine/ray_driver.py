@@ -75,7 +75,7 @@ class _Driver:
         self._admission = Admission(self._listing, self._ledger, self._flow)
         self._counting: Any = None
         self._look_due = 0.0
-        self._heart = Heartbeat(self._ledger, control)
+        self._heart = Heartbeat(self._ledger.beat, control)
         self._finished = 0
         self._is_listing_slow = False
         name = f"{plan.namespace}.{plan.name}"

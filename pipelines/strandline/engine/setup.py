@@ -11,7 +11,6 @@ from dataclasses import replace
 from strandline.engine.execution import explain_error
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.stage import Stage
 
 
 class StageSetupError(StrandlineError):
@@ -20,7 +19,7 @@ class StageSetupError(StrandlineError):
 
 def has_node_setup(stage: StagePlan) -> bool:
     """True where there is anything to do once a node."""
-    return type(stage.stage).setup_on_node is not Stage.setup_on_node
+    return stage.overrides("setup_on_node")
 
 
 def set_up_node(stage: StagePlan, node: str) -> None:
