@@ -236,9 +236,14 @@ def find_victims(parent: int, target: str) -> list[psutil.Process]:
         driver = find_driver(parent)
         if target == "driver" or driver is None:
             return [driver] if driver else []
-        pattern = PATTERNS[target]
-        return [one for one in driver.children(recursive=True) if _title(one).startswith(pattern)]
+        return find_ray_processes(driver, target)
     return []
+
+
+def find_ray_processes(driver: psutil.Process, target: str) -> list[psutil.Process]:
+    """Processes of one kind on the Ray that this driver has started."""
+    pattern = PATTERNS[target]
+    return [one for one in driver.children(recursive=True) if _title(one).startswith(pattern)]
 
 
 def end_strays(volume: Path) -> None:

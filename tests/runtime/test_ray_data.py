@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pytest
 import ray
@@ -21,7 +22,7 @@ from ray.exceptions import RayError
 
 import engine_stages as bad
 import ray_data_stages as stages
-from jobs import Job
+from jobs import PATIENCE, Job, find_ray_processes
 from strandline.engine import ray_data
 from strandline.engine.deaths import DEATHS_PER_TASK, Deaths
 from strandline.engine.pools import RayOptions
@@ -308,11 +309,15 @@ def test_a_driver_killed_in_a_window_loses_and_doubles_nothing(tmp_path: Path) -
     with subprocess.Popen(command, cwd=here, env={**os.environ, "PYTHONPATH": path}) as driver:
         while driver.poll() is None and count_kept(folder.ledger) < 3:
             time.sleep(0.05)
+        writers = find_ray_processes(psutil.Process(driver.pid), "ledger")
         driver.kill()
+    # What the driver had handed over is still written down before the ledger's process follows it.
+    ended, _ = psutil.wait_procs(writers, timeout=PATIENCE)
     kept = count_kept(folder.ledger)
 
     outcome = run(make_plan(stages.Slow(), count=60), tmp_path)
 
+    assert len(ended) == 1
     assert 3 <= kept < 60
     assert (outcome.code, outcome.standing.skipped) == (ExitCode.COMPLETE, kept)
     assert outcome.standing.finished == 60 - kept
