@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import builtins
 import io
+import mmap
+import struct
 import zipfile
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -105,11 +108,37 @@ def test_members_may_be_any_kind_of_text(members: Any) -> None:
 
 
 def test_rows_that_are_in_order_are_not_copied() -> None:
-    """To take them in order would fail where a column has more than 2 GB of text."""
     stage = StageRun("parquet-partitions", by=".").stage
     table = pa.concat_tables([build([("a", 1), ("a", 2)]), build([("b", 3)])])
     written = [rows["n"].chunk(0).buffers()[1].address for rows in stage._split(table)]
     assert written == [chunk.buffers()[1].address for chunk in table["n"].chunks]
+
+
+def test_members_out_of_order_may_have_more_text_than_one_array_can_hold() -> None:
+    stage = StageRun("parquet-partitions", by=".").stage
+    size = 2**30 + 1  # of zeros that nobody looks at, so that they take no memory
+    offsets = pa.py_buffer(struct.pack("<2i", 0, size))
+    text = pa.StringArray.from_buffers(1, offsets, pa.py_buffer(mmap.mmap(-1, size)))
+    table = pa.table(
+        {"key": pa.chunked_array([["b"], ["a"]]), "text": pa.chunked_array([text, text])}
+    )
+    rows = [(part["key"].to_pylist(), part.nbytes > size) for part in stage._split(table)]
+    assert rows == [(["a"], True), (["b"], True)]
+
+
+@given(rows=ROWS, data=st.data())
+def test_chunks_with_several_members_are_joined_as_one_table_would_be(
+    rows: list[tuple[str, int]], data: st.DataObject
+) -> None:
+    sink = StageRun("parquet-partitions", by=".")
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(rows)))) | {0, len(rows)})
+    chunked = pa.concat_tables([build(rows).slice(a, b - a) for a, b in pairwise(cuts)])
+    assert sink.written(chunked) == sink.written(build(rows))
+
+
+def test_a_table_without_rows_has_no_row_groups() -> None:
+    content = StageRun("parquet-partitions", by=".").written(build([("a", 1)]).slice(1))
+    assert read_groups(content) == []
 
 
 def test_another_column_may_name_the_members() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -74,14 +75,30 @@ class ParquetPartitions(SinkStage):
 
     def _split(self, table: pa.Table) -> Iterator[pa.Table]:
         """The rows of each member, whose values are in order."""
-        members = _unwrap(find_column(table, self.params.member))
-        order = pc.sort_indices(members)  # equal ones stay as they stand
-        # Taking copies all rows, and fails where a column has 2 GB of text; mostly it changes none.
-        if not _is_rising(order):
-            table, members = table.take(order), members.take(order)
-        ends = pc.run_end_encode(members.combine_chunks()).run_ends.to_pylist()
-        for begin, end in zip([0, *ends], ends, strict=False):
-            yield table.slice(begin, end - begin).combine_chunks()
+        # Chunk by chunk: to take rows of all joins them, which fails for 2 GB of text.
+        cuts = [self._cut(pa.Table.from_batches([batch])) for batch in table.to_batches()]
+        if not cuts:
+            return
+        pieces = [piece for _, found in cuts for piece in found]
+        order, runs = _find_runs(pa.concat_arrays([names for names, _ in cuts]))
+        places = order.to_pylist()
+        for run in runs:
+            yield pa.concat_tables([pieces[at] for at in places[run]]).combine_chunks()
+
+    def _cut(self, rows: pa.Table) -> tuple[pa.Array, list[pa.Table]]:
+        """The members of one chunk in order, and the rows of each as they stand."""
+        members = _unwrap(find_column(rows, self.params.member)).chunk(0)
+        order, runs = _find_runs(members)
+        in_order = rows if _is_rising(order) else rows.take(order)
+        names = members.take(order.take(pa.array([run.start for run in runs])))
+        return names, [in_order.slice(run.start, run.stop - run.start) for run in runs]
+
+
+def _find_runs(members: pa.Array) -> tuple[pa.Array, list[slice]]:
+    """Where equal members are, in order; and which of these places are of one member."""
+    order = pc.sort_indices(members)  # equal ones stay as they stand
+    ends = pc.run_end_encode(members.take(order)).run_ends.to_pylist()
+    return order, [slice(begin, end) for begin, end in pairwise([0, *ends])]
 
 
 def _unwrap(members: pa.ChunkedArray) -> pa.ChunkedArray:
