@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 import ray
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from PIL import Image, ImageDraw, ImageEnhance, ImageFilter
 from PIL.PngImagePlugin import PngImageFile
 
@@ -141,6 +144,29 @@ def test_grey_of_16_bits_keeps_its_levels(run: type[StageRun], kind: str) -> Non
     (row,) = run("measure-images").rows(table)
     assert row["brightness"] == pytest.approx(0.375, abs=0.01)
     assert row["contrast"] == pytest.approx(0.125, abs=0.01)
+
+
+@given(
+    levels=st.one_of(
+        arrays("int32", (2, 3)),
+        arrays("float32", (2, 3), elements=st.floats(-(2.0**90), 2.0**90, width=32)),
+    )
+)
+def test_grey_of_32_bits_goes_from_its_darkest_to_its_brightest(levels: Any) -> None:
+    content = encode(Image.fromarray(levels), "TIFF")
+    (table,) = StageRun("decode-images").tables([{"key": "a", "content": content}])
+    grey = np.frombuffer(table.to_pylist()[0]["picture"]["rgb"], "uint8")[::3].reshape(2, 3)
+    exact = levels.astype("float64") - levels.min()
+    assert np.abs(grey - 255 * exact / (exact.max() or 1)).max() <= 0.51
+
+
+@pytest.mark.parametrize("level", [np.nan, np.inf])
+def test_grey_that_is_no_number_is_told(run: type[StageRun], level: float) -> None:
+    content = encode(Image.fromarray(np.array([[level, 1]], "float32")), "TIFF")
+    with pytest.raises(
+        UnreadableFileError, match=r"a: no image that can be decoded \(its levels go"
+    ):
+        run("decode-images", badImages="fail").tables([{"key": "a", "content": content}])
 
 
 def pack_ico(png: bytes) -> bytes:

@@ -138,7 +138,6 @@ def test_only_chosen_fields_are_measured_and_must_hold_numbers_or_text(tmp_path:
         (pa.array(["a", "b", "a"]).dictionary_encode(), "text"),
         (pa.array(["a"], pa.large_string()), "text"),
         (pa.array([b"a"]), None),
-        (pa.array([None, None]), None),
     ],
 )
 def test_arrow_types_are_numbers_or_text_or_left_alone(
@@ -160,15 +159,30 @@ def test_a_field_of_two_kinds_has_two_rows(tmp_path: Path) -> None:
     assert [("id", "number"), ("id", "text")] == [(row["field"], row["kind"]) for row in rows]
 
 
+@pytest.mark.parametrize("columns", [["age"], None], ids=["named", "all"])
 def test_a_field_that_is_empty_throughout_a_task_counts_with_what_it_holds_elsewhere(
-    tmp_path: Path,
+    tmp_path: Path, columns: list[str] | None
 ) -> None:
     tables = [pa.table({"age": column}) for column in ([1, 2], pa.nulls(8), pa.nulls(1))]
-    gathering = Gathering(tmp_path, "measure-fields", columns=["age"], ranges={"age": [0, 9]})
+    gathering = Gathering(tmp_path, "measure-fields", columns=columns, ranges={"age": [0, 9]})
     pieces = gathering.pieces(tables)
     (row,) = gathering.read(gathering.merge(pieces))
     assert ("number", 11, 9, 2.0) == tuple(row[name] for name in ("kind", "rows", "nulls", "max"))
-    merged = gathering.merge(pieces[1:])
+
+
+@pytest.mark.parametrize("elsewhere", [[], [pa.array([[1]])]], ids=["nowhere", "a list"])
+def test_a_field_that_is_never_measured_is_told_only_where_it_was_named(
+    tmp_path: Path, elsewhere: list[pa.Array]
+) -> None:
+    tables = [pa.table({"age": column, "n": [1]}) for column in (pa.nulls(1), *elsewhere)]
+    gathering = Gathering(tmp_path, "measure-fields")
+    merged = gathering.merge(gathering.pieces(tables))
+    assert ["n"] == [row["field"] for row in gathering.read(merged)]
+
+
+def test_a_field_that_was_named_and_is_always_empty_is_told(tmp_path: Path) -> None:
+    gathering = Gathering(tmp_path, "measure-fields", columns=["age"], ranges={"age": [0, 9]})
+    merged = gathering.merge(gathering.pieces([pa.table({"age": pa.nulls(9)})]))
     (row,) = gathering.read(merged)
     assert ("empty", 9, 9, None) == tuple(row[name] for name in ("kind", "rows", "nulls", "max"))
     assert "9 empty" in str(gathering.panel(gathering.artifacts(gathering.merge([merged]))))

@@ -57,7 +57,7 @@ class DecodeImages(Stage):
             "`fail` the source.",
         )
 
-    version = "2"
+    version = "3"
     params: Params
 
     def setup(self) -> None:

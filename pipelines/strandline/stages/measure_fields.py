@@ -75,7 +75,7 @@ class MeasureFields(StatefulFilter):
                     raise ValueError(msg)
             return ranges
 
-    version = "2"
+    version = "3"
     params: Params
 
     def setup(self) -> None:
@@ -108,6 +108,9 @@ class MeasureFields(StatefulFilter):
         rows = []
         for key, summary in _place_empty(read_piece(merged, FieldSummary.parse)).items():
             kind, name = _parse_key(key)
+            # Of a column that nobody named, what it would hold may be nothing to measure.
+            if kind == Kind.EMPTY and self.params.columns is None:
+                continue
             head = {"field": name, "kind": kind}
             rows.append(head | summary.describe() | {"histogram": list_bins(summary.histogram)})
         write_rows(folder, NAME, sorted(rows, key=lambda row: str(row["field"])), SCHEMA)
@@ -130,8 +133,6 @@ class MeasureFields(StatefulFilter):
         for name in table.column_names if names is None else names:
             column = find_column(table, name)
             kind = find_kind(column.type)
-            if names is not None and pa.types.is_null(column.type):
-                kind = Kind.EMPTY
             if kind is not None:
                 is_bool = pa.types.is_boolean(column.type)
                 plain = column.cast(pa.int8()) if is_bool else column
@@ -149,6 +150,8 @@ def find_kind(kind: pa.DataType) -> Kind | None:
         return find_kind(kind.value_type)
     if holds_text(kind):
         return Kind.TEXT
+    if pa.types.is_null(kind):
+        return Kind.EMPTY
     is_number = (
         pa.types.is_integer(kind)
         or pa.types.is_floating(kind)

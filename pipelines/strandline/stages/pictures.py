@@ -6,6 +6,7 @@ is loaded when the first picture is made.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from importlib import import_module
 from itertools import pairwise
@@ -56,9 +57,20 @@ def to_picture(image: Any) -> dict[str, Any]:  # noqa: ANN401 - Pillow's image
 
 def _narrow(image: Any) -> Any:  # noqa: ANN401 - Pillow's image
     # Pillow itself makes white of all that is above 255.
-    if not image.mode.startswith("I;16"):
-        return image
-    return image.convert("I").point(lambda level: level * (1 / _LEVELS_A_BYTE)).convert("L")
+    if image.mode.startswith("I;16"):
+        return image.convert("I").point(lambda level: level * (1 / _LEVELS_A_BYTE)).convert("L")
+    return _stretch(image) if image.mode in {"I", "F"} else image
+
+
+def _stretch(image: Any) -> Any:  # noqa: ANN401 - Pillow's image
+    """Grey of 32 bits, of which no format says what is white, from its darkest to its brightest."""
+    low, high = image.getextrema()
+    if not math.isfinite(high - low):
+        msg = f"its levels go from {low:g} to {high:g}"
+        raise ValueError(msg)
+    scale = _WHITE / (high - low) if high > low else 0
+    shift = 0.5 - low * scale  # rounds, since the levels are cut to whole ones
+    return image.point(lambda level: level * scale + shift).convert("L")
 
 
 def shrink(picture: Picture, longest: int) -> Picture:
