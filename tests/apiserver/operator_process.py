@@ -22,7 +22,7 @@ from pathlib import Path
 
 from recordings import Json
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 # What makes a story short that would take minutes; the rest is as in production.
 QUICK = {
     "STRANDLINE_SETTLE": "1",

@@ -21,7 +21,7 @@ from operator_process import QUICK, OperatorProcess, run_operator
 from recordings import Json
 
 GUIDE = ROOT / "docs" / "kubernetes.md"
-PATIENCE, IMPATIENCE = 40.0, 6.0
+PATIENCE, IMPATIENCE = 180.0, 6.0
 
 
 class Reader:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-PATIENCE = 60  # seconds; only ever used up by a failure
+PATIENCE = 180  # seconds; only ever used up by a failure
 PAUSE = 0.05
 
 

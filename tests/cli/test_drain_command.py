@@ -81,10 +81,10 @@ def test_a_run_ends_in_order_and_the_wait_lasts_until_then(
     read_until(run, "stopping: letting work in flight finish")
     assert waiting.poll() is None
     (project.path / "go").touch()
-    out, errors = waiting.communicate(timeout=60)
+    out, errors = waiting.communicate(timeout=300)
     assert (0, "") == (waiting.returncode, errors)
     assert out == f"process {run.pid} was asked to stop; it has 30 s for that\nit has ended\n"
-    assert 75 == run.wait(timeout=60)
+    assert 75 == run.wait(timeout=300)
 
 
 def test_a_wait_that_is_too_short_says_who_is_left(
@@ -97,7 +97,7 @@ def test_a_wait_that_is_too_short_says_who_is_left(
     assert f"process {run.pid} still runs after 0.2 s" == read_errors(result)
     read_until(run, "stopping: letting work in flight finish")
     (project.path / "go").touch()
-    _, rest = run.communicate(timeout=60)
+    _, rest = run.communicate(timeout=300)
     outcome = find_outcome_line(rest)
     assert outcome is not None
     assert (75, 75) == (run.returncode, outcome.exit_code)
@@ -111,7 +111,7 @@ def test_a_driver_without_a_parent_is_asked_itself(
     assert drain(call).startswith(f"process {driver.pid} was asked to stop; ")
     read_until(driver, "stopping: letting work in flight finish")
     (project.path / "go").touch()
-    assert 75 == driver.wait(timeout=60)
+    assert 75 == driver.wait(timeout=300)
 
 
 @pytest.mark.usefixtures("project")

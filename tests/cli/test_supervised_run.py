@@ -182,7 +182,7 @@ def test_a_request_to_stop_lets_work_in_flight_finish(
     process.send_signal(signal.SIGTERM)
     read_until(process, "stopping: letting work in flight finish")
     (project.path / "go").touch()
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=300)
     assert process.returncode == 75
     assert out.startswith("interrupted; what is finished is kept, run it again to go on")
     assert 1 == len(list_triggers(project))
@@ -198,7 +198,7 @@ def test_a_stage_that_does_not_end_is_left_when_the_grace_period_is_over(
     started.append(process)
     project.wait_for("working")
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=300)
     assert process.returncode == 75
     last = json.loads(out.splitlines()[-1])
     assert (75, "Interrupted") == (last["exitCode"], last["cause"])
@@ -227,7 +227,7 @@ def test_a_supervisor_that_waits_refuses_others_and_stops_at_once(
         outcome["message"],
     )
     first.send_signal(signal.SIGTERM)
-    _, rest = first.communicate(timeout=60)
+    _, rest = first.communicate(timeout=300)
     assert first.returncode == 75
     assert rest == "stopped while waiting for the next attempt; run it again to go on\n"
     assert 1 == len(list_triggers(project))

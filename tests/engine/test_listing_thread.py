@@ -14,7 +14,7 @@ from strandline.engine.listing_thread import GATHER_SECONDS, SOURCES_AHEAD, List
 from strandline.engine.ports import ADMIT_BATCH, Listing
 from strandline.plan.stage import Source
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 
 class Days:

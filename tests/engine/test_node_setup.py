@@ -55,12 +55,12 @@ def test_the_others_wait_until_it_is_done(tmp_path: Path) -> None:
 
     def set_up() -> None:
         is_begun.set()
-        assert may_end.wait(20)
+        assert may_end.wait(120)
         done.append("once")
 
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(set_up_once, tmp_path, "decode", set_up)
-        assert is_begun.wait(20)
+        assert is_begun.wait(120)
         second = pool.submit(set_up_once, tmp_path, "decode", lambda: done.append("twice"))
         assert not second.done()
         may_end.set()

@@ -23,7 +23,7 @@ from strandline.plan.stage import Source, Stage
 from strandline.plan.task import Task
 from strandline.storage.remote import open_outputs
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 
 class PassOn(Stage):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from strandline.engine.worker_loop import WorkerLoop
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 
 class Payload:

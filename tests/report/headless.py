@@ -183,7 +183,7 @@ def opened_page(folder: Path) -> Iterator[Page]:
             loop.run_until_complete(session.close())
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(300)
         loop.close()
 
 

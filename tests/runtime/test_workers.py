@@ -32,7 +32,7 @@ from strandline.run.outcome import Outcome
 from strandline_api.exit_codes import ExitCode
 
 both = pytest.mark.parametrize("engine", ["inline", "ray"])
-TIMEOUT = 60.0
+TIMEOUT = 120.0
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
