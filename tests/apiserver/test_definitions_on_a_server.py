@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,6 +20,16 @@ from waiting import wait_until
 DEFINITIONS = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in list_ours()]
 NAMES = [definition["spec"]["names"]["kind"] for definition in DEFINITIONS]
 EXAMPLES = sorted((ROOT / "pipelines" / "examples").glob("*.yaml"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SHOWN = [
+    pytest.param(body, id=f"{page.stem}-{at}")
+    for page in PAGES
+    for at, block in enumerate(
+        re.findall(r"^```yaml\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    )
+    for body in yaml.safe_load_all(block)
+    if isinstance(body, dict) and body.get("kind") == "CurationPipeline"
+]
 SCHEMAS = "openapi/v3/apis/strandline.dev/v1alpha1"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 # What a status is written with to see every column filled.
@@ -226,8 +237,20 @@ def test_an_example_is_taken(path: Any, client: KubeClient, namespace: str) -> N
     assert made["metadata"]["uid"]
 
 
+@pytest.mark.parametrize("body", SHOWN)
+def test_a_pipeline_that_the_documents_show_is_taken(
+    body: Json, client: KubeClient, namespace: str
+) -> None:
+    metadata = body["metadata"] | {"namespace": namespace}
+    made = client.create(
+        body | {"metadata": metadata}, namespace, dryRun="All", fieldValidation="Strict"
+    )
+    assert made["metadata"]["uid"]
+
+
 def test_there_are_examples_and_definitions_to_try() -> None:
     assert len(EXAMPLES) >= 2
+    assert len(SHOWN) >= 6
     assert NAMES == ["CurationAttempt", "CurationPipeline"]
     assert {path.parent for path in list_ours()} == {OURS}
 
