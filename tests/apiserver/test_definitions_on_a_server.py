@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 import yaml
 
 from api_server import OURS, ROOT, list_ours
+from guide import BLOCK
 from kube_client import KubeClient, Refusal, spell_path
 from recordings import Json
 from strandline_api.definition import UNSEEN
@@ -24,10 +24,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHOWN = [
     pytest.param(body, id=f"{page.stem}-{at}")
     for page in PAGES
-    for at, block in enumerate(
-        re.findall(r"^```yaml\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    )
-    for body in yaml.safe_load_all(block)
+    for at, block in enumerate(BLOCK.finditer(page.read_text("utf-8")))
+    if block["language"] == "yaml"
+    for body in yaml.safe_load_all(block["body"])
     if isinstance(body, dict) and body.get("kind") == "CurationPipeline"
 ]
 SCHEMAS = "openapi/v3/apis/strandline.dev/v1alpha1"
@@ -241,10 +240,8 @@ def test_an_example_is_taken(path: Any, client: KubeClient, namespace: str) -> N
 def test_a_pipeline_that_the_documents_show_is_taken(
     body: Json, client: KubeClient, namespace: str
 ) -> None:
-    metadata = body["metadata"] | {"namespace": namespace}
-    made = client.create(
-        body | {"metadata": metadata}, namespace, dryRun="All", fieldValidation="Strict"
-    )
+    here = body | {"metadata": body["metadata"] | {"namespace": namespace}}
+    made = client.create(here, namespace, dryRun="All", fieldValidation="Strict")
     assert made["metadata"]["uid"]
 
 

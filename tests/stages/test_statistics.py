@@ -182,7 +182,8 @@ def test_a_field_that_is_never_measured_is_told_only_where_it_was_named(
 
 def test_a_field_that_was_named_and_is_always_empty_is_told(tmp_path: Path) -> None:
     gathering = Gathering(tmp_path, "measure-fields", columns=["age"], ranges={"age": [0, 9]})
-    merged = gathering.merge(gathering.pieces([pa.table({"age": pa.nulls(9)})]))
+    tables = [pa.table({"age": pa.nulls(count)}) for count in (8, 1)]
+    merged = gathering.merge(gathering.pieces(tables))
     (row,) = gathering.read(merged)
     assert ("empty", 9, 9, None) == tuple(row[name] for name in ("kind", "rows", "nulls", "max"))
     assert "9 empty" in str(gathering.panel(gathering.artifacts(gathering.merge([merged]))))

@@ -80,7 +80,7 @@ class ParquetPartitions(SinkStage):
         if not cuts:
             return
         pieces = [piece for _, found in cuts for piece in found]
-        order, runs = _find_runs(pa.concat_arrays([names for names, _ in cuts]))
+        order, _, runs = _find_runs(pa.concat_arrays([names for names, _ in cuts]))
         places = order.to_pylist()
         for run in runs:
             yield pa.concat_tables([pieces[at] for at in places[run]]).combine_chunks()
@@ -88,17 +88,17 @@ class ParquetPartitions(SinkStage):
     def _cut(self, rows: pa.Table) -> tuple[pa.Array, list[pa.Table]]:
         """The members of one chunk in order, and the rows of each as they stand."""
         members = _unwrap(find_column(rows, self.params.member)).chunk(0)
-        order, runs = _find_runs(members)
+        order, names, runs = _find_runs(members)
         in_order = rows if _is_rising(order) else rows.take(order)
-        names = members.take(order.take(pa.array([run.start for run in runs])))
         return names, [in_order.slice(run.start, run.stop - run.start) for run in runs]
 
 
-def _find_runs(members: pa.Array) -> tuple[pa.Array, list[slice]]:
-    """Where equal members are, in order; and which of these places are of one member."""
+def _find_runs(members: pa.Array) -> tuple[pa.Array, pa.Array, list[slice]]:
+    """Where the members are in order; each of them once; and which of those places are its own."""
     order = pc.sort_indices(members)  # equal ones stay as they stand
-    ends = pc.run_end_encode(members.take(order)).run_ends.to_pylist()
-    return order, [slice(begin, end) for begin, end in pairwise([0, *ends])]
+    runs = pc.run_end_encode(members.take(order))
+    ends = [0, *runs.run_ends.to_pylist()]
+    return order, runs.values, [slice(begin, end) for begin, end in pairwise(ends)]
 
 
 def _unwrap(members: pa.ChunkedArray) -> pa.ChunkedArray:
