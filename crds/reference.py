@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from strandline_api.causes import Cause, Treatment
+from strandline_api.event_reasons import EventReason
 from strandline_api.evidence import PRECEDENCE
-from strandline_api.reasons import ConditionType, EventReason, Reason
+from strandline_api.reasons import ConditionType, Reason
 from strandline_api.schema import nodes
 
 Node = dict[str, Any]

@@ -170,8 +170,14 @@ class AttemptStatus(Record):
         default=None, description="The RayJob that carries it out."
     )
     ray_cluster: Name = Field(default="", description="Name of the Ray cluster it ran on.")
-    start_time: Time | None = Field(default=None, description="When its RayJob was made.")
+    start_time: Time | None = Field(
+        default=None, description="When its RayJob was made, or left its queue."
+    )
     running_time: Time | None = Field(default=None, description="When its driver began to run.")
+    job_start_time: Time | None = Field(
+        default=None,
+        description="Start of its Ray job as the RayJob first told; another one is a second run.",
+    )
     end_time: Time | None = Field(default=None, description="When it ended.")
     cause: CauseWord | None = Field(
         default=None, description=f"Why it ended badly; absent where it did not. {CAUSES}"

@@ -21,8 +21,10 @@ class Cause(StrEnum):
     PREEMPTED = "Preempted"
     EVICTED = "Evicted"
     NODE_LOST = "NodeLost"
+    LEDGER_IN_USE = "LedgerInUse"
     INTERRUPTED = "Interrupted"
     OOM_KILLED = "OOMKilled"
+    TIMEOUT = "Timeout"
     KILLED = "Killed"
     IMAGE_PULL_FAILURE = "ImagePullFailure"
     SCHEDULING_TIMEOUT = "SchedulingTimeout"
@@ -58,12 +60,21 @@ class Cause(StrEnum):
         return _WORDS[self][1]
 
 
-_DISRUPTIONS = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST, Cause.INTERRUPTED})
+# What befalls a run from outside, and passes without anybody changing it.
+_DISRUPTIONS = frozenset(
+    {
+        Cause.QUOTA_EXCEEDED,
+        Cause.PREEMPTED,
+        Cause.EVICTED,
+        Cause.NODE_LOST,
+        Cause.LEDGER_IN_USE,
+        Cause.INTERRUPTED,
+    }
+)
 _FINAL = frozenset(
     {
         Cause.USER_CANCELLED,
         Cause.INVALID_SPEC,
-        Cause.QUOTA_EXCEEDED,
         Cause.NON_DETERMINISTIC,
         Cause.LEDGER_MISMATCH,
         Cause.VOLUME_UNUSABLE,
@@ -85,6 +96,13 @@ _WORDS = {
         "The node of a pod went away or stopped answering.",
         "Nothing: the next attempt goes on elsewhere. Look at the node if it is to come back.",
     ),
+    Cause.LEDGER_IN_USE: (
+        "Another driver has the ledger, and gave signs of life.",
+        (
+            "Nothing where it is about to end, as on a node that fell silent. Otherwise find who "
+            "else runs the pipeline on this volume, and stop one of them."
+        ),
+    ),
     Cause.INTERRUPTED: (
         "The driver was asked to stop, saved its work and ended.",
         "Nothing: the next attempt goes on from there.",
@@ -93,7 +111,15 @@ _WORDS = {
         "A process was ended because memory had run out.",
         (
             "Usually nothing: the next attempt gets `oom.memoryFactor` times the memory. Where "
-            "`oom.maxMemory` stops that, raise it, or lower `batchSize` of the stage."
+            "`oom.maxMemory` or the largest node stops that, raise it, or lower `batchSize` of "
+            "the stage."
+        ),
+    ),
+    Cause.TIMEOUT: (
+        "A stage took longer for a task than its `timeout`.",
+        (
+            "Look at the source that the message names: it is tried apart, and quarantined in the "
+            "end. Where tasks may take so long, raise `timeout` of the stage."
         ),
     ),
     Cause.KILLED: (
@@ -122,15 +148,16 @@ _WORDS = {
     Cause.SOURCES_FAILED: (
         "The run came to its end, but some sources failed.",
         (
-            "`strandline ledger sources FILE --state failed` says which and why. Mend the stage or "
-            "the source; sources that keep failing are quarantined."
+            "`strandline ledger sources FILE --state failed` says which and why (on a cluster in a "
+            "pod: see docs/failures.md). Mend the stage or the source; sources that keep failing "
+            "are quarantined."
         ),
     ),
     Cause.APPLICATION_ERROR: (
         "A stage or the program itself raised an error.",
         (
-            "Read the attempt's message and last log lines. On one machine, `strandline run FILE "
-            "--engine inline --debug` shows the traceback."
+            "Read the attempt's message and last log lines. On a machine of your own, `strandline "
+            "run FILE --engine inline --debug` shows the traceback."
         ),
     ),
     Cause.UNKNOWN: (
@@ -147,7 +174,7 @@ _WORDS = {
     ),
     Cause.QUOTA_EXCEEDED: (
         "A quota of the namespace does not allow what the attempt needs.",
-        "Raise the quota or ask for less, then retry by hand.",
+        "Nothing where others give room back. Otherwise raise the quota or ask for less.",
     ),
     Cause.NON_DETERMINISTIC: (
         "A stage gave different results for the same input.",
@@ -170,7 +197,8 @@ _WORDS = {
     Cause.QUARANTINE_EXCEEDED: (
         "More sources are quarantined than `quarantine.tolerate` allows.",
         (
-            "`strandline ledger quarantine list FILE` says which and why. Mend and release them, "
+            "`strandline ledger quarantine list FILE` says which and why (on a cluster in a pod: "
+            "see docs/failures.md). Mend and release them, "
             "or tolerate more."
         ),
     ),

@@ -30,8 +30,10 @@ PRECEDENCE: tuple[Cause, ...] = (
     Cause.PREEMPTED,
     Cause.EVICTED,
     Cause.NODE_LOST,
+    Cause.LEDGER_IN_USE,
     Cause.INTERRUPTED,
     Cause.OOM_KILLED,
+    Cause.TIMEOUT,
     Cause.STALLED,
     Cause.KILLED,
     Cause.IMAGE_PULL_FAILURE,
@@ -48,6 +50,7 @@ _EXIT_CAUSES = {
     ExitCode.QUARANTINE_EXCEEDED: Cause.QUARANTINE_EXCEEDED,
     ExitCode.BAD_SPEC: Cause.INVALID_SPEC,
     ExitCode.LEDGER_MISMATCH: Cause.LEDGER_MISMATCH,
+    ExitCode.LEDGER_IN_USE: Cause.LEDGER_IN_USE,
     ExitCode.NOT_DETERMINISTIC: Cause.NON_DETERMINISTIC,
     ExitCode.VOLUME_UNUSABLE: Cause.VOLUME_UNUSABLE,
     ExitCode.INTERRUPTED: Cause.INTERRUPTED,
@@ -66,7 +69,7 @@ class Evidence:
         cause: what it points to.
         message: one sentence for people, or what a program said.
         source: who saw it, in a free word: `exit code`, `signal`, `outcome`, `cgroup`,
-            `kernel log`, `ray`, `pod`, `rayjob`, `deadline`, `user`.
+            `kernel log`, `ray`, `pod`, `rayjob`, `raycluster`, `deadline`, `user`.
         details: facts by name, such as `pod`, `node`, `container`, `stage`, `exitCode`, `reason`,
             `time`.
     """

@@ -16,6 +16,7 @@ class ExitCode(IntEnum):
     QUARANTINE_EXCEEDED = 4
     BAD_SPEC = 64
     LEDGER_MISMATCH = 65
+    LEDGER_IN_USE = 69
     NOT_DETERMINISTIC = 70
     VOLUME_UNUSABLE = 73
     INTERRUPTED = 75
@@ -35,9 +36,12 @@ _MEANINGS = {
     ExitCode.LEDGER_MISMATCH: (
         "The ledger belongs to another pipeline or format, or it is damaged."
     ),
+    ExitCode.LEDGER_IN_USE: "Another driver has the ledger; run it again when that one has ended.",
     ExitCode.NOT_DETERMINISTIC: "A stage gave different results for the same input.",
     ExitCode.VOLUME_UNUSABLE: (
         "The volume cannot be used: its file system, its space or its permissions."
     ),
-    ExitCode.INTERRUPTED: "The run was interrupted and has saved its work; run it again.",
+    ExitCode.INTERRUPTED: (
+        "The run was interrupted and has saved its work; the next attempt goes on there."
+    ),
 }

@@ -21,6 +21,9 @@ MANAGER = "strandline"
 RETRY_ANNOTATION = f"{GROUP}/retry"
 CANCEL_ANNOTATION = f"{GROUP}/cancel"
 
+# On what a driver is given: an API server has checked it, so fields it does not know are no slips.
+STORED_ANNOTATION = f"{GROUP}/stored"
+
 # Keeps a pipeline that may have pods until they are gone.
 FINALIZER = f"{GROUP}/teardown"
 
@@ -40,6 +43,11 @@ def select_all() -> str:
 def select_pipeline(uid: str) -> str:
     """Make the selector of what belongs to the pipeline of that uid."""
     return f"{PIPELINE_UID_LABEL}={uid}"
+
+
+def select_namesakes(pipeline: str, uid: str) -> str:
+    """Make the selector of what belongs to a pipeline of that name with another uid."""
+    return f"{PIPELINE_LABEL}={spell_label(pipeline)},{PIPELINE_UID_LABEL}!={uid}"
 
 
 def select_attempt(uid: str, number: int) -> str:

@@ -39,6 +39,15 @@ def name_rayjob(pipeline: str, number: int) -> str:
     return _join(pipeline, _spell_number(number), _LABEL, MAX_RAYJOB_NAME)
 
 
+def name_code(pipeline: str, number: int) -> str:
+    """Name the ConfigMap with the code of an attempt: `corpus-3-code`.
+
+    Raises:
+        ValueError: the number is negative.
+    """
+    return _join(pipeline, f"{_spell_number(number)}-code", SUBDOMAIN, MAX_OBJECT_NAME)
+
+
 def name_claim(pipeline: str) -> str:
     """Name the claim of the volume that holds a pipeline's ledger: `corpus-ledger`."""
     return _join(pipeline, _CLAIM, SUBDOMAIN, MAX_OBJECT_NAME)

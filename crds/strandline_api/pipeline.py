@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from strandline_api.quantities import PositiveDuration, parse_duration
 from strandline_api.spec_base import ApiModel, Label, ObjectName
-from strandline_api.spec_cluster import RayCluster, Storage
+from strandline_api.spec_code import Code
 from strandline_api.spec_policy import (
     Checkpoint,
     Deadlines,
@@ -20,6 +20,8 @@ from strandline_api.spec_policy import (
     RetryPolicy,
     WorkerLoss,
 )
+from strandline_api.spec_ray import RayCluster
+from strandline_api.spec_storage import Storage
 from strandline_api.spec_work import SinkWork, SourceWork, StageWork, name_conflicts
 from strandline_api.status import MAX_ATTEMPTS, PipelineStatus, parse_status
 
@@ -46,6 +48,9 @@ class PipelineSpec(ApiModel):
         description="What happens to each source, in this order.",
     )
     sink: SinkWork = Field(description="Writes the results.")
+    code: Code = Field(
+        default_factory=Code, description="Modules and packages that the image does not have."
+    )
     storage: Storage = Field(
         default_factory=Storage, description="Where the ledger and the results live on a cluster."
     )

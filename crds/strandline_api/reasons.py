@@ -1,4 +1,4 @@
-"""Why something is so, in words that never change: reasons of conditions and of events.
+"""Why something is so, in words that never change: reasons of conditions.
 
 Alerts and scripts compare these words, so one is never given another meaning. A condition that
 speaks of a bad end has the cause for its reason; the words here are for everything else. This room
@@ -17,6 +17,7 @@ class ConditionType(StrEnum):
     SUSPENDED = "Suspended"
     STORAGE_READY = "StorageReady"
     SPEC_APPLIED = "SpecApplied"
+    FIELDS_IGNORED = "FieldsIgnored"
     FROZEN = "Frozen"
 
     @property
@@ -45,6 +46,7 @@ class Reason(StrEnum):
     APPLIED = "Applied"
     WAITS_FOR_NEXT_ATTEMPT = "WaitsForNextAttempt"
     WAITS_FOR_NEXT_RUN = "WaitsForNextRun"
+    OPERATOR_IS_OLDER = "OperatorIsOlder"
 
     CLAIM_BOUND = "ClaimBound"
     CLAIM_PENDING = "ClaimPending"
@@ -53,18 +55,27 @@ class Reason(StrEnum):
     CLAIM_DELETED = "ClaimDeleted"
     CLAIM_REFUSED = "ClaimRefused"
     CLAIM_NOT_WRITABLE = "ClaimNotWritable"
+    CLAIM_NOT_SHARED = "ClaimNotShared"
     CLAIM_IN_USE = "ClaimInUse"
     CLAIM_FULL = "ClaimFull"
 
+    CODE_MISSING = "CodeMissing"
+
     UNSCHEDULABLE = "Unschedulable"
     IMAGE_NOT_PULLED = "ImageNotPulled"
+    CONTAINER_NOT_STARTED = "ContainerNotStarted"
+    VOLUME_NOT_MOUNTED = "VolumeNotMounted"
+    POD_NOT_READY = "PodNotReady"
     KUBERAY_MISSING = "KubeRayMissing"
     KUBERAY_SILENT = "KubeRaySilent"
+    DRIVER_NOT_REACHED = "DriverNotReached"
     TEARDOWN_OVERDUE = "TeardownOverdue"
     NODE_NOT_ANSWERING = "NodeNotAnswering"
     NAME_TAKEN = "NameTaken"
     PERMISSION_DENIED = "PermissionDenied"
     OBJECT_REFUSED = "ObjectRefused"
+    QUOTA_USED_UP = "QuotaUsedUp"
+    NAMESAKE_RUNS = "NamesakeRuns"
     NAMESPACE_TERMINATING = "NamespaceTerminating"
     API_UNAVAILABLE = "ApiUnavailable"
 
@@ -87,31 +98,6 @@ class Reason(StrEnum):
         return meaning if nothing.startswith("Nothing") else f"{meaning} {nothing}".rstrip()
 
 
-class EventReason(StrEnum):
-    """What an event tells; each is told once, when it happens."""
-
-    ATTEMPT_STARTED = "AttemptStarted"
-    ATTEMPT_SUCCEEDED = "AttemptSucceeded"
-    ATTEMPT_FAILED = "AttemptFailed"
-    RETRY_SCHEDULED = "RetryScheduled"
-    RETRY_EXHAUSTED = "RetryExhausted"
-    RETRY_REQUESTED = "RetryRequested"
-    MEMORY_RAISED = "MemoryRaised"
-    WORKER_LOST = "WorkerLost"
-    RUN_STARTED = "RunStarted"
-    RUN_SUCCEEDED = "RunSucceeded"
-    RUN_FAILED = "RunFailed"
-    RUN_CANCELLED = "RunCancelled"
-    SUSPENDED = "Suspended"
-    RESUMED = "Resumed"
-    BLOCKED = "Blocked"
-
-    @property
-    def meaning(self) -> str:
-        """One sentence for people: what has happened."""
-        return _EVENTS[self]
-
-
 _CONDITIONS = {
     ConditionType.SUCCEEDED: (
         "Whether the run, or the attempt, has reached its end well: Unknown while it goes on."
@@ -122,10 +108,13 @@ _CONDITIONS = {
     ),
     ConditionType.RECONCILING: "True until the first attempt runs. Absent afterwards.",
     ConditionType.SUSPENDED: "True while `suspend` holds the pipeline back. Absent otherwise.",
-    ConditionType.STORAGE_READY: "Whether the claim that holds the ledger can be used.",
+    ConditionType.STORAGE_READY: "Whether the claims for ledger and outputs can be used.",
     ConditionType.SPEC_APPLIED: (
         "Whether what runs is what the spec says: False while an edit waits for the next attempt "
         "or run."
+    ),
+    ConditionType.FIELDS_IGNORED: (
+        "True where the spec has fields that the operator does not know. Absent otherwise."
     ),
     ConditionType.FROZEN: (
         "Of an attempt: True once its pods are gone, and its cause and evidence are final."
@@ -170,8 +159,15 @@ _REASONS = {
         "Nothing, or set `suspend` to true and back to false to start that attempt now.",
     ),
     Reason.WAITS_FOR_NEXT_RUN: (
-        "The spec was edited after the run had ended.",
+        "The spec was edited, and the run is over without the edit.",
         "Give a new `runId` to run it.",
+    ),
+    Reason.OPERATOR_IS_OLDER: (
+        "The operator is older than the definitions.",
+        (
+            "Upgrade the operator to use these fields; where nobody set them, they are defaults "
+            "that do no harm."
+        ),
     ),
     Reason.CLAIM_BOUND: ("The claim has a volume.", ""),
     Reason.CLAIM_PENDING: (
@@ -182,11 +178,11 @@ _REASONS = {
         ),
     ),
     Reason.CLAIM_MISSING: (
-        "There is no claim of the name in `storage.ledger.claimName`.",
+        "There is no claim of the name that `storage` gives.",
         "Create it; the run goes on by itself.",
     ),
     Reason.CLAIM_LOST: (
-        "The volume of the claim is gone, and the ledger with it.",
+        "The volume of the claim is gone, and the ledger or outputs with it.",
         "Restore the volume from a copy, or start over with a new pipeline.",
     ),
     Reason.CLAIM_DELETED: (
@@ -198,8 +194,18 @@ _REASONS = {
         "The message says why: mostly a quota, or a storage class that does not exist.",
     ),
     Reason.CLAIM_NOT_WRITABLE: (
-        "The claim's access modes do not let the head write to it.",
-        "Name a claim that is ReadWriteOnce or ReadWriteOncePod, on local or block storage.",
+        "The claim's access modes do not let pods write to it.",
+        (
+            "For the ledger name one that is ReadWriteOnce or ReadWriteOncePod, on local or block "
+            "storage; for outputs one that is ReadWriteMany."
+        ),
+    ),
+    Reason.CLAIM_NOT_SHARED: (
+        "The head and all workers mount the claim, but its access modes are for one node or pod.",
+        (
+            "Name one that is ReadWriteMany, or write to a URL. With ReadWriteOnce, pods on other "
+            "nodes than the first don't start."
+        ),
     ),
     Reason.CLAIM_IN_USE: (
         "Another pod holds the claim, which only one may have.",
@@ -209,6 +215,10 @@ _REASONS = {
         "No space is left on the volume.",
         "Make the claim larger (`kubectl patch pvc`), or free some, then retry by hand.",
     ),
+    Reason.CODE_MISSING: (
+        "There is no ConfigMap with Python files of the name in `code.configMap`.",
+        "Create it in the pipeline's namespace; the run goes on by itself.",
+    ),
     Reason.UNSCHEDULABLE: (
         "A pod of the attempt finds no node.",
         "Add nodes, ask for less, or correct node selectors and tolerations in the pod templates.",
@@ -217,6 +227,21 @@ _REASONS = {
         "A node can't pull an image of the attempt.",
         "Correct `ray.image`, or name the registry's secret in `ray.imagePullSecrets`.",
     ),
+    Reason.CONTAINER_NOT_STARTED: (
+        "A container of the attempt can't be started, or ends as soon as it is.",
+        "Create the Secret or ConfigMap that is named, or correct the container's template.",
+    ),
+    Reason.VOLUME_NOT_MOUNTED: (
+        "A pod's volume can't be mounted, or can't be attached to its node.",
+        (
+            "Create the Secret, ConfigMap or claim that is named. A volume that another node still "
+            "has comes free when its pod there is gone."
+        ),
+    ),
+    Reason.POD_NOT_READY: (
+        "A pod of the attempt has run for more than a minute and is not Ready.",
+        "Look at the log of its Ray container, and at its readiness probe in the pod template.",
+    ),
     Reason.KUBERAY_MISSING: (
         "The cluster does not know the kind RayJob.",
         "Install KubeRay 1.6 or newer; the run goes on by itself.",
@@ -224,6 +249,13 @@ _REASONS = {
     Reason.KUBERAY_SILENT: (
         "KubeRay does not act on the attempt's RayJob.",
         "Look whether KubeRay's operator runs, watches this namespace, and what its log says.",
+    ),
+    Reason.DRIVER_NOT_REACHED: (
+        "The operator can't reach the driver, which may well be at work.",
+        (
+            "Look for a NetworkPolicy that keeps the operator from the head pod's port, at the "
+            "network plugin of both nodes, and at the head pod."
+        ),
     ),
     Reason.TEARDOWN_OVERDUE: (
         "What an ended attempt has left does not go, so the next one may not start.",
@@ -251,27 +283,17 @@ _REASONS = {
         "The API server or a policy refused an object that the pipeline needs.",
         "The message says which and why: mostly a pod template, or a policy of the cluster.",
     ),
+    Reason.QUOTA_USED_UP: (
+        "A quota of the namespace does not allow what the pipeline needs.",
+        "Nothing, or raise the quota or ask for less: it is tried again until there is room.",
+    ),
+    Reason.NAMESAKE_RUNS: (
+        "A former pipeline of this name has left something that may still run on its volume.",
+        "Delete the RayJob that the pods belong to, or wait: the run goes on when all is gone.",
+    ),
     Reason.NAMESPACE_TERMINATING: ("The namespace is being deleted; nothing starts in it.", ""),
     Reason.API_UNAVAILABLE: (
         "The API server does not answer, or not in time.",
         "Nothing: it is asked again until it does.",
     ),
-}
-
-_EVENTS = {
-    EventReason.ATTEMPT_STARTED: "An attempt was made.",
-    EventReason.ATTEMPT_SUCCEEDED: "An attempt reached its end well.",
-    EventReason.ATTEMPT_FAILED: "An attempt ended badly; the message has the cause.",
-    EventReason.RETRY_SCHEDULED: "Another attempt follows at a time that is now fixed.",
-    EventReason.RETRY_EXHAUSTED: "No attempt follows, since the retries are used up.",
-    EventReason.RETRY_REQUESTED: "An attempt was asked for by annotation.",
-    EventReason.MEMORY_RAISED: "The next attempt's pods get more memory.",
-    EventReason.WORKER_LOST: "A worker was lost, and the rest goes on without it.",
-    EventReason.RUN_STARTED: "A run began.",
-    EventReason.RUN_SUCCEEDED: "A run has succeeded.",
-    EventReason.RUN_FAILED: "A run has failed; no attempt follows.",
-    EventReason.RUN_CANCELLED: "A run was ended by annotation.",
-    EventReason.SUSPENDED: "The pipeline is held back from now on.",
-    EventReason.RESUMED: "The pipeline goes on.",
-    EventReason.BLOCKED: "Something outside has to change first; the condition says what.",
 }

@@ -57,6 +57,12 @@ class ApiModel(BaseModel):
         return frozenset(cls.model_fields) | frozenset(aliases)
 
 
+def validated_by(*rules: tuple[str, str]) -> ConfigDict:
+    """Say rules in the API server's language, each with the sentence for whoever breaks it."""
+    spelled: JsonValue = [{"rule": rule, "message": message} for rule, message in rules]
+    return ConfigDict(json_schema_extra={"x-kubernetes-validations": spelled})
+
+
 def matching(pattern: str, like: str, *, longest: int = 253) -> Callable[[str], str]:
     """Make a check that refuses text which does not match, in one sentence.
 

@@ -91,7 +91,8 @@ class DisruptionPolicy(ApiModel):
         default=100,
         ge=0,
         description=(
-            "Retries after preemption, eviction, a lost node or an interruption. Defaults to 100."
+            "Retries after preemption, eviction, a lost node, an interruption, a quota without "
+            "room or a ledger in use. Defaults to 100."
         ),
     )
 
@@ -207,7 +208,9 @@ class OomPolicy(ApiModel):
         default=1.5, ge=1, description="Growth of the memory of what was killed, per kill."
     )
     max_memory: Quantity | None = Field(
-        default=None, description="Limit of that growth, such as '64Gi'. None when unset."
+        default=None,
+        description="Limit of that growth, such as '64Gi'. When unset, nine tenths of what the "
+        "largest node that is there has for such a pod, if nodes may be listed.",
     )
 
     @property

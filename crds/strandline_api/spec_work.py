@@ -152,6 +152,17 @@ class SinkWork(SourceWork):
     """The item that writes the results."""
 
     batch_size: int = Field(default=1, ge=1, description="Tasks handed over in one call.")
+    timeout: PositiveDuration | None = Field(
+        default=None,
+        description="Longest that one task may take, such as '10m'; a batch may take that times "
+        "its tasks. Past it the worker is replaced, and the source is tried apart from others. No "
+        "limit when unset.",
+    )
+
+    @property
+    def timeout_seconds(self) -> float | None:
+        """Seconds that one task may take; None: no limit."""
+        return None if self.timeout is None else parse_duration(self.timeout)
 
 
 class StageWork(SinkWork):

@@ -23,6 +23,7 @@ from strandline_api.records import (
     keep_last,
 )
 from strandline_api.retry import Spent
+from strandline_api.run_clock import RunClock
 from strandline_api.texts import repair
 from strandline_api.times import Time
 from strandline_api.words import (
@@ -168,7 +169,7 @@ class PastAttemptRecord(Record):
     cause: CauseWord | None = Field(
         default=None, description=f"Why it ended badly, absent where it completed: {A_CAUSE}"
     )
-    start_time: Time | None = Field(default=None, description="When it was made.")
+    start_time: Time | None = Field(default=None, description="When it began.")
     end_time: Time | None = Field(default=None, description="When it ended.")
     finished: Count = Field(default=0, description="Sources that it newly finished.")
 
@@ -184,10 +185,10 @@ class HandledTokens(Record):
     """The last request by annotation of each kind, so that none acts twice."""
 
     retry: Annotated[str, Field(max_length=_MAX_TOKEN)] = Field(
-        default="", description="Last value seen of the annotation 'strandline.dev/retry'."
+        default="", description="Last value of 'strandline.dev/retry' that was acted upon."
     )
     cancel: Annotated[str, Field(max_length=_MAX_TOKEN)] = Field(
-        default="", description="Last value seen of the annotation 'strandline.dev/cancel'."
+        default="", description="Last value of 'strandline.dev/cancel' that was acted upon."
     )
 
     @classmethod
@@ -223,6 +224,7 @@ class PipelineStatus(Record):
     )
     run: Name = Field(default="", description="Name of the current run.")
     run_start_time: Time | None = Field(default=None, description="When the run began.")
+    run_clock: RunClock | None = Field(default=None, description="How long the run was held back.")
     attempt: Count = Field(default=0, description="Number of the latest attempt; 0 before any.")
     state: Sentence = Field(
         default="",
@@ -246,6 +248,9 @@ class PipelineStatus(Record):
     memory: MemoryByGroup = Field(
         default={},
         description="Memory per pod of 'head' or a worker group, where kills have raised it.",
+    )
+    memory_requested: MemoryByGroup = Field(
+        default={}, description="What the pipeline asked for where that is so."
     )
     progress: Progress | None = Field(
         default=None, description="How far the run has come, as last heard of."

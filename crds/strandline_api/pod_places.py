@@ -1,0 +1,42 @@
+"""What the pods of a Ray cluster hold before anybody adds to them: containers, places, names.
+
+The operator renders them from this, and whoever adds something is told here, before any pod is
+made, that a name is taken. This room must not know how a pod is spelled.
+"""
+
+from typing import Final
+
+HEAD_CONTAINER: Final = "ray-head"
+WORKER_CONTAINER: Final = "ray-worker"
+SUBMITTER_CONTAINER: Final = "ray-job-submitter"
+# KubeRay puts it into the head pod of a cluster that grows.
+AUTOSCALER_CONTAINER: Final = "autoscaler"
+CONTAINERS: Final = (HEAD_CONTAINER, WORKER_CONTAINER, SUBMITTER_CONTAINER)
+
+VOLUME: Final = "/var/lib/strandline"
+OUTPUT: Final = "/var/lib/strandline-output"
+CONFIG: Final = "/etc/strandline"
+CODE: Final = "/var/lib/strandline-code"
+# Nothing else may be mounted at these, nor below them.
+CLOSED_PLACES: Final = (VOLUME, OUTPUT, CONFIG, CODE, "/tmp/ray")  # noqa: S108 - Ray's own place
+# Nothing else may be mounted at these; below them is room.
+SHARED_PLACES: Final = ("/tmp", "/dev/shm")  # noqa: S108 - the pod's own
+CODE_FILES_VOLUME: Final = "code-files"
+CODE_FETCHED_VOLUME: Final = "code-fetched"
+AUTOSCALER_TOKEN_VOLUME: Final = "autoscaler-token"  # noqa: S105 - a name
+AUTOSCALER_SCRATCH_VOLUME: Final = "autoscaler-temporary"
+# The last two are KubeRay's.
+VOLUME_NAMES: Final = (
+    "ledger",
+    "temporary",
+    "memory",
+    "pipeline",
+    "output",
+    CODE_FILES_VOLUME,
+    CODE_FETCHED_VOLUME,
+    AUTOSCALER_TOKEN_VOLUME,
+    AUTOSCALER_SCRATCH_VOLUME,
+    "ray-logs",
+    "shared-mem",
+)
+VARIABLE_PREFIXES: Final = ("STRANDLINE_", "RAY_")

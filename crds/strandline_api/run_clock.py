@@ -1,0 +1,42 @@
+"""For how long a run stood still because somebody held it back: time that no deadline counts.
+
+Kept in the status, so that an operator that starts anew counts on. This room must not know who
+holds a run back.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field
+
+from strandline_api.records import Record
+from strandline_api.times import Time
+
+
+class RunClock(Record):
+    """What of a run's time is left out by 'deadlines.run'."""
+
+    paused_seconds: Annotated[float, Field(ge=0)] = Field(
+        default=0.0, description="Seconds in which the run was suspended or queued, up to now."
+    )
+    paused_since: Time | None = Field(
+        default=None, description="Since when it is so again. Absent while the run goes on."
+    )
+
+    def tick(self, now: float, *, is_paused: bool) -> Self:
+        """The clock after a look at whether the run stands still; the same where nothing changed.
+
+        Args:
+            now: seconds since the epoch, as for all below.
+        """
+        if is_paused:
+            since = now if self.paused_since is None else self.paused_since
+            return self.model_copy(update={"paused_since": since})
+        seconds = round(self.count_paused(now), 3)
+        return self.model_copy(update={"paused_seconds": seconds, "paused_since": None})
+
+    def count_paused(self, now: float) -> float:
+        """Seconds that do not count, those of a pause that goes on included."""
+        going_on = 0.0 if self.paused_since is None else max(0.0, now - self.paused_since)
+        return self.paused_seconds + going_on

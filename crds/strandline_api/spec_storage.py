@@ -1,0 +1,100 @@
+"""What a pipeline asks of the cluster for its data: claims and places.
+
+A run on a laptop reads the same fields and leaves these alone. This room must not know how a claim
+is made.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from strandline_api.quantities import Quantity
+from strandline_api.spec_base import ApiModel, ObjectName, validated_by
+
+DEFAULT_CLAIM_SIZE = "10Gi"
+
+
+class LedgerStorage(ApiModel):
+    """The claim that holds the ledger and the attempts' folders."""
+
+    model_config = validated_by(
+        (
+            "!has(self.claimName) || (!has(self.size) && !has(self.storageClassName))",
+            (
+                "give 'claimName' for a claim that exists, or 'size' and 'storageClassName' for "
+                "one to make"
+            ),
+        ),
+        (
+            "self == oldSelf",
+            "the ledger stays where it is; make another pipeline, or make the claim itself larger",
+        ),
+    )
+
+    claim_name: ObjectName | None = Field(
+        default=None,
+        description="A claim that exists. Without it the operator makes one.",
+    )
+    size: Quantity | None = Field(
+        default=None,
+        description=f"Size of the claim to make. {DEFAULT_CLAIM_SIZE} when unset.",
+    )
+    storage_class_name: ObjectName | None = Field(
+        default=None,
+        description="Storage class of the claim to make. The cluster's default when unset.",
+    )
+    access_mode: Literal["ReadWriteOnce", "ReadWriteOncePod"] = Field(
+        default="ReadWriteOnce", description="Access mode of the claim to make."
+    )
+
+    @property
+    def claim_size(self) -> str:
+        """Size of the claim to make, as it was written: `20Gi`."""
+        return DEFAULT_CLAIM_SIZE if self.size is None else str(self.size)
+
+    @model_validator(mode="after")
+    def _check_one_claim(self) -> Self:
+        if self.claim_name is not None and (self.size is not None or self.storage_class_name):
+            raise ValueError(
+                "give 'claimName' for a claim that exists, "
+                "or 'size' and 'storageClassName' for a new one, not both",
+            )
+        return self
+
+
+class OutputStorage(ApiModel):
+    """Where all workers write results, unless the sink names a URL of its own."""
+
+    model_config = validated_by(
+        ("!has(self.url) || !has(self.claimName)", "give 'url' or 'claimName'")
+    )
+
+    url: Annotated[str, Field(min_length=1, max_length=2048)] | None = Field(
+        default=None, description="A URL or folder, such as 's3://bucket/corpus'."
+    )
+    claim_name: ObjectName | None = Field(
+        default=None, description="A claim that head and workers can all mount (ReadWriteMany)."
+    )
+
+    @model_validator(mode="after")
+    def _check_one_place(self) -> Self:
+        if self.url is not None and self.claim_name is not None:
+            raise ValueError("give 'url' or 'claimName', not both")
+        return self
+
+
+class Storage(ApiModel):
+    """Where the ledger and the results live on a cluster."""
+
+    ledger: LedgerStorage = Field(
+        default_factory=LedgerStorage,
+        description="The claim that holds the ledger and the attempts' folders.",
+    )
+    output: OutputStorage = Field(
+        default_factory=OutputStorage,
+        description="Where workers write. On the ledger's claim, by the head, when unset.",
+    )
+    retention: Literal["Retain", "Delete"] = Field(
+        default="Retain",
+        description="Whether a claim that the operator made outlives the pipeline.",
+    )

@@ -1,0 +1,171 @@
+"""Variables and credentials of Ray's containers.
+
+The fields are Kubernetes' own, so that what stands in a Deployment can be pasted. This room must
+not know how a pod is rendered.
+"""
+
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+
+from strandline_api.pod_places import VARIABLE_PREFIXES
+from strandline_api.quantities import Quantity
+from strandline_api.spec_base import (
+    ApiModel,
+    Label,
+    ObjectName,
+    distinct,
+    matching,
+    text_schema,
+    validated_by,
+)
+
+_VARIABLE_PATTERN = r"[-._a-zA-Z][-._a-zA-Z0-9]*"
+_VARIABLE_LIKE = "letters, digits, '_', '-' and '.', such as 'AWS_REGION'"
+_KEY_PATTERN = r"[-._a-zA-Z0-9]+"
+_KEY_LIKE = "letters, digits, '_', '-' and '.', such as 'access-key'"
+
+TAKEN_VARIABLE = (
+    "variables that begin with 'STRANDLINE_' or 'RAY_' are the operator's own; "
+    "give this one another name"
+)
+ONE_VALUE = "give 'value' or 'valueFrom', not both"
+ONE_ORIGIN = (
+    "'valueFrom' needs one of 'secretKeyRef', 'configMapKeyRef', 'fieldRef' and 'resourceFieldRef'"
+)
+ONE_OBJECT = "give one of 'secretRef' and 'configMapRef'"
+
+
+def _free_prefix(text: str) -> str:
+    if text.startswith(VARIABLE_PREFIXES):
+        raise ValueError(TAKEN_VARIABLE)
+    return text
+
+
+def _is_free(field: str) -> str:
+    return " && ".join(f"!self.{field}.startsWith('{prefix}')" for prefix in VARIABLE_PREFIXES)
+
+
+# The language has no other way to count which of several fields are there.
+_ORIGINS = ("secretKeyRef", "configMapKeyRef", "fieldRef", "resourceFieldRef")
+_ORIGIN_COUNT = " + ".join(f"(has(self.{name}) ? 1 : 0)" for name in _ORIGINS)
+
+VariableName = Annotated[
+    str,
+    AfterValidator(matching(_VARIABLE_PATTERN, _VARIABLE_LIKE)),
+    AfterValidator(_free_prefix),
+    WithJsonSchema(text_schema(_VARIABLE_PATTERN)),
+]
+Key = Annotated[
+    str,
+    AfterValidator(matching(_KEY_PATTERN, _KEY_LIKE)),
+    WithJsonSchema(text_schema(_KEY_PATTERN)),
+]
+_Short = Annotated[str, Field(min_length=1, max_length=253)]
+
+
+class KeyReference(ApiModel):
+    """One key of a Secret or ConfigMap in the pipeline's namespace."""
+
+    name: ObjectName = Field(description="Name of the object.")
+    key: Key = Field(description="The key in it.")
+    optional: bool = Field(default=False, description="Whether pods start without it.")
+
+
+class FieldReference(ApiModel):
+    """A field of the pod itself."""
+
+    field_path: _Short = Field(description="The field, such as 'status.podIP'.")
+    api_version: _Short = Field(default="v1", description="Version in which the field is named.")
+
+
+class ResourceReference(ApiModel):
+    """A request or limit of a container."""
+
+    resource: _Short = Field(description="The resource, such as 'limits.memory'.")
+    container_name: Label | None = Field(
+        default=None, description="The container. Ray's own when unset."
+    )
+    divisor: Quantity | None = Field(
+        default=None, description="Unit of the value, such as '1Mi'. One when unset."
+    )
+
+
+class VariableOrigin(ApiModel):
+    """Where a variable's value comes from."""
+
+    model_config = validated_by((f"{_ORIGIN_COUNT} == 1", ONE_ORIGIN))
+
+    secret_key_ref: KeyReference | None = Field(default=None, description="A key of a Secret.")
+    config_map_key_ref: KeyReference | None = Field(
+        default=None, description="A key of a ConfigMap."
+    )
+    field_ref: FieldReference | None = Field(default=None, description="A field of the pod.")
+    resource_field_ref: ResourceReference | None = Field(
+        default=None, description="A request or limit of a container."
+    )
+
+    @model_validator(mode="after")
+    def _check_one(self) -> Self:
+        if len(self.model_fields_set) != 1:
+            raise ValueError(ONE_ORIGIN)
+        return self
+
+
+class Variable(ApiModel):
+    """One environment variable."""
+
+    model_config = validated_by(
+        (_is_free("name"), TAKEN_VARIABLE),
+        ("!has(self.value) || !has(self.valueFrom)", ONE_VALUE),
+    )
+
+    name: VariableName = Field(description="Name of the variable.")
+    value: Annotated[str, Field(max_length=2048)] | None = Field(
+        default=None, description="Its value. Empty when neither this nor 'valueFrom' is given."
+    )
+    value_from: VariableOrigin | None = Field(
+        default=None, description="Where its value comes from, such as a Secret."
+    )
+
+    @model_validator(mode="after")
+    def _check_one_value(self) -> Self:
+        if self.value is not None and self.value_from is not None:
+            raise ValueError(ONE_VALUE)
+        return self
+
+
+class ObjectReference(ApiModel):
+    """A Secret or ConfigMap in the pipeline's namespace, each key of which is a variable."""
+
+    name: ObjectName = Field(description="Name of the object.")
+    optional: bool = Field(default=False, description="Whether pods start without it.")
+
+
+class VariableSource(ApiModel):
+    """Variables from all keys of a Secret or ConfigMap."""
+
+    model_config = validated_by(
+        ("has(self.secretRef) != has(self.configMapRef)", ONE_OBJECT),
+        (f"!has(self.prefix) || ({_is_free('prefix')})", TAKEN_VARIABLE),
+    )
+
+    prefix: Annotated[str, Field(max_length=253), AfterValidator(_free_prefix)] | None = Field(
+        default=None, description="What is put in front of each key. Nothing when unset."
+    )
+    secret_ref: ObjectReference | None = Field(default=None, description="The Secret.")
+    config_map_ref: ObjectReference | None = Field(default=None, description="The ConfigMap.")
+
+    @model_validator(mode="after")
+    def _check_one_object(self) -> Self:
+        if (self.secret_ref is None) == (self.config_map_ref is None):
+            raise ValueError(ONE_OBJECT)
+        return self
+
+
+def _distinct_names(variables: tuple[Variable, ...]) -> tuple[Variable, ...]:
+    distinct(tuple(variable.name for variable in variables))
+    return variables
+
+
+Variables = Annotated[tuple[Variable, ...], AfterValidator(_distinct_names)]

@@ -1,0 +1,176 @@
+"""Volumes of Ray's containers, and where they are mounted.
+
+The fields are Kubernetes' own; kinds of volumes that nobody types here reach the pod as they are.
+This room must not know how a pod is rendered.
+"""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, WithJsonSchema, model_validator
+
+from strandline_api.pod_places import CLOSED_PLACES, SHARED_PLACES, VOLUME_NAMES
+from strandline_api.spec_base import (
+    ApiModel,
+    Label,
+    ObjectName,
+    distinct,
+    matching,
+    text_schema,
+    validated_by,
+)
+
+_PLACE_PATTERN = r"(/[^/:]+)+/?"
+_PLACE_LIKE = "an absolute path without ':', such as '/etc/credentials'"
+_LONGEST_PLACE = 1024
+
+TAKEN_VOLUME = (
+    f"volumes named {', '.join(repr(name) for name in VOLUME_NAMES)} are there already; "
+    "give this one another name"
+)
+TAKEN_PLACE = (
+    f"the pods have {', '.join((*CLOSED_PLACES, *SHARED_PLACES))} already; mount this elsewhere"
+)
+NO_VOLUME = "'volumeMounts' may name only what 'volumes' beside it has"
+
+
+def _free_name(name: str) -> str:
+    if name in VOLUME_NAMES:
+        raise ValueError(TAKEN_VOLUME)
+    return name
+
+
+def _free_place(path: str) -> str:
+    place = path.rstrip("/")
+    if place in SHARED_PLACES or f"{place}/".startswith(tuple(f"{it}/" for it in CLOSED_PLACES)):
+        raise ValueError(TAKEN_PLACE)
+    return path
+
+
+def _open(*rules: tuple[str, str]) -> ConfigDict:
+    """Configure a part of Kubernetes' own of which only what is common is typed; the rest stays."""
+    spoken = [{"rule": rule, "message": message} for rule, message in rules]
+
+    def describe(schema: dict[str, Any]) -> None:
+        schema.pop("additionalProperties", None)
+        schema["x-kubernetes-preserve-unknown-fields"] = True
+        if spoken:
+            schema["x-kubernetes-validations"] = spoken
+
+    return ConfigDict(extra="allow", json_schema_extra=describe)
+
+
+_PLACE_IS_FREE = " && ".join(
+    (
+        *(f"self.mountPath != '{it}' && self.mountPath != '{it}/'" for it in SHARED_PLACES),
+        *(
+            f"self.mountPath != '{it}' && !self.mountPath.startsWith('{it}/')"
+            for it in CLOSED_PLACES
+        ),
+    )
+)
+MountPath = Annotated[
+    str,
+    AfterValidator(matching(_PLACE_PATTERN, _PLACE_LIKE, longest=_LONGEST_PLACE)),
+    AfterValidator(_free_place),
+    WithJsonSchema(text_schema(_PLACE_PATTERN, longest=_LONGEST_PLACE)),
+]
+_Path = Annotated[str, Field(min_length=1, max_length=1024)]
+
+
+class SecretVolume(ApiModel):
+    """Files from the keys of a Secret."""
+
+    model_config = _open()
+    __pydantic_extra__: dict[str, JsonValue]
+
+    secret_name: ObjectName = Field(description="Name of the Secret.")
+
+
+class ConfigMapVolume(ApiModel):
+    """Files from the keys of a ConfigMap."""
+
+    model_config = _open()
+    __pydantic_extra__: dict[str, JsonValue]
+
+    name: ObjectName = Field(description="Name of the ConfigMap.")
+
+
+class ClaimVolume(ApiModel):
+    """A claim that every Ray pod can mount."""
+
+    model_config = _open()
+    __pydantic_extra__: dict[str, JsonValue]
+
+    claim_name: ObjectName = Field(description="Name of the claim.")
+
+
+class Volume(ApiModel):
+    """One volume, of any kind that Kubernetes has."""
+
+    model_config = _open((f"!(self.name in {list(VOLUME_NAMES)})", TAKEN_VOLUME))
+    __pydantic_extra__: dict[str, JsonValue]
+
+    name: Annotated[Label, AfterValidator(_free_name)] = Field(description="Name of the volume.")
+    secret: SecretVolume | None = Field(
+        default=None, description="Files from a Secret; Kubernetes' other fields may follow."
+    )
+    config_map: ConfigMapVolume | None = Field(
+        default=None, description="Files from a ConfigMap; Kubernetes' other fields may follow."
+    )
+    persistent_volume_claim: ClaimVolume | None = Field(
+        default=None, description="A claim; Kubernetes' other fields may follow."
+    )
+
+    @model_validator(mode="after")
+    def _check_one_kind(self) -> Self:
+        kinds = sorted({*self.model_dump(by_alias=True, exclude_none=True)} - {"name"})
+        if len(kinds) > 1:
+            raise ValueError(f"a volume has one kind, not {' and '.join(kinds)}")
+        return self
+
+
+class VolumeMount(ApiModel):
+    """Where Ray's containers find a volume."""
+
+    model_config = validated_by((_PLACE_IS_FREE, TAKEN_PLACE))
+
+    name: Label = Field(description="Name of the volume, in 'volumes'.")
+    mount_path: MountPath = Field(description="Absolute path in the container.")
+    read_only: bool = Field(default=False, description="Whether it can't be written.")
+    sub_path: _Path | None = Field(
+        default=None, description="A folder or file of the volume. All of it when unset."
+    )
+    sub_path_expr: _Path | None = Field(
+        default=None, description="The same with variables, such as '$(POD_NAME)'."
+    )
+    mount_propagation: Literal["None", "HostToContainer", "Bidirectional"] | None = Field(
+        default=None, description="Whether mounts travel to or from the node. 'None' when unset."
+    )
+    recursive_read_only: Literal["Disabled", "IfPossible", "Enabled"] | None = Field(
+        default=None, description="Whether mounts below are read-only too. 'Disabled' when unset."
+    )
+
+
+def _distinct_names(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
+    distinct(tuple(volume.name for volume in volumes))
+    return volumes
+
+
+def _distinct_places(mounts: tuple[VolumeMount, ...]) -> tuple[VolumeMount, ...]:
+    distinct(tuple(mount.mount_path for mount in mounts))
+    return mounts
+
+
+Volumes = Annotated[tuple[Volume, ...], AfterValidator(_distinct_names)]
+VolumeMounts = Annotated[tuple[VolumeMount, ...], AfterValidator(_distinct_places)]
+MOUNTS_HAVE_VOLUMES = (
+    "!has(self.volumeMounts) || self.volumeMounts.all(mount, has(self.volumes) && "
+    "self.volumes.exists(volume, volume.name == mount.name))"
+)
+
+
+def find_homeless(volumes: Iterable[Volume], mounts: Iterable[VolumeMount]) -> str | None:
+    """Name the first volume that is mounted and not there; None where all are."""
+    names = {volume.name for volume in volumes}
+    return next((mount.name for mount in mounts if mount.name not in names), None)
