@@ -30,14 +30,15 @@
   verbs: [get, create]
 - apiGroups: [""]
   resources: [events]
-  verbs: [create]
+  verbs: [create, list]
 {{- end }}
 
-{{/* Whether a node still runs the pods that it has is written in no namespace. */}}
+{{/* Whether a node still runs the pods that it has, and how much it has for them, is written in no
+     namespace. */}}
 {{- define "strandline.nodeRules" -}}
 - apiGroups: [""]
   resources: [nodes]
-  verbs: [get]
+  verbs: [get, list]
 {{- end }}
 
 {{- define "strandline.subjects" -}}

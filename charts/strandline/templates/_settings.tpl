@@ -11,5 +11,6 @@
 - --metrics-port={{ ternary .Values.metrics.port 0 .Values.metrics.enabled }}
 - --liveness-port={{ .Values.livenessPort }}
 - {{ printf "--runtime-image=%s" (include "strandline.image" (dict "image" .Values.runtimeImage "chart" .Chart)) | quote }}
+- {{ printf "--pod-security=%s" (toJson (default dict .Values.podSecurity)) | quote }}
 - {{ printf "--retry-defaults=%s" (toJson .Values.retryDefaults) | quote }}
 {{- end }}
