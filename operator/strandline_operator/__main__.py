@@ -12,7 +12,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 
 import kopf
@@ -28,6 +28,8 @@ from strandline_operator.cluster.connection import (
 from strandline_operator.decide.pipeline import decide
 from strandline_operator.handlers.framework import configure
 from strandline_operator.handlers.registry import build_registry
+from strandline_operator.metrics.health import make_health_page
+from strandline_operator.metrics.listening import Listener, Page
 from strandline_operator.metrics.log_lines import start_log
 from strandline_operator.metrics.numbers import Numbers
 from strandline_operator.reconcile.service import Service, World
@@ -79,7 +81,11 @@ async def _run(settings: Settings) -> None:
     async def login() -> Credentials:
         return await read_credentials(await load_configuration(configuration))
 
-    _serve(numbers, settings.metrics_port)
+    health = make_health_page(service.tell_health, asyncio.get_running_loop())
+    listeners = [
+        *_listen("metrics", settings.metrics_port, numbers.page),
+        *_listen("liveness", settings.liveness_port, health),
+    ]
     _LOGGER.info("%s starts", agent)
     try:
         await kopf.operator(
@@ -88,26 +94,22 @@ async def _run(settings: Settings) -> None:
             clusterwide=not settings.namespaces,
             namespaces=settings.namespaces,
             standalone=True,
-            liveness_endpoint=_spell_endpoint(settings.liveness_port),
         )
     finally:
         await service.stop()
         await api.close()
-        numbers.close()
+        for listener in listeners:
+            listener.close()
     _LOGGER.info("%s has stopped", agent)
 
 
-def _serve(numbers: Numbers, port: int) -> None:
+def _listen(name: str, port: int, page: Page) -> Iterator[Listener]:
     if not port:
         return
     try:
-        numbers.serve(port)
+        yield Listener(port, page)
     except OSError as error:
-        raise SettingsError(f"metrics can't be served at port {port}: {error.strerror}") from error
-
-
-def _spell_endpoint(port: int) -> str | None:
-    return f"http://0.0.0.0:{port}/healthz" if port else None
+        raise SettingsError(f"{name} can't be served at port {port}: {error.strerror}") from error
 
 
 def _own_version() -> str:

@@ -17,6 +17,7 @@ from strandline_api.problems import Problem, problems_of
 from strandline_api.quantities import parse_duration
 from strandline_api.spec_base import Label, ObjectName
 from strandline_api.spec_policy import RetryPolicy
+from strandline_api.spec_ray import PodSecurity
 from strandline_operator.model.limits import Limits
 
 PREFIX = "STRANDLINE_"
@@ -60,6 +61,12 @@ def _read_policy(value: object) -> object:
     if isinstance(value, RetryPolicy):
         return value
     return RetryPolicy.model_validate(_read_json(value), by_alias=True, by_name=False)
+
+
+def _read_security(value: object) -> object:
+    if isinstance(value, PodSecurity):
+        return value
+    return PodSecurity.model_validate(_read_json(value), by_alias=True, by_name=False)
 
 
 Seconds = Annotated[float, Field(ge=0), BeforeValidator(_read_seconds)]
@@ -139,11 +146,17 @@ class Settings(BaseModel):
     runtime_image: Annotated[str, Field(min_length=1)] = Field(
         default=_LIMITS.runtime_image, description="Image of Ray pods, where none is named."
     )
-    ray_version: str = Field(
-        default=_LIMITS.ray_version, description="Ray version in that image; its own when empty."
-    )
+    ray_version: str = Field(default=_LIMITS.ray_version, description="Ray version in that image.")
     driver_port: Annotated[int, Field(ge=1, le=65535)] = Field(
         default=_LIMITS.driver_port, description="Port on which drivers answer."
+    )
+    dashboard_host: Annotated[str, Field(min_length=1)] = Field(
+        default=_LIMITS.dashboard_host,
+        description="Address of Ray's dashboard in the head; '::' where pods have IPv6 alone.",
+    )
+    pod_security: Annotated[PodSecurity, BeforeValidator(_read_security)] = Field(
+        default=_LIMITS.pod_security,
+        description="Users and groups of Ray pods, as JSON; with '{}' the cluster chooses them.",
     )
 
     @property

@@ -46,6 +46,9 @@ class Api(Protocol):
             NotFound: the kind is not served.
         """
 
+    def list_pages(self, scope: Scope) -> AsyncIterator[Page]:
+        """All objects of a scope, some at a time, for lists that nobody can hold whole."""
+
     async def create(self, resource: Resource, namespace: str, body: Body) -> Body:
         """Make an object.
 
@@ -82,8 +85,14 @@ class Api(Protocol):
     async def read_log(self, namespace: str, pod: str, container: str, lines: int) -> str:
         """The last lines of a container's log."""
 
-    async def pull(self, url: str) -> object | None:
+    async def list_warnings(self, namespace: str, name: str) -> list[Body]:
+        """Events that warn of objects of a name, whatever their kind: a page of them at most."""
+
+    async def pull(self, url: str, token: str = "") -> object | None:
         """What a driver answers, as JSON; None where it has nothing to say.
+
+        Args:
+            token: by which it knows who asks; empty: it need not.
 
         Raises:
             ApiError: it can't be reached, or what it says is no JSON.

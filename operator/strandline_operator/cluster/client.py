@@ -18,6 +18,7 @@ from kubernetes.aio.client.api_client import ApiClient
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.exceptions import ApiException
 
+from strandline_api.hearing import HEADER
 from strandline_operator.cluster.api import Body, Page, Scope
 from strandline_operator.cluster.connection import (
     NoClusterError,
@@ -39,6 +40,7 @@ REQUEST_SECONDS = 30.0
 SILENCE_SECONDS = 90.0
 WATCH_SECONDS = 300
 PAGE_SIZE = 500
+_MOST_WARNINGS = 100
 _LOG_BYTES = 64 * 1024
 _DRIVER_BYTES = 256 * 1024
 _REQUEST = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
@@ -74,7 +76,10 @@ class KubernetesApi:
         return list((await self.list_page(Scope(resource, namespace, selector))).items)
 
     async def list_page(self, scope: Scope) -> Page:
-        items: list[Body] = []
+        pages = [page async for page in self.list_pages(scope)]
+        return Page(tuple(item for page in pages for item in page.items), pages[-1].version)
+
+    async def list_pages(self, scope: Scope) -> AsyncIterator[Page]:
         query: Query = [("limit", str(PAGE_SIZE))]
         if scope.selector:
             query.append(("labelSelector", scope.selector))
@@ -82,10 +87,11 @@ class KubernetesApi:
         path = spell_path(scope.resource, scope.namespace)
         while True:
             answer = await self._ask("LIST", scope.resource, path, query=query + following)
-            items += answer.get("items") or []
             metadata = answer.get("metadata") or {}
+            items = tuple(answer.get("items") or ())
+            yield Page(items, str(metadata.get("resourceVersion", "")))
             if not metadata.get("continue"):
-                return Page(tuple(items), str(metadata.get("resourceVersion", "")))
+                return
             following = [("continue", metadata["continue"])]
 
     async def create(self, resource: Resource, namespace: str, body: Body) -> Body:
@@ -122,10 +128,20 @@ class KubernetesApi:
         async with self._send("GET", Resource.POD, path, None, query) as response:
             return (await response.read()).decode("utf-8", "replace")
 
-    async def pull(self, url: str) -> object | None:
+    async def list_warnings(self, namespace: str, name: str) -> list[Body]:
+        query = [
+            ("fieldSelector", f"involvedObject.name={name},type=Warning"),
+            ("limit", str(_MOST_WARNINGS)),
+        ]
+        path = spell_path(Resource.EVENT, namespace)
+        answer = await self._ask("LIST", Resource.EVENT, path, query=query)
+        return list(answer.get("items") or [])
+
+    async def pull(self, url: str, token: str = "") -> object | None:
         session = self._drivers = self._drivers or aiohttp.ClientSession(timeout=_DRIVER)
         try:
-            async with session.get(url, allow_redirects=False) as response:
+            headers = {HEADER: token} if token else None
+            async with session.get(url, headers=headers, allow_redirects=False) as response:
                 if response.status != HTTPStatus.OK:
                     return None
                 return await _read_json(response)

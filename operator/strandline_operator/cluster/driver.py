@@ -20,6 +20,13 @@ from strandline_operator.model.objects import SUBMITTER, Pod
 LOG_LINES = 200
 # Ray's tools colour what they say.
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+# What those who submit the driver say of themselves, before its lines and after them.
+_OF_SUBMITTER = re.compile(
+    r"\d{4}-\d\d-\d\d [\d:,]+\s+[A-Z]+ (?:cli|sdk|job_manager)\.py:\d+ -- (?!Status message:)"
+    r"|Waiting for Ray Dashboard GCS to become healthy"
+)
+# At a bad end the driver's last lines are said once more, after this.
+_ONCE_MORE = re.compile(r"last available logs \(truncated to [\d,]+ chars\):$")
 MOST_NAME = 253  # characters, as the status allows
 
 
@@ -30,10 +37,36 @@ class Told(NamedTuple):
     latest: str
 
 
-async def ask_progress(api: Api, ip: str, port: int) -> Told | None:
-    """How far the driver has come; None where it can't be asked."""
-    answer = await _pull(api, ip, port, "progress")
-    return read_progress(answer)
+class Place(NamedTuple):
+    """Where a driver is asked, and the token by which it knows who asks."""
+
+    ip: str
+    port: int
+    token: str
+
+
+class Answer(NamedTuple):
+    """What a driver has answered.
+
+    Attributes:
+        told: None where it says nothing of its work.
+        outcome: None where it has not ended; having been heard it goes, so whoever asks must keep
+            the answer.
+        is_reached: somebody answered there, be it that there is nothing to say.
+    """
+
+    told: Told | None = None
+    outcome: DriverOutcome | None = None
+    is_reached: bool = False
+
+
+async def ask(api: Api, place: Place) -> Answer:
+    """Ask a driver how far it has come, and how it ended."""
+    is_there, progress = await _pull(api, place, "progress")
+    is_still_there, outcome = await _pull(api, place, "outcome", place.token)
+    return Answer(
+        read_progress(progress), read_outcome(outcome), is_reached=is_there or is_still_there
+    )
 
 
 def read_progress(answer: object) -> Told | None:
@@ -48,17 +81,13 @@ def read_progress(answer: object) -> Told | None:
     return Told(Progress.parse({**sources, **pace}), known)
 
 
-async def ask_outcome(api: Api, ip: str, port: int) -> DriverOutcome | None:
-    """How the driver ended; None where it has not, or can't be asked.
-
-    Having been heard it goes, so whoever asks must keep the answer.
-    """
-    answer = await _pull(api, ip, port, "outcome")
+def read_outcome(answer: object) -> DriverOutcome | None:
+    """An outcome as the driver spells it; None where this is something else."""
     return find_outcome_line(f"{MARK} {json.dumps(answer)}") if answer is not None else None
 
 
 async def read_tail(api: Api, pod: Pod) -> tuple[DriverOutcome | None, tuple[str, ...]] | None:
-    """The outcome in the log of what submitted the driver, and the log's lines without it.
+    """The outcome in the log of what submitted the driver, and what the driver said beside it.
 
     None where there is no log to read.
     """
@@ -68,13 +97,23 @@ async def read_tail(api: Api, pod: Pod) -> tuple[DriverOutcome | None, tuple[str
         text = await api.read_log(pod.meta.namespace, pod.meta.name, container, LOG_LINES)
     except ApiError:
         return None
-    lines = (line.rstrip() for line in _COLOUR.sub("", text).splitlines())
-    return find_outcome_line(text), tuple(line for line in lines if line and MARK not in line)
+    return find_outcome_line(text), tuple(pick_drivers_lines(text))
 
 
-async def _pull(api: Api, ip: str, port: int, page: str) -> object | None:
-    host = f"[{ip}]" if ":" in ip else ip
+def pick_drivers_lines(log: str) -> list[str]:
+    """The driver's own lines in the log of what submitted it; all lines where none is."""
+    stripped = (line.rstrip() for line in _COLOUR.sub("", log).splitlines())
+    lines = [line for line in stripped if line and MARK not in line]
+    again = max((at for at, line in enumerate(lines) if _ONCE_MORE.search(line)), default=-1)
+    # Only the log's end was read: what is said once more may be all of it that is the driver's.
+    said = lines[again + 1 :] or lines
+    return [line for line in said if not _OF_SUBMITTER.match(line)] or lines
+
+
+async def _pull(api: Api, place: Place, page: str, token: str = "") -> tuple[bool, object | None]:
+    """Whether anybody answered, and what."""
+    host = f"[{place.ip}]" if ":" in place.ip else place.ip
     try:
-        return await api.pull(f"http://{host}:{port}/{page}")
+        return True, await api.pull(f"http://{host}:{place.port}/{page}", token)
     except ApiError:
-        return None
+        return False, None

@@ -24,10 +24,12 @@ from strandline_api.outcomes import DriverOutcome, find_outcome_line
 from strandline_api.pipeline import PipelineSpec
 from strandline_api.status import Counts
 from strandline_api.words import AttemptPhase
+from strandline_operator.decide.blocks import Block
 from strandline_operator.decide.conditions import describe_attempt
+from strandline_operator.decide.delays import find_delay, find_next_look
 from strandline_operator.decide.ending import (
     TERMINAL,
-    explain_by_node,
+    explain_by_head,
     find_end,
     is_by_teardown,
     is_complete,
@@ -43,6 +45,7 @@ from strandline_operator.decide.evidence import (
     place_kill,
 )
 from strandline_operator.decide.scene import Scene, is_head, role_of
+from strandline_operator.decide.silence import find_silence
 from strandline_operator.decide.stop import find_losses, find_next_deadline, find_stop
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
@@ -57,11 +60,12 @@ _SWEEP = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An attempt's new status, what to do, and when to look again at the latest."""
+    """An attempt's new status, what to do, when to look again at the latest, what delays it."""
 
     status: AttemptStatus
     actions: tuple[Action, ...] = ()
     wake_at: float | None = None
+    delay: Block | None = None
 
 
 def follow(
@@ -77,8 +81,10 @@ def follow(
         reason = stop or find_end(scene, status) or find_stop(scene, status, spec, limits, now)
         if reason is None and not is_complete(scene, status):
             status = _count_incidents(scene, status)
-            wake_at = find_next_deadline(status, spec, limits)
-            return Step(describe_attempt(status, scene, now), wake_at=wake_at)
+            wakes = (find_next_deadline(status, spec, limits), find_next_look(scene, now))
+            wake_at = min((one for one in wakes if one is not None), default=None)
+            delay = find_delay(scene, now) or find_silence(scene, status, spec, limits)
+            return Step(describe_attempt(status, scene, now, delay), wake_at=wake_at, delay=delay)
         if reason is None:
             status = _count_incidents(scene, status)
         status = _end(status, [reason] if reason else [], now)
@@ -93,7 +99,10 @@ def _note(scene: Scene, status: AttemptStatus, now: float) -> AttemptStatus:
     if rayjob is not None:
         changes["ray_job"] = ObjectReference(name=rayjob.meta.name, uid=rayjob.meta.uid)
         changes["start_time"] = status.start_time or rayjob.meta.created or now
+        if status.phase is AttemptPhase.QUEUED and not scene.is_queued:
+            changes["start_time"] = now  # the time in a queue is free
         changes["ray_cluster"] = rayjob.cluster or status.ray_cluster
+        changes["job_start_time"] = status.job_start_time or rayjob.started
         if rayjob.deployment == "Running" and rayjob.job:
             changes["running_time"] = status.running_time or now
     driver = scene.driver
@@ -184,7 +193,7 @@ def _judge(scene: Scene, status: AttemptStatus, limits: Limits, now: float) -> A
     seen: list[Evidence] = []
     if scene.rayjob is not None and scene.rayjob.deployment in TERMINAL:
         seen += find_rayjob_evidence(scene.rayjob)
-    seen += filter(None, [read_late_outcome(scene, status), explain_by_node(scene, status)])
+    seen += filter(None, [read_late_outcome(scene, status), explain_by_head(scene, status)])
     for pod in scene.all_pods:
         seen += _pick(pod, status, limits, now)
     records = sorted(_merge(status, seen, now), key=lambda one: PRECEDENCE.index(one.cause))

@@ -9,6 +9,7 @@ from strandline_api.attempt import AttemptStatus
 from strandline_api.reasons import Reason
 from strandline_api.status import Condition
 from strandline_api.words import AttemptPhase
+from strandline_operator.decide.blocks import Block
 from strandline_operator.decide.scene import Scene
 
 SUCCEEDED = "Succeeded"
@@ -44,10 +45,18 @@ def drop_conditions(conditions: Iterable[Condition], types: Iterable[str]) -> tu
     return tuple(one for one in conditions if one.type not in dropped)
 
 
-def describe_attempt(status: AttemptStatus, scene: Scene, now: float) -> AttemptStatus:
-    """The status with phase and conditions that fit the rest of it."""
+def describe_attempt(
+    status: AttemptStatus, scene: Scene, now: float, block: Block | None = None
+) -> AttemptStatus:
+    """The status with phase and conditions that fit the rest of it.
+
+    Args:
+        block: what is amiss with an attempt that goes on.
+    """
     phase = status.phase if status.end_time is not None else _name_phase(status, scene)
     truth, reason, message = _sum_up(status, phase)
+    if block is not None:
+        reason, message = block.reason, block.message
     if not status.is_frozen and status.end_time is not None and scene.wait:
         message = f"{message}; {scene.wait}"
     conditions = set_condition(status.conditions, SUCCEEDED, truth, reason, message, now)
@@ -62,10 +71,9 @@ def describe_attempt(status: AttemptStatus, scene: Scene, now: float) -> Attempt
 
 
 def _name_phase(status: AttemptStatus, scene: Scene) -> AttemptPhase:
-    rayjob = scene.rayjob
-    if rayjob is None:
+    if scene.rayjob is None:
         return AttemptPhase.PENDING
-    if rayjob.is_suspended or rayjob.deployment in {"Suspending", "Suspended"}:
+    if scene.is_queued:
         return AttemptPhase.QUEUED
     return AttemptPhase.STARTING if status.running_time is None else AttemptPhase.RUNNING
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 
 from strandline_api.attempt import AttemptSpec
+from strandline_api.causes import Cause
+from strandline_api.event_reasons import EventReason
 from strandline_api.names import name_attempt, name_claim, name_rayjob
 from strandline_api.pipeline import PipelineSpec
-from strandline_api.reasons import EventReason, Reason
+from strandline_api.reasons import Reason
 from strandline_api.words import Trigger
 from strandline_operator.decide.draft import Draft
 from strandline_operator.decide.scene import Scene
@@ -15,7 +17,7 @@ from strandline_operator.model.plan import Create, Resource
 from strandline_operator.model.view import AttemptView
 from strandline_operator.render.attempt import render_attempt
 from strandline_operator.render.order import Order
-from strandline_operator.render.rayjob import render_config, render_rayjob
+from strandline_operator.render.rayjob import render_code_map, render_config, render_rayjob
 
 
 def dispatch(draft: Draft) -> None:
@@ -62,6 +64,9 @@ def launch(draft: Draft, scene: Scene, spec: PipelineSpec) -> Reason | None:
         return Reason.TEARING_DOWN
     order = make_order(draft, attempt, spec)
     draft.actions.append(Create(Resource.CONFIG_MAP, render_config(order)))
+    code = render_code_map(order)
+    if code is not None:
+        draft.actions.append(Create(Resource.CONFIG_MAP, code))
     draft.actions.append(Create(Resource.RAYJOB, render_rayjob(order)))
     return None
 
@@ -82,8 +87,19 @@ def make_order(draft: Draft, attempt: AttemptView, spec: PipelineSpec) -> Order:
         claim=spec.storage.ledger.claim_name or name_claim(meta.name),
         limits=draft.limits,
         memory=attempt.spec.memory_bytes,
-        after=attempt.spec.retry_cause.value if attempt.spec.retry_cause else "",
+        after=_find_former_cause(attempt),
+        code=draft.view.code if spec.code.config_map else None,
     )
+
+
+def _find_former_cause(attempt: AttemptView) -> str:
+    """What the driver is told of the end of the one that had the ledger before it; empty: nothing.
+
+    An attempt that was refused the ledger never had it: its own end says nothing of that. That a
+    call took too long its driver has written down itself, and an older one knows no such cause.
+    """
+    cause = attempt.spec.retry_cause
+    return "" if cause in {None, Cause.LEDGER_IN_USE, Cause.TIMEOUT} else str(cause.value)
 
 
 def _find_turn(draft: Draft) -> float | None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from strandline_api.attempt import AttemptStatus
-from strandline_api.reasons import ConditionType, EventReason, Reason
+from strandline_api.event_reasons import EventReason
+from strandline_api.reasons import ConditionType, Reason
 from strandline_api.status import PipelineStatus
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Action, Count, Event, Plan

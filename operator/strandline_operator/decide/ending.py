@@ -92,16 +92,34 @@ def weigh(status: AttemptStatus) -> tuple[Evidence, ...]:
     return tuple(one for one in status.sights if one.details.get("reason") != _DELETED)
 
 
-def explain_by_node(scene: Scene, status: AttemptStatus) -> Evidence | None:
-    """That the head's node was lost, where nothing better tells why the attempt ended."""
+def explain_by_head(scene: Scene, status: AttemptStatus) -> Evidence | None:
+    """What became of the head, where nothing better tells why the attempt ended."""
     causes = {record.cause for record in status.evidence}
     if status.outcome is not None or not causes <= _VAGUE or status.end_time is None:
         return None
+    return _find_silent_node(scene, status.end_time) or _find_taken_head(scene)
+
+
+def _find_silent_node(scene: Scene, ended: float) -> Evidence | None:
     for pod in filter(is_head, scene.all_pods):
         seen, node = find_lost_node(pod, scene.nodes), scene.nodes.get(pod.node)
         # One that fell silent during our own teardown has ended nothing.
-        if seen and node and (node.since is None or node.since <= status.end_time):
+        if seen and node and (node.since is None or node.since <= ended):
             return seen
+    return None
+
+
+def _find_taken_head(scene: Scene) -> Evidence | None:
+    """A head that went without an end of its containers: no kubelet has taken it away.
+
+    Nor has a teardown, ours or KubeRay's, which leaves pods their grace.
+    """
+    if scene.rayjob is None or scene.rayjob.meta.is_deleting:
+        return None
+    for pod in filter(is_head, scene.gone_pods):
+        if pod.phase == "Running" and not any(one.ends for one in pod.containers):
+            message = f"the head pod {pod.meta.name} was deleted by force"
+            return Evidence(Cause.INTERRUPTED, message, "pod", {"pod": pod.meta.name})
     return None
 
 

@@ -15,6 +15,7 @@ from strandline_api.causes import Cause
 from strandline_api.evidence import Evidence, read_exit
 from strandline_api.labels import GROUP_LABEL, ROLE_LABEL
 from strandline_api.outcomes import DriverOutcome, find_outcome_line
+from strandline_api.pod_places import AUTOSCALER_CONTAINER
 from strandline_operator.model.objects import Container, Pod, RayJob, Termination
 from strandline_operator.render.order import Role
 
@@ -63,8 +64,10 @@ def find_pod_evidence(pod: Pod) -> Iterator[Evidence]:
         reason = pod.disruption or pod.reason
         yield _blame(pod, disruption, f"{role or 'pod'} {pod.meta.name}: {words}", reason=reason)
     for container in pod.containers:
-        for end in container.ends:
-            yield from _read_end(pod, container, end)
+        # Without its autoscaler a cluster stays as large as it is, and goes on.
+        if container.name != AUTOSCALER_CONTAINER:
+            for end in container.ends:
+                yield from _read_end(pod, container, end)
 
 
 def find_image_problem(pod: Pod) -> Evidence | None:

@@ -7,26 +7,43 @@ cut short anywhere and done again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from strandline_api.causes import Cause
 from strandline_api.evidence import Evidence
 from strandline_api.labels import FINALIZER
 from strandline_api.pipeline import PipelineSpec
-from strandline_api.reasons import EventReason, Reason
-from strandline_api.status import HandledTokens, RetryCounts
-from strandline_api.words import Trigger
+from strandline_api.reasons import Reason
+from strandline_api.status import HandledTokens
 from strandline_operator.decide.attempt import follow
 from strandline_operator.decide.blocks import (
     Block,
-    find_delay,
     find_unread,
-    is_quota,
     read_refusals,
+)
+from strandline_operator.decide.code import find_missing_code
+from strandline_operator.decide.deadline import (
+    describe_run_deadline,
+    expire,
+    find_run_end,
+    keep_time,
 )
 from strandline_operator.decide.deletion import delete
 from strandline_operator.decide.dispatch import dispatch, launch, note_dispatched
 from strandline_operator.decide.draft import Draft
 from strandline_operator.decide.history import trim_history
+from strandline_operator.decide.memory import settle_memory
+from strandline_operator.decide.namesakes import find_namesakes
+from strandline_operator.decide.output import examine_output, join
 from strandline_operator.decide.report import report, report_invalid, report_unread
+from strandline_operator.decide.requests import (
+    answer,
+    answer_cancel,
+    note_first_requests,
+    read_requests,
+    settle_under_way,
+    spell_cancel,
+)
 from strandline_operator.decide.run import (
     SUSPEND,
     begin_run,
@@ -35,7 +52,7 @@ from strandline_operator.decide.run import (
     measure_recovery,
 )
 from strandline_operator.decide.scene import Scene
-from strandline_operator.decide.storage import examine_claim
+from strandline_operator.decide.storage import Storage, examine_claim
 from strandline_operator.decide.tidings import tell_changes, tell_losses
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Plan, SetFinalizer
@@ -59,15 +76,14 @@ def decide(view: View, now: float, limits: Limits, drawn: float) -> Plan:
     current = view.attempts[-1] if view.attempts else None
     unread = find_unread(view)
     if unread is not None:
-        _note_first_requests(draft)
+        note_first_requests(draft)
         report_unread(draft, unread)
         return draft.finish()
     if view.pipeline.meta.is_deleting:
         return delete(draft)
     spec = view.pipeline.spec
     if spec is None:
-        _note_first_requests(draft)
-        _go_on_unspecified(draft, current)
+        _go_on_unspecified(draft, current, read_requests(draft))
         is_active = current is not None and not draft.status_of(current).is_frozen
         report_invalid(draft, is_active=is_active)
         return draft.finish()
@@ -79,26 +95,21 @@ def _decide_run(
     draft: Draft, spec: PipelineSpec, current: AttemptView | None, drawn: float
 ) -> None:
     is_first = not draft.status.run
-    requests = _read_requests(draft)
-    storage = examine_claim(draft.view, spec)
+    requests = read_requests(draft)
+    storage = join(examine_claim(draft.view, spec), examine_output(draft.view, spec))
     if storage.create is not None:
         draft.actions.append(storage.create)
     if is_first:
         begin_run(draft, spec)
     if current is not None:
         note_dispatched(draft, current)
+    keep_time(draft, spec, current)
     count_missing(draft, spec, drawn)
     block = _advance(draft, spec, current, requests, drawn)
     is_idle = current is None or draft.status_of(current).is_frozen
-    if is_idle and draft.status.run != spec.run_id:
-        begin_run(draft, spec)
-    _answer(draft, requests, is_idle=is_idle)
+    if is_idle:
+        block = _go_on_idle(draft, spec, storage, block)
     block = block or read_refusals(draft.view.refusals)
-    if is_idle and not spec.suspend:
-        if not storage.is_usable:
-            block = block or Block(storage.reason, storage.detail)
-        elif FINALIZER in draft.view.pipeline.meta.finalizers:
-            dispatch(draft)
     trim_history(draft, spec)
     _guard(draft, is_idle=is_idle)
     report(draft, spec, current, storage, block)
@@ -106,22 +117,33 @@ def _decide_run(
     draft.rest(is_idle=is_idle)
 
 
-def _read_requests(draft: Draft) -> HandledTokens:
-    """What annotations ask for that was not acted upon; what was there at first asks nothing."""
-    _note_first_requests(draft)
-    asked = HandledTokens.of(draft.view.pipeline.meta.annotations)
-    known = draft.status.handled or HandledTokens()
-    draft.update(handled=asked)
-    return HandledTokens(
-        retry=asked.retry if asked.retry != known.retry else "",
-        cancel=asked.cancel if asked.cancel != known.cancel else "",
-    )
+def _go_on_idle(
+    draft: Draft, spec: PipelineSpec, storage: Storage, block: Block | None
+) -> Block | None:
+    """Where no attempt is under way: answer requests, and make the next one if nothing hinders."""
+    if draft.status.run != spec.run_id:
+        begin_run(draft, spec)
+    answer(draft, read_requests(draft))
+    expire(draft, spec)
+    if draft.status.next_attempt_time is not None:
+        settle_memory(draft, spec)
+    block = block or read_refusals(draft.view.refusals)
+    if spec.suspend:
+        return block
+    hindrance = _find_hindrance(draft, spec, storage)
+    if hindrance is None and FINALIZER in draft.view.pipeline.meta.finalizers:
+        dispatch(draft)
+    return block or hindrance
 
 
-def _note_first_requests(draft: Draft) -> None:
-    """Take what annotations a new pipeline came with for answered."""
-    if not draft.view.pipeline.has_status:
-        draft.update(handled=HandledTokens.of(draft.view.pipeline.meta.annotations))
+def _find_hindrance(draft: Draft, spec: PipelineSpec, storage: Storage) -> Block | None:
+    """What has to change before the next attempt may be made."""
+    if not storage.is_usable:
+        return Block(storage.reason, storage.detail)
+    namesakes = find_namesakes(draft.view)
+    if namesakes is not None and draft.status.next_attempt_time is not None:
+        draft.wake(draft.now + draft.limits.pull_interval)  # no watch tells of them
+    return namesakes or find_missing_code(draft.view, spec)
 
 
 def _advance(
@@ -141,19 +163,17 @@ def _advance(
         stop = _find_wish(draft, spec, requests)
         if _is_launchable(scene) and stop is None:
             block = _launch(draft, scene, spec)
-            # What was refused mostly stays so for a while.
-            limits = draft.limits
-            soon = limits.pull_interval if draft.view.refusals else limits.settle
-            draft.wake(draft.now + soon)
+            # What was refused or is in the way mostly stays so for a while.
+            limits, is_long = draft.limits, draft.view.refusals or draft.view.namesakes
+            draft.wake(draft.now + (limits.pull_interval if is_long else limits.settle))
         step = follow(scene, spec, draft.limits, draft.now, stop)
         draft.attempts[current.meta.name] = step.status
+        settle_under_way(draft, requests, current)
         draft.actions += step.actions
         draft.wake(step.wake_at)
         measure_recovery(draft, current, step.status)
         tell_losses(draft, scene, step.status)
-        block = block or _find_overdue(draft, scene)
-        if step.status.end_time is None:
-            block = block or find_delay(scene, draft.now)
+        block = block or _find_overdue(draft, scene) or step.delay
     count_attempt(draft, spec, current, drawn)
     return block
 
@@ -174,6 +194,9 @@ def _is_launchable(scene: Scene) -> bool:
 
 
 def _launch(draft: Draft, scene: Scene, spec: PipelineSpec) -> Block | None:
+    hindrance = find_namesakes(draft.view) or find_missing_code(draft.view, spec)
+    if hindrance is not None:
+        return hindrance
     reason = launch(draft, scene, spec)
     if reason is None:
         return None
@@ -183,19 +206,21 @@ def _launch(draft: Draft, scene: Scene, spec: PipelineSpec) -> Block | None:
 
 def _find_wish(draft: Draft, spec: PipelineSpec, requests: HandledTokens) -> Evidence | None:
     """Why the attempt is to end, where that is not the attempt's own matter."""
+    wish = _find_users_wish(requests, is_suspended=spec.suspend)
+    if wish is not None:
+        return wish
+    ends_at = find_run_end(draft, spec)
+    if ends_at is not None and draft.now > ends_at:
+        return Evidence(Cause.DEADLINE_EXCEEDED, describe_run_deadline(spec), "deadline")
+    draft.wake(ends_at)
+    return None
+
+
+def _find_users_wish(requests: HandledTokens, *, is_suspended: bool) -> Evidence | None:
     if requests.cancel:
-        return Evidence(Cause.USER_CANCELLED, f"cancelled: {requests.cancel}", "user")
-    if spec.suspend:
+        return Evidence(Cause.USER_CANCELLED, spell_cancel(requests.cancel), "user")
+    if is_suspended:
         return Evidence(Cause.INTERRUPTED, "the pipeline was suspended", SUSPEND)
-    quota = is_quota(draft.view.refusals)
-    if quota is not None:
-        return Evidence(Cause.QUOTA_EXCEEDED, quota.message, "api server")
-    longest, begun = spec.deadlines.run_seconds, draft.status.run_start_time
-    if longest is not None and begun is not None:
-        if draft.now - begun > longest:
-            message = f"the run took longer than deadlines.run allows: {longest:g} s"
-            return Evidence(Cause.DEADLINE_EXCEEDED, message, "deadline")
-        draft.wake(begun + longest)
     return None
 
 
@@ -214,27 +239,6 @@ def _find_overdue(draft: Draft, scene: Scene) -> Block | None:
     return Block(Reason.TEARDOWN_OVERDUE, f"Still there: {', '.join(left)}.")
 
 
-def _answer(draft: Draft, requests: HandledTokens, *, is_idle: bool) -> None:
-    """Act on requests where no attempt is under way."""
-    if not is_idle:
-        return
-    if requests.cancel and draft.status.next_attempt_time is not None:
-        draft.update(
-            next_attempt_time=None,
-            retry_trigger=None,
-            retry_cause=Cause.USER_CANCELLED,
-            state=f"cancelled: {requests.cancel}",
-        )
-        draft.tell(EventReason.RUN_CANCELLED, f"cancelled: {requests.cancel}")
-    elif requests.retry:
-        draft.update(
-            next_attempt_time=draft.now,
-            retry_trigger=Trigger.MANUAL,
-            retries=draft.status.retries or RetryCounts(),
-        )
-        draft.tell(EventReason.RETRY_REQUESTED, f"asked for: {requests.retry}")
-
-
 def _guard(draft: Draft, *, is_idle: bool) -> None:
     """Hold the pipeline while it may have pods, and let it go when it has none."""
     is_held = FINALIZER in draft.view.pipeline.meta.finalizers
@@ -245,12 +249,28 @@ def _guard(draft: Draft, *, is_idle: bool) -> None:
         draft.actions.append(SetFinalizer(is_set=False))
 
 
-def _go_on_unspecified(draft: Draft, current: AttemptView | None) -> None:
-    """An attempt under way goes on although the spec has become invalid; none follows it."""
-    if current is not None and not current.status.is_frozen:
-        scene = Scene.of(draft.view, current)
-        if not _is_launchable(scene):
-            step = follow(scene, _UNSPECIFIED, draft.limits, draft.now, None)
-            draft.attempts[current.meta.name] = step.status
-            draft.actions += step.actions
-            draft.wake(step.wake_at)
+def _go_on_unspecified(draft: Draft, current: AttemptView | None, requests: HandledTokens) -> None:
+    """An attempt under way goes on although the spec has become invalid; none follows it.
+
+    It can still be ended by hand. A retry waits until the spec can be read.
+    """
+    through = draft.status.retries.through if draft.status.retries else 0
+    if current is None or (current.status.is_frozen and current.spec.number <= through):
+        if requests.cancel:
+            answer_cancel(draft, requests)
+        return
+    scene, stop = Scene.of(draft.view, current), _find_unspecified_wish(draft, requests)
+    if current.status.is_frozen or (stop is None and _is_launchable(scene)):
+        return
+    step = follow(scene, _UNSPECIFIED, draft.limits, draft.now, stop)
+    draft.attempts[current.meta.name] = step.status
+    settle_under_way(draft, HandledTokens(cancel=requests.cancel), current)
+    draft.actions += step.actions
+    draft.wake(step.wake_at)
+
+
+def _find_unspecified_wish(draft: Draft, requests: HandledTokens) -> Evidence | None:
+    """The same wishes where nothing else of the spec can be read."""
+    written = draft.view.pipeline.manifest.get("spec")
+    is_suspended = isinstance(written, Mapping) and written.get("suspend") is True
+    return _find_users_wish(requests, is_suspended=is_suspended)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from strandline_api.pipeline import PipelineSpec
 from strandline_api.reasons import ConditionType, Reason
 from strandline_api.status import Progress
+from strandline_api.stored import describe_unknown
 from strandline_api.times import spell_time
 from strandline_api.words import AttemptPhase, PipelinePhase
 from strandline_operator.decide.blocks import Block
@@ -59,6 +60,7 @@ def report(
     else:
         _show_only(draft)
     _describe_edit(draft, active, is_over=truth != "Unknown")
+    _name_unknown(draft)
 
 
 def _has_run(draft: Draft, active: AttemptView | None) -> bool:
@@ -186,11 +188,22 @@ def _describe_edit(draft: Draft, active: AttemptView | None, *, is_over: bool) -
     old = draft.status.find_condition(ConditionType.SPEC_APPLIED)
     if active is None and not is_over:
         _set(draft, ConditionType.SPEC_APPLIED, "True", Reason.APPLIED, Reason.APPLIED.meaning)
-    elif is_edited:
+    elif is_edited or (is_over and old and old.reason == Reason.WAITS_FOR_NEXT_ATTEMPT):
         reason = Reason.WAITS_FOR_NEXT_RUN if is_over else Reason.WAITS_FOR_NEXT_ATTEMPT
         _set(draft, ConditionType.SPEC_APPLIED, "False", reason, reason.explain())
     elif old is None:
         _set(draft, ConditionType.SPEC_APPLIED, "True", Reason.APPLIED, Reason.APPLIED.meaning)
+
+
+def _name_unknown(draft: Draft) -> None:
+    """Tell which fields of the spec are ignored: its definition is newer than this operator."""
+    unknown, told = draft.view.pipeline.unknown, ConditionType.FIELDS_IGNORED
+    if unknown:
+        reason = Reason.OPERATOR_IS_OLDER
+        message = reason.explain(describe_unknown("it", unknown))
+        _set(draft, told, "True", reason, message)
+    else:
+        draft.update(conditions=drop_conditions(draft.status.conditions, [told]))
 
 
 def _set(draft: Draft, type_: ConditionType, truth: Truth, reason: str, message: str) -> None:

@@ -6,15 +6,11 @@ number follows from it, so however often a pass is cut short, the same attempt i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from strandline_api.attempt import AttemptStatus
 from strandline_api.causes import Cause
-from strandline_api.memory_growth import grow_memory
+from strandline_api.event_reasons import EventReason
 from strandline_api.names import name_attempt
 from strandline_api.pipeline import PipelineSpec
-from strandline_api.quantities import parse_memory
-from strandline_api.reasons import EventReason
 from strandline_api.retry import (
     GiveUp,
     PastAttempt,
@@ -24,15 +20,16 @@ from strandline_api.retry import (
     decide,
     describe_due,
 )
+from strandline_api.run_clock import RunClock
 from strandline_api.status import PastAttemptRecord, RetryCounts
 from strandline_api.times import spell_time
 from strandline_api.words import Trigger
+from strandline_operator.decide.deadline import find_run_end
 from strandline_operator.decide.draft import Draft
-from strandline_operator.decide.evidence import RAY
+from strandline_operator.decide.memory import raise_memory
 from strandline_operator.model.view import AttemptView
 
 SUSPEND = "suspend"  # the word of evidence that an attempt was ended to hold the pipeline back
-_MIB = 1 << 20
 
 
 def begin_run(draft: Draft, spec: PipelineSpec) -> None:
@@ -41,6 +38,9 @@ def begin_run(draft: Draft, spec: PipelineSpec) -> None:
     draft.update(
         run=spec.run_id,
         run_start_time=draft.now,
+        memory={},
+        memory_requested={},
+        run_clock=RunClock(paused_since=draft.now) if spec.suspend else None,
         retries=RetryCounts(through=through),
         incidents=0,
         next_attempt_time=draft.now,
@@ -82,8 +82,10 @@ def count_attempt(draft: Draft, spec: PipelineSpec, attempt: AttemptView, drawn:
     if _is_suspension(status):
         draft.update(next_attempt_time=draft.now, retry_trigger=Trigger.RESUME)
     elif status.cause is not None:
-        _raise_memory(draft, spec, status)
+        limited = raise_memory(draft, spec, status)
         _schedule(draft, spec, past, counts.spent, drawn)
+        if limited:
+            draft.update(state=f"{draft.status.state}; {limited}")
     else:
         draft.tell(EventReason.ATTEMPT_SUCCEEDED, status.message, attempt=attempt.meta.name)
         draft.tell(EventReason.RUN_SUCCEEDED, f"run {draft.status.run}: {status.message}")
@@ -161,8 +163,8 @@ def _schedule(
     decision = decide(
         view.policy, [past], draft.now, uid=view.pipeline.meta.uid, drawn=drawn, since=since
     )
-    longest, begun = spec.deadlines.run_seconds, draft.status.run_start_time or draft.now
-    if isinstance(decision, RetryAt) and longest is not None and decision.time > begun + longest:
+    ends_at = find_run_end(draft, spec)
+    if isinstance(decision, RetryAt) and ends_at is not None and decision.time > ends_at:
         decision = GiveUp(f"{decision.why}, which is after the run's deadline")
     name, cause = f"attempt {past.number}", str(past.cause)
     if isinstance(decision, RetryAt):
@@ -198,33 +200,3 @@ def _measure(
         draft.count("attempt_seconds", cause, status.end_time - status.start_time)
     if status.cause is None and before.cause is not None and attempt.spec.trigger is Trigger.RETRY:
         draft.count("retry_succeeded", before.cause.value)
-
-
-def _raise_memory(draft: Draft, spec: PipelineSpec, status: AttemptStatus) -> None:
-    """After a kill for memory: more for the group that was killed, kept for all later attempts."""
-    if status.cause is not Cause.OOM_KILLED:
-        return
-    requested = {"head": spec.ray.head.resources.memory_bytes}
-    requested |= {group.name: group.resources.memory_bytes for group in spec.ray.worker_groups}
-    raised = {name: parse_memory(size) for name, size in draft.status.memory.items()}
-    before = {name: max(size, raised.get(name, 0)) for name, size in requested.items()}
-    killed = _list_killed(status, before)
-    after = grow_memory(spec.oom, before, killed)
-    memory = {name: f"{size // _MIB}Mi" for name, size in after.items() if size > requested[name]}
-    if memory == draft.status.memory:
-        return
-    draft.update(memory=memory)
-    words = ", ".join(f"{name} {memory[name]}" for name in killed if name in memory)
-    draft.tell(EventReason.MEMORY_RAISED, f"memory for the next attempt: {words}")
-
-
-def _list_killed(status: AttemptStatus, groups: Mapping[str, int]) -> list[str]:
-    """The groups in which something was killed for memory: those that evidence names, if any."""
-    kills = [one for one in status.evidence if one.cause is Cause.OOM_KILLED]
-    named = {str(one.details.get("group", "")) for one in kills} & groups.keys()
-    if named:
-        return sorted(named)
-    # Ray tells of its workers; any other kill that nobody has placed was beside the driver.
-    workers = sorted(groups.keys() - {"head"})
-    is_of_workers = all(one.source == RAY for one in kills)
-    return workers if workers and is_of_workers else ["head"]

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from strandline_api.labels import ATTEMPT_LABEL, ROLE_LABEL
 from strandline_api.names import name_rayjob
 from strandline_operator.decide.nodes import Nodes, describe_wait, part_pods
+from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Meta, Pod, RayCluster, RayJob
 from strandline_operator.model.view import AttemptView, DriverView, View
 from strandline_operator.render.order import Role
+
+_SUSPENDED = frozenset({"Suspending", "Suspended"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,7 @@ class Scene:
         others: RayJobs, clusters and pods of other attempts that are still there.
         gone_pods: last bodies of those that are gone, lost with their nodes or deleted.
         has_kuberay: the absence of a RayJob means that it is gone.
+        notices: warnings about any of it, in no order.
     """
 
     attempt: AttemptView
@@ -34,6 +38,7 @@ class Scene:
     driver: DriverView | None
     nodes: Nodes
     has_kuberay: bool
+    notices: tuple[Notice, ...] = ()
 
     @classmethod
     def of(cls, view: View, attempt: AttemptView) -> Scene:
@@ -56,6 +61,7 @@ class Scene:
             driver=driver,
             nodes=view.nodes,
             has_kuberay=view.has_kuberay,
+            notices=view.notices,
         )
 
     @property
@@ -72,6 +78,12 @@ class Scene:
     def wait(self) -> str:
         """Which node's pods are waited for in vain; empty where none are."""
         return describe_wait(self.pods, self.nodes)
+
+    @property
+    def is_queued(self) -> bool:
+        """A queue holds it back, or KubeRay has not taken note yet that none does any more."""
+        rayjob = self.rayjob
+        return rayjob is not None and (rayjob.is_suspended or rayjob.deployment in _SUSPENDED)
 
     @property
     def is_running(self) -> bool:

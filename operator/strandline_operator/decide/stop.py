@@ -6,12 +6,18 @@ from strandline_api.attempt import AttemptStatus
 from strandline_api.causes import Cause
 from strandline_api.evidence import Evidence
 from strandline_api.pipeline import PipelineSpec
+from strandline_operator.decide.blocks import QUOTA
+from strandline_operator.decide.code import find_lost_code
+from strandline_operator.decide.delays import explain_delay, find_refusal, is_starting
 from strandline_operator.decide.evidence import find_image_problem, find_pod_evidence
 from strandline_operator.decide.nodes import find_lost_node
 from strandline_operator.decide.scene import Scene, is_head, role_of
+from strandline_operator.decide.silence import find_stall
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
 
+# Something may just have been leaving; by then KubeRay has tried eight times or more.
+_QUOTA_PATIENCE = 10.0
 PAST = 0.1  # seconds by which a time has passed for sure
 _DISRUPTIONS = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
 
@@ -22,13 +28,16 @@ def find_stop(
     """The first reason to end an attempt that has not ended by itself; None to let it go on."""
     return (
         _find_lost_head(scene)
+        or find_lost_code(scene)
         or _find_second_run(scene, status)
+        or _find_second_start(scene, status)
         or _find_suspension(scene, status)
+        or _find_quota(scene, status, now)
         or _find_deadline(status, spec, now)
         or _find_late_start(scene, status, spec, limits, now)
         or _find_worker_loss(scene, spec)
         or _find_lost_submitter(scene, limits, now)
-        or _find_stall(scene, status, spec, now)
+        or find_stall(scene, status, spec, limits)
     )
 
 
@@ -85,6 +94,15 @@ def _is_later(head: Pod, begun: float) -> bool:
     return not head.meta.created or head.meta.created > begun
 
 
+def _find_second_start(scene: Scene, status: AttemptStatus) -> Evidence | None:
+    """A driver that was started again under the same head, which no pod would tell of."""
+    rayjob, first = scene.rayjob, status.job_start_time
+    if rayjob is None or first is None or rayjob.started in {None, first}:
+        return None
+    message = f"RayJob {rayjob.meta.name} has started its driver a second time"
+    return Evidence(Cause.INTERRUPTED, message, "rayjob", {"reason": "SecondStart"})
+
+
 def _find_suspension(scene: Scene, status: AttemptStatus) -> Evidence | None:
     """A driver that is suspended has ended, and after that KubeRay would start it once more."""
     rayjob = scene.rayjob
@@ -94,6 +112,20 @@ def _find_suspension(scene: Scene, status: AttemptStatus) -> Evidence | None:
         return None
     message = f"RayJob {rayjob.meta.name} was suspended while its driver ran"
     return Evidence(Cause.INTERRUPTED, message, "rayjob", {"reason": rayjob.deployment})
+
+
+def _find_quota(scene: Scene, status: AttemptStatus, now: float) -> Evidence | None:
+    """That KubeRay may not make the pods, since a quota is used up and stays so."""
+    if status.running_time is not None or not is_starting(scene):
+        return None
+    words = find_refusal(scene)
+    if QUOTA not in words:
+        return None
+    begun = [one.failed for one in scene.clusters if one.failed is not None]
+    begun += [scene.rayjob.meta.created] if scene.rayjob is not None and not begun else []
+    if now - min(begun, default=now) <= _QUOTA_PATIENCE:
+        return None
+    return Evidence(Cause.QUOTA_EXCEEDED, words, "raycluster")
 
 
 def _find_deadline(status: AttemptStatus, spec: PipelineSpec, now: float) -> Evidence | None:
@@ -108,8 +140,8 @@ def _find_late_start(
     scene: Scene, status: AttemptStatus, spec: PipelineSpec, limits: Limits, now: float
 ) -> Evidence | None:
     """That the driver does not get to run. Time in a queue, where suspension is set, is free."""
-    rayjob, begun = scene.rayjob, status.start_time
-    if rayjob is None or begun is None or status.running_time is not None or rayjob.is_suspended:
+    begun = status.start_time
+    if scene.rayjob is None or begun is None or status.running_time is not None or scene.is_queued:
         return None
     image = next(filter(None, map(find_image_problem, scene.pods)), None)
     if image is not None and now - begun > limits.image_pull:
@@ -119,9 +151,8 @@ def _find_late_start(
         return None
     if image is not None:
         return image
-    unplaced = next((pod for pod in scene.pods if pod.unschedulable), None)
-    why = f": pod {unplaced.meta.name}: {unplaced.unschedulable}" if unplaced else ""
-    message = f"the driver did not run within {longest:g} s{why}"
+    why = explain_delay(scene, now)
+    message = f"the driver did not run within {longest:g} s{why and ': '}{why}"
     return Evidence(Cause.SCHEDULING_TIMEOUT, message, "deadline")
 
 
@@ -151,14 +182,3 @@ def _may_submit(pod: Pod) -> bool:
     """Whether a submitter is at work in a pod, or will be."""
     is_own = role_of(pod) == "submitter" and pod.phase in {"Pending", "Running"}
     return is_own and pod.submitter_end is None
-
-
-def _find_stall(
-    scene: Scene, status: AttemptStatus, spec: PipelineSpec, now: float
-) -> Evidence | None:
-    """No word of a driver that was heard before; one that can't be asked at all is let alone."""
-    heard = status.progress.time if status.progress else None
-    longest = spec.deadlines.stall_seconds
-    if not scene.is_running or heard is None or now - heard <= longest:
-        return None
-    return Evidence(Cause.STALLED, f"no sign of life for {now - heard:.0f} s", "deadline")

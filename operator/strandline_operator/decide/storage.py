@@ -54,11 +54,23 @@ def examine_claim(view: View, spec: PipelineSpec) -> Storage:
     claim = view.claim
     if claim is None:
         return _find_missing(view, name, is_given=given is not None)
-    problem = _find_problem(view, claim)
+    is_unusable = view.pipeline.status.retry_cause is Cause.VOLUME_UNUSABLE
+    found = judge_claim(claim, name)
+    if found.is_usable and is_unusable and _is_full(view):
+        full = say_problem(Reason.CLAIM_FULL, name, ", ".join(claim.modes))
+        return full._replace(is_usable=True)
+    return found
+
+
+def judge_claim(claim: Claim, name: str) -> Storage:
+    """How a claim stands that is there.
+
+    Args:
+        name: what sentences call it.
+    """
+    problem = _find_problem(claim)
     if problem is not None:
-        return _say(problem, name, ", ".join(claim.modes))._replace(
-            is_usable=problem is Reason.CLAIM_FULL
-        )
+        return say_problem(problem, name, ", ".join(claim.modes))
     if claim.phase == "Bound":
         return Storage(
             is_usable=True,
@@ -71,15 +83,13 @@ def examine_claim(view: View, spec: PipelineSpec) -> Storage:
     return Storage(is_usable=True, truth="Unknown", reason=Reason.CLAIM_PENDING, message=pending)
 
 
-def _find_problem(view: View, claim: Claim) -> Reason | None:
+def _find_problem(claim: Claim) -> Reason | None:
     if claim.meta.is_deleting:
         return Reason.CLAIM_DELETED
     if claim.phase == "Lost":
         return Reason.CLAIM_LOST
-    if claim.modes and not WRITABLE & set(claim.modes):
-        return Reason.CLAIM_NOT_WRITABLE
-    is_unusable = view.pipeline.status.retry_cause is Cause.VOLUME_UNUSABLE
-    return Reason.CLAIM_FULL if is_unusable and _is_full(view) else None
+    is_writable = not claim.modes or bool(WRITABLE & set(claim.modes))
+    return None if is_writable else Reason.CLAIM_NOT_WRITABLE
 
 
 def _is_full(view: View) -> bool:
@@ -90,13 +100,13 @@ def _is_full(view: View) -> bool:
 
 def _find_missing(view: View, name: str, *, is_given: bool) -> Storage:
     if is_given:
-        return _say(Reason.CLAIM_MISSING, name)
+        return say_problem(Reason.CLAIM_MISSING, name)
     refused = next(
         (one for one in view.refusals if one.what == Resource.CLAIM and one.name == name), None
     )
     create = Create(Resource.CLAIM, render_claim(view.pipeline))
     if refused is not None:
-        return _say(Reason.CLAIM_REFUSED, name, refused.message)._replace(create=create)
+        return say_problem(Reason.CLAIM_REFUSED, name, refused.message)._replace(create=create)
     return Storage(
         is_usable=False,
         truth="Unknown",
@@ -107,7 +117,8 @@ def _find_missing(view: View, name: str, *, is_given: bool) -> Storage:
     )
 
 
-def _say(reason: Reason, name: str, detail: str = "") -> Storage:
+def say_problem(reason: Reason, name: str, detail: str = "") -> Storage:
+    """A claim on which nothing is made, and why not."""
     said = f"claim {name}: {detail}" if detail else f"claim {name}"
     return Storage(
         is_usable=False, truth="False", reason=reason, message=reason.explain(said), detail=said

@@ -6,7 +6,8 @@ Each is told once, by the pass that changes it. This room must not change a stat
 from __future__ import annotations
 
 from strandline_api.attempt import AttemptStatus
-from strandline_api.reasons import ConditionType, EventReason, Reason
+from strandline_api.event_reasons import EventReason
+from strandline_api.reasons import ConditionType, Reason
 from strandline_operator.decide.blocks import Block
 from strandline_operator.decide.draft import Draft
 from strandline_operator.decide.scene import Scene

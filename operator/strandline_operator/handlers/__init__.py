@@ -1,1 +1,1 @@
-"""Where kopf calls us: start and stop, our two kinds' events, liveness. Nothing is decided here."""
+"""Where kopf calls us: start and stop, and our two kinds' events. Nothing is decided here."""

@@ -46,13 +46,6 @@ def build_registry(service: Service, login: Login) -> kopf.OperatorRegistry:
     async def see_attempt(body: kopf.Body, **_: Any) -> None:  # noqa: ANN401 - kopf's arguments
         service.see_attempt(dict(body))
 
-    @kopf.on.probe(registry=registry, id="work")
-    async def check(**_: Any) -> dict[str, float]:  # noqa: ANN401 - kopf's arguments
-        try:
-            return service.check()
-        except RuntimeError as error:
-            raise kopf.PermanentError(str(error)) from error
-
     return registry
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from threading import Thread
-from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
 
 from strandline_api.causes import Cause
 from strandline_api.reasons import Reason
 from strandline_api.status import Progress
+from strandline_operator.metrics.listening import Page
 from strandline_operator.model.plan import Count
 
 _LOGGER = logging.getLogger(__name__)
@@ -87,7 +86,6 @@ class Numbers:
         self._ages = self._gauge("watch_age_seconds", "Since a watch heard something.", "resource")
         self._progress: dict[str, Progress] = {}
         self._reasons: dict[str, str] = {}
-        self._server: tuple[WSGIServer, Thread] | None = None
 
     def note(self, count: Count) -> None:
         """Count what a plan says; a name that is not known is said in the log."""
@@ -138,22 +136,11 @@ class Numbers:
         """Ask this for the age of what a watch heard last."""
         self._ages.labels(resource).set_function(age)
 
-    def serve(self, port: int) -> None:
-        """Serve the page, until closed.
-
-        Raises:
-            OSError: the port is taken.
-        """
-        self._server = start_http_server(port, registry=self.registry)
-
-    def close(self) -> None:
-        """Serve no longer."""
-        if self._server is not None:
-            server, thread = self._server
-            server.shutdown()
-            server.server_close()
-            thread.join()
-            self._server = None
+    @property
+    def page(self) -> Page:
+        """The page with all of them."""
+        page: Page = make_wsgi_app(self.registry)
+        return page
 
     def _sum(self, state: str) -> float:
         return float(sum(getattr(progress, state) for progress in list(self._progress.values())))

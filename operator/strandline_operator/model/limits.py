@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from strandline_api.spec_ray import PodSecurity
+
+# Of the user that both images have. The cluster's own choice takes their place with `{}`.
+POD_SECURITY = PodSecurity(run_as_user=1000, fs_group=1000, fs_group_change_policy="OnRootMismatch")
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -24,6 +29,8 @@ class Limits:
         resync: from one pass to the next where nothing happens.
         runtime_image, ray_version: of the driver and Ray, where the pipeline names none.
         driver_port: where the driver answers.
+        dashboard_host: address at which Ray's dashboard answers in the head.
+        pod_security: users and groups of Ray pods, where the pipeline says nothing of them.
     """
 
     settle: float = 3.0
@@ -37,5 +44,7 @@ class Limits:
     status_interval: float = 30.0
     resync: float = 60.0
     runtime_image: str = "strandline/runtime:latest"
-    ray_version: str = ""
+    ray_version: str = "2.60.0"  # as pinned in constraints.txt, from which that image is made
     driver_port: int = 8780
+    dashboard_host: str = "0.0.0.0"  # noqa: S104 - the submitter asks it from another pod
+    pod_security: PodSecurity = POD_SECURITY

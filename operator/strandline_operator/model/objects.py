@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from strandline_api.pod_places import SUBMITTER_CONTAINER
+
 Json = Mapping[str, Any]
 # In a pod of its own, or beside Ray in the head pod, as the submission mode has it.
-SUBMITTER = "ray-job-submitter"
+SUBMITTER = SUBMITTER_CONTAINER
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class Container:
     Attributes:
         waiting, waiting_message: why it waits; empty where it does not.
         ends: the state and the last state, where these are ends.
+        started: since when it runs (epoch); None where it does not, or nobody says.
+        is_init: it runs before the others do.
     """
 
     name: str
@@ -87,6 +91,8 @@ class Container:
     waiting_message: str
     is_running: bool
     ends: tuple[Termination, ...]
+    started: float | None = None
+    is_init: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,8 @@ class Pod:
         disruption: reason of its condition DisruptionTarget, such as `PreemptionByScheduler`.
         unschedulable: why it can't be placed; empty where it can.
         is_gone: it was deleted; this is its last body.
+        is_ready: its condition Ready is true.
+        unready: what that condition says where it is false.
     """
 
     meta: Meta
@@ -112,6 +120,8 @@ class Pod:
     disruption_message: str
     unschedulable: str
     is_gone: bool = False
+    is_ready: bool = False
+    unready: str = ""
 
     @property
     def submitter_end(self) -> Termination | None:
@@ -127,7 +137,7 @@ class Pod:
             _text(one.get("type")): one for one in map(_dict, _list(status.get("conditions")))
         }
         target = conditions.get("DisruptionTarget", {})
-        placed = conditions.get("PodScheduled", {})
+        placed, ready = conditions.get("PodScheduled", {}), conditions.get("Ready", {})
         kinds = ("initContainerStatuses", "containerStatuses")
         return cls(
             meta=Meta.read(body),
@@ -137,12 +147,16 @@ class Pod:
             node=_text(spec.get("nodeName")),
             ip=_text(status.get("podIP")),
             containers=tuple(
-                _read_container(_dict(one)) for kind in kinds for one in _list(status.get(kind))
+                _read_container(_dict(one), is_init=kind == kinds[0])
+                for kind in kinds
+                for one in _list(status.get(kind))
             ),
             disruption=_text(target.get("reason")) if target.get("status") == "True" else "",
             disruption_message=_text(target.get("message")),
             unschedulable=_text(placed.get("message")) if placed.get("status") == "False" else "",
             is_gone=is_gone,
+            is_ready=ready.get("status") == "True",
+            unready=_text(ready.get("message")) if ready.get("status") == "False" else "",
         )
 
 
@@ -153,7 +167,8 @@ class RayJob:
     Attributes:
         deployment: `jobDeploymentStatus`.
         job: `jobStatus`.
-        started: start of the driver's run by Ray's word; a change means that it ran twice.
+        started: start of the driver's run by Ray's word (epoch); another one means that it ran
+            twice. None where Ray has not said.
     """
 
     meta: Meta
@@ -162,7 +177,7 @@ class RayJob:
     reason: str
     message: str
     cluster: str
-    started: str
+    started: float | None
     is_suspended: bool
 
     @classmethod
@@ -176,21 +191,38 @@ class RayJob:
             reason=_text(status.get("reason")),
             message=_text(status.get("message")),
             cluster=_text(status.get("rayClusterName")),
-            started=_text(_dict(status.get("rayJobInfo")).get("startTime")),
+            started=read_time(_dict(status.get("rayJobInfo")).get("startTime")),
             is_suspended=spec.get("suspend") is True,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class RayCluster:
-    """A RayCluster; of interest as long as it exists."""
+    """A RayCluster.
+
+    Attributes:
+        failure: reason of its condition ReplicaFailure, such as `FailedCreateHeadPod`.
+        failure_message: KubeRay's words for it; the API server's own are among them.
+        failed: since when that is so (epoch); None where it is not.
+    """
 
     meta: Meta
+    failure: str = ""
+    failure_message: str = ""
+    failed: float | None = None
 
     @classmethod
     def read(cls, body: Json) -> RayCluster:
         """A RayCluster from its object."""
-        return cls(Meta.read(body))
+        conditions = map(_dict, _list(_dict(body.get("status")).get("conditions")))
+        failures = (one for one in conditions if one.get("type") == "ReplicaFailure")
+        found = next((one for one in failures if one.get("status") == "True"), {})
+        return cls(
+            meta=Meta.read(body),
+            failure=_text(found.get("reason")),
+            failure_message=_text(found.get("message")),
+            failed=read_time(found.get("lastTransitionTime")),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,9 +251,9 @@ def read_time(text: object) -> float | None:
         return None
 
 
-def _read_container(status: Json) -> Container:
+def _read_container(status: Json, *, is_init: bool) -> Container:
     state = _dict(status.get("state"))
-    waiting = _dict(state.get("waiting"))
+    waiting, running = _dict(state.get("waiting")), _dict(state.get("running"))
     states = (state, _dict(status.get("lastState")))
     return Container(
         name=_text(status.get("name")),
@@ -229,6 +261,8 @@ def _read_container(status: Json) -> Container:
         waiting_message=_text(waiting.get("message")),
         is_running=bool(state.get("running")),
         ends=tuple(_read_ends(states)),
+        started=read_time(running.get("startedAt")),
+        is_init=is_init,
     )
 
 

@@ -10,8 +10,15 @@ from strandline_api.outcomes import DriverOutcome
 from strandline_api.pipeline import PipelineSpec
 from strandline_api.spec_policy import RetryPolicy
 from strandline_api.status import PipelineStatus, Progress
+from strandline_operator.model.capacity import NodeSize
+from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.nodes import NodeView
+from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Claim, Meta, Pod, RayCluster, RayJob
+
+# What it takes to say that a driver can't be reached: so many questions, over so many seconds.
+FEWEST_QUESTIONS = 3
+SHORTEST_SILENCE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +29,8 @@ class PipelineView:
         spec: None where it is invalid.
         problems: why, a sentence each.
         has_status: it was seen before; a new or restored one has none.
-        text: the manifest for the driver, as YAML would be read: apiVersion, kind, metadata, spec.
+        manifest: the pipeline as it is stored: apiVersion, kind, metadata, spec.
+        unknown: paths of fields that this operator does not know and ignores.
     """
 
     meta: Meta
@@ -31,6 +39,7 @@ class PipelineView:
     status: PipelineStatus
     has_status: bool
     manifest: Mapping[str, object]
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,40 @@ class AttemptView:
     meta: Meta
     spec: AttemptSpec
     status: AttemptStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Questions in a row that a driver has not answered, as this process has asked them.
+
+    What was before it began to ask is not known to it, and so counts for nothing.
+
+    Attributes:
+        questions: how many.
+        seconds: between the first and the last of them, long pauses cut short.
+    """
+
+    questions: int = 0
+    seconds: float = 0.0
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether it is more than a packet that was lost."""
+        return self.questions >= FEWEST_QUESTIONS and self.seconds >= SHORTEST_SILENCE
+
+    def is_longer_than(self, patience: float) -> bool:
+        """Whether somebody who has so many seconds of patience is out of it."""
+        return self.is_lasting and self.seconds > patience
+
+    def prolong(self, pause: float, longest: float) -> Silence:
+        """The same with one question more.
+
+        Args:
+            pause: seconds since the one before; of any size and sign where clocks are set.
+            longest: seconds that one question may count for at most.
+        """
+        counted = min(max(0.0, pause), longest) if self.questions else 0.0
+        return Silence(self.questions + 1, self.seconds + counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +96,7 @@ class DriverView:
         log_outcome: from the tail of the submitter's log.
         log_tail: its last lines.
         latest: the publication that `latest` leads to; empty where there is none.
+        silence: how long it has not answered; none where it has.
     """
 
     attempt: str
@@ -61,6 +105,7 @@ class DriverView:
     log_outcome: DriverOutcome | None = None
     log_tail: tuple[str, ...] = ()
     latest: str = ""
+    silence: Silence = Silence()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +152,18 @@ class View:
         taken: RayJobs of a name that we want and that others own, by name.
         policy: retry policy with the defaults of namespace and operator merged in.
         claim: the ledger's; None where there is none.
+        output: the claim for outputs; None where there is none, or none is named.
         has_kuberay: the RayJob kind is served.
         turn: what the limit on attempts across the cluster says.
         refusals: of the last pass.
         unread: what could not be read for want of rights; what depends on it is not known.
         nodes: those whose pods are overdue, by name.
+        code: what the ConfigMap holds that the next attempt brings; None where there is none, or
+            no attempt is to be made.
+        namesakes: what may still run of a former pipeline of this name, by kind and name; looked
+            for where this pass may make an attempt.
+        sizes: of all nodes, where this pass may need them and they may be read; else None.
+        notices: warnings about what does not get to start, in no order.
     """
 
     pipeline: PipelineView
@@ -123,9 +175,14 @@ class View:
     taken: frozenset[str] = frozenset()
     policy: RetryPolicy = field(default_factory=RetryPolicy)
     claim: Claim | None = None
+    output: Claim | None = None
     driver: DriverView | None = None
     has_kuberay: bool = True
     turn: Turn = field(default_factory=Turn)
     refusals: tuple[Refusal, ...] = ()
     unread: tuple[Refusal, ...] = ()
     nodes: Mapping[str, NodeView] = field(default_factory=dict)
+    code: CodeFiles | None = None
+    namesakes: tuple[str, ...] = ()
+    sizes: tuple[NodeSize, ...] | None = None
+    notices: tuple[Notice, ...] = ()

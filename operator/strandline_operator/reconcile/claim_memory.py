@@ -17,9 +17,9 @@ KEEP_SECONDS = 60.0
 
 @dataclass(slots=True)
 class ClaimMemory:
-    """Claims by uid of their pipeline, with the time at which they were read."""
+    """Claims by uid of their pipeline and name, with the time at which they were read."""
 
-    _kept: dict[str, tuple[float, Claim]] = field(default_factory=dict)
+    _kept: dict[str, dict[str, tuple[float, Claim]]] = field(default_factory=dict)
 
     async def read(
         self, reader: Reader, pipeline: str, name: str, now: float, *, is_in_use: bool
@@ -32,15 +32,14 @@ class ClaimMemory:
         Raises:
             ApiError: it could not be read, for another reason than a missing right.
         """
-        read_at, claim = self._kept.get(pipeline, (0.0, None))
-        is_fresh = claim is not None and claim.meta.name == name and read_at <= now
-        if is_in_use and is_fresh and now < read_at + KEEP_SECONDS:
+        read_at, claim = self._kept.get(pipeline, {}).get(name, (0.0, None))
+        if is_in_use and claim is not None and read_at <= now < read_at + KEEP_SECONDS:
             return claim
-        self.forget(pipeline)
+        self._kept.get(pipeline, {}).pop(name, None)
         body = await reader.get(Resource.CLAIM, name)
         claim = None if body is None else Claim.read(body)
         if claim is not None and claim.phase == "Bound" and not claim.meta.is_deleting:
-            self._kept[pipeline] = (now, claim)
+            self._kept.setdefault(pipeline, {})[name] = (now, claim)
         return claim
 
     def forget(self, pipeline: str) -> None:

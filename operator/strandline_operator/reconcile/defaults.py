@@ -1,7 +1,8 @@
 """Defaults of the retry policy that a namespace gives in a ConfigMap.
 
 Read once in a while, since all pipelines of a namespace share them. A broken one is said, and the
-layer below holds. This room must not know how layers are merged.
+layer below holds; of one with a field that is not known, which a newer operator may know, the rest
+holds. This room must not know how layers are merged.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pydantic import ValidationError
 
 from strandline_api.problems import problems_of
 from strandline_api.spec_policy import RetryPolicy
+from strandline_api.stored import omit_unknown
 from strandline_operator.cluster.api import Api, Body
 from strandline_operator.cluster.errors import Forbidden
 from strandline_operator.model.plan import Resource
@@ -25,8 +27,8 @@ _INVALID = 422
 Found = tuple[RetryPolicy, tuple[Refusal, ...]]
 
 
-def parse_defaults(config_map: Body) -> RetryPolicy:
-    """The policy in a ConfigMap; one without it gives nothing.
+def parse_defaults(config_map: Body) -> tuple[RetryPolicy, str]:
+    """The policy in a ConfigMap, and what is to be said of it; one without it gives nothing.
 
     Raises:
         ValueError: it is no policy; the message is one sentence.
@@ -34,16 +36,25 @@ def parse_defaults(config_map: Body) -> RetryPolicy:
     data = config_map.get("data")
     text = data.get(KEY, "") if isinstance(data, dict) else ""
     try:
-        document = yaml.safe_load(text)
-        return RetryPolicy.model_validate(
-            {} if document is None else document, by_alias=True, by_name=False
-        )
+        written = yaml.safe_load(text)
+        document, unknown = omit_unknown({} if written is None else written, RetryPolicy)
+        policy = RetryPolicy.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
         problems = problems_of(error, RetryPolicy, KEY)
         raise ValueError("; ".join(map(str, problems))) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         said = " ".join(str(error).split())
         raise ValueError(f"{KEY}: this is no YAML: {said}") from None
+    return policy, _describe_slips(written) if unknown else ""
+
+
+def _describe_slips(written: object) -> str:
+    """Why the whole of it is no policy: nobody has checked it before, so it may be a slip."""
+    try:
+        RetryPolicy.model_validate(written, by_alias=True, by_name=False)
+    except ValidationError as error:
+        return "; ".join(map(str, problems_of(error, RetryPolicy, KEY))) + "; the rest holds"
+    return ""
 
 
 @dataclass(slots=True)
@@ -68,7 +79,8 @@ class NamespaceDefaults:
     async def _ask(self, api: Api, namespace: str) -> Found:
         try:
             body = await api.get(Resource.CONFIG_MAP, namespace, self.name)
-            return (RetryPolicy() if body is None else parse_defaults(body)), ()
+            policy, said = (RetryPolicy(), "") if body is None else parse_defaults(body)
+            return policy, (self._refuse(_INVALID, said),) if said else ()
         except Forbidden as error:
             return RetryPolicy(), (self._refuse(error.status, error.message),)
         except ValueError as error:

@@ -10,28 +10,45 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from strandline_api.hearing import derive_token
 from strandline_api.labels import ATTEMPT_LABEL, ROLE_LABEL
 from strandline_operator.cluster.api import Api
-from strandline_operator.cluster.driver import ask_outcome, ask_progress, read_tail
+from strandline_operator.cluster.driver import Answer, Place, ask, read_tail
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod, RayJob
-from strandline_operator.model.view import AttemptView, DriverView
+from strandline_operator.model.view import AttemptView, DriverView, Silence
 from strandline_operator.render.order import Role
 
 # An end is asked about more often than progress.
 END_INTERVAL = 2.0
 TAIL_LINES = 10
+# Silence is counted by questions: each counts for the time since the one before, and for no more
+# than this, so that neither a clock that is set nor a process that was held up makes it long.
+LONGEST_PAUSE = 60.0
+# Where no pass has come through for so long, the operator is cut off itself.
+LONGEST_BLIND = 150.0
 _ENDED_JOBS = frozenset({"SUCCEEDED", "FAILED", "STOPPED"})
 _ENDED_DEPLOYMENTS = frozenset({"Complete", "Failed", "ValidationFailed"})
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The last words of an attempt's driver, when it was asked, and whether about its end."""
+    """The last words of an attempt's driver.
+
+    Attributes:
+        asked: when it was.
+        looked: when a pass has last looked at the attempt.
+        is_end: it was asked about its end.
+    """
 
     view: DriverView
     asked: float = 0.0
+    looked: float = 0.0
     is_end: bool = False
+
+    def is_due(self, now: float, interval: float) -> bool:
+        """Whether it is to be asked; a clock that was put back does not keep anybody from it."""
+        return not 0 <= now - self.asked < interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +57,14 @@ class Question:
 
     Attributes:
         attempt: its name.
-        ip: of its head.
+        place: where its head is asked.
         told: when what its status has of progress was heard; None where it has nothing of it.
         latest: what its status has of that.
         patience: seconds of silence after which somebody should look; None: any number.
     """
 
     attempt: str
-    ip: str
+    place: Place
     told: float | None
     latest: str
     patience: float | None
@@ -87,28 +104,33 @@ class DriverTalk:
         is_over = is_ending(attempt, rayjob) or any(pod.submitter_end for pod in mine)
         interval = END_INTERVAL if is_over else self.limits.pull_interval
         is_new_end = is_over and not heard.is_end
+        # Nobody's attempt is ended by an answer that may be out of date.
+        pause = END_INTERVAL if heard.view.silence.is_lasting else interval
         head = None if _has_outcome(attempt, heard.view) else _find_head(mine)
         sources = _find_logs(mine) if is_over and _lacks_log(attempt, heard.view) else []
         self._questions.pop(pipeline, None)
-        if head is None and not sources:
+        is_missed = not is_over and head is None and attempt.status.running_time is not None
+        if head is None and not sources and not is_missed:
             return heard.view, None
-        if is_new_end or now >= heard.asked + interval:
-            begun = Heard(heard.view, now, is_over)
-            heard = await self._ask(api, pipeline, begun, head.ip if head else "")
+        if is_new_end or heard.is_due(now, pause):
+            begun = replace(heard, looked=now, is_end=is_over)
+            heard = await self._ask(api, pipeline, begun, now, self._find_place(attempt, head))
             if sources:
                 heard = self._note(pipeline, heard, await _read_log(api, heard.view, sources))
+        else:
+            heard = self._heard[pipeline] = replace(heard, looked=now)
         if is_over or head is None or attempt.status.running_time is None:
             return heard.view, heard.asked + interval
-        self._questions[pipeline] = _make_question(attempt, head, patience)
+        place = self._find_place(attempt, head)
+        self._questions[pipeline] = _make_question(attempt, place, patience)
         return heard.view, None
 
     def list_due(self, now: float) -> list[str]:
         """Pipelines with a running attempt whose driver is to be asked."""
-        latest = now - self.limits.pull_interval
         return [
             pipeline
             for pipeline, question in self._questions.items()
-            if self._find(pipeline, question.attempt).asked <= latest
+            if self._find(pipeline, question.attempt).is_due(now, self.limits.pull_interval)
         ]
 
     async def ask(self, api: Api, pipeline: str, now: float) -> bool:
@@ -117,8 +139,8 @@ class DriverTalk:
         if question is None:
             return False
         known = self._find(pipeline, question.attempt)
-        heard = await self._ask(api, pipeline, replace(known, asked=now), question.ip)
-        return self._is_news(question, heard.view, now)
+        heard = await self._ask(api, pipeline, known, now, question.place)
+        return self._is_news(question, known.view.silence, heard.view, now)
 
     def forget(self, pipeline: str) -> None:
         """There is nobody to ask any more."""
@@ -129,21 +151,30 @@ class DriverTalk:
         heard = self._heard.get(pipeline)
         return heard if heard and heard.view.attempt == attempt else Heard(DriverView(attempt))
 
-    async def _ask(self, api: Api, pipeline: str, heard: Heard, ip: str) -> Heard:
-        """Ask at an address, if there is one, and keep the answer with whatever else was heard."""
-        self._heard[pipeline] = heard  # so that nobody else asks meanwhile
-        if not ip:
-            return heard
-        changes: dict[str, Any] = {}
-        told = await ask_progress(api, ip, self.limits.driver_port)
-        outcome = await ask_outcome(api, ip, self.limits.driver_port)
-        if told is not None:
-            changes["progress"] = told.progress.model_copy(update={"time": heard.asked})
-            changes["latest"] = told.latest
-        if outcome is not None:
-            changes["outcome"] = outcome
-        latest = self._find(pipeline, heard.view.attempt)
-        return self._note(pipeline, heard, replace(latest.view, **changes))
+    async def _ask(self, api: Api, pipeline: str, known: Heard, now: float, place: Place) -> Heard:
+        """Ask at a place, if it has an address, and keep the answer beside what was known."""
+        heard = self._heard[pipeline] = replace(known, asked=now)  # so that nobody else asks
+        answer = await ask(api, place) if place.ip else Answer()
+        latest = self._find(pipeline, heard.view.attempt).view
+        changes: dict[str, Any] = {"silence": Silence()}
+        if not answer.is_reached:
+            changes["silence"] = latest.silence.prolong(*self._measure_pause(known, now))
+        if answer.told is not None:
+            changes["progress"] = answer.told.progress.model_copy(update={"time": now})
+            changes["latest"] = answer.told.latest
+        if answer.outcome is not None:
+            changes["outcome"] = answer.outcome
+        return self._note(pipeline, heard, replace(latest, **changes))
+
+    def _find_place(self, attempt: AttemptView, head: Pod | None) -> Place:
+        token = derive_token(attempt.meta.uid)
+        return Place(head.ip if head else "", self.limits.driver_port, token)
+
+    def _measure_pause(self, known: Heard, now: float) -> tuple[float, float]:
+        """Seconds since the question before, and for how many of them one may count at most."""
+        is_blind = now - known.looked > LONGEST_BLIND
+        longest = max(LONGEST_PAUSE, 2 * self.limits.pull_interval)
+        return now - known.asked, 0.0 if is_blind else longest
 
     def _note(self, pipeline: str, before: Heard, view: DriverView) -> Heard:
         """Keep what was heard, unless nobody wants to know of that attempt any more."""
@@ -153,15 +184,18 @@ class DriverTalk:
         heard = self._heard[pipeline] = replace(latest, view=view)
         return heard
 
-    def _is_news(self, question: Question, view: DriverView, now: float) -> bool:
+    def _is_news(self, question: Question, before: Silence, view: DriverView, now: float) -> bool:
         """Whether a pass would write or do anything that it could not before."""
-        if view.outcome is not None:
+        silence = view.silence
+        if view.outcome is not None or silence.is_lasting != before.is_lasting:
             return True
         heard = view.progress.time if view.progress else question.told
-        if heard is None or heard < now:
-            is_silent = heard is not None and question.patience is not None
-            return is_silent and now - (heard or 0.0) > (question.patience or 0.0)
-        is_due = question.told is None or now - question.told >= self.limits.status_interval
+        if heard is None or heard != now:
+            is_bounded = heard is not None and question.patience is not None
+            return is_bounded and silence.is_longer_than(question.patience or 0.0)
+        is_due = question.told is None or not (
+            0 <= now - question.told < self.limits.status_interval
+        )
         return is_due or bool(view.latest and view.latest != question.latest)
 
 
@@ -175,10 +209,10 @@ def is_ending(attempt: AttemptView, rayjob: RayJob | None) -> bool:
     return is_over or rayjob.meta.is_deleting
 
 
-def _make_question(attempt: AttemptView, head: Pod, patience: float | None) -> Question:
+def _make_question(attempt: AttemptView, place: Place, patience: float | None) -> Question:
     status = attempt.status
     told = status.progress.time if status.progress else None
-    return Question(attempt.meta.name, head.ip, told, status.latest, patience)
+    return Question(attempt.meta.name, place, told, status.latest, patience)
 
 
 async def _read_log(api: Api, known: DriverView, sources: list[Pod]) -> DriverView:

@@ -9,17 +9,20 @@ not know what follows from what it reads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 
 from strandline_api.attempt import AttemptSpec, parse_attempt_status
-from strandline_api.labels import select_pipeline
+from strandline_api.labels import select_namesakes, select_pipeline
 from strandline_api.names import name_claim, name_rayjob
 from strandline_api.retry import merge_policies
 from strandline_api.spec_policy import RetryPolicy
 from strandline_api.status import parse_status
 from strandline_operator.cluster.api import Api, Body
+from strandline_operator.decide.memory import needs_nodes
+from strandline_operator.decide.namesakes import list_living, may_launch
+from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.objects import Claim, Meta, Pod, RayCluster, RayJob
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import (
@@ -30,11 +33,13 @@ from strandline_operator.model.view import (
     Turn,
     View,
 )
+from strandline_operator.reconcile.capacity_memory import CapacityMemory
 from strandline_operator.reconcile.claim_memory import ClaimMemory
 from strandline_operator.reconcile.defaults import NamespaceDefaults
 from strandline_operator.reconcile.driver_talk import DriverTalk
 from strandline_operator.reconcile.node_memory import NodeMemory, list_suspects
-from strandline_operator.reconcile.pod_memory import PodMemory
+from strandline_operator.reconcile.notice_memory import NoticeMemory, list_stuck
+from strandline_operator.reconcile.pod_memory import Owner, PodMemory
 from strandline_operator.reconcile.reader import Reader
 from strandline_operator.reconcile.schedule import Key
 from strandline_operator.reconcile.spec_memory import SpecMemory
@@ -54,14 +59,17 @@ class Senses:
     defaults: NamespaceDefaults
     layer: RetryPolicy
     nodes: NodeMemory = field(default_factory=NodeMemory)
+    notices: NoticeMemory = field(default_factory=NoticeMemory)
     blind: Callable[[str], tuple[Refusal, ...]] = lambda _: ()
     claims: ClaimMemory = field(default_factory=ClaimMemory)
     specs: SpecMemory = field(default_factory=SpecMemory)
+    capacity: CapacityMemory = field(default_factory=CapacityMemory)
 
-    def forget(self, pipeline: str) -> None:
-        """The pipeline of a uid is gone."""
-        for memory in (self.pods, self.drivers, self.claims, self.specs):
-            memory.forget(pipeline)
+    def forget(self, pipeline: Owner) -> None:
+        """A pipeline is gone."""
+        self.pods.forget(pipeline)
+        for memory in (self.drivers, self.claims, self.specs):
+            memory.forget(pipeline.uid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +107,15 @@ async def observe(
     namespace, turn = pipeline.meta.namespace, turn or Turn()
     reader = Reader(api, namespace)
     children = await _read_children(reader, pipeline, senses.pods)
+    current = children.attempts[-1] if children.attempts else None
+    namesakes = await _find_namesakes(reader, pipeline, current)
     if reader.refused:
         return Observed(View(pipeline, turn=turn, unread=tuple(reader.refused)), None)
     layer, problems = await senses.defaults.read(api, namespace, now)
-    current = children.attempts[-1] if children.attempts else None
+    rayjob = _find_rayjob(pipeline, current, children)
+    stuck = list_stuck(rayjob, children.rayclusters, children.pods, now)
     driver, ask_at = await _hear(api, pipeline, current, children, senses.drivers, now)
+    claim, output = await _read_claims(reader, pipeline, current, senses.claims, now)
     view = View(
         pipeline=pipeline,
         attempts=children.attempts,
@@ -111,18 +123,24 @@ async def observe(
         rayclusters=children.rayclusters,
         pods=children.pods,
         gone_pods=children.gone_pods,
+        namesakes=namesakes,
         taken=await _find_taken(reader, pipeline, current, children.rayjobs),
         policy=merge_policies(pipeline.spec.retry, layer, senses.layer)
         if pipeline.spec
         else merge_policies(layer, senses.layer),
-        claim=await _read_claim(reader, pipeline, current, senses.claims, now),
+        claim=claim,
+        output=output,
+        code=await _read_code(reader, pipeline, current),
         driver=driver,
         has_kuberay=Resource.RAYJOB not in reader.unserved,
         turn=turn,
         refusals=(*refusals, *problems, *senses.blind(namespace)),
         unread=tuple(reader.refused),
         nodes=await senses.nodes.look(api, list_suspects(children.pods, now), now),
+        notices=await senses.notices.look(api, namespace, stuck, now),
     )
+    if needs_nodes(view):
+        view = replace(view, sizes=await senses.capacity.read(api, now))
     return Observed(view, ask_at)
 
 
@@ -137,12 +155,13 @@ def read_pipeline(body: Body, specs: SpecMemory) -> PipelineView:
         "metadata": {"name": meta.name, "namespace": meta.namespace, "labels": labels or {}},
         "spec": body.get("spec"),
     }
-    spec, problems = specs.read(meta.uid, manifest)
+    found = specs.read(meta.uid, manifest)
     status = parse_status(body.get("status"))
     return PipelineView(
         meta=meta,
-        spec=spec,
-        problems=problems,
+        spec=found.spec,
+        problems=found.problems,
+        unknown=found.unknown,
         status=status,
         has_status=status.is_seen,
         manifest=manifest,
@@ -170,14 +189,14 @@ class _Children:
 async def _read_children(reader: Reader, pipeline: PipelineView, memory: PodMemory) -> _Children:
     """Read in the order in which things are made, so that nothing is seen without its maker."""
     uid = pipeline.meta.uid
-    selector = select_pipeline(uid)
-    known = memory.live(uid)
+    selector, owner = select_pipeline(uid), Owner(pipeline.meta.namespace, uid)
+    known = memory.live(owner)
     attempts = map(read_attempt, await reader.list_all(Resource.ATTEMPT, selector))
     mine = [one for one in attempts if one is not None and one.meta.owner == uid]
     rayjobs = await reader.list_all(Resource.RAYJOB, selector)
     clusters = await reader.list_all(Resource.RAYCLUSTER, selector)
     bodies = await reader.list_all(Resource.POD, selector)
-    pods, gone = memory.compare(uid, known, map(Pod.read, bodies))
+    pods, gone = memory.compare(owner, known, map(Pod.read, bodies))
     return _Children(
         attempts=tuple(sorted(mine, key=lambda one: one.spec.number)),
         rayjobs=tuple(map(RayJob.read, rayjobs)),
@@ -185,6 +204,16 @@ async def _read_children(reader: Reader, pipeline: PipelineView, memory: PodMemo
         pods=pods,
         gone_pods=gone,
     )
+
+
+def _find_rayjob(
+    pipeline: PipelineView, current: AttemptView | None, children: _Children
+) -> RayJob | None:
+    """The RayJob of the newest attempt; None where it has none, or is over for good."""
+    if current is None or current.status.is_frozen:
+        return None
+    name = name_rayjob(pipeline.meta.name, current.spec.number)
+    return next((one for one in children.rayjobs if one.meta.name == name), None)
 
 
 async def _hear(
@@ -199,10 +228,22 @@ async def _hear(
     if current is None or current.status.is_frozen:
         drivers.forget(uid)
         return None, None
-    name = name_rayjob(pipeline.meta.name, current.spec.number)
-    rayjob = next((one for one in children.rayjobs if one.meta.name == name), None)
+    rayjob = _find_rayjob(pipeline, current, children)
     patience = pipeline.spec.deadlines.stall_seconds if pipeline.spec else None
     return await drivers.listen(api, uid, current, rayjob, children.pods, now, patience)
+
+
+async def _find_namesakes(
+    reader: Reader, pipeline: PipelineView, current: AttemptView | None
+) -> tuple[str, ...]:
+    """What may still run of a former pipeline of this name, where that is about to matter."""
+    if not may_launch(pipeline, current):
+        return ()
+    selector = select_namesakes(pipeline.meta.name, pipeline.meta.uid)
+    rayjobs = map(RayJob.read, await reader.list_all(Resource.RAYJOB, selector))
+    clusters = map(RayCluster.read, await reader.list_all(Resource.RAYCLUSTER, selector))
+    pods = map(Pod.read, await reader.list_all(Resource.POD, selector))
+    return list_living(rayjobs, clusters, pods)
 
 
 async def _find_taken(
@@ -220,14 +261,33 @@ async def _find_taken(
     return frozenset({name})
 
 
-async def _read_claim(
+async def _read_claims(
     reader: Reader,
     pipeline: PipelineView,
     current: AttemptView | None,
     claims: ClaimMemory,
     now: float,
-) -> Claim | None:
-    given = pipeline.spec.storage.ledger.claim_name if pipeline.spec else None
-    name = given or name_claim(pipeline.meta.name)
+) -> tuple[Claim | None, Claim | None]:
+    """The ledger's claim, and the one for outputs where the pipeline names one."""
+    storage = pipeline.spec.storage if pipeline.spec else None
+    ledger = storage.ledger.claim_name if storage else None
+    output = storage.output.claim_name if storage else None
     is_in_use = current is not None and not current.status.is_frozen
-    return await claims.read(reader, pipeline.meta.uid, name, now, is_in_use=is_in_use)
+
+    async def read(name: str) -> Claim | None:
+        return await claims.read(reader, pipeline.meta.uid, name, now, is_in_use=is_in_use)
+
+    found = await read(ledger or name_claim(pipeline.meta.name))
+    return found, None if output is None else await read(output)
+
+
+async def _read_code(
+    reader: Reader, pipeline: PipelineView, current: AttemptView | None
+) -> CodeFiles | None:
+    """What the next attempt is to bring; nothing where one has its own copy already."""
+    name = pipeline.spec.code.config_map if pipeline.spec else None
+    is_made = current is not None and not current.status.is_frozen and current.status.ray_job
+    if name is None or is_made or pipeline.meta.is_deleting:
+        return None
+    body = await reader.get(Resource.CONFIG_MAP, name)
+    return None if body is None else CodeFiles.read(body)

@@ -34,6 +34,7 @@ from strandline_operator.reconcile.observe import (
     read_attempt,
     read_pipeline,
 )
+from strandline_operator.reconcile.pod_memory import Owner
 from strandline_operator.reconcile.queue import Passed
 from strandline_operator.reconcile.roster import Roster
 from strandline_operator.reconcile.schedule import Key
@@ -157,7 +158,7 @@ class Passes:
         self._refusals.pop(key, None)
         self._rests.pop(key, None)
         self.gate.hold(key, is_held=False)
-        self.senses.forget(uid)
+        self.senses.forget(Owner(key.namespace, uid))
         self.counter.note_progress(uid, None)
         self.counter.note_reason(uid, "")
 

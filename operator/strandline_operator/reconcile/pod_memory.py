@@ -9,31 +9,43 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from strandline_api.labels import PIPELINE_UID_LABEL
 from strandline_operator.cluster.watch import Sight
-from strandline_operator.model.objects import Pod
+from strandline_operator.model.objects import Meta, Pod
 
 # A pod takes some 2 kB here.
 MOST_OF_ONE = 200
 MOST_OF_ALL = 10_000
 
 
+class Owner(NamedTuple):
+    """A pipeline's namespace and uid.
+
+    A uid alone does not do: whatever was copied into another namespace with all its labels, by a
+    backup perhaps, is none of the pipeline's, and no list of its namespace would have it.
+    """
+
+    namespace: str
+    uid: str
+
+
 @dataclass(slots=True)
 class PodMemory:
-    """Pods by the uid of their pipeline: those that live, and the newest of those that went."""
+    """Pods by their pipeline: those that live, and the newest of those that went."""
 
     most_of_one: int = MOST_OF_ONE
     most_of_all: int = MOST_OF_ALL
-    _live: dict[str, dict[str, Pod]] = field(default_factory=dict)
+    _live: dict[Owner, dict[str, Pod]] = field(default_factory=dict)
     # Both in the order of their end, by uid of the pod.
-    _gone: dict[str, OrderedDict[str, Pod]] = field(default_factory=dict)
-    _order: OrderedDict[str, str] = field(default_factory=OrderedDict)
+    _gone: dict[Owner, OrderedDict[str, Pod]] = field(default_factory=dict)
+    _order: OrderedDict[str, Owner] = field(default_factory=OrderedDict)
 
-    def note(self, sight: Sight[Pod]) -> str:
-        """A pod was seen or went; returns the uid of its pipeline."""
+    def note(self, sight: Sight[Pod]) -> Owner:
+        """A pod was seen or went; returns whose it is."""
         pod = sight.value
-        pipeline = pod.meta.labels.get(PIPELINE_UID_LABEL, "")
+        pipeline = find_owner(pod.meta)
         if sight.is_gone:
             self._live.get(pipeline, {}).pop(pod.meta.uid, None)
             self._bury(pipeline, pod)
@@ -41,16 +53,16 @@ class PodMemory:
             self._live.setdefault(pipeline, {})[pod.meta.uid] = pod
         return pipeline
 
-    def live(self, pipeline: str) -> dict[str, Pod]:
+    def live(self, pipeline: Owner) -> dict[str, Pod]:
         """The pods of a pipeline that live as far as the watch knows, by uid."""
         return dict(self._live.get(pipeline, {}))
 
-    def gone(self, pipeline: str) -> tuple[Pod, ...]:
+    def gone(self, pipeline: Owner) -> tuple[Pod, ...]:
         """The last of those that went, in the order of their ends."""
         return tuple(self._gone.get(pipeline, {}).values())
 
     def compare(
-        self, pipeline: str, before: Mapping[str, Pod], listed: Iterable[Pod]
+        self, pipeline: Owner, before: Mapping[str, Pod], listed: Iterable[Pod]
     ) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
         """Put a fresh list and the watch together: pods that live, and the last of those gone.
 
@@ -68,7 +80,7 @@ class PodMemory:
         )
         return living, (*gone.values(), *lost)
 
-    def forget(self, pipeline: str) -> None:
+    def forget(self, pipeline: Owner) -> None:
         """A pipeline is gone, and what was seen of its pods with it."""
         self._live.pop(pipeline, None)
         for uid in self._gone.pop(pipeline, {}):
@@ -77,7 +89,7 @@ class PodMemory:
     def __len__(self) -> int:
         return len(self._order) + sum(map(len, self._live.values()))
 
-    def _bury(self, pipeline: str, pod: Pod) -> None:
+    def _bury(self, pipeline: Owner, pod: Pod) -> None:
         graves = self._gone.setdefault(pipeline, OrderedDict())
         graves.pop(pod.meta.uid, None)
         graves[pod.meta.uid] = replace(pod, is_gone=True)
@@ -89,3 +101,8 @@ class PodMemory:
         while len(self._order) > self.most_of_all:
             uid, owner = self._order.popitem(last=False)
             self._gone[owner].pop(uid, None)
+
+
+def find_owner(meta: Meta) -> Owner:
+    """The pipeline that an object belongs to by its labels; its uid is empty without any."""
+    return Owner(meta.namespace, meta.labels.get(PIPELINE_UID_LABEL, ""))

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from strandline_api.labels import PIPELINE_UID_LABEL, select_all
+from strandline_api.labels import select_all
 from strandline_operator.cluster.api import Api, Body, Scope, WatchApi
 from strandline_operator.cluster.errors import ApiError, Forbidden, NotFound
 from strandline_operator.cluster.watch import Sight, Watch
@@ -24,7 +24,7 @@ from strandline_operator.reconcile.dispatch_gate import DispatchGate
 from strandline_operator.reconcile.driver_talk import DriverTalk
 from strandline_operator.reconcile.observe import Senses
 from strandline_operator.reconcile.passes import Decide, Passes
-from strandline_operator.reconcile.pod_memory import PodMemory
+from strandline_operator.reconcile.pod_memory import Owner, PodMemory, find_owner
 from strandline_operator.reconcile.poller import Poller
 from strandline_operator.reconcile.queue import Queue
 from strandline_operator.reconcile.roster import Roster
@@ -140,6 +140,16 @@ class Service:
             meta = Meta.read(body)
             self.queue.poke(Key(meta.namespace, name), meta.version)
 
+    def tell_health(self) -> dict[str, float]:
+        """The same as `check`, once it has started.
+
+        Raises:
+            RuntimeError: it has not, or something is stuck.
+        """
+        if not self._tasks:
+            raise RuntimeError("it has not started yet")
+        return self.check()
+
     def check(self) -> dict[str, float]:
         """Figures that tell whether work is being done.
 
@@ -186,10 +196,15 @@ class Service:
         )
 
     def _see_pod(self, sight: Sight[Pod]) -> None:
-        self._poke(self._pods.note(sight))
+        self._poke_owner(self._pods.note(sight))
 
     def _see_child(self, sight: Sight[RayJob] | Sight[RayCluster]) -> None:
-        self._poke(sight.value.meta.labels.get(PIPELINE_UID_LABEL, ""))
+        self._poke_owner(find_owner(sight.value.meta))
+
+    def _poke_owner(self, owner: Owner) -> None:
+        key = self._roster.find(owner.uid)
+        if key is not None and key.namespace == owner.namespace:
+            self.queue.poke(key)
 
     def _poke(self, uid: str) -> None:
         key = self._roster.find(uid)

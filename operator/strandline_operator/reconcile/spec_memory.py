@@ -6,15 +6,24 @@ room must not know what a spec means.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from strandline_api.documents import parse_pipeline
 from strandline_api.pipeline import PipelineSpec
 from strandline_api.problems import SpecError
+from strandline_api.stored import describe_unknown, parse_stored_pipeline
 from strandline_operator.cluster.api import Body
 
-# A spec, or what is wrong with it, a sentence each.
-Found = tuple[PipelineSpec | None, tuple[str, ...]]
+_LOGGER = logging.getLogger(__name__)
+
+
+class Found(NamedTuple):
+    """A spec, or what is wrong with it, a sentence each; and paths of fields that are ignored."""
+
+    spec: PipelineSpec | None
+    problems: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -28,6 +37,7 @@ class SpecMemory:
         before, found = self._kept.get(uid, (None, None))
         if found is None or before != manifest:
             found = read_spec(manifest)
+            _log_unknown(manifest, found.unknown)
             self._kept[uid] = (manifest, found)
         return found
 
@@ -42,6 +52,16 @@ class SpecMemory:
 def read_spec(manifest: Body) -> Found:
     """The same, without any memory."""
     try:
-        return parse_pipeline(manifest).spec, ()
+        pipeline, unknown = parse_stored_pipeline(manifest)
     except SpecError as error:
-        return None, tuple(map(str, error.problems))
+        return Found(None, tuple(map(str, error.problems)))
+    return Found(pipeline.spec, (), unknown)
+
+
+def _log_unknown(manifest: Body, unknown: tuple[str, ...]) -> None:
+    """Say it once for each spec that is read, since a condition may be overlooked."""
+    if unknown:
+        metadata = manifest["metadata"]
+        key = f"{metadata['namespace']}/{metadata['name']}"
+        said = describe_unknown("this operator", unknown)
+        _LOGGER.warning("%s", said, extra={"pipeline": key})

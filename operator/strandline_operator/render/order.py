@@ -17,6 +17,7 @@ from strandline_api.labels import (
     spell_label,
 )
 from strandline_api.pipeline import PipelineSpec
+from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.limits import Limits
 
 
@@ -41,6 +42,7 @@ class Order:
         manifest: what the driver reads.
         memory: bytes by group, where it is not what the spec says.
         after: why the attempt before ended; empty for the first one.
+        code: what the ConfigMap holds that the pipeline brings; None where it names none.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Order:
     limits: Limits
     memory: Mapping[str, int]
     after: str = ""
+    code: CodeFiles | None = None
 
     @property
     def labels(self) -> dict[str, str]:

@@ -8,20 +8,33 @@ from __future__ import annotations
 
 from typing import Any
 
-from strandline_api.spec_cluster import RayNode, WorkerGroup
+from strandline_api.hearing import VARIABLE, derive_token, spell_digest
+from strandline_api.pod_places import (
+    CONFIG,
+    HEAD_CONTAINER,
+    OUTPUT,
+    SUBMITTER_CONTAINER,
+    VOLUME,
+    WORKER_CONTAINER,
+)
+from strandline_api.spec_ray import RayNode, WorkerGroup
+from strandline_operator.render.additions import add_to_container, fit_template, spell_volumes
+from strandline_operator.render.code import bring_code
 from strandline_operator.render.order import Order, Role
 from strandline_operator.render.overlay import lay_over
 
-VOLUME = "/var/lib/strandline"
-OUTPUT = "/var/lib/strandline-output"
-CONFIG = "/etc/strandline"
 MANIFEST = "pipeline.yaml"
 # The head outlives its driver by so much that KubeRay, which looks every 3 s, sees how it ended.
 LINGER_SECONDS = 8
 EXTRA_GRACE_SECONDS = 15
 # Ray kills a job's driver so long after it has asked it to stop: more than a drain's last steps.
 STOP_WAIT_SECONDS = 8
-USER = 1000
+# A user that the cluster chooses has no entry in the image, and libraries ask for its name.
+USER_NAME = "strandline"
+RAY_CONTAINERS = (HEAD_CONTAINER, WORKER_CONTAINER)
+# Where a node's agent answers for its health, unless `ray start` is told another port.
+AGENT_PORT = 52365
+AGENT_PORT_PARAM = "dashboard-agent-listen-port"
 # KubeRay names these of itself only where the head names no port at all.
 RAY_PORTS = {"gcs-server": 6379, "dashboard": 8265, "client": 10001}
 
@@ -31,7 +44,9 @@ Template = dict[str, Any]
 def render_head(order: Order) -> Template:
     """The head pod: it holds the ledger and runs the driver."""
     node = order.spec.ray.head
-    container = _container("ray-head", order, node, Role.HEAD)
+    container = _container(HEAD_CONTAINER, order, node, Role.HEAD)
+    digest = spell_digest(derive_token(order.uid))
+    container["env"].append({"name": VARIABLE, "value": digest})
     ports = RAY_PORTS | {"strandline": order.limits.driver_port}
     container["ports"] = [{"name": name, "containerPort": port} for name, port in ports.items()]
     drain = f"strandline drain {CONFIG}/{MANIFEST} --volume {VOLUME} --wait"
@@ -46,29 +61,34 @@ def render_head(order: Order) -> Template:
         *_output_volume(order),
         {"name": "ledger", "persistentVolumeClaim": {"claimName": order.claim}},
         {"name": "pipeline", "configMap": {"name": order.name}},
+        *spell_volumes(order.spec.ray),
     ]
+    container = add_to_container(container, order.spec.ray)
     grace = order.spec.checkpoint.grace_period_seconds
     extra = {"terminationGracePeriodSeconds": int(grace) + EXTRA_GRACE_SECONDS}
-    return _finish(order, node, container, volumes, order.label_pod(Role.HEAD), extra)
+    head = _finish(order, node, container, volumes, order.label_pod(Role.HEAD), extra)
+    return bring_code(order, head)
 
 
 def render_worker(order: Order, group: WorkerGroup) -> Template:
     """A worker pod of a group."""
-    container = _container("ray-worker", order, group, group.name)
-    volumes = [*_scratch(container), *_output_volume(order)]
-    return _finish(order, group, container, volumes, order.label_pod(Role.WORKER, group.name), {})
+    container = _container(WORKER_CONTAINER, order, group, group.name)
+    volumes = [*_scratch(container), *_output_volume(order), *spell_volumes(order.spec.ray)]
+    container = add_to_container(container, order.spec.ray)
+    labels = order.label_pod(Role.WORKER, group.name)
+    return bring_code(order, _finish(order, group, container, volumes, labels, {}))
 
 
 def render_submitter(order: Order) -> Template:
     """The pod that hands the driver to Ray and follows its log."""
     container = {
-        "name": "ray-job-submitter",
+        "name": SUBMITTER_CONTAINER,
         "image": _image(order),
         "resources": {
             "requests": {"cpu": "50m", "memory": "128Mi"},
             "limits": {"memory": "512Mi"},
         },
-        "securityContext": _confine(),
+        "securityContext": confine(),
         "volumeMounts": [{"name": "temporary", "mountPath": "/tmp"}],  # noqa: S108 - its own
     }
     node = RayNode()
@@ -89,9 +109,11 @@ def _container(name: str, order: Order, node: RayNode, group: str) -> dict[str, 
             {"name": "RAY_task_oom_retries", "value": "0"},
             {"name": "RAY_JOB_STOP_WAIT_TIME_S", "value": str(STOP_WAIT_SECONDS)},
             {"name": "STRANDLINE_ATTEMPT", "value": str(order.number)},
+            {"name": "USER", "value": USER_NAME},
+            {"name": "LOGNAME", "value": USER_NAME},
         ],
         "resources": {"requests": resources, "limits": dict(resources)},
-        "securityContext": _confine(),
+        "securityContext": confine(),
         "volumeMounts": [
             {"name": "temporary", "mountPath": "/tmp"},  # noqa: S108 - Ray's own place
             {"name": "memory", "mountPath": "/dev/shm"},  # noqa: S108 - Ray's object store
@@ -117,13 +139,7 @@ def _finish(
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER,
-            "fsGroup": USER,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": _choose_ids(order),
         "containers": [container],
         **extra,
     }
@@ -136,12 +152,42 @@ def _finish(
         spec["imagePullSecrets"] = [{"name": secret.name} for secret in ray.image_pull_secrets]
     template: Template = {"metadata": {"labels": {}}, "spec": spec}
     for given in (ray.pod_template, node.pod_template):
-        template = lay_over(template, given)
+        template = lay_over(template, fit_template(given, container["name"]))
+    _probe(template, node)
     fixed = {
         "metadata": {"labels": labels},
         "spec": {"restartPolicy": "Never"},
     }
     return dict(lay_over(template, fixed))
+
+
+def _probe(template: Template, node: RayNode) -> None:
+    """Say how Ray's container is asked for its health, unless the user did.
+
+    KubeRay's own choice needs `wget` in the image wherever it does not know Ray's version.
+    """
+    given = node.ray_start_params.get(AGENT_PORT_PARAM, "")
+    port = int(given) if given.isdecimal() else AGENT_PORT
+    # The one path that every version of Ray has that we run on.
+    place = {"path": "/api/local_raylet_healthz", "port": port}
+    often = {"timeoutSeconds": 5, "periodSeconds": 5}
+    for container in template["spec"]["containers"]:
+        if container["name"] in RAY_CONTAINERS:
+            ready = {"initialDelaySeconds": 5, "failureThreshold": 10}
+            # A node that is slow for minutes is still at work: ten of them pass for lost.
+            alive = {"initialDelaySeconds": 30, "failureThreshold": 120}
+            for name, bounds in {"readinessProbe": ready, "livenessProbe": alive}.items():
+                container.setdefault(name, {"httpGet": dict(place)} | often | bounds)
+
+
+def _choose_ids(order: Order) -> dict[str, Any]:
+    own = order.spec.ray.security_context
+    chosen = order.limits.pod_security if own is None else own
+    return {
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+        **chosen.model_dump(mode="json", by_alias=True, exclude_none=True),
+    }
 
 
 def _scratch(container: dict[str, Any]) -> list[dict[str, Any]]:
@@ -163,7 +209,8 @@ def _image(order: Order) -> str:
     return order.spec.ray.image or order.limits.runtime_image
 
 
-def _confine() -> dict[str, Any]:
+def confine() -> dict[str, Any]:
+    """What no container of an attempt may do."""
     return {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},

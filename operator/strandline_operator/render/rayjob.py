@@ -1,24 +1,27 @@
 """An attempt's RayJob, and the ConfigMap with the pipeline for its driver.
 
 The shape is the one that ran a driver exactly once in every recording of a real KubeRay, whatever
-was lost: no retries of its own, no head that comes back, nothing that waits without end.
+was lost: no retries of its own, no head that comes back, no start that is waited for without end.
+How long a driver may run is the pipeline's to say: where it says nothing, nothing ends it by time.
 """
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from strandline_api.kinds import API_VERSION, ATTEMPT
-from strandline_api.spec_cluster import RayNode, WorkerGroup
+from strandline_api.names import name_code
+from strandline_api.pod_places import CONFIG, OUTPUT, VOLUME
+from strandline_api.spec_ray import RayNode, WorkerGroup
+from strandline_api.stored import hand_on, spell_document
 from strandline_operator.model.plan import Manifest
+from strandline_operator.render.code import render_code
+from strandline_operator.render.elastic import is_elastic, make_elastic, render_autoscaler
 from strandline_operator.render.order import Order
 from strandline_operator.render.pods import (
-    CONFIG,
     EXTRA_GRACE_SECONDS,
     MANIFEST,
-    OUTPUT,
-    VOLUME,
+    confine,
     render_head,
     render_submitter,
     render_worker,
@@ -27,7 +30,6 @@ from strandline_operator.render.pods import (
 KEEP_SECONDS = 60
 # KubeRay's own deadlines only catch what ours have missed.
 SLACK_SECONDS = 120
-LONGEST_SECONDS = 30 * 86_400
 NO_HEAD_RESTART = "ray.io/disable-provisioned-head-restart"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 QUEUE_PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
@@ -39,9 +41,14 @@ def render_config(order: Order) -> Manifest:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": _metadata(order, order.name),
-        "data": {MANIFEST: json.dumps(_localise(order), indent=1)},
+        "data": {MANIFEST: spell_document(_localise(order))},
         "immutable": True,
     }
+
+
+def render_code_map(order: Order) -> Manifest | None:
+    """The ConfigMap with the code that is the attempt's own; None where none is brought so."""
+    return render_code(order, _metadata(order, name_code(order.pipeline, order.number)))
 
 
 def render_rayjob(order: Order) -> Manifest:
@@ -58,7 +65,7 @@ def render_rayjob(order: Order) -> Manifest:
         "shutdownAfterJobFinishes": True,
         "ttlSecondsAfterFinished": KEEP_SECONDS,
         "preRunningDeadlineSeconds": int(pre_running) + SLACK_SECONDS,
-        "activeDeadlineSeconds": _bound_activity(order, pre_running),
+        **_bound_activity(order, pre_running),
         "rayClusterSpec": _render_cluster(order),
     }
     if order.spec.ray.submission_mode == "K8sJobMode":
@@ -110,25 +117,35 @@ def _spell_entrypoint(order: Order) -> str:
     return " ".join(words)
 
 
-def _bound_activity(order: Order, pre_running: float) -> int:
-    """Seconds after which KubeRay ends the RayJob; the time before the driver runs counts too."""
+def _bound_activity(order: Order, pre_running: float) -> dict[str, int]:
+    """How long KubeRay lets the RayJob be; the time before the driver runs counts too.
+
+    Without a deadline the field is left out: to KubeRay that is no limit at all.
+    """
     longest = order.spec.deadlines.attempt_seconds
     if longest is None:
-        return LONGEST_SECONDS
+        return {}
     grace = order.spec.checkpoint.grace_period_seconds
-    return int(pre_running + longest + grace) + EXTRA_GRACE_SECONDS + SLACK_SECONDS
+    seconds = int(pre_running + longest + grace) + EXTRA_GRACE_SECONDS + SLACK_SECONDS
+    return {"activeDeadlineSeconds": seconds}
 
 
 def _render_cluster(order: Order) -> dict[str, Any]:
     ray = order.spec.ray
+    head, growth = render_head(order), {}
+    if is_elastic(order, _label_queue(order).get(QUEUE_LABEL)):
+        head, growth = make_elastic(order, head), render_autoscaler(confine())
     cluster: dict[str, Any] = {
+        **growth,
         "headGroupSpec": {
-            "rayStartParams": _start_params(ray.head) | {"dashboard-host": "0.0.0.0"},  # noqa: S104
-            "template": render_head(order),
+            "rayStartParams": {"dashboard-host": order.limits.dashboard_host}
+            | _start_params(ray.head),
+            "template": head,
         },
         "workerGroupSpecs": [_render_group(order, group) for group in ray.worker_groups],
     }
-    version = ray.version or order.limits.ray_version
+    # Of an image that the pipeline names, nobody but the pipeline knows the version.
+    version = ray.version or ("" if ray.image else order.limits.ray_version)
     return {"rayVersion": version, **cluster} if version else cluster
 
 
@@ -149,11 +166,9 @@ def _start_params(node: RayNode) -> dict[str, str]:
 
 
 def _localise(order: Order) -> dict[str, Any]:
-    """The pipeline, with the place where pods find the output's claim."""
-    document = json.loads(json.dumps(order.manifest))
-    document["metadata"] = {"name": order.pipeline, "namespace": order.namespace}
-    document.pop("status", None)
+    """The pipeline for its driver, with the place where pods find the output's claim."""
+    document = hand_on(order.manifest, order.spec)
     if order.spec.storage.output.claim_name is not None:
         place = f"{OUTPUT}/{order.namespace}/{order.pipeline}"
         document["spec"]["storage"]["output"] = {"url": place}
-    return dict(document)
+    return document

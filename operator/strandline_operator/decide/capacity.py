@@ -1,0 +1,72 @@
+"""How much memory the largest node has for a pod of each group.
+
+Only what surely keeps a pod away from a node is looked at: selectors, taints, cores and GPUs. So
+the answer is rather too much than too little, but for what every node keeps for others. This room
+must not know when memory grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from strandline_api.memory_growth import MIB
+from strandline_api.pipeline import PipelineSpec
+from strandline_api.spec_ray import RayNode
+from strandline_operator.model.capacity import NodeSize, Taint
+from strandline_operator.render.overlay import lay_over
+
+# Every node has pods of the cluster's own, which nobody counts in what it offers.
+_TENTHS_FOR_US = 9
+
+
+class Room(NamedTuple):
+    """What the largest node has for a pod: bytes, and the node's name."""
+
+    memory: int
+    node: str
+
+
+def find_rooms(nodes: Iterable[NodeSize], spec: PipelineSpec) -> dict[str, Room]:
+    """The largest room for a pod of `head` and of each worker group.
+
+    A group that no node is there for is left out: a cluster that makes nodes as they are needed may
+    have none of its kind at the moment.
+    """
+    groups: dict[str, RayNode] = {"head": spec.ray.head}
+    groups |= {group.name: group for group in spec.ray.worker_groups}
+    seen, found = tuple(nodes), {}
+    for name, group in groups.items():
+        template = lay_over(dict(spec.ray.pod_template), dict(group.pod_template))
+        fitting = [node for node in seen if _could_hold(node, group, template)]
+        if fitting:
+            largest = max(fitting, key=lambda node: (node.memory, node.name))
+            ours = largest.memory * _TENTHS_FOR_US // 10
+            found[name] = Room(ours // MIB * MIB, largest.name)
+    return found
+
+
+def _could_hold(node: NodeSize, group: RayNode, template: Mapping[str, Any]) -> bool:
+    pod = template.get("spec")
+    pod = pod if isinstance(pod, Mapping) else {}
+    selector, tolerations = pod.get("nodeSelector"), pod.get("tolerations")
+    wanted = selector if isinstance(selector, Mapping) else {}
+    given = tolerations if isinstance(tolerations, list | tuple) else ()
+    return (
+        group.resources.cpu <= node.cpu
+        and group.resources.gpu <= node.gpu
+        and all(node.labels.get(name) == value for name, value in wanted.items())
+        and all(any(_tolerates(one, taint) for one in given) for taint in node.taints)
+    )
+
+
+def _tolerates(toleration: object, taint: Taint) -> bool:
+    """Whether a toleration lets a pod onto a node with a taint, by Kubernetes' own rules."""
+    if not isinstance(toleration, Mapping):
+        return False
+    if toleration.get("effect") not in {None, "", taint.effect}:
+        return False
+    key = toleration.get("key") or ""
+    if toleration.get("operator") == "Exists":
+        return key in {"", taint.key}
+    return key == taint.key and (toleration.get("value") or "") == taint.value

@@ -1,0 +1,64 @@
+"""The code that a pipeline brings: not there to be brought, or not to be had in a pod."""
+
+from __future__ import annotations
+
+from strandline_api.causes import Cause
+from strandline_api.evidence import Evidence, find_signal, read_exit
+from strandline_api.labels import GROUP_LABEL, ROLE_LABEL
+from strandline_api.outcomes import find_outcome_line
+from strandline_api.pipeline import PipelineSpec
+from strandline_api.reasons import Reason
+from strandline_operator.decide.blocks import Block
+from strandline_operator.decide.scene import Scene, is_head
+from strandline_operator.model.objects import Container, Pod, Termination
+from strandline_operator.model.view import View
+from strandline_operator.render.code import CONTAINER
+
+
+def find_missing_code(view: View, spec: PipelineSpec) -> Block | None:
+    """That no attempt can be made, since the ConfigMap with its code is not there."""
+    name = spec.code.config_map
+    if name is None:
+        return None
+    if view.code is None:
+        return Block(Reason.CODE_MISSING, f"ConfigMap {name}")
+    if not view.code.has_modules:
+        return Block(Reason.CODE_MISSING, f"ConfigMap {name} has no key that ends in .py")
+    return None
+
+
+def find_lost_code(scene: Scene) -> Evidence | None:
+    """Why the code can't be fetched, where another try would not help.
+
+    A head that can't fetch it never runs a driver. A worker's pod is made again by KubeRay, which
+    mends what may pass; what its spec says wrong stays wrong.
+    """
+    for pod in scene.all_pods:
+        for container in pod.containers:
+            end = next(iter(container.ends), None)
+            if container.name == CONTAINER and end is not None:
+                seen = _read_end(pod, container, end)
+                if seen is not None and (is_head(pod) or seen.cause is Cause.INVALID_SPEC):
+                    return seen
+    return None
+
+
+def _read_end(pod: Pod, container: Container, end: Termination) -> Evidence | None:
+    """What an end of the container that fetches says; a signal has another reason."""
+    seen = None if find_signal(end.exit_code) else read_exit(end.exit_code)
+    if seen is None:
+        return None
+    said = find_outcome_line(end.message)
+    # An image without the command says so itself, and its last line is the sentence.
+    lines = end.message.strip().splitlines() or [seen.message]
+    message = said.message if said else f"pod {pod.meta.name} can't fetch its code: {lines[-1]}"
+    role = pod.meta.labels.get(ROLE_LABEL, "")
+    details: dict[str, str | int] = {
+        "pod": pod.meta.name,
+        "node": pod.node,
+        "role": role,
+        "group": pod.meta.labels.get(GROUP_LABEL, role),
+        "container": container.name,
+        "exitCode": end.exit_code,
+    }
+    return Evidence(seen.cause, message, "pod", {name: one for name, one in details.items() if one})

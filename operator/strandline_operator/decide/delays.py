@@ -1,0 +1,270 @@
+"""What keeps an attempt that was launched from running, in a reason and a sentence.
+
+What is told here may pass by itself, so it ends nothing; whoever gives up waiting asks here for the
+words. This room must not know how long is too long.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from operator import itemgetter
+
+from strandline_api.reasons import Reason
+from strandline_api.times import spell_time
+from strandline_operator.decide.blocks import QUOTA, Block
+from strandline_operator.decide.evidence import (
+    IMAGE_REASONS,
+    OOM_KILLED,
+    SIGKILLED,
+    find_image_problem,
+)
+from strandline_operator.decide.scene import Scene, is_head, role_of
+from strandline_operator.model.notices import Notice, find_newest
+from strandline_operator.model.objects import Container, Pod, RayCluster
+
+SILENCE = 60.0  # seconds; KubeRay looks at a new RayJob at once
+SLOW = 60.0  # seconds; a Ray node that is well is ready in half of that
+# A kubelet tries a mount again every two minutes at the latest, and warns each time.
+_FRESH = 180.0
+_FIRST_LOOK = 5.0
+# What every container waits for before it is made.
+USUAL_WAITS = frozenset({"ContainerCreating", "PodInitializing"})
+_VOLUME_WARNINGS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
+_SANDBOX_WARNINGS = ("FailedCreatePodSandBox",)
+_PROBE_WARNINGS = ("Unhealthy",)
+_REFUSED_WARNINGS = (
+    "FailedToCreateRayCluster",
+    "FailedToCreateRayJobSubmitter",
+    "FailedToCreateService",
+    "InvalidRayClusterSpec",
+    "FailedCreate",
+)
+_NOT_STARTED = frozenset({"StartError", "ContainerCannotRun", OOM_KILLED})
+_TERMINATED = 143  # by the signal that a deletion sends
+# KubeRay draws a new name for each try.
+_DRAWN_NAME = re.compile(r'(pods "[^"]*-)[a-z0-9]{5}"')
+
+
+def is_starting(scene: Scene) -> bool:
+    """Whether KubeRay is to bring the driver about and has not yet; time in a queue is free."""
+    rayjob = scene.rayjob
+    return rayjob is not None and not rayjob.is_suspended and rayjob.deployment != "Running"
+
+
+def find_delay(scene: Scene, now: float) -> Block | None:
+    """What keeps an attempt from running that has been launched; it may pass by itself."""
+    rayjob = scene.rayjob
+    if rayjob is None or not is_starting(scene):
+        return None
+    if not rayjob.deployment and now - rayjob.meta.created > SILENCE:
+        return Block(Reason.KUBERAY_SILENT, f"RayJob {rayjob.meta.name} has no status.")
+    image = next(filter(None, map(find_image_problem, scene.pods)), None)
+    if image is not None:
+        return Block(Reason.IMAGE_NOT_PULLED, f"{image.message}.")
+    refused = find_refusal(scene)
+    if refused:
+        reason = Reason.QUOTA_USED_UP if QUOTA in refused else Reason.OBJECT_REFUSED
+        return Block(reason, refused)
+    return next(_list_obstacles(scene, now), None)
+
+
+def explain_delay(scene: Scene, now: float) -> str:
+    """Why the driver does not run yet, in words for a message: the worst of it, or the slowest pod.
+
+    Empty where nothing tells.
+    """
+    unready = _find_unready(scene, now)
+    block = find_delay(scene, now)
+    if block is not None and (unready is None or block.reason is not Reason.POD_NOT_READY):
+        return f"{block.detail[:1].lower()}{block.detail[1:]}".rstrip(".")
+    if unready is not None:
+        return _tell_unready(scene, *unready, f"for {now - unready[1]:.0f} s")
+    slow = min((pod for pod in scene.pods if not pod.is_ready), key=_rank, default=None)
+    return "" if slow is None else _tell_state(slow)
+
+
+def find_refusal(scene: Scene) -> str:
+    """The server's sentence about what KubeRay may not make for the attempt; empty without one."""
+    for cluster in scene.clusters:
+        if cluster.failure.startswith("FailedCreate"):
+            return _quote(cluster)
+    if scene.rayjob is None or any(not pod.is_ready for pod in scene.pods):
+        return ""  # something was made, and is on its way
+    # An earlier pipeline may have had objects of the same names.
+    own = (one for one in scene.notices if one.time >= scene.rayjob.meta.created)
+    notice = find_newest(own, _REFUSED_WARNINGS)
+    return "" if notice is None else f"{notice.kind} {notice.name}: {_hide_drawn(notice.message)}"
+
+
+def find_next_look(scene: Scene, now: float) -> float | None:
+    """When to look again at what starts, since nobody tells of what does not happen; None: never.
+
+    Soon at first, then in ever longer steps.
+    """
+    rayjob = scene.rayjob
+    if rayjob is None or not is_starting(scene):
+        return None
+    begun = rayjob.meta.created or now
+    times = [now + max(_FIRST_LOOK, (now - begun) / 4)]
+    since = (_find_start(pod) for pod in scene.pods if not pod.is_ready)
+    times += [start + SLOW + 1 for start in since if start is not None]
+    return min(time for time in times if time > now)
+
+
+def _list_obstacles(scene: Scene, now: float) -> Iterator[Block]:
+    """What the pods themselves meet with, from what needs somebody's help to what may not."""
+    finders: tuple[Callable[[Scene, float], Block | None], ...] = (
+        _find_waiting,
+        _find_volume,
+        _find_failed_start,
+        _find_sandbox,
+        _find_unplaced,
+        _find_slow,
+    )
+    return filter(None, (find(scene, now) for find in finders))
+
+
+def _find_waiting(scene: Scene, now: float) -> Block | None:
+    """A container that waits for something else than its turn."""
+    del now
+    for pod in scene.pods:
+        for one in pod.containers:
+            if one.waiting and one.waiting not in USUAL_WAITS | IMAGE_REASONS:
+                words = one.waiting_message or "no message"
+                detail = f"{_name(pod)}: {_name_container(one)}: {one.waiting}: {words}"
+                return Block(Reason.CONTAINER_NOT_STARTED, detail)
+    return None
+
+
+def _find_volume(scene: Scene, now: float) -> Block | None:
+    found = _find_warned(scene, now, _VOLUME_WARNINGS)
+    if found is None:
+        return None
+    pod, notice = found
+    return Block(Reason.VOLUME_NOT_MOUNTED, f"{_name(pod)}: {notice.message}")
+
+
+def _find_sandbox(scene: Scene, now: float) -> Block | None:
+    found = _find_warned(scene, now, _SANDBOX_WARNINGS)
+    if found is None:
+        return None
+    pod, notice = found
+    return Block(Reason.CONTAINER_NOT_STARTED, f"{_name(pod)}: {notice.message}")
+
+
+def _find_failed_start(scene: Scene, now: float) -> Block | None:
+    """A container that can't be run, or one that goes before the others and fails.
+
+    KubeRay removes such a pod within a second and makes another, so those that went count too.
+    """
+    del now
+    ready = {role_of(pod) for pod in scene.pods if pod.is_ready}
+    found = [
+        (end.time or 0.0, pod, one, end)
+        for pod in scene.all_pods
+        if role_of(pod) not in ready and not pod.disruption
+        for one in pod.containers
+        for end in one.ends
+        if end.reason in _NOT_STARTED
+        or (one.is_init and end.exit_code not in {0, SIGKILLED, _TERMINATED})
+    ]
+    if not found:
+        return None
+    _, pod, one, end = max(found, key=itemgetter(0))
+    words = f": {end.message}" if end.message else ""
+    said = f"{end.reason or 'ended'}, exit code {end.exit_code}{words}"
+    detail = f"{_name(pod)}: {_name_container(one)}: {said}"
+    return Block(Reason.CONTAINER_NOT_STARTED, detail)
+
+
+def _find_unplaced(scene: Scene, now: float) -> Block | None:
+    del now
+    unplaced = next((pod for pod in scene.pods if pod.unschedulable), None)
+    if unplaced is None:
+        return None
+    is_held = "ReadWriteOncePod" in unplaced.unschedulable
+    reason = Reason.CLAIM_IN_USE if is_held else Reason.UNSCHEDULABLE
+    return Block(reason, f"Pod {unplaced.meta.name}: {unplaced.unschedulable}")
+
+
+def _find_slow(scene: Scene, now: float) -> Block | None:
+    found = _find_unready(scene, now)
+    if found is None:
+        return None
+    # A moment and no duration: a message that changed with time would be written without end.
+    since = f"since {spell_time(int(found[1]))[11:19]}"
+    return Block(Reason.POD_NOT_READY, _tell_unready(scene, *found, since))
+
+
+def _find_unready(scene: Scene, now: float) -> tuple[Pod, float] | None:
+    """The pod that has run for the longest without being ready, a head before workers."""
+    starts = ((pod, _find_start(pod)) for pod in scene.pods if not pod.is_ready and pod.unready)
+    slow = [(pod, start) for pod, start in starts if start is not None and now - start > SLOW]
+    return min(slow, key=lambda each: (not is_head(each[0]), each[1]), default=None)
+
+
+def _find_start(pod: Pod) -> float | None:
+    """Since when all containers of a pod run that stay; None where they do not."""
+    staying = [one for one in pod.containers if not one.is_init]
+    starts = [one.started for one in staying if one.is_running and one.started is not None]
+    return max(starts) if staying and len(starts) == len(staying) else None
+
+
+def _find_warned(scene: Scene, now: float, reasons: tuple[str, ...]) -> tuple[Pod, Notice] | None:
+    """A pod whose containers are not made, with the newest warning that says why."""
+    for pod in scene.pods:
+        if not is_unmade(pod):
+            continue
+        notice = find_newest(scene.notices, reasons, uid=pod.meta.uid)
+        if notice is not None and now - notice.time < _FRESH:
+            return pod, notice
+    return None
+
+
+def is_unmade(pod: Pod) -> bool:
+    """Whether a pod has its node and none of its containers yet."""
+    is_placed = pod.phase == "Pending" and bool(pod.node) and not pod.meta.is_deleting
+    return is_placed and not any(one.is_running or one.ends for one in pod.containers)
+
+
+def _tell_unready(scene: Scene, pod: Pod, start: float, time: str) -> str:
+    del start
+    probe = find_newest(scene.notices, _PROBE_WARNINGS, uid=pod.meta.uid)
+    words = f"{pod.unready}; {probe.message}" if probe is not None else pod.unready
+    return f"{_name(pod)} runs but is not Ready {time}: {words}"
+
+
+def _rank(pod: Pod) -> tuple[bool, bool, bool, float]:
+    """The pod that has come the least far goes first, of several the head, or the older one."""
+    is_made = bool(pod.node) and not is_unmade(pod)
+    return pod.phase == "Running", is_made, not is_head(pod), pod.meta.created
+
+
+def _tell_state(pod: Pod) -> str:
+    if not pod.node:
+        return f"{_name(pod)} has no node"
+    for one in pod.containers:
+        if one.waiting or one.is_running:
+            return f"{_name(pod)}: {_name_container(one)}: {one.waiting or 'runs'}"
+    return f"{_name(pod)} is {pod.phase or 'new'}"
+
+
+def _name(pod: Pod) -> str:
+    role = role_of(pod)
+    return f"{role} pod {pod.meta.name}" if role else f"pod {pod.meta.name}"
+
+
+def _name_container(one: Container) -> str:
+    return f"{'init container' if one.is_init else 'container'} {one.name}"
+
+
+def _quote(cluster: RayCluster) -> str:
+    """The API server's words in KubeRay's condition, the first line of which repeats its reason."""
+    lines = [line for line in cluster.failure_message.splitlines() if line != cluster.failure]
+    said = "; ".join(lines) or cluster.failure
+    return f"RayCluster {cluster.meta.name}: {_hide_drawn(said)}"
+
+
+def _hide_drawn(words: str) -> str:
+    return _DRAWN_NAME.sub(r'\1…"', words)

@@ -1,0 +1,123 @@
+"""Memory after kills for memory: how much the next attempt's pods get, and why not more.
+
+What was raised is kept for the run. It ends with the run, and where somebody edits what the
+pipeline asks for: people who write a number want that number. This room must not know how a kill
+was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from strandline_api.attempt import AttemptStatus
+from strandline_api.causes import Cause
+from strandline_api.event_reasons import EventReason
+from strandline_api.memory_growth import MIB, grow_memory, hold_memory
+from strandline_api.pipeline import PipelineSpec
+from strandline_api.quantities import parse_memory, spell_memory
+from strandline_operator.decide.capacity import Room, find_rooms
+from strandline_operator.decide.draft import Draft
+from strandline_operator.decide.evidence import RAY, find_pod_evidence
+from strandline_operator.model.view import View
+
+
+def needs_nodes(view: View) -> bool:
+    """Whether this pass may raise memory, and has no limit but what the nodes have."""
+    current = view.attempts[-1] if view.attempts else None
+    spec, counts = view.pipeline.spec, view.pipeline.status.retries
+    if current is None or spec is None or spec.oom.max_memory is not None:
+        return False
+    is_counted = counts is not None and current.spec.number <= counts.through
+    if is_counted or current.status.end_time is None:
+        return False
+    pods = (*view.pods, *view.gone_pods)
+    seen = [record.cause for record in current.status.evidence]
+    seen += [one.cause for pod in pods for one in find_pod_evidence(pod)]
+    return Cause.OOM_KILLED in seen
+
+
+def settle_memory(draft: Draft, spec: PipelineSpec) -> None:
+    """Keep of what was raised what still holds: no edit has replaced it, no limit forbids it."""
+    requested = _list_requests(spec)
+    held = hold_memory(spec.oom, requested, _find_raised(draft, requested))
+    _keep(draft, requested, held)
+
+
+def raise_memory(draft: Draft, spec: PipelineSpec, status: AttemptStatus) -> str:
+    """After a kill for memory: more for the group that was killed, kept for all later attempts.
+
+    Returns:
+        Why one of them gets less than it should; empty where none does.
+    """
+    if status.cause is not Cause.OOM_KILLED:
+        return ""
+    requested = _list_requests(spec)
+    raised = _find_raised(draft, requested)
+    killed = _list_killed(status, requested)
+    rooms = find_rooms(draft.view.sizes or (), spec)
+    bounds = {name: room.memory for name, room in rooms.items()}
+    before = hold_memory(spec.oom, requested, raised)
+    after = grow_memory(spec.oom, requested, killed, raised=raised, bounds=bounds)
+    wanted = grow_memory(spec.oom.model_copy(update={"max_memory": None}), before, killed)
+    _keep(draft, requested, after)
+    grown = [name for name in killed if after[name] > before[name]]
+    if grown:
+        words = ", ".join(f"{name} {draft.status.memory[name]}" for name in grown)
+        draft.tell(EventReason.MEMORY_RAISED, f"memory for the next attempt: {words}")
+    short = [name for name in killed if after[name] < wanted[name]]
+    why = "; ".join(_explain(name, after[name], spec, rooms.get(name)) for name in short)
+    if why:
+        draft.tell(EventReason.MEMORY_LIMITED, why, is_warning=True)
+    return why
+
+
+def _explain(group: str, memory: int, spec: PipelineSpec, room: Room | None) -> str:
+    """Why a group gets no more, in a clause."""
+    size = f"memory of {group} stops at {_spell(memory)}"
+    if spec.oom.max_memory is not None or room is None:
+        return f"{size}, as oom.maxMemory says"
+    return f"{size}, since no node could hold more ({room.node} is the largest for it)"
+
+
+def _list_requests(spec: PipelineSpec) -> dict[str, int]:
+    requested = {"head": spec.ray.head.resources.memory_bytes}
+    return requested | {
+        group.name: group.resources.memory_bytes for group in spec.ray.worker_groups
+    }
+
+
+def _find_raised(draft: Draft, requested: Mapping[str, int]) -> dict[str, int]:
+    """What kills have raised, of groups for which the pipeline still asks what it asked then."""
+    status = draft.status
+    asked = {name: parse_memory(size) for name, size in status.memory_requested.items()}
+    return {
+        name: parse_memory(size)
+        for name, size in status.memory.items()
+        # Earlier operators did not note what was asked for.
+        if name in requested and asked.get(name, requested[name]) == requested[name]
+    }
+
+
+def _keep(draft: Draft, requested: Mapping[str, int], memory: Mapping[str, int]) -> None:
+    raised = {name: size for name, size in memory.items() if size > requested[name]}
+    draft.update(
+        memory={name: _spell(size) for name, size in raised.items()},
+        memory_requested={name: spell_memory(requested[name]) for name in raised},
+    )
+
+
+def _spell(size: int) -> str:
+    """In MiB where it is whole, as nearly always, so that sizes can be compared at a glance."""
+    return str(size) if size % MIB else f"{size // MIB}Mi"
+
+
+def _list_killed(status: AttemptStatus, groups: Mapping[str, int]) -> list[str]:
+    """The groups in which something was killed for memory: those that evidence names, if any."""
+    kills = [one for one in status.evidence if one.cause is Cause.OOM_KILLED]
+    named = {str(one.details.get("group", "")) for one in kills} & groups.keys()
+    if named:
+        return sorted(named)
+    # Ray tells of its workers; any other kill that nobody has placed was beside the driver.
+    workers = sorted(groups.keys() - {"head"})
+    is_of_workers = all(one.source == RAY for one in kills)
+    return workers if workers and is_of_workers else ["head"]

@@ -1,0 +1,64 @@
+"""The page that says whether the operator does its work.
+
+Its figures are asked for where the work is done, so an event loop that stands still gives no
+answer, however well this page's own threads are. This room must not know what is measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from http import HTTPStatus
+from typing import Any
+
+from strandline_operator.metrics.listening import Page
+
+PATH = "/healthz"
+# Less than a probe waits for.
+ANSWER_SECONDS = 8.0
+
+Check = Callable[[], Mapping[str, float]]
+
+
+def make_health_page(check: Check, loop: asyncio.AbstractEventLoop) -> Page:
+    """The page at `/healthz`: 200 with figures, or 500 with what is stuck.
+
+    Args:
+        check: gives figures, or raises a RuntimeError; called on the loop.
+    """
+
+    def answer(asked: dict[str, Any], start: Callable[..., Any]) -> list[bytes]:
+        if asked.get("PATH_INFO") != PATH:
+            return _spell(start, HTTPStatus.NOT_FOUND, {"error": f"ask {PATH}"})
+        future: Future[Mapping[str, float]] = Future()
+        loop.call_soon_threadsafe(_carry_out, check, future)
+        try:
+            figures = future.result(ANSWER_SECONDS)
+        except TimeoutError:
+            future.cancel()
+            said = {"error": f"no answer within {ANSWER_SECONDS:.0f} s"}
+            return _spell(start, HTTPStatus.INTERNAL_SERVER_ERROR, said)
+        except RuntimeError as error:
+            return _spell(start, HTTPStatus.INTERNAL_SERVER_ERROR, {"error": str(error)})
+        return _spell(start, HTTPStatus.OK, figures)
+
+    return answer
+
+
+def _carry_out(check: Check, future: Future[Mapping[str, float]]) -> None:
+    """On the loop; no coroutine, since one that a stuck loop never begins is a warning at exit."""
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(check())
+    except Exception as error:  # noqa: BLE001 - whoever waits for it raises it
+        future.set_exception(error)
+
+
+def _spell(start: Callable[..., Any], status: HTTPStatus, said: Mapping[str, Any]) -> list[bytes]:
+    body = json.dumps(dict(said)).encode()
+    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+    start(f"{status.value} {status.phrase}", headers)
+    return [body]

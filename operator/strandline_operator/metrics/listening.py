@@ -1,0 +1,77 @@
+"""Pages that others ask for over HTTP: at every address of the pod, whichever family it has.
+
+A cluster may have IPv6 alone, or both families with either as the first. This room must not know
+what stands on a page.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Callable, Iterable
+from socketserver import ThreadingMixIn
+from threading import Thread
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+EVERY_ADDRESS_6, EVERY_ADDRESS_4 = "::", "0.0.0.0"  # noqa: S104 - a pod is asked from outside
+
+# As WSGI has it: what was asked, and the callable that takes status and headers.
+Page = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """Answers each request in a thread of its own."""
+
+    daemon_threads = True
+
+
+class _DualServer(_Server):
+    """The same for both families by one socket."""
+
+    address_family = socket.AF_INET6
+
+    def server_bind(self) -> None:
+        """Take the port of both families, whatever the machine's default is."""
+        self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
+
+
+class _Silent(WSGIRequestHandler):
+    timeout = 30.0
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing: every probe would be a line."""
+
+
+class Listener:
+    """One page, served until it is closed.
+
+    Args:
+        port: of every address; 0 chooses a free one.
+
+    Raises:
+        OSError: the port is taken.
+    """
+
+    def __init__(self, port: int, page: Page) -> None:
+        self._server = _open(port, page)
+        self.port: int = self._server.server_port
+        self._thread = Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Serve no longer."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _open(port: int, page: Page) -> WSGIServer:
+    try:
+        return make_server(EVERY_ADDRESS_6, port, page, _DualServer, _Silent)
+    except OSError as error:
+        # Anything else means that the kernel has no IPv6.
+        if error.errno in {errno.EADDRINUSE, errno.EACCES}:
+            raise
+    return make_server(EVERY_ADDRESS_4, port, page, _Server, _Silent)

@@ -1,0 +1,77 @@
+"""What nodes have for pods, and whom they let in, as plain data.
+
+This room must not know when nodes are looked at, nor what follows from their size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from strandline_api.quantities import parse_cpu, parse_memory
+
+GPU = "nvidia.com/gpu"
+# Taints that come and go with a node's health; such a node is there all the same.
+_PASSING = "node.kubernetes.io/"
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """Why pods stay away from a node, unless they tolerate it."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSize:
+    """A node.
+
+    Attributes:
+        memory: bytes that pods may ask for.
+        cpu, gpu: cores and whole GPUs that they may.
+    """
+
+    name: str
+    memory: int
+    cpu: float
+    gpu: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+
+
+def read_size(body: Mapping[str, Any]) -> NodeSize | None:
+    """A node from its object; None where it does not say what it has."""
+    metadata, spec, status = (_dict(body.get(part)) for part in ("metadata", "spec", "status"))
+    allocatable = _dict(status.get("allocatable"))
+    try:
+        memory, cpu = parse_memory(allocatable["memory"]), parse_cpu(allocatable["cpu"])
+        gpu = int(allocatable.get(GPU, 0))
+    except (KeyError, TypeError, ValueError):
+        return None
+    given = spec.get("taints")
+    taints = [_dict(one) for one in given] if isinstance(given, list) else []
+    return NodeSize(
+        name=str(metadata.get("name", "")),
+        memory=memory,
+        cpu=cpu,
+        gpu=gpu,
+        labels={str(name): str(value) for name, value in _dict(metadata.get("labels")).items()},
+        taints=tuple(filter(_is_kept, map(_read_taint, taints))),
+    )
+
+
+def _read_taint(body: Mapping[str, Any]) -> Taint:
+    return Taint(*(str(body.get(name, "")) for name in ("key", "value", "effect")))
+
+
+def _is_kept(taint: Taint) -> bool:
+    """Whether it keeps pods away for good; `PreferNoSchedule` keeps none away."""
+    is_strict = taint.effect in {"NoSchedule", "NoExecute"}
+    return is_strict and not taint.key.startswith(_PASSING)
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}

@@ -1,0 +1,36 @@
+"""Code that a pipeline brings in a ConfigMap, as far as decisions need it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+PYTHON = ".py"
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFiles:
+    """What a ConfigMap holds, by key.
+
+    Attributes:
+        texts: its `data`.
+        binaries: its `binaryData`, in base64.
+    """
+
+    texts: Mapping[str, str]
+    binaries: Mapping[str, str]
+
+    @classmethod
+    def read(cls, body: Mapping[str, Any]) -> CodeFiles:
+        """The files of a ConfigMap, whatever its object has."""
+        return cls(_read(body.get("data")), _read(body.get("binaryData")))
+
+    @property
+    def has_modules(self) -> bool:
+        """Whether there is anything that Python could import."""
+        return any(name.endswith(PYTHON) for name in (*self.texts, *self.binaries))
+
+
+def _read(value: object) -> dict[str, str]:
+    return dict(value) if isinstance(value, Mapping) else {}

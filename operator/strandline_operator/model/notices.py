@@ -1,0 +1,68 @@
+"""What the cluster's own controllers warn of, read from Kubernetes' events.
+
+A failed mount, a pod that a policy refused and the words of a failed probe stand nowhere else. This
+room must not know which of them matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from strandline_operator.model.objects import read_time
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A warning about an object.
+
+    Attributes:
+        kind, name: of the object that it is about.
+        uid: of that object; empty where the event does not say.
+        time: when it was given last, in seconds since the epoch.
+    """
+
+    kind: str
+    name: str
+    uid: str
+    reason: str
+    message: str
+    time: float
+
+    @classmethod
+    def read(cls, body: Json) -> Notice:
+        """A warning from the object of its event; what is missing is empty."""
+        about = body.get("involvedObject")
+        about = about if isinstance(about, Mapping) else {}
+        return cls(
+            kind=_text(about.get("kind")),
+            name=_text(about.get("name")),
+            uid=_text(about.get("uid")),
+            reason=_text(body.get("reason")),
+            message=" ".join(_text(body.get("message")).split()),
+            time=max(_list_times(body), default=0.0),
+        )
+
+
+def find_newest(notices: Iterable[Notice], reasons: Iterable[str], uid: str = "") -> Notice | None:
+    """The newest of some reasons, of an object or of any; None where there is none."""
+    wanted = set(reasons)
+    found = (one for one in notices if one.reason in wanted and uid in {"", one.uid})
+    return max(found, key=lambda one: one.time, default=None)
+
+
+def _list_times(body: Json) -> list[float]:
+    """Whenever it was given, as each of the ways has it in which controllers write events."""
+    series = body.get("series")
+    told = series.get("lastObservedTime") if isinstance(series, Mapping) else None
+    metadata = body.get("metadata")
+    made = metadata.get("creationTimestamp") if isinstance(metadata, Mapping) else None
+    times = (body.get("lastTimestamp"), body.get("eventTime"), told, made)
+    return [time for time in map(read_time, times) if time is not None]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

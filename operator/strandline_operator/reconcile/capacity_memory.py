@@ -1,0 +1,53 @@
+"""What the nodes have for pods, read at most once in a while for all pipelines together.
+
+A cluster can have thousands of nodes, so only their sizes are kept, and they are asked for where a
+pod has been killed for memory and nobody has set a limit. Where they may not be listed nobody is
+told: it only means that there is no limit. This room must not know what follows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from strandline_operator.cluster.api import Api, Scope
+from strandline_operator.cluster.errors import ApiError, Forbidden
+from strandline_operator.model.capacity import NodeSize, read_size
+from strandline_operator.model.plan import Resource
+
+KEEP_SECONDS = 600.0
+# A right that is missing is missing on purpose.
+FORBIDDEN_SECONDS = 86_400.0
+
+Sizes = tuple[NodeSize, ...] | None
+
+
+@dataclass(slots=True)
+class CapacityMemory:
+    """The sizes of all nodes, as they were read last."""
+
+    _until: float = float("-inf")
+    _read_at: float = float("-inf")
+    _kept: Sizes = None
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def read(self, api: Api, now: float) -> Sizes:
+        """The sizes; None where nodes may not be listed, or could not be."""
+        async with self._lock:
+            if not self._read_at <= now < self._until:
+                self._kept, kept_for = await _list(api)
+                self._read_at, self._until = now, now + kept_for
+            return self._kept
+
+
+async def _list(api: Api) -> tuple[Sizes, float]:
+    """The sizes, and for how many seconds they are good enough."""
+    found: list[NodeSize] = []
+    try:
+        async for page in api.list_pages(Scope(Resource.NODE, None)):
+            found += filter(None, map(read_size, page.items))
+    except Forbidden:
+        return None, FORBIDDEN_SECONDS
+    except ApiError:
+        return None, KEEP_SECONDS
+    return tuple(found), KEEP_SECONDS

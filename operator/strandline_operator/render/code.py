@@ -1,0 +1,122 @@
+"""How the code that a pipeline brings gets into its pods.
+
+A ConfigMap is copied for the attempt and mounted, so that pods which start later have what the
+first ones had. Anything else is fetched by an init container before Ray starts. How it is fetched
+is the runtime's matter: see `strandline fetch-code`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from strandline_api.names import name_code
+from strandline_api.pod_places import CODE, CODE_FETCHED_VOLUME, CODE_FILES_VOLUME
+from strandline_api.spec_code import CODE_VARIABLE, FETCHED, FILES, Code, list_code_folders
+from strandline_operator.model.plan import Manifest
+from strandline_operator.render.order import Order
+
+CONTAINER = "strandline-code"
+PYTHONPATH = "PYTHONPATH"
+# Where a user's own path comes from elsewhere, it is kept under this name.
+OWN_PATH = "STRANDLINE_OWN_PYTHONPATH"
+# What fetches needs of Ray's container: not its ports, probes or devices.
+_SHARED = ("image", "imagePullPolicy", "env", "envFrom", "securityContext")
+_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+
+Template = dict[str, Any]
+
+
+def render_code(order: Order, metadata: dict[str, Any]) -> Manifest | None:
+    """The attempt's own copy of the ConfigMap; None where the pipeline names none."""
+    if order.code is None:
+        return None
+    files = {"data": dict(order.code.texts), "binaryData": dict(order.code.binaries)}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata,
+        **{name: held for name, held in files.items() if held},
+        "immutable": True,
+    }
+
+
+def bring_code(order: Order, template: Template) -> Template:
+    """The template of a Ray pod, with the code in it; Ray's container is the first.
+
+    It comes last: fetching takes image, variables and mounts of Ray's container, as they have
+    become by the user's own templates.
+    """
+    code = order.spec.code
+    if not code.is_given:
+        return template
+    spec = dict(template["spec"])
+    ray, *others = spec["containers"]
+    volumes: list[dict[str, Any]] = []
+    mounts: list[dict[str, Any]] = []
+    if code.config_map is not None:
+        volumes.append(
+            {
+                "name": CODE_FILES_VOLUME,
+                "configMap": {"name": name_code(order.pipeline, order.number)},
+            }
+        )
+        mounts.append({"name": CODE_FILES_VOLUME, "mountPath": f"{CODE}/{FILES}", "readOnly": True})
+    if code.is_fetched:
+        place = {"name": CODE_FETCHED_VOLUME, "mountPath": f"{CODE}/{FETCHED}"}
+        volumes.append({"name": CODE_FETCHED_VOLUME, "emptyDir": {}})
+        mounts.append(place | {"readOnly": True})
+        spec["initContainers"] = [*spec.get("initContainers", []), _render_fetch(ray, code, place)]
+    changed = {"env": _add_path(ray, code), "volumeMounts": [*_list(ray, "volumeMounts"), *mounts]}
+    spec["containers"] = [ray | changed, *others]
+    spec["volumes"] = [*spec["volumes"], *volumes]
+    return template | {"spec": spec}
+
+
+def _render_fetch(ray: dict[str, Any], code: Code, place: dict[str, Any]) -> dict[str, Any]:
+    """The container that fetches: as Ray's own, but that it may write there."""
+    wanted = code.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    wanted.pop("configMap", None)
+    resources = {
+        kind: {name: size for name, size in amounts.items() if name in _RESOURCES}
+        for kind, amounts in ray.get("resources", {}).items()
+        if kind in {"requests", "limits"}
+    }
+    return {
+        "name": CONTAINER,
+        **{name: ray[name] for name in _SHARED if name in ray},
+        # Kubernetes would put variables in the place of `$(…)`.
+        "command": [
+            "strandline",
+            "fetch-code",
+            json.dumps(wanted).replace("$(", "$$("),
+            "--into",
+            place["mountPath"],
+        ],
+        "resources": resources,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [*_list(ray, "volumeMounts"), place],
+    }
+
+
+def _add_path(ray: dict[str, Any], code: Code) -> list[dict[str, Any]]:
+    """The variables with the code's folders before whatever path the user has given."""
+    path = [f"{CODE}/{folder}" for folder in list_code_folders(code)]
+    variables = []
+    for one in _list(ray, "env"):
+        if one["name"] != PYTHONPATH:
+            variables.append(one)
+        elif "value" in one:
+            path.append(one["value"])
+        else:
+            variables.append(one | {"name": OWN_PATH})
+            path.append(f"$({OWN_PATH})")
+    return [
+        *variables,
+        {"name": CODE_VARIABLE, "value": CODE},
+        {"name": PYTHONPATH, "value": ":".join(filter(None, path))},
+    ]
+
+
+def _list(container: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    return list(container.get(name) or [])

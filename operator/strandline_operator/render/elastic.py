@@ -1,0 +1,97 @@
+"""A Ray cluster that grows: KubeRay's autoscaler beside the head, and its rights.
+
+The autoscaler asks the API server, so its container gets a token, and no other container does: the
+pod as a whole still mounts none. See docs/design/2026-11-23-a-token-for-the-autoscaler.md.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from strandline_api.pod_places import AUTOSCALER_SCRATCH_VOLUME, AUTOSCALER_TOKEN_VOLUME
+from strandline_api.spec_ray import RayNode, WorkerGroup
+from strandline_operator.render.order import Order
+
+TOKEN_PLACE = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - where clients look
+TOKEN_SECONDS = 3600
+IDLE_SECONDS = 120
+FULL_SIZE = "STRANDLINE_FULL_SIZE"
+# Each worker that is asked for is an entry of a list that the autoscaler goes through.
+MOST_ASKED = 1000
+
+
+def is_elastic(order: Order, queue: str | None) -> bool:
+    """Whether the cluster of an attempt may grow; one that a queue admits has the size admitted."""
+    return queue is None and any(_most(it) > it.min_replicas for it in order.spec.ray.worker_groups)
+
+
+def render_autoscaler(confine: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a Ray cluster that make KubeRay put an autoscaler into the head pod."""
+    mounts = [
+        {"name": AUTOSCALER_TOKEN_VOLUME, "mountPath": TOKEN_PLACE, "readOnly": True},
+        {"name": AUTOSCALER_SCRATCH_VOLUME, "mountPath": "/tmp"},  # noqa: S108 - its own
+    ]
+    return {
+        "enableInTreeAutoscaling": True,
+        "autoscalerOptions": {
+            "version": "v2",
+            "idleTimeoutSeconds": IDLE_SECONDS,
+            "resources": {
+                "requests": {"cpu": "200m", "memory": "512Mi"},
+                "limits": {"memory": "1Gi"},
+            },
+            "securityContext": confine,
+            "volumeMounts": mounts,
+        },
+    }
+
+
+def make_elastic(order: Order, head: dict[str, Any]) -> dict[str, Any]:
+    """The head's template with what its autoscaler mounts, and the full size for the driver."""
+    spec = head["spec"]
+    ray, *others = spec["containers"]
+    size = {"name": FULL_SIZE, "value": spell_full_size(order)}
+    volumes = [
+        *spec["volumes"],
+        _render_token(),
+        {"name": AUTOSCALER_SCRATCH_VOLUME, "emptyDir": {}},
+    ]
+    containers = [{**ray, "env": [*ray.get("env", ()), size]}, *others]
+    return {**head, "spec": {**spec, "containers": containers, "volumes": volumes}}
+
+
+def spell_full_size(order: Order) -> str:
+    """How many nodes with what there are when all groups are at their greatest, as JSON."""
+    ray = order.spec.ray
+    nodes = [(1, _offer(ray.head)), *((_most(it), _offer(it)) for it in ray.worker_groups)]
+    asked = [[min(count, MOST_ASKED), offer] for count, offer in nodes if count and offer]
+    return json.dumps(asked)
+
+
+def _offer(node: RayNode) -> dict[str, int]:
+    """What Ray has on such a node, rounded down, so that it surely fits."""
+    given = node.ray_start_params.get("num-cpus", "")
+    cpus = int(given) if given.isdecimal() else math.floor(node.resources.cpu)
+    amounts = {"CPU": cpus, "GPU": node.resources.gpu}
+    return {name: amount for name, amount in amounts.items() if amount > 0}
+
+
+def _most(group: WorkerGroup) -> int:
+    return group.min_replicas if group.max_replicas is None else group.max_replicas
+
+
+def _render_token() -> dict[str, Any]:
+    field = {"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}
+    sources = [
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_SECONDS}},
+        {
+            "configMap": {
+                "name": "kube-root-ca.crt",
+                "items": [{"key": "ca.crt", "path": "ca.crt"}],
+            }
+        },
+        {"downwardAPI": {"items": [field]}},
+    ]
+    return {"name": AUTOSCALER_TOKEN_VOLUME, "projected": {"sources": sources}}
