@@ -4,22 +4,36 @@ Only this face is public. Its names are loaded when they are first used, so that
 package costs little and a worker never loads the command line or the run.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+from importlib import import_module
+
+# `typing` is not loaded for it: the command comes by here before it can listen to Ctrl-C.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
+    from strandline.ledger.lease import OnChange
     from strandline.plan.registry import register
     from strandline.plan.stage import Params, SinkStage, Source, SourceStage, Stage, StatefulFilter
     from strandline.plan.task import FailedTask, NoneTask, Task
+    from strandline.run.outcome import Outcome
     from strandline.run.pipeline import Pipeline, work
+    from strandline_api.exit_codes import ExitCode
+    from strandline_api.spec_policy import Checkpoint, Quarantine
 
     __version__: str
 
 __all__ = [
+    "Checkpoint",
+    "ExitCode",
     "FailedTask",
     "NoneTask",
+    "OnChange",
+    "Outcome",
     "Params",
     "Pipeline",
+    "Quarantine",
     "SinkStage",
     "Source",
     "SourceStage",
@@ -32,10 +46,15 @@ __all__ = [
 ]
 
 _ROOMS = {
+    "Checkpoint": "strandline_api.spec_policy",
+    "ExitCode": "strandline_api.exit_codes",
     "FailedTask": "strandline.plan.task",
     "NoneTask": "strandline.plan.task",
+    "OnChange": "strandline.ledger.lease",
+    "Outcome": "strandline.run.outcome",
     "Params": "strandline.plan.stage",
     "Pipeline": "strandline.run.pipeline",
+    "Quarantine": "strandline_api.spec_policy",
     "SinkStage": "strandline.plan.stage",
     "Source": "strandline.plan.stage",
     "SourceStage": "strandline.plan.stage",

@@ -1,19 +1,46 @@
-"""The entry of the `strandline` command."""
+"""The entry of the `strandline` command.
+
+Ctrl-C may come while it is still being loaded, so what it means then is settled before anything is.
+"""
 
 from __future__ import annotations
 
+# What `signal` is made of: it is there from the start, and need not be loaded.
+import _signal as signal  # type: ignore[import-not-found]
+import os
 import sys
-from pathlib import Path
 
-from strandline.cli.commands import program
+# An attempt that never began goes on with the next one; other commands end as a shell's do.
+_INTERRUPTED, _KEYS_PRESSED = 75, 130
+_ATTEMPTS = frozenset({"run", "drive", "retry"})
 
 
 def main() -> None:
     """Run the command line and exit with its code; `module:Class` is looked up from here."""
-    here = str(Path.cwd())
+    makes_attempts = bool(_ATTEMPTS.intersection(sys.argv[1:2]))
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as for a shell's background job
+        signal.signal(signal.SIGINT, _leave if makes_attempts else _leave_quietly)
+    here = os.getcwd()  # noqa: PTH109 - `pathlib` need not be loaded before the rest is
     if here not in sys.path:
         sys.path.insert(0, here)
+    from strandline.cli.commands import program  # noqa: PLC0415 - it takes a while to load
+
+    if not makes_attempts and signal.getsignal(signal.SIGINT) is _leave_quietly:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     program.main(prog_name="strandline")
+
+
+def _leave(*_: object) -> None:
+    """End at once: nothing was begun, or all of it was put down."""
+    sentence = b"strandline: error: the run was ended while it started; run it again to go on\n"
+    try:
+        os.write(2, sentence)
+    finally:
+        os._exit(_INTERRUPTED)
+
+
+def _leave_quietly(*_: object) -> None:
+    os._exit(_KEYS_PRESSED)
 
 
 if __name__ == "__main__":

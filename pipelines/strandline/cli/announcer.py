@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 import click
 
+from strandline.cli.json_output import tell
 from strandline.cli.wording import spell_amount, spell_text
 from strandline.plan.errors import StrandlineError
 from strandline.run.supervision import Ended
@@ -158,4 +159,4 @@ def _spell_error(code: int, message: str) -> dict[str, object]:
 
 
 def _write(content: dict[str, object]) -> None:
-    click.echo(json.dumps(content))
+    tell(json.dumps(content))

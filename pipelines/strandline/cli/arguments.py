@@ -8,12 +8,20 @@ from typing import Any
 
 import click
 
+from strandline.cli.json_output import reserve
 from strandline.cli.program import add_debug
 from strandline.run.engines import ENGINES
-from strandline_api.causes import Cause
 
 VOLUME = "./strandline-data"
 Command = Callable[..., Any]
+
+
+def _keep_output(ctx: click.Context, _option: click.Parameter, is_asked: bool) -> bool:
+    """Keep standard output for JSON from the moment it is asked for: nothing was loaded yet."""
+    if is_asked and not ctx.resilient_parsing:
+        reserve(ctx)
+    return is_asked
+
 
 take_file = click.argument("file", type=click.Path(path_type=Path))
 take_volume = click.option(
@@ -23,7 +31,13 @@ take_volume = click.option(
     show_default=True,
     help="Folder that holds ledger, attempts and, where the sink names no place, the output.",
 )
-take_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
+take_json = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    callback=_keep_output,
+    help="Print JSON for scripts; what else is printed goes to stderr.",
+)
 take_settings = click.option(
     "--set",
     "settings",
@@ -50,7 +64,6 @@ def take_engine(command: Command) -> Command:
         ),
         click.option(
             "--after",
-            type=click.Choice([cause.value for cause in Cause]),
             metavar="CAUSE",
             help="Why the attempt before ended, where only others know, such as Preempted.",
         ),

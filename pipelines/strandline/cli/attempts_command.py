@@ -16,6 +16,7 @@ from strandline.cli.attempt_view import (
     spell_attempt,
     spell_whole_attempt,
 )
+from strandline.cli.json_output import tell
 from strandline.plan.errors import StrandlineError
 from strandline.run.chain import read_chain, read_record
 from strandline.run.yaml_file import read_pipeline
@@ -66,7 +67,7 @@ def list_attempts(file: Path, settings: tuple[str, ...], volume: Path, as_json: 
     views = [view_attempt(folder, record, time.time()) for record in read_chain(folder)]
     if as_json:
         for view in views:
-            click.echo(json.dumps(spell_attempt(view)))
+            tell(json.dumps(spell_attempt(view)))
     elif views:
         click.echo("\n".join(describe_attempts(views)))
     else:
@@ -91,13 +92,13 @@ def show_attempt(
         raise UnknownAttemptError(_explain_missing(folder, number))
     view, published = view_attempt(folder, record, time.time()), _list_publications(folder, number)
     if as_json:
-        click.echo(json.dumps(spell_whole_attempt(view, published)))
+        tell(json.dumps(spell_whole_attempt(view, published)))
     else:
         click.echo("\n".join(describe_attempt(view, published)))
 
 
 def _locate(file: Path, settings: tuple[str, ...], volume: Path) -> PipelineFolder:
-    metadata = read_pipeline(file, settings).metadata
+    metadata = read_pipeline(file, settings).pipeline.metadata
     return PipelineFolder.of(volume, metadata.namespace, metadata.name)
 
 

@@ -13,6 +13,7 @@ _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _ROOMS = {
     "run": "run_command:run",
     "drive": "drive_command:drive",
+    "fetch-code": "fetch_command:fetch",
     "retry": "retry_command:retry",
     "drain": "drain_command:drain",
     "attempts": "attempts_command:attempts",

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from strandline.cli.arguments import show_examples, take_json, take_settings, take_volume
+from strandline.cli.json_output import tell
 from strandline.cli.program import add_debug
 from strandline.cli.wording import align, spell_amount, spell_text
 from strandline.run.doctor import Finding, Level, choose_code, examine
@@ -41,7 +42,7 @@ def doctor(file: Path | None, settings: tuple[str, ...], volume: Path, as_json: 
     plan = None if file is None else read_manifest(file, settings).plan
     findings = examine(look(volume, plan))
     lines = map(_spell, findings) if as_json else describe_findings(findings)
-    click.echo("\n".join(lines))
+    tell("\n".join(lines))
     return choose_code(findings)
 
 

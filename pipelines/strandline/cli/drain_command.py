@@ -45,7 +45,7 @@ def drain(
     As after Ctrl-C, work in flight is finished and kept, and no further attempt follows. Asked a
     second time, it stops at once. Where nothing runs there is nothing to do: the exit code is 0.
     """
-    pipeline = read_pipeline(file, settings)
+    pipeline = read_pipeline(file, settings).pipeline
     metadata = pipeline.metadata
     folder = PipelineFolder.of(volume, metadata.namespace, metadata.name)
     found = choose(look(folder), read_boot_id(), time.time(), find_process)

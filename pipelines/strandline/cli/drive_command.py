@@ -31,6 +31,7 @@ from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import find_process, read_boot_id
 from strandline_api.causes import Cause
 from strandline_api.exit_codes import ExitCode
+from strandline_api.stored import describe_unknown
 
 # So long before force may be used the process leaves, whatever it is doing.
 LAST_SECONDS = 2.0
@@ -61,6 +62,8 @@ def drive(
     parent = _find_parent()
     with reporter.failing(), leaving_words(os.environ):
         manifest = read_manifest(file, settings)
+        if manifest.unknown:
+            reporter.say(describe_unknown("this image", manifest.unknown))
         spec = manifest.pipeline.spec
         grace = spec.checkpoint.grace_period_seconds
         folder = locate(manifest.plan, volume)
@@ -87,6 +90,7 @@ def drive(
             trigger=Trigger(trigger),
             after=Cause(after) if after else None,
             parent=parent,
+            stall=None if engine == "inline" else spec.deadlines.stall_seconds,
         )
         # Stages print, and so does Ray; stdout is for what this command has to say.
         printing = redirect_stdout(sys.stderr)

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from strandline.cli.arguments import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.json_output import tell
 from strandline.cli.ledger_access import locate
 from strandline.cli.wording import spell_amount
 from strandline.ledger.lease import OnChange
@@ -35,11 +36,12 @@ def gather(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -
         OnChange(spec.on_change),
         spec.checkpoint.keep_last,
         time.time,
+        time.monotonic,
     )
     if as_json:
         latest = str(done.latest) if done.latest else None
         content = {"pieces": done.pieces, "published": done.is_new, "latest": latest}
-        click.echo(json.dumps(content))
+        tell(json.dumps(content))
     elif not done.pieces:
         click.echo("no stage has gathered anything")
     else:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from strandline.cli.arguments import show_examples, take_file, take_json, take_volume
+from strandline.cli.json_output import tell
 from strandline.cli.ledger_access import locate
 from strandline.cli.program import add_debug
 from strandline.plan.errors import StrandlineError
@@ -59,7 +60,7 @@ def latest(file: Path, volume: Path, chosen: str | None, unset: bool, as_json: b
     if published is None:
         msg = f"{folder.path}: nothing is published there yet"
         raise NothingPublishedError(msg)
-    click.echo(json.dumps(_describe(folder, published)) if as_json else published.path)
+    tell(json.dumps(_describe(folder, published)) if as_json else str(published.path))
 
 
 def _describe(folder: PipelineFolder, published: Publication) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
@@ -17,16 +17,22 @@ from typing import NamedTuple
 import click
 
 from strandline.cli.interruption import SIGNALS
+from strandline.cli.json_output import find_output
 from strandline.run.driver_process import DriverProcess, Limits, Stop, make_command
 from strandline.run.yaml_file import read_pipeline
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.locks import hold_alone
+from strandline_api.causes import Cause
 from strandline_api.pipeline import CurationPipeline
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked for on the command line; see `take_engine`."""
+    """What was asked for on the command line; see `take_engine`.
+
+    Attributes:
+        after: a cause, or a word that a newer operator knows.
+    """
 
     file: Path
     settings: tuple[str, ...]
@@ -52,16 +58,32 @@ def launching(request: Request) -> Iterator[Launch]:
 
     Raises:
         SpecError: the manifest is wrong.
+        UsageError: nobody knows the cause that was named.
         HeldError: another process makes attempts already.
         VolumeError: the folder can't be used.
     """
-    pipeline = read_pipeline(request.file, request.settings)
+    reading = read_pipeline(request.file, request.settings)
+    pipeline, after = reading.pipeline, _read_cause(request.after, is_stored=reading.is_stored)
     metadata = pipeline.metadata
     folder = PipelineFolder.of(request.volume, metadata.namespace, metadata.name)
     make_folder(folder.path)
-    driver = _make_driver(request, pipeline, folder)
+    driver = _make_driver(replace(request, after=after), pipeline, folder)
     with _listening(driver.stop, driver.shares_terminal), hold_alone(folder.run_lock):
         yield Launch(pipeline, folder, driver)
+
+
+def _read_cause(word: str | None, *, is_stored: bool) -> str | None:
+    """The cause that was named; None where there is none, or where only a newer operator knows it.
+
+    Without one, what can be seen on the volume tells how the last attempt ended.
+    """
+    known = [cause.value for cause in Cause]
+    if word is None or word in known:
+        return word
+    if is_stored:
+        return None
+    msg = f"{word!r} is not one of {', '.join(known)}."
+    raise click.BadParameter(msg, param_hint="'--after'")
 
 
 def _make_driver(
@@ -76,7 +98,9 @@ def _make_driver(
     )
     shares_terminal = is_inline and sys.stdin.isatty()
     command = make_command(*_spell(request))
-    return DriverProcess(command, folder, limits, Stop(), shares_terminal, request.after)
+    output = find_output()
+    stdout = None if output is None else output.number
+    return DriverProcess(command, folder, limits, Stop(), shares_terminal, request.after, stdout)
 
 
 def _spell(request: Request) -> list[str]:
@@ -96,7 +120,7 @@ def _listening(stop: Stop, shares_terminal: bool) -> Iterator[None]:
     """Count requests to stop as long as the block runs."""
 
     def receive(number: int, _frame: FrameType | None) -> None:
-        stop.ask(is_heard=shares_terminal and number == signal.SIGINT)
+        stop.ask(number, is_heard=shares_terminal and number == signal.SIGINT)
 
     old = {number: signal.signal(number, receive) for number in SIGNALS}
     try:

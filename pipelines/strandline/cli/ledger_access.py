@@ -8,6 +8,7 @@ from pathlib import Path
 
 from strandline.ledger.store import Store
 from strandline.plan.pipeline import PipelinePlan
+from strandline.run.placing import place_outputs
 from strandline.storage.layout import PipelineFolder
 
 
@@ -18,7 +19,7 @@ def locate(plan: PipelinePlan, volume: Path) -> PipelineFolder:
 
 def place_output(plan: PipelinePlan, volume: Path) -> str:
     """Folder or URL of the pipeline's output."""
-    return plan.output or str(locate(plan, volume).output)
+    return place_outputs(plan, locate(plan, volume))
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """`strandline ledger stats`, `sources` and `export`: what is finished, what is not, and why.
 
-These only look. What changes something, the quarantine's release, has a room of its own.
+These only look. What changes something (the quarantine's release, where outputs are) has rooms of
+its own.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from typing import Any, BinaryIO
 import click
 
 from strandline.cli.arguments import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.json_output import tell
 from strandline.cli.ledger_access import locate, looking
 from strandline.cli.ledger_export import write_jsonl, write_metrics, write_parquet
 from strandline.cli.ledger_rows import Row, State, describe_failure, list_efforts, list_rows
+from strandline.cli.outputs_commands import move_outputs, own_outputs
 from strandline.cli.quarantine_commands import quarantine
 from strandline.cli.wording import align, spell_amount, spell_bytes, spell_count
 from strandline.run.manifest import read_manifest
@@ -30,10 +33,12 @@ take_state = click.option(
 
 @click.group("ledger")
 def ledger() -> None:
-    """Look into a ledger, and release what is in quarantine."""
+    """Look into a ledger, and mend what it says."""
 
 
 ledger.add_command(quarantine)
+ledger.add_command(move_outputs)
+ledger.add_command(own_outputs)
 
 
 @ledger.command("stats", epilog=show_examples("strandline ledger stats pipeline.yaml --json"))
@@ -56,7 +61,7 @@ def stats(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) ->
             "bytes": (folder.ledger / "data.mdb").stat().st_blocks * 512,
         }
     if as_json:
-        click.echo(json.dumps(facts))
+        tell(json.dumps(facts))
         return
     ended = "" if facts["ended"] else ", not ended in order or still running"
     listed = facts["listed"]
@@ -96,7 +101,7 @@ def sources(
         rows = list_rows(store, State(state) if state else None)
         for row in islice(rows, limit):
             text = json.dumps(row._asdict()) if as_json else _describe(row)
-            click.echo(text)
+            tell(text)
 
 
 @ledger.command(

@@ -13,6 +13,7 @@ import click
 import yaml
 
 from strandline.cli.arguments import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.json_output import tell
 from strandline.cli.ledger_access import locate, looking, place_output
 from strandline.cli.plan_view import (
     LedgerFacts,
@@ -22,12 +23,14 @@ from strandline.cli.plan_view import (
     spell_plan,
 )
 from strandline.cli.wording import spell_amount
-from strandline.ledger.lease import Claim, OnChange, find_changes
+from strandline.ledger.lease import OnChange, find_changes
 from strandline.ledger.store import Store
 from strandline.plan.partition import pack
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.listing import open_listing
 from strandline.run.manifest import Manifest, read_manifest
+from strandline.run.placing import make_claim
+from strandline.run.requirements import check_requirements
 from strandline_api.exit_codes import ExitCode
 from strandline_api.problems import SpecError
 
@@ -36,12 +39,13 @@ from strandline_api.problems import SpecError
 @take_manifest
 @take_json
 def validate(file: Path, settings: tuple[str, ...], as_json: bool) -> int:
-    """Check FILE: YAML, fields, stages and their parameters.
+    """Check FILE: YAML, fields, stages, parameters, packages.
 
     Everything that is wrong is listed at once, each with its path in the file.
     """
     try:
-        plan = read_manifest(file, settings).plan
+        plan = read_manifest(file, settings, is_strict=True).plan
+        check_requirements(plan)
     except SpecError as error:
         if not as_json:
             raise
@@ -49,10 +53,10 @@ def validate(file: Path, settings: tuple[str, ...], as_json: bool) -> int:
             {"path": each.path, "message": each.message, "suggestion": each.suggestion}
             for each in error.problems
         ]
-        click.echo(json.dumps({"valid": False, "problems": problems}))
+        tell(json.dumps({"valid": False, "problems": problems}))
         return ExitCode.BAD_SPEC
     if as_json:
-        click.echo(json.dumps({"valid": True, "problems": []}))
+        tell(json.dumps({"valid": True, "problems": []}))
     else:
         stages = spell_amount(len(plan.stages) - 1, "stage")
         click.echo(f"{file}: valid; {plan.source.name}, {stages}, {plan.stages[-1].name}")
@@ -95,7 +99,7 @@ def plan(
     count = partial(_count_listing, workers=workers or _count_workers(manifest.plan))
     facts = _gather_facts(manifest, volume, count if lists else None)
     if as_json:
-        click.echo(json.dumps(spell_plan(facts)))
+        tell(json.dumps(spell_plan(facts)))
     else:
         click.echo("\n".join(describe_plan(facts)))
 
@@ -112,7 +116,7 @@ def describe(file: Path, settings: tuple[str, ...], as_json: bool) -> None:
     """
     document = fill_in(read_manifest(file, settings))
     if as_json:
-        click.echo(json.dumps(document))
+        tell(json.dumps(document))
     else:
         text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
         click.echo(text, nl=False)
@@ -142,8 +146,8 @@ def _gather_facts(
         return PlanFacts(plan, on_change, output, None, listing)
     with looking(folder) as store:
         lease = store.read_meta("lease") or {"attempt": 0}
-        claim = Claim(f"{plan.namespace}/{plan.name}", plan.run_id, plan.fingerprint)
-        ledger = LedgerFacts(lease["attempt"], store.count(), find_changes(store, claim))
+        changes = find_changes(store, make_claim(plan, folder))
+        ledger = LedgerFacts(lease["attempt"], store.count(), changes)
         listing = count(plan, store) if count else None
     return PlanFacts(plan, on_change, output, ledger, listing)
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 import click
 
 from strandline.cli.arguments import show_examples, take_json
+from strandline.cli.json_output import tell
 from strandline.cli.program import add_debug
 from strandline.cli.wording import spell_amount
 from strandline.plan.errors import StrandlineError
@@ -58,7 +59,7 @@ def near_duplicates(signatures: str, out: str, threshold: float, as_json: bool) 
     except (UnreadableFileError, ValueError, ImportError, OSError) as error:
         raise NoListError(str(error)) from error
     if as_json:
-        click.echo(json.dumps({"texts": len(texts), "nearDuplicates": len(found), "out": out}))
+        tell(json.dumps({"texts": len(texts), "nearDuplicates": len(found), "out": out}))
     else:
         dropped = spell_amount(len(found), "near-duplicate")
         click.echo(f"{out}: {dropped} among {spell_amount(len(texts), 'text')}")

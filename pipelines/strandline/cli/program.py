@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from strandline.cli.interruption import StoppedAtOnceError
+from strandline.cli.json_output import find_text
 from strandline.ledger.errors import LedgerError
 from strandline.plan.errors import StrandlineError, code_of
 from strandline_api.exit_codes import ExitCode
@@ -47,7 +48,7 @@ class Program(click.Group):
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own signature
         try:
             code = super().invoke(ctx)
-            sys.stdout.flush()
+            find_text().flush()
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except StoppedAtOnceError as error:
@@ -55,7 +56,7 @@ class Program(click.Group):
             return ExitCode.INTERRUPTED
         except BrokenPipeError:
             # Python flushes stdout once more when it exits.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), find_text().fileno())
             return PIPE_CLOSED
         except Exception as error:  # noqa: BLE001 - the last place that can put it into words
             if ctx.meta.get("debug"):

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from strandline.cli.snapshot import Snapshot
 from strandline.cli.wording import spell_amount, spell_count, spell_rate, spell_seconds
+from strandline.engine.pools import PoolState
 
 
 def describe_sources(snapshot: Snapshot) -> str:
@@ -45,18 +46,29 @@ def describe_line(snapshot: Snapshot) -> str:
     return f"{spell_seconds(snapshot.seconds)}: {describe_sources(snapshot)}{queues}{pace}"
 
 
+def spell_oldest(pool: PoolState) -> str:
+    """How long the oldest call under way takes; empty where there is none."""
+    return spell_seconds(pool.oldest) if pool.oldest else ""
+
+
 def draw(name: str, snapshot: Snapshot) -> Group:
     """The attempt as a headline and a table of its stages."""
     head = Text.assemble((name, "bold"), "  ", (spell_seconds(snapshot.seconds), "dim"))
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("stage", no_wrap=True)
-    for column in ("in", "out", "waiting", "running", "tasks/s", "busy", "workers"):
+    for column in ("in", "out", "waiting", "running", "oldest", "tasks/s", "busy", "workers"):
         table.add_column(column, justify="right", no_wrap=True)
     for stage in snapshot.stages:
         is_slowest = stage.name == snapshot.bottleneck
         style = "bold" if is_slowest else "" if stage.waiting or stage.running else "dim"
         numbers = (stage.tasks_in, stage.tasks_out, stage.waiting, stage.running)
-        measured = (f"{stage.rate:,.1f}", f"{stage.utilisation:.0%}", str(stage.pool.workers))
+        oldest = spell_oldest(stage.pool)
+        measured = (
+            oldest,
+            f"{stage.rate:,.1f}",
+            f"{stage.utilisation:.0%}",
+            str(stage.pool.workers),
+        )
         table.add_row(stage.name, *map(spell_count, numbers), *measured, style=style)
     pace = [Text(f"{snapshot.bottleneck} sets the pace")] if snapshot.bottleneck else []
     return Group(head, Text(describe_sources(snapshot)), table, *pace)

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from strandline.cli.arguments import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.json_output import tell
 from strandline.cli.ledger_access import locate, looking
 from strandline.cli.ledger_rows import Row, State, describe_failure, list_rows
 from strandline.cli.wording import spell_amount
@@ -38,7 +39,7 @@ def list_quarantined(file: Path, settings: tuple[str, ...], volume: Path, as_jso
         is_empty = True
         for row in list_rows(store, State.QUARANTINED):
             is_empty = False
-            click.echo(json.dumps(row._asdict()) if as_json else _describe(row))
+            tell(json.dumps(row._asdict()) if as_json else _describe(row))
     if is_empty and not as_json:
         click.echo(NOTHING)
 
@@ -70,7 +71,7 @@ def release(
     folder = locate(read_manifest(file, settings).plan, volume)
     released = release_sources(folder, None if all_of_them else keys)
     if as_json:
-        click.echo(json.dumps({"released": released}))
+        tell(json.dumps({"released": released}))
     elif released:
         click.echo(f"{spell_amount(len(released), 'source')} released, to be tried by the next run")
     else:

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.live import Live
 
 from strandline.cli.interruption import StoppedAtOnceError
+from strandline.cli.json_output import find_text
 from strandline.cli.progress_view import describe_line, draw
 from strandline.cli.snapshot import Pace, Snapshot, spell_json, take_snapshot
 from strandline.cli.summary import Details, describe_outcome, spell_outcome
@@ -107,13 +108,13 @@ class TerminalReporter(Reporter):
 
 
 class JsonReporter(Reporter):
-    """One object a line on what is stdout now; what others print there later is not among them."""
+    """One object a line on standard output; what others print is not among them."""
 
     interval = 1.0
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__(now)
-        self._out = sys.stdout
+        self._out = find_text()
 
     def show(self, snapshot: Snapshot) -> None:
         self._write(spell_json(snapshot))

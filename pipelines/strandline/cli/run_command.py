@@ -5,6 +5,7 @@ This process stays small: it loads no stage, no Ray and no Arrow.
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from strandline.run.chain import Trigger
 from strandline.run.driver_process import DriverProcess, wait_until
 from strandline.run.supervision import Ended, Surroundings, supervise
 from strandline.storage.latest import name_latest
+from strandline_api.hearing import VARIABLE
 from strandline_api.pipeline import CurationPipeline
 from strandline_api.retry import RetryAt
 
@@ -82,7 +84,12 @@ def run(
             if not is_single:
                 return _supervise(driver, pipeline, announcer)
             if server is not None:
-                server.watch(folder.progress, lambda: driver.pid, lambda: name_latest(folder))
+                server.watch(
+                    folder.progress,
+                    lambda: driver.pid,
+                    lambda: name_latest(folder),
+                    driver.measure_silence,
+                )
             ended = driver.attempt(Trigger.RUN)
             announcer.end(ended)
         if server is not None:  # the folder is free again while the outcome waits to be read
@@ -99,7 +106,7 @@ def _serving(port: int | None) -> Iterator[AttemptServer | None]:
     from strandline.run.serving import AttemptServer  # noqa: PLC0415 - few attempts are asked
 
     try:
-        server = AttemptServer(port)
+        server = AttemptServer(port, os.environ.get(VARIABLE, ""))
     except OSError as error:
         msg = f"--serve {port}: {error.strerror}"
         raise click.UsageError(msg) from error

@@ -200,6 +200,7 @@ def spell_json(snapshot: Snapshot) -> dict[str, Any]:
                 "failed": stage.failed,
                 "rate": round(stage.rate, 3),
                 "utilisation": round(stage.utilisation, 3),
+                "oldestCall": round(stage.pool.oldest, 1),
                 **spell_pool(stage.pool),
             }
             for stage in snapshot.stages
@@ -244,7 +245,10 @@ def _parse_stage(content: Mapping[str, Any]) -> StageView:
         waiting=_count(content.get("waiting")),
         running=_count(content.get("running")),
         failed=_count(content.get("failed")),
-        pool=PoolState(**{name: _count(content.get(key)) for name, key in _POOL_KEYS.items()}),
+        pool=PoolState(
+            **{name: _count(content.get(key)) for name, key in _POOL_KEYS.items()},
+            oldest=read_number(content.get("oldestCall")),
+        ),
         rate=read_number(content.get("rate")),
         utilisation=read_number(content.get("utilisation")),
     )

@@ -15,6 +15,7 @@ from strandline.cli.catalogue import (
     read_entry,
     spell_entry,
 )
+from strandline.cli.json_output import tell
 from strandline.cli.program import add_debug
 from strandline.plan.registry import UnknownStageError, find_stage, list_registered
 
@@ -39,7 +40,7 @@ def stages(name: str | None, as_json: bool) -> None:
         lines = describe_entry(entries[0])
     if as_json:
         spelled = [spell_entry(entry) for entry in entries]
-        click.echo(json.dumps(spelled if name is None else spelled[0]))
+        tell(json.dumps(spelled if name is None else spelled[0]))
     else:
         click.echo("\n".join(lines))
 

@@ -62,7 +62,7 @@ def top(file: Path, settings: tuple[str, ...], volume: Path, once: bool, ask: st
     For each stage its rate, how busy its workers are, what waits, and which one sets the pace; the
     sources by state; and what failed lately.
     """
-    metadata = read_pipeline(file, settings).metadata
+    metadata = read_pipeline(file, settings).pipeline.metadata
     name = f"{metadata.namespace}/{metadata.name}"
     if ask is None:
         folder = PipelineFolder.of(volume, metadata.namespace, metadata.name)

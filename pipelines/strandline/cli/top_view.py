@@ -14,14 +14,25 @@ from rich.table import Table
 from rich.text import Text
 
 from strandline.cli.attempt_view import AttemptView
-from strandline.cli.progress_view import describe_sources
+from strandline.cli.progress_view import describe_sources, spell_oldest
 from strandline.cli.snapshot import Snapshot, StageView
 from strandline.cli.wording import spell_amount, spell_count, spell_seconds, spell_text
 from strandline.ledger.entries import FailureRecord, Parked
 
 Failed = FailureRecord | Parked  # the last failure before a source is quarantined, too
 LATELY = 6
-_COLUMNS = ("tasks/s", "busy", "waiting", "running", "workers", "in", "out", "failed", "lost")
+_COLUMNS = (
+    "tasks/s",
+    "busy",
+    "waiting",
+    "running",
+    "oldest",
+    "workers",
+    "in",
+    "out",
+    "failed",
+    "lost",
+)
 _ALARMING = ("failed", "quarantined")
 
 
@@ -125,6 +136,7 @@ def _spell(stage: StageView) -> Iterator[str]:
     yield f"{stage.utilisation:.0%}"
     yield spell_count(stage.waiting)
     yield spell_count(stage.running)
+    yield spell_oldest(pool)
     yield f"{pool.ready}/{pool.workers}"
     for number in (stage.tasks_in, stage.tasks_out, stage.failed, pool.lost):
         yield spell_count(number)

@@ -8,11 +8,16 @@ from pathlib import Path
 import click
 
 from strandline.cli.arguments import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.json_output import tell
 from strandline.cli.ledger_access import locate, looking, place_output
 from strandline.cli.wording import spell_amount, spell_bytes, spell_count, spell_text
+from strandline.ledger.errors import LedgerError
 from strandline.ledger.piece_verification import verify_pieces
+from strandline.ledger.placing import Placing, find_move, name_old
+from strandline.ledger.store import Store
 from strandline.ledger.verification import Verdict, verify
 from strandline.run.manifest import read_manifest
+from strandline.run.placing import find_placing
 from strandline.storage.remote import open_outputs
 from strandline_api.exit_codes import ExitCode
 
@@ -45,6 +50,7 @@ def check(
     outputs = open_outputs(place_output(plan, volume))
     folder = locate(plan, volume)
     with looking(folder) as store:
+        _refuse_move(store, find_placing(plan, folder))
         verdict = verify(store, outputs, reads_bytes=not no_bytes)
         gathered = verify_pieces(store, folder.shards, reads_bytes=not no_bytes)
     problems = verdict.problems + gathered.problems
@@ -52,10 +58,20 @@ def check(
     if as_json:
         content = {"verified": not verdict.problems, **verdict._asdict()}
         content["bytes"] = content.pop("size")
-        click.echo(json.dumps(content))
+        tell(json.dumps(content))
     else:
         click.echo("\n".join(describe_verdict(verdict)))
     return ExitCode.LEDGER_MISMATCH if verdict.problems else ExitCode.COMPLETE
+
+
+def _refuse_move(store: Store, placing: Placing) -> None:
+    """What lies elsewhere proves nothing about this ledger."""
+    if find_move(store, placing) is not None:
+        msg = (
+            f"the outputs of this ledger are at {name_old(store, placing)}, but the pipeline says "
+            f"{placing.name}; if you have moved them, run `strandline ledger move-outputs`"
+        )
+        raise LedgerError(msg)
 
 
 def describe_verdict(verdict: Verdict) -> list[str]:

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 import click
 
 from strandline.cli.arguments import show_examples, take_json
+from strandline.cli.json_output import tell
 from strandline.cli.program import add_debug
 
 _PARTS = ("ray", "lmdb", "pyarrow", "pydantic")
@@ -27,7 +28,7 @@ def show_version(as_json: bool) -> None:
         click.echo(f"strandline {own}")
         return
     parts = {part: _find_version(part) for part in _PARTS}
-    click.echo(json.dumps({"strandline": own, "python": platform.python_version(), **parts}))
+    tell(json.dumps({"strandline": own, "python": platform.python_version(), **parts}))
 
 
 def _find_version(distribution: str) -> str | None:

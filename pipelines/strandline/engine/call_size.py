@@ -1,16 +1,23 @@
 """How many tasks one call carries: several batches where tasks are quick and small. Pure.
 
 To send a call costs the driver about a millisecond, whatever is in it; where a batch takes far less
-than that, the driver and not the stage would set the pace. It must not know who sends calls.
+than that, the driver and not the stage would set the pace. But no more than the stages below keep
+up with: what was begun and waits for them is lost with the driver. It must not know who sends
+calls.
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from strandline.plan.receipt import Counts
 
 CALL_SECONDS = 0.02
 CALL_BYTES = 1_000_000
 CALL_TASKS = 256
+ROUNDS = 2
 _WEIGHT = 0.25  # of the last call
 
 
@@ -44,24 +51,65 @@ class TaskCost:
             self.bytes_out += weight * (size / counts.tasks_out - self.bytes_out)
 
 
-def size_call(cost: TaskCost, bytes_in: float, batch: int, waiting: int, workers: int) -> int:
-    """Tasks of a call: a batch, or a whole number of them.
+class StageLoad(NamedTuple):
+    """What bounds the calls of one stage.
 
-    No more than take `CALL_SECONDS` and `CALL_BYTES`, and no more than one worker's share of what
-    waits, so that none has much to do while others have nothing.
+    Attributes:
+        call: tasks of a call at most, by what they cost; see `bound_call`.
+        batch: tasks of the stage's own batch or group.
+        workers: that take calls.
+        ratio: tasks that come out for one that goes in.
+    """
+
+    call: int
+    batch: int
+    workers: int
+    ratio: float
+
+
+def level_calls(stages: Sequence[StageLoad]) -> list[int]:
+    """Tasks of a call at most, for each stage in order: no more than those below work on soon.
+
+    A round is one call in each worker of a stage. One of any stage makes as many tasks as the
+    slowest stage below it takes in `ROUNDS`, so what is begun ahead of that one is a few of its
+    calls, however quick and small the tasks are for those above it.
+
+    Returns:
+        For each a whole number of its batches, one at least, and no more than its `call`.
+    """
+    sizes = []
+    room = math.inf  # tasks that all below take in one round, as tasks that come out here
+    for call, batch, workers, ratio in reversed(stages):
+        room = room / ratio if ratio else math.inf
+        most = max(batch, min(call, int(min(ROUNDS * room / workers, CALL_TASKS))))
+        sizes.append(max(batch, most // batch * batch))
+        room = min(room, float(max(call, batch) * workers))
+    return sizes[::-1]
+
+
+def size_call(most: int, batch: int, waiting: int, workers: int) -> int:
+    """Tasks of the next call: a batch, or a whole number of them.
+
+    No more than one worker's share of what waits, so that none has much to do while others have
+    nothing.
 
     Args:
-        bytes_in: of one task that comes in.
+        most: that a call may have; see `level_calls`.
         batch: tasks of the stage's own.
         waiting: tasks.
         workers: that take calls.
     """
     share = -(-waiting // max(1, workers))
-    return max(batch, min(bound_call(cost, bytes_in, batch), share // batch * batch))
+    return max(batch, min(most, share // batch * batch))
 
 
 def bound_call(cost: TaskCost, bytes_in: float, batch: int) -> int:
-    """Tasks of a call at most, whatever waits; see `size_call`."""
+    """Tasks of a call at most by what they cost: `CALL_SECONDS` and `CALL_BYTES`, or one batch.
+
+    Args:
+        bytes_in: of one task that comes in.
+        batch: tasks of the stage's own.
+    """
     if cost.seconds is None or batch >= CALL_TASKS:
         return batch
     large = max(bytes_in, cost.bytes_made)

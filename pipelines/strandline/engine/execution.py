@@ -6,13 +6,18 @@ queues nor ledger; the clock and the place for outputs come in as arguments.
 
 from __future__ import annotations
 
+import signal
+import threading
 import traceback
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar, cast
 
 from strandline.engine.gathered import FlushError
+from strandline.engine.input_copies import copy_tasks
 from strandline.engine.metering import share_out
-from strandline.engine.receipts import ReceiptDraft, ShapeError
+from strandline.engine.receipts import ReceiptDraft, ShapeError, spell_message
+from strandline.engine.standard_streams import StandardStreams
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Output, Receipt
 from strandline.plan.stage import Shape, SinkStage, Stage, StatefulFilter
@@ -21,6 +26,12 @@ from strandline.storage.errors import VolumeError
 from strandline.storage.outputs import OutputStore
 
 _PASSED_ON = (ShapeError, VolumeError, FlushError)
+
+Answer = TypeVar("Answer")
+
+
+class StageRaisedError(Exception):
+    """The user's code raised something; the message says what, in one line."""
 
 
 class StageCall:
@@ -39,6 +50,7 @@ class StageCall:
         self._stage: Stage = plan.stage
         self._outputs = outputs
         self._now = now
+        self._streams = StandardStreams()
         self._answer: Callable[[Sequence[Task], ReceiptDraft], None] = {
             Shape.TASK: self._answer_tasks,
             Shape.BATCH: self._answer_batches,
@@ -47,8 +59,13 @@ class StageCall:
         }[plan.shape]
         self._answer_all = self._gather if plan.gathers else self._answer
 
-    def run(self, tasks: Sequence[Task]) -> tuple[list[Task], Receipt]:
+    def run(
+        self, tasks: Sequence[Task], unreadable: Sequence[tuple[Lineage, str]] = ()
+    ) -> tuple[list[Task], Receipt]:
         """Work on tasks (a group's, where the stage joins groups): the new tasks and the receipt.
+
+        Args:
+            unreadable: tasks of the call whose payload can't be read, and why.
 
         Raises:
             ShapeError: the answer can't be attributed to the input.
@@ -56,15 +73,21 @@ class StageCall:
         """
         writing = ReceiptDraft(self._plan.name)
         writing.counts.calls = 1
-        writing.counts.tasks_in = len(tasks)
-        writing.counts.rows_in = sum(task.num_rows for task in tasks)
+        writing.counts.tasks_in = len(tasks) + len(unreadable)
+        taken = [(_lineage_of(task).source, task.num_rows) for task in tasks]
+        writing.counts.rows_in = sum(rows for _, rows in taken)
+        for lineage, message in unreadable:
+            writing.fail(lineage, message)
         begun = self._now()
-        self._answer_all(tasks, writing)
+        # A group is worked on whole or not at all; so is one that is all unreadable.
+        if tasks and not (unreadable and self._plan.shape is Shape.GROUP):
+            self._answer_all(tasks, writing)
         writing.counts.seconds = self._now() - begun
-        writing.counts.counters, self._stage.counters = self._stage.counters, {}
+        writing.counts.counters = _tell_counters(self._stage.counters)
+        self._stage.counters = {}
         receipt = writing.close()
         if self._plan.is_metered:
-            efforts = share_out(self._plan.name, tasks, writing.data, receipt)
+            efforts = share_out(self._plan.name, taken, writing.data, receipt)
             receipt = receipt._replace(efforts=tuple(efforts))
         return writing.data, receipt
 
@@ -75,13 +98,11 @@ class StageCall:
             own = ReceiptDraft(self._plan.name)
             self._answer(unit, own)
             try:
-                piece = self._flush()
-            except _PASSED_ON:
-                raise
-            except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+                piece = self._try(self._flush)
+            except StageRaisedError as error:
                 self._forget()
                 own = ReceiptDraft(self._plan.name)
-                own.fail(lineages[0], explain_error(error))
+                own.fail(lineages[0], str(error))
             if not own.failures:
                 own.settle(lineages, piece)
             writing.absorb(own)
@@ -94,25 +115,51 @@ class StageCall:
 
     def _forget(self) -> None:
         try:
-            self._flush()
-        except Exception as error:
-            why = explain_error(error)
-            raise FlushError(f"stage {self._plan.name!r} can't flush: {why}") from error
+            self._try(self._flush)
+        except StageRaisedError as error:
+            raise FlushError(f"stage {self._plan.name!r} can't flush: {error}") from error
+
+    def _try(self, work: Callable[[], Answer]) -> Answer:
+        """Run the user's code; of a try that fails nothing counts.
+
+        Raises:
+            StageRaisedError: it raised something, whatever that was.
+        """
+        counters = _tell_counters(self._stage.counters)
+        try:
+            answer = work()
+        except _PASSED_ON:
+            raise
+        except BaseException as error:
+            if was_typed(error):
+                raise
+            self._streams.mend()
+            self._stage.counters = counters
+            raise StageRaisedError(explain_error(error)) from error
+        closed = self._streams.mend()
+        if closed:
+            self._stage.counters = counters
+            what = " and ".join(closed)
+            raise StageRaisedError(f"it closed {what}, which others write to; leave it open")
+        return answer
 
     def _answer_tasks(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
         for task in tasks:
             lineage = _lineage_of(task)
             try:
-                answer = self._stage.process(task)
-            except _PASSED_ON:
-                raise
-            except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-                writing.fail(lineage, explain_error(error))
+                answer = self._try(partial(self._process, task))
+            except StageRaisedError as error:
+                writing.fail(lineage, str(error))
                 continue
             if isinstance(answer, list):
                 writing.fan_out([lineage], answer)
             else:
                 writing.pass_on(lineage, self._check(answer))
+
+    def _process(self, task: Task) -> object:
+        """What the stage makes of one task; a generator is run to its end, where it may raise."""
+        answer = self._stage.process(task)
+        return list(answer) if isinstance(answer, Iterator) else answer
 
     def _answer_batches(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
         size = self._plan.batch_size
@@ -121,16 +168,16 @@ class StageCall:
 
     def _answer_batch(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
         lineages = [_lineage_of(task) for task in tasks]
+        # Copied before the first try, which may change all that it is handed; one has no second.
+        again = copy_tasks(tasks) if len(tasks) > 1 else None
         try:
-            answers = self._check_list(self._stage.process_batch(list(tasks)))
-        except _PASSED_ON:
-            raise
-        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-            if len(tasks) == 1:
-                writing.fail(lineages[0], explain_error(error))
+            answers = self._check_list(self._try(lambda: self._stage.process_batch(list(tasks))))
+        except StageRaisedError as error:
+            if again is None:  # there is nothing left to find the culprit with
+                for lineage in lineages:
+                    writing.fail(lineage, str(error))
                 return
-            for task, lineage in zip(tasks, lineages, strict=True):
-                task.lineage = lineage
+            for task in again:
                 self._answer_batch([task], writing)
             return
         if len(tasks) == 1 and (len(answers) != 1 or isinstance(answers[0], list)):
@@ -149,11 +196,9 @@ class StageCall:
     def _answer_group(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
         lineages = [_lineage_of(task) for task in tasks]
         try:
-            answer = self._stage.process(self._stage.join(list(tasks)))
-        except _PASSED_ON:
-            raise
-        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-            writing.fail(lineages[0], explain_error(error))
+            answer = self._try(lambda: self._process(self._stage.join(list(tasks))))
+        except StageRaisedError as error:
+            writing.fail(lineages[0], str(error))
             return
         slots = answer if isinstance(answer, list) else [self._check(answer)]
         writing.fan_out(lineages, slots)
@@ -164,11 +209,9 @@ class StageCall:
         for task in tasks:
             lineage = _lineage_of(task)
             try:
-                writing.write(lineage, self._write(sink, task, lineage))
-            except _PASSED_ON:
-                raise
-            except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-                writing.fail(lineage, explain_error(error))
+                writing.write(lineage, self._try(partial(self._write, sink, task, lineage)))
+            except StageRaisedError as error:
+                writing.fail(lineage, str(error))
 
     def _write(self, sink: SinkStage, task: Task, lineage: Lineage) -> tuple[Output, ...]:
         assert self._outputs is not None  # every sink is given its place
@@ -204,8 +247,36 @@ def explain_error(error: BaseException) -> str:
     """An exception in one line: its type, its text, and where the user's code raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
-    text = " ".join(str(error).split())
+    text = " ".join(_spell(error).split())
     return f"{type(error).__name__}: {text}{where}" if text else f"{type(error).__name__}{where}"
+
+
+def _spell(error: BaseException) -> str:
+    """Its text; empty where its own code can't even tell that."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - the class may be the user's
+        return ""
+
+
+def was_typed(error: BaseException) -> bool:
+    """Whether somebody at the keyboard may have raised it, and not the stage.
+
+    The keyboard reaches the main thread only, and there only where nobody else listens to it.
+    """
+    return (
+        isinstance(error, KeyboardInterrupt)
+        and threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+
+
+def _tell_counters(counted: object) -> dict[str, int]:
+    """What a stage has counted, as far as it can be told: it may have put anything there."""
+    if not isinstance(counted, dict):
+        return {}
+    numbers = {name: one for name, one in counted.items() if isinstance(one, (int, float))}
+    return {spell_message(name): cast("int", number) for name, number in numbers.items()}
 
 
 def _lineage_of(task: Task) -> Lineage:

@@ -7,7 +7,7 @@ item of a slot is opaque here: a task in one engine, a reference in the other.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,8 @@ class StageQueue:
         batch_size: slots of a batch at most.
         waiting: slots; for a stage that joins groups, whole groups wait in `groups`.
         running: slots that are with a worker.
+        expected: failures of sources that have failed before.
+        grouped: slots in `groups`, which change by the methods here alone.
     """
 
     name: str
@@ -44,21 +46,54 @@ class StageQueue:
     waiting: deque[Slot] = field(default_factory=deque)
     groups: deque[list[Slot]] = field(default_factory=deque)
     running: int = 0
+    expected: int = 0
     counts: Counts = field(default_factory=Counts)
+    grouped: int = 0
 
     def __len__(self) -> int:
-        return len(self.waiting) + sum(map(len, self.groups))
+        return len(self.waiting) + self.grouped
+
+    def add_group(self, group: list[Slot], *, is_next: bool = False) -> None:
+        """Queue a whole group, as the last one or as the next."""
+        (self.groups.appendleft if is_next else self.groups.append)(group)
+        self.grouped += len(group)
+
+    def take_group(self) -> list[Slot]:
+        """The next group, which waits no more."""
+        group = self.groups.popleft()
+        self.grouped -= len(group)
+        return group
+
+    def withdraw(self, sources: Collection[bytes]) -> None:
+        """Drop what waits of sources."""
+        self.waiting = deque(slot for slot in self.waiting if slot.source not in sources)
+        self.groups = deque(group for group in self.groups if group[0].source not in sources)
+        self.grouped = sum(map(len, self.groups))
+
+    def clear(self) -> None:
+        """Drop all that waits."""
+        self.waiting.clear()
+        self.groups.clear()
+        self.grouped = 0
 
 
 class Flow:
-    """All queues of one attempt."""
+    """All queues of one attempt.
+
+    Attributes:
+        source: the name of the stage that lists.
+        failed: sources that have failed in this attempt.
+        known_bad: sources that failed in an attempt before.
+    """
 
     def __init__(self, plan: PipelinePlan) -> None:
+        self.source = plan.source.name
         self.queues = [
             StageQueue(stage.name, stage.batch_size, Grouping(stage.group) if stage.group else None)
             for stage in plan.stages
         ]
         self.failed: set[bytes] = set()
+        self.known_bad: set[bytes] = set()
         self.suspects = Suspects()
         self.is_stopped = False
         self.meter = Meter()
@@ -89,7 +124,7 @@ class Flow:
         queue = self.queues[stage]
         self._drop_failed(queue)
         if queue.groups:
-            batch = queue.groups.popleft()
+            batch = queue.take_group()
         elif queue.waiting and queue.waiting[0].is_suspect:
             batch = [queue.waiting.popleft()]  # alone, so that only the culprit dies again
         elif len(queue.waiting) >= queue.batch_size or self._is_quiet_above(stage):
@@ -114,7 +149,9 @@ class Flow:
         """Take a call's receipt: queue what it emitted, forget what it settled.
 
         Raises:
-            StageBrokenError: the stage has failed all of its first tasks.
+            StageBrokenError: the stage has failed all of its first tasks. Those of sources that
+                failed in an attempt before are not counted: they say nothing new of it, and would
+                hide what is listed behind them for ever.
         """
         queue = self.queues[stage]
         queue.running -= len(batch)
@@ -166,19 +203,22 @@ class Flow:
         if not self.is_stopped:
             self._put_first(stage, [slot._replace(is_suspect=True) for slot in batch])
 
-    def withdraw(self, source: bytes) -> None:
-        """Drop whatever waits of a source; what is with workers goes on."""
+    def withdraw(self, sources: Collection[bytes]) -> None:
+        """Drop whatever waits of sources; what is with workers goes on.
+
+        All that waits is looked through, so those that are lost together are to come together.
+        """
         for queue in self.queues:
-            queue.waiting = deque(slot for slot in queue.waiting if slot.source != source)
-            queue.groups = deque(group for group in queue.groups if group[0].source != source)
-        self._forget_groups(source)
-        self.suspects.drop(source)
-        self.meter.forget(source)
+            queue.withdraw(sources)
+        self.suspects.drop(sources)
+        for source in sources:
+            self._forget_groups(source)
+            self.meter.forget(source)
 
     def _forget_groups(self, source: bytes) -> None:
         for queue in self.queues:
             if queue.grouping is not None:
-                queue.grouping.drop(lambda slot: slot.source == source)
+                queue.grouping.drop(source)
 
     def fail(self, failures: Iterable[Failure]) -> None:
         """Stop working on failed sources."""
@@ -192,8 +232,7 @@ class Flow:
         """Drop what waits; what is with workers may finish."""
         self.is_stopped = True
         for queue in self.queues:
-            queue.waiting.clear()
-            queue.groups.clear()
+            queue.clear()
         self.suspects.clear()
 
     def is_idle(self) -> bool:
@@ -207,7 +246,7 @@ class Flow:
         if queue.grouping is None:
             queue.waiting.append(slot)
         else:
-            self._release(queue, queue.grouping.arrive(slot.origin, slot))
+            self._release(queue, queue.grouping.arrive(slot.origin, slot, slot.source))
 
     def _hold(self, held: Held) -> None:
         if not self.is_stopped:
@@ -218,7 +257,7 @@ class Flow:
         if queue.grouping is None:
             queue.waiting.extendleft(reversed(batch))
         else:
-            queue.groups.appendleft(batch)
+            queue.add_group(batch, is_next=True)
 
     def _settle_origins(self, stage: int, batch: list[Slot], receipt: Receipt) -> None:
         """Tell the groups downstream which slots will never reach them.
@@ -227,20 +266,24 @@ class Flow:
         """
         batch = [slot for slot in batch if slot.source not in self.failed]
         emitted = {origin for _, _, _, origin in receipt.emitted if origin}
-        gone = [slot.origin for slot in batch if slot.origin and slot.origin not in emitted]
-        tokens = {slot.token for slot in batch}
+        gone = [
+            (slot.origin, slot.source)
+            for slot in batch
+            if slot.origin and slot.origin not in emitted
+        ]
+        owners = {slot.token: slot.source for slot in batch}
         for parent, of in {(origin.parent, origin.of) for origin in emitted}:
-            if parent in tokens:  # a fan-out of this very call: some of its slots may be empty
+            if parent in owners:  # a fan-out of this very call: some of its slots may be empty
                 slots = (Origin(parent, slot, of) for slot in range(of))
-                gone += [origin for origin in slots if origin not in emitted]
+                gone += [(origin, owners[parent]) for origin in slots if origin not in emitted]
         for queue in self.queues[stage + 1 :]:
             if queue.grouping is not None:
-                for origin in gone:
-                    self._release(queue, queue.grouping.vanish(origin))
+                for origin, source in gone:
+                    self._release(queue, queue.grouping.vanish(origin, source))
 
     def _release(self, queue: StageQueue, group: list[Slot] | None) -> None:
         if group and not self.is_stopped:
-            queue.groups.append(group)
+            queue.add_group(group)
 
     def _is_quiet_above(self, stage: int) -> bool:
         above = self.queues[:stage]
@@ -254,11 +297,13 @@ class Flow:
         while queue.waiting and queue.waiting[0].source in self.failed:
             queue.waiting.popleft()
         while queue.groups and queue.groups[0][0].source in self.failed:
-            queue.groups.popleft()
+            queue.take_group()
 
     def _check_broken(self, queue: StageQueue, failures: tuple[Failure, ...]) -> None:
         counts = queue.counts
-        if failures and counts.failed >= BROKEN_AFTER and not counts.tasks_out + counts.filtered:
+        queue.expected += sum(failure.source in self.known_bad for failure in failures)
+        news = counts.failed - queue.expected
+        if failures and news >= BROKEN_AFTER and not counts.tasks_out + counts.filtered:
             msg = (
                 f"stage {queue.name!r} failed each of its first {counts.failed} tasks; "
                 f"the last one with {failures[-1].message}"

@@ -6,12 +6,12 @@ slots has arrived or will never arrive, so its members do not depend on who was 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from strandline.plan.task import Origin
 
 Item = TypeVar("Item")
+Group = tuple[bytes, int]
 
 
 class Grouping(Generic[Item]):
@@ -23,48 +23,56 @@ class Grouping(Generic[Item]):
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._missing: dict[tuple[bytes, int], set[int]] = {}
-        self._arrived: dict[tuple[bytes, int], dict[int, Item]] = {}
+        self._missing: dict[Group, set[int]] = {}
+        self._arrived: dict[Group, dict[int, Item]] = {}
+        self._owned: dict[bytes, set[Group]] = {}
 
     def __len__(self) -> int:
         return len(self._missing)
 
-    def arrive(self, origin: Origin | None, item: Item) -> list[Item] | None:
-        """An item has come: the group it completes, in slot order. Without origin it is its own."""
+    def arrive(self, origin: Origin | None, item: Item, owner: bytes) -> list[Item] | None:
+        """An item has come: the group it completes, in slot order. Without origin it is its own.
+
+        Args:
+            owner: whose the fan-out is; see `drop`.
+        """
         if origin is None:
             return [item]
         group = self._group_of(origin)
-        self._missing_of(group, origin.of)
+        self._missing_of(group, origin.of, owner)
         self._arrived.setdefault(group, {})[origin.slot] = item
-        return self._fill(group, origin)
+        return self._fill(group, origin, owner)
 
-    def vanish(self, origin: Origin) -> list[Item] | None:
+    def vanish(self, origin: Origin, owner: bytes) -> list[Item] | None:
         """A slot will never arrive (filtered, failed, fanned out anew): the group it completes."""
         group = self._group_of(origin)
-        self._missing_of(group, origin.of)
-        return self._fill(group, origin)
+        self._missing_of(group, origin.of, owner)
+        return self._fill(group, origin, owner)
 
-    def drop(self, is_gone: Callable[[Item], bool]) -> None:
-        """Forget groups of which an item is gone; all of them arrive anew."""
-        gone = [
-            group for group, arrived in self._arrived.items() if any(map(is_gone, arrived.values()))
-        ]
-        for group in gone:
-            del self._arrived[group], self._missing[group]
+    def drop(self, owner: bytes) -> None:
+        """Forget an owner's groups; all of them arrive anew, or never."""
+        for group in self._owned.pop(owner, ()):
+            del self._missing[group]
+            self._arrived.pop(group, None)
 
-    def _fill(self, group: tuple[bytes, int], origin: Origin) -> list[Item] | None:
+    def _fill(self, group: Group, origin: Origin, owner: bytes) -> list[Item] | None:
         missing = self._missing[group]
         missing.discard(origin.slot)
         if missing:
             return None
         del self._missing[group]
+        owned = self._owned[owner]
+        owned.discard(group)
+        if not owned:
+            del self._owned[owner]
         arrived = self._arrived.pop(group, {})
         return [item for _, item in sorted(arrived.items(), key=lambda pair: pair[0])] or None
 
-    def _group_of(self, origin: Origin) -> tuple[bytes, int]:
+    def _group_of(self, origin: Origin) -> Group:
         return origin.parent, origin.slot // self._size
 
-    def _missing_of(self, group: tuple[bytes, int], of: int) -> None:
+    def _missing_of(self, group: Group, of: int, owner: bytes) -> None:
         if group not in self._missing:
+            self._owned.setdefault(owner, set()).add(group)
             begin = group[1] * self._size
             self._missing[group] = set(range(begin, min(begin + self._size, of)))

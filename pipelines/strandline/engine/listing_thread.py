@@ -40,6 +40,11 @@ class ListingThread:
         self.listed = 0
         self.is_ended = False
 
+    @property
+    def is_whole(self) -> bool:
+        """See `Drawn`."""
+        return self._listing.is_whole
+
     def take(self, patience: float = 0.0) -> Admitted | None:
         """The next batch, None where there is none yet; an empty one ends the listing.
 

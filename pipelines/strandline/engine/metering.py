@@ -15,18 +15,17 @@ from strandline.plan.task import Task
 
 
 def share_out(
-    stage: str, tasks: Sequence[Task], data: Sequence[Task], receipt: Receipt
+    stage: str, taken: Sequence[tuple[bytes, int]], data: Sequence[Task], receipt: Receipt
 ) -> Iterator[tuple[bytes, Effort]]:
     """A call's efforts by source; together they are what its counts say.
 
     Args:
-        tasks: what went in.
+        taken: the source and the rows of each task that went in, as they were then.
         data: what came out.
     """
     rows_in: dict[bytes, int] = {}
     weights: dict[bytes, int] = {}
-    for task in tasks:
-        source, rows = _source_of(task), task.num_rows
+    for source, rows in taken:
         rows_in[source] = rows_in.get(source, 0) + rows
         weights[source] = weights.get(source, 0) + max(1, rows)
     rows_out = dict.fromkeys(rows_in, 0)

@@ -16,8 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from strandline.engine.setup import StageSetupError
+from strandline.storage.temporary import hold_folder, sweep_folder
 
 _PREFIX = "strandline-node-"
+_HELD: dict[Path, int | None] = {}
 
 
 def set_up_once(folder: Path, name: str, set_up: Callable[[], None]) -> None:
@@ -31,7 +33,7 @@ def set_up_once(folder: Path, name: str, set_up: Callable[[], None]) -> None:
         StageSetupError: the folder can't be used; and what `set_up` raises.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        _hold(folder)
         handle = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         msg = f"stage {name!r} can't be set up on a node, {folder} can't be used: {error.strerror}"
@@ -44,6 +46,13 @@ def set_up_once(folder: Path, name: str, set_up: Callable[[], None]) -> None:
             done.touch()
     finally:
         os.close(handle)
+
+
+def _hold(folder: Path) -> None:
+    """Keep a folder from being swept for as long as this process lives."""
+    while _HELD.get(folder) is None:
+        folder.mkdir(parents=True, exist_ok=True)
+        _HELD[folder] = hold_folder(folder)  # None where another worker sweeps it at this moment
 
 
 def find_folder(pipeline: str, attempt: str, node: str, temporary: Path | None = None) -> Path:
@@ -61,11 +70,15 @@ def sweep(folder: Path) -> None:
     node = folder.name.partition("-")[0]
     for other in folder.parent.glob(f"{node}-*"):
         if other != folder:
-            shutil.rmtree(other, ignore_errors=True)
+            with suppress(OSError):  # another worker was quicker
+                sweep_folder(other)  # unless a worker of it lives
 
 
 def remove(folder: Path) -> None:
     """Remove what an attempt has noted on this node."""
+    handle = _HELD.pop(folder, None)
+    if handle is not None:
+        os.close(handle)
     shutil.rmtree(folder, ignore_errors=True)
     with suppress(OSError):  # another node of this machine has its own beside it
         folder.parent.rmdir()

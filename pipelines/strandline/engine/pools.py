@@ -48,6 +48,7 @@ class PoolState(NamedTuple):
             source are one. So many as the engine bears end the attempt.
         seconds: sum of what each worker has been ready for, those that are gone too.
         under_way: seconds that calls have taken which are not done yet.
+        oldest: seconds that the one of these takes that was begun first; 0 where there is none.
     """
 
     workers: int = 0
@@ -59,6 +60,7 @@ class PoolState(NamedTuple):
     deaths: int = 0
     seconds: float = 0.0
     under_way: float = 0.0
+    oldest: float = 0.0
 
 
 class Candidate(NamedTuple):

@@ -12,14 +12,13 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from strandline.engine.flow import Flow
+from strandline.engine.heartbeat import Heart
+from strandline.engine.odd_sources import identify
 from strandline.engine.pools import PoolState
-from strandline.engine.slots import Slot
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.words import RELEASED, Listed, Standing
 from strandline.plan.receipt import Counts, Event, Failure
 from strandline.plan.stage import Source
-from strandline.plan.task import Lineage, Task
-from strandline.plan.token import derive_root, digest_key, digest_version
 from strandline.storage.inflight import InFlightTable
 
 ADMIT_BATCH = 256
@@ -84,7 +83,10 @@ class Control:
         take_memory_kills: processes that were killed for memory on this machine since it was
             asked last.
         notes: changes of the pools that are worth a line in the log.
+        overrun: is told that a call in this process takes longer than it may, and why; it ends the
+            process.
         memory_failures: stages in which a source failed since its workers were killed for memory.
+        heart: is told of each turn of an engine's loop, and renews the lease.
     """
 
     must_stop: Callable[[], bool]
@@ -93,9 +95,11 @@ class Control:
     must_leave: Callable[[], bool] = lambda: False
     inflight: InFlightTable | None = None
     take_memory_kills: Callable[[], int] = lambda: 0
+    overrun: Callable[[str], None] = lambda _: None
     incidents: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     memory_failures: list[str] = field(default_factory=list)
+    heart: Heart = field(default_factory=lambda: Heart(lambda: 0.0))
 
 
 class Drawn(Protocol):
@@ -108,6 +112,10 @@ class Drawn(Protocol):
     @property
     def is_ended(self) -> bool:
         """True once there are no more."""
+
+    @property
+    def is_whole(self) -> bool:
+        """True where what an ended listing has not named is not there; False says nothing."""
 
 
 def conclude(
@@ -134,8 +142,8 @@ class Ledger(Protocol):
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
         """Tell what happened; nobody waits for what becomes of it."""
 
-    def end_listing(self, total: int) -> None:
-        """The listing is complete."""
+    def end_listing(self, total: int, *, is_whole: bool) -> None:
+        """The listing is at its end; see `Keeper.end_listing`."""
 
     def drain(self, *, anything_died: bool) -> Standing:
         """How the sources stand, after everything told has been counted."""
@@ -144,7 +152,7 @@ class Ledger(Protocol):
         """Sources finished so far by this attempt."""
 
     def beat(self) -> None:
-        """This attempt is alive."""
+        """This attempt is alive; may be called from a thread of its own."""
 
 
 class KeeperLedger:
@@ -166,8 +174,8 @@ class KeeperLedger:
         self._told += 1
         self._keeper.apply(self._told, events, failures)
 
-    def end_listing(self, total: int) -> None:
-        self._keeper.end_listing(total)
+    def end_listing(self, total: int, *, is_whole: bool) -> None:
+        self._keeper.end_listing(total, is_whole=is_whole)
 
     def drain(self, *, anything_died: bool) -> Standing:
         return self._keeper.drain(self._told, anything_died=anything_died)
@@ -193,7 +201,7 @@ class NoLedger:
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:  # noqa: ARG002
         self._failed.update(failure.source for failure in failures)
 
-    def end_listing(self, total: int) -> None:
+    def end_listing(self, total: int, *, is_whole: bool) -> None:
         pass
 
     def drain(self, *, anything_died: bool) -> Standing:  # noqa: ARG002
@@ -212,12 +220,21 @@ class Listing:
 
     Args:
         sources: what the source stage lists; drawn no faster than asked for.
+        is_whole: asked at the end: whether all that is there was listed.
     """
 
-    def __init__(self, sources: Iterator[Source]) -> None:
+    def __init__(
+        self, sources: Iterator[Source], is_whole: Callable[[], bool] = lambda: True
+    ) -> None:
         self._sources = sources
+        self._is_whole = is_whole
         self.listed = 0
         self.is_ended = False
+
+    @property
+    def is_whole(self) -> bool:
+        """See `Drawn`."""
+        return self._is_whole()
 
     def draw(self, size: int = ADMIT_BATCH) -> Admitted:
         """The next batch; an empty one ends the listing."""
@@ -226,24 +243,10 @@ class Listing:
         batch = []
         for source in drawn:
             self.listed += 1
-            version = digest_version(source.version)
-            batch.append((Listed(digest_key(source.key), version, source.key, self.listed), source))
+            batch.append((identify(source, self.listed), source))
         return batch
 
     def close(self) -> None:
         """List no more; what the listing has open is closed."""
         if isinstance(self._sources, Generator):
             self._sources.close()
-
-
-def make_root(listed: Listed, source: Source) -> Task:
-    """The task a released source begins with."""
-    token = derive_root(listed.source, listed.version)
-    return Task(source.data, source.meta, Lineage(listed.source, token, listed.key))
-
-
-def slot_of(task: Task, block: object, place: int) -> Slot:
-    """The slot of a root task."""
-    assert task.lineage is not None  # roots are made with one
-    source, token, key, origin = task.lineage
-    return Slot(source, key, token, origin, block, place)

@@ -6,14 +6,20 @@ One batch is asked for at a time, and nobody waits for the answer.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
+
+from ray import cloudpickle
 
 from strandline.engine.flow import Flow
 from strandline.engine.listing_thread import ListingThread
-from strandline.engine.ports import Admitted, make_root, slot_of
+from strandline.engine.ports import Admitted
 from strandline.engine.ray_ledger import RayLedger
+from strandline.engine.roots import enter_roots
 from strandline.engine.wire import pack_tasks
 from strandline.ledger.words import PARKED, RELEASED, SKIPPED
+
+_PACK = partial(pack_tasks, dumps=cloudpickle.dumps)
 
 
 class Admission:
@@ -67,11 +73,9 @@ class Admission:
             self._release(verdicts)
 
     def _release(self, verdicts: Iterable[int]) -> None:
-        for verdict, (listed, source) in zip(verdicts, self._batch, strict=True):
-            if verdict >= RELEASED:
-                task = make_root(listed, source)
-                slots = [slot_of(task, pack_tasks([task]), 0)]
-                self._flow.enter(slots, verdict - RELEASED)
-            else:
-                self.skipped += verdict == SKIPPED
-                self.quarantined += verdict == PARKED
+        verdicts = list(verdicts)
+        self.skipped += verdicts.count(SKIPPED)
+        self.quarantined += verdicts.count(PARKED)
+        failures = enter_roots(self._flow, verdicts, self._batch, _PACK)
+        if failures:
+            self._ledger.forward((), failures)

@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 import ray
 from ray.exceptions import RayTaskError
 
 from strandline.plan.errors import StrandlineError
-
-_FOLDER = "strandline-"
+from strandline.storage.temporary import owned_folder
 
 
 def unwrap(error: RayTaskError) -> Exception:
@@ -97,21 +93,19 @@ def connected(address: str | None, workers: int | None) -> Iterator[Connection]:
 
 @contextmanager
 def _started(cpus: int) -> Iterator[Connection]:
-    _sweep_folders(Path(tempfile.gettempdir()))
-    folder = tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-")
-    try:
-        ray.init(
-            num_cpus=cpus,
-            include_dashboard=False,
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-            _temp_dir=folder,
-        )
-        _silence_raylet()
-        yield Connection(_count_cpus(), _find_raylet())
-    finally:
-        ray.shutdown()
-        shutil.rmtree(folder, ignore_errors=True)
+    with owned_folder("ray") as folder:
+        try:
+            ray.init(
+                num_cpus=cpus,
+                include_dashboard=False,
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+                _temp_dir=str(folder),
+            )
+            _silence_raylet()
+            yield Connection(_count_cpus(), _find_raylet())
+        finally:
+            ray.shutdown()
 
 
 def _silence_raylet() -> None:
@@ -129,11 +123,3 @@ def _count_cpus() -> float:
 def _find_raylet() -> psutil.Process | None:
     children = psutil.Process().children()
     return next((child for child in children if child.name() == "raylet"), None)
-
-
-def _sweep_folders(temporary: Path) -> None:
-    """Remove what drivers that were killed have left."""
-    for folder in temporary.glob(f"{_FOLDER}*-*"):
-        pid = folder.name.removeprefix(_FOLDER).partition("-")[0]
-        if pid.isdigit() and not psutil.pid_exists(int(pid)):
-            shutil.rmtree(folder, ignore_errors=True)

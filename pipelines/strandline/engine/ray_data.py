@@ -15,7 +15,6 @@ from ray.exceptions import RayError, RayTaskError
 
 from strandline.engine.deaths import DEATHS_PER_TASK
 from strandline.engine.flow import Flow
-from strandline.engine.heartbeat import Heartbeat
 from strandline.engine.listing_thread import ListingThread
 from strandline.engine.pools import RayOptions
 from strandline.engine.ports import Control, Ending, Listing, Progress, conclude
@@ -64,7 +63,8 @@ def run_ray_data(
     with quiet(), connected(options.address, options.workers) as connection:
         driver = _Driver(plan, listing, place, options, control, connection)
         try:
-            return driver.run()
+            with control.heart.renewing(driver.beat):
+                return driver.run()
         finally:
             if connection.is_alive():
                 driver.stop()
@@ -84,7 +84,7 @@ class _Driver:
         self._listing = ListingThread(listing, control.now)
         self._control = control
         self._flow = Flow(plan)
-        self._ledger = RayLedger(place)
+        self._ledger = RayLedger(place, control.heart.work)
         self._admission = Admission(self._listing, self._ledger, self._flow)
         self._first = plan.stages[0].name
         self._losses = WorkerLosses([stage.name for stage in plan.stages], control)
@@ -95,10 +95,17 @@ class _Driver:
         self._shown: set[bytes] = set()
         self._lost_in_a_row = 0
         self._look_due = 0.0
-        self._heart = Heartbeat(self._ledger.beat, control)
         self._finished = 0
 
     def run(self) -> Ending:
+        try:
+            return self._run()
+        except StrandlineError:
+            if self._connection.is_alive():
+                self._ledger.record()  # what failed is known to the next attempt
+            raise
+
+    def _run(self) -> Ending:
         while not self._flow.is_stopped:
             self._look_around()
             self._fill()
@@ -111,6 +118,9 @@ class _Driver:
             else:
                 break
         return self._end()
+
+    def beat(self) -> None:
+        self._ledger.beat()
 
     def stop(self) -> None:
         self._listing.close()
@@ -168,9 +178,9 @@ class _Driver:
             self._note_losses()
             failures = tuple(self._losses.name_cause(one) for one in receipt.failures)
             receipt = receipt._replace(failures=failures)
-        self._flow.complete(stage, [], receipt, None)
         told = window.hear(receipt)
         self._ledger.forward(told.events, told.failures)
+        self._flow.complete(stage, [], receipt, None)
         self._flow.queues[0].running = len(window.open)
         self._hide(told.finished)
 
@@ -224,6 +234,7 @@ class _Driver:
 
     def _look_around(self) -> None:
         """Report, hear whether to stop, and now and then look whether all are alive."""
+        self._control.heart.work()
         now = self._control.now()
         self._control.report(
             Progress(
@@ -248,7 +259,6 @@ class _Driver:
         self._note_losses()
         if self._ledger.is_tracked:
             self._finished = self._get(self._ledger.count_finished())
-        self._heart.beat()
 
     def _check_alive(self) -> None:
         self._connection.check_alive()

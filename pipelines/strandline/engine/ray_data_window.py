@@ -22,9 +22,8 @@ from ray import cloudpickle
 
 from strandline.engine.node_setup import find_folder, remove
 from strandline.engine.pools import PoolSize, RayOptions, size_pools
-from strandline.engine.ray_data_worker import Place, StageRows, make_table
+from strandline.engine.ray_data_worker import Place, StageRows, make_rows
 from strandline.engine.slots import Slot
-from strandline.engine.wire import unpack_task
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Shape
 
@@ -91,10 +90,10 @@ class Windows:
 
     def _build(self, slots: Sequence[Slot]) -> Any:  # noqa: ANN401 - a Dataset
         size = -(-len(slots) // BLOCKS)
-        tasks = [unpack_task(slot.block[slot.place]) for slot in slots]
+        tasks = [slot.block[slot.place] for slot in slots]
         rows: Any = ray.data.from_arrow(
             [
-                make_table(tasks[begin : begin + size], [], self._first_group)
+                make_rows(tasks[begin : begin + size], [], self._first_group)
                 for begin in range(0, len(tasks), size)
             ]
         )

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -24,22 +25,23 @@ from ray import cloudpickle
 from ray.exceptions import RayError
 
 from strandline.engine.deaths import DEATHS_PER_POOL, DEATHS_PER_TASK, Verdict
-from strandline.engine.execution import StageCall, explain_error
+from strandline.engine.execution import StageCall
+from strandline.engine.handover import pack_answers, read_input
 from strandline.engine.node_setup import find_folder, set_up_once, sweep
 from strandline.engine.pools import RayOptions
 from strandline.engine.ray_cluster import ClusterLostError, first_line
 from strandline.engine.ray_losses import PoolBrokenError
-from strandline.engine.setup import StageSetupError, has_node_setup, set_up_node, set_up_stage
-from strandline.engine.wire import Plain, pack_receipt, pack_tasks, unpack_task
+from strandline.engine.setup import has_node_setup, name_setup_error, set_up_node, set_up_stage
+from strandline.engine.wire import Plain, pack_receipt, pack_tasks, read_lineage
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Counts, Failure, Receipt
 from strandline.plan.stage import Shape
-from strandline.plan.task import Task
 from strandline.storage.locks import hold_shared
 from strandline.storage.outputs import OutputStore
 from strandline.storage.remote import open_outputs
 from strandline_api.causes import Cause
 
+_PACK = partial(pack_tasks, dumps=cloudpickle.dumps)
 SCHEMA = pa.schema([("task", pa.large_binary()), ("notes", pa.large_binary()), ("team", "string")])
 
 
@@ -85,10 +87,10 @@ class StageRows:
             notes += cloudpickle.loads(said) if said else ()
         packed = [one for one in table.column("task").to_pylist() if one is not None]
         try:
-            data = self._work_on(packed, notes) if packed else []
-            return make_table(data, notes, self._place.group)
+            made = self._work_on(packed, notes) if packed else []
+            return make_rows(made, notes, self._place.group)
         except Exception as error:  # noqa: BLE001 - the driver raises it
-            return make_table([], [*notes, cloudpickle.dumps(error)])
+            return make_rows([], [*notes, cloudpickle.dumps(error)])
 
     def _set_up(self) -> None:
         verdict = self._begin(b"", is_one=True)
@@ -118,19 +120,19 @@ class StageRows:
         try:
             plan: StagePlan = cloudpickle.loads(self._place.plan)
         except Exception as error:  # noqa: BLE001 - a module may raise anything
-            msg = f"stage {self._place.name!r} can't be set up in a worker: {explain_error(error)}"
-            raise StageSetupError(msg) from None
+            what = f"stage {self._place.name!r} can't be set up in a worker"
+            raise name_setup_error(what, error) from None
         return plan
 
-    def _work_on(self, packed: list[bytes], notes: list[bytes]) -> list[Task]:
+    def _work_on(self, packed: list[bytes], notes: list[bytes]) -> list[Plain]:
         if self._problem is not None:
             raise self._problem
-        tasks = [unpack_task(cloudpickle.loads(one)) for one in packed]
+        tasks = [cloudpickle.loads(one) for one in packed]
         if self._shape is Shape.GROUP:
             tasks.sort(key=_slot_of)
         return self._work(tasks, notes)
 
-    def _work(self, tasks: list[Task], notes: list[bytes]) -> list[Task]:
+    def _work(self, tasks: list[Plain], notes: list[bytes]) -> list[Plain]:
         verdict = self._begin(_name_work(tasks), is_one=self._is_one(tasks))
         if verdict is Verdict.LEAVE:
             return []  # and no word of it, so it stays unfinished
@@ -141,16 +143,21 @@ class StageRows:
         if verdict is Verdict.FAIL:
             notes.append(self._note(self._give_up(tasks)))
             return []
-        assert self._call is not None  # or there were a problem
         try:
-            with _dying_where_it_leaves():
-                data, receipt = self._call.run(tasks)
+            made, receipt = self._call_stage(tasks)
         finally:
             self._end()
         notes.append(self._note(receipt))
-        return data
+        return made
 
-    def _is_one(self, tasks: Sequence[Task]) -> bool:
+    def _call_stage(self, packed: list[Plain]) -> tuple[list[Plain], Receipt]:
+        assert self._call is not None  # or there were a problem
+        tasks, unreadable = read_input(packed)
+        data, receipt = self._call.run(tasks, unreadable)
+        _, made, receipt = pack_answers(self._place.name, data, receipt, _PACK)
+        return made, receipt
+
+    def _is_one(self, tasks: Sequence[Plain]) -> bool:
         return len(tasks) == 1 or self._shape is Shape.GROUP
 
     def _begin(self, work: bytes, *, is_one: bool) -> Verdict:
@@ -170,12 +177,11 @@ class StageRows:
         note: bytes = cloudpickle.dumps([self._place.index, packed])
         return note
 
-    def _give_up(self, tasks: Sequence[Task]) -> Receipt:
+    def _give_up(self, tasks: Sequence[Plain]) -> Receipt:
         name, message = self._place.name, f"lost {DEATHS_PER_TASK} workers"
-        lineages = [task.lineage for task in tasks if task.lineage]
         failures = [
             Failure(source, key, token, name, message, Cause.KILLED.value)
-            for source, token, key, _ in lineages
+            for source, token, key, _ in map(read_lineage, tasks)
         ]
         return Receipt((), tuple(failures), (), Counts())
 
@@ -184,12 +190,12 @@ class StageRows:
         return PoolBrokenError(f"stage {name!r} lost {DEATHS_PER_POOL} workers in a row")
 
 
-def make_table(data: Sequence[Task], notes: Sequence[bytes], group: int | None = None) -> pa.Table:
-    """Rows of tasks; the first one carries the notes, alone where there is no task."""
-    packed = [cloudpickle.dumps(one) for one in pack_tasks(data)]
+def make_rows(tasks: Sequence[Plain], notes: Sequence[bytes], group: int | None = None) -> pa.Table:
+    """Rows of packed tasks; the first one carries the notes, alone where there is no task."""
+    packed = [cloudpickle.dumps(one) for one in tasks]
     count = len(packed) or bool(notes)
     said = [cloudpickle.dumps(list(notes)) if notes else None, *[None] * (count - 1)][:count]
-    teams = [_name_team(task, group) for task in data] or [""] * count
+    teams = [_name_team(task, group) for task in tasks] or [""] * count
     columns = [packed or [None] * count, said, teams]
     return pa.table(
         [pa.array(column, kind.type) for column, kind in zip(columns, SCHEMA, strict=True)],
@@ -222,23 +228,24 @@ def _dying_where_it_leaves() -> Iterator[None]:
         os._exit(1)
 
 
-def _name_work(tasks: Sequence[Task]) -> bytes:
-    tokens = (task.lineage.token for task in tasks if task.lineage)
+def _name_work(tasks: Sequence[Plain]) -> bytes:
+    tokens = (read_lineage(task).token for task in tasks)
     return blake2b(b"".join(tokens), digest_size=16).digest()
 
 
-def _slot_of(task: Task) -> int:
-    origin = task.lineage.origin if task.lineage else None
+def _slot_of(task: Plain) -> int:
+    origin = read_lineage(task).origin
     return origin.slot if origin else 0
 
 
-def _name_team(task: Task, group: int | None) -> str:
+def _name_team(task: Plain, group: int | None) -> str:
     """Tasks of one name are joined: a range of slots of one fan-out, or a task by itself."""
-    if group is None or task.lineage is None:
+    if group is None:
         return ""
-    origin = task.lineage.origin
+    lineage = read_lineage(task)
+    origin = lineage.origin
     if origin is None:
-        return task.lineage.token.hex()
+        return lineage.token.hex()
     return f"{origin.parent.hex()}-{origin.slot // group}"
 
 

@@ -6,6 +6,7 @@ ledger's to say; what is due next is the flow's.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,18 +15,19 @@ import ray
 from ray.exceptions import NodeDiedError, ObjectLostError, RayError, RayTaskError
 
 from strandline.engine.flow import Flow
-from strandline.engine.heartbeat import Heartbeat
 from strandline.engine.listing_thread import ListingThread
 from strandline.engine.pools import RayOptions
 from strandline.engine.ports import Control, Ending, Listing, Progress, conclude
 from strandline.engine.ray_admission import Admission
 from strandline.engine.ray_cluster import Connection, connected, first_line, unwrap
+from strandline.engine.ray_demand import Demand, read_full_size
 from strandline.engine.ray_ledger import LedgerPlace, RayLedger
-from strandline.engine.ray_losses import LOSSES, Losses, is_of_node
+from strandline.engine.ray_losses import LOSSES, Losses, OverdueError, is_of_node
 from strandline.engine.ray_pool import RayPools
 from strandline.engine.ray_scaling import Scaler
 from strandline.engine.wire import Plain
 from strandline.engine.worker_pool import Worker
+from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 
 POLL_SECONDS = 0.5
@@ -51,7 +53,8 @@ def run_ray(
     with connected(options.address, options.workers) as connection:
         driver = _Driver(plan, listing, place, options, control, connection)
         try:
-            return driver.run()
+            with control.heart.renewing(driver.beat):
+                return driver.run()
         finally:
             if connection.is_alive():
                 driver.stop()
@@ -71,21 +74,30 @@ class _Driver:
         self._listing = ListingThread(listing, control.now)
         self._control = control
         self._flow = Flow(plan)
-        self._ledger = RayLedger(place)
+        self._ledger = RayLedger(place, control.heart.work)
         self._admission = Admission(self._listing, self._ledger, self._flow)
         self._counting: Any = None
         self._look_due = 0.0
-        self._heart = Heartbeat(self._ledger.beat, control)
         self._finished = 0
         self._is_listing_slow = False
         name = f"{plan.namespace}.{plan.name}"
         self._pools = RayPools(name, plan.stages, options, control.inflight, now=control.now)
         self._scaler = Scaler(plan.stages, self._pools, options, control.notes, control.now)
+        self._demand = Demand(read_full_size(os.environ), control.now)
         self._losses = Losses(self._flow, self._pools, self._ledger, control)
         self._here = str(ray.get_runtime_context().get_node_id())
 
     def run(self) -> Ending:
+        try:
+            return self._run()
+        except StrandlineError:
+            if self._connection.is_alive():
+                self._ledger.record()  # what failed is known to the next attempt
+            raise
+
+    def _run(self) -> Ending:
         while not self._is_done():
+            self._control.heart.work()
             self._report()
             if self._control.must_stop() and not self._flow.is_stopped:
                 self._flow.stop()
@@ -95,12 +107,16 @@ class _Driver:
                 self._losses.replays.release(self._pools.list_sources())
             if self._listing.is_ended and self._flow.suspects and self._flow.is_idle():
                 self._flow.release_suspects()
+            self._pools.level([queue.counts for queue in self._flow.queues])
             self._admit()
             self._scale()
             self._dispatch()
             self._collect()
             self._ledger.flush()
         return self._end()
+
+    def beat(self) -> None:
+        self._ledger.beat()
 
     def stop(self) -> None:
         self._listing.close()
@@ -144,6 +160,7 @@ class _Driver:
         self._is_listing_slow = self._admission.ask(is_full=is_full, patience=patience)
 
     def _scale(self) -> None:
+        self._demand.look(self._flow.queues, self._admission.sources_left)
         if self._flow.is_stopped or self._flow.is_idle():
             self._scaler.bottleneck = None  # and no worker where nothing is left to do
         elif self._scaler.is_due():
@@ -212,7 +229,8 @@ class _Driver:
         self._connection.check_alive()
         if self._ledger.is_tracked and self._counting is None:
             self._counting = self._ledger.count_finished()
-        self._heart.beat()
+        for worker, words in self._pools.list_overdue():
+            self._lose(worker, OverdueError(words))
 
     def _get(self, reference: Any) -> Any:  # noqa: ANN401 - whatever the ledger answers
         """An answer of the ledger; where it has died, the watch knows why."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,9 +28,11 @@ from strandline.ledger.store import Store
 from strandline.ledger.words import Listed, Standing
 from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import Event, Failure
+from strandline.storage.locks import hold_shared
 from strandline.storage.remote import open_outputs
 
 PENDING_CALLS = 1000
+LOOK_SECONDS = 1.0
 MESSAGE_EVENTS = 10_000
 
 
@@ -46,6 +50,8 @@ class LedgerPlace:
         output: where the sinks write.
         deletes_vanished, quarantine_after: see `Keeper`.
         shards: folder for what stages gather; None: none of them does.
+        writers_lock: held shared for the actor's whole life, since it removes outputs, too; None:
+            no lock.
     """
 
     path: Path
@@ -55,6 +61,7 @@ class LedgerPlace:
     deletes_vanished: bool
     quarantine_after: int
     shards: Path | None = None
+    writers_lock: Path | None = None
 
 
 class LedgerActor:
@@ -64,7 +71,10 @@ class LedgerActor:
         self._lock = threading.Lock()
         self._failed = threading.Event()
         self._error: Exception | None = None
-        store = Store(place.path)
+        self._steps = 0
+        if place.writers_lock is not None:
+            hold_shared(place.writers_lock)
+        store = self._store = Store(place.path)
         store.keep_lease(place.attempt, place.uid)
         self._keeper = Keeper(
             store,
@@ -75,6 +85,7 @@ class LedgerActor:
             deletes_vanished=place.deletes_vanished,
             shelf=Shelf(place.shards, place.attempt) if place.shards is not None else None,
         )
+        self._keeper.work = self._work
 
     def admit(self, batch: Sequence[Listed]) -> list[int]:
         """See `Keeper.admit`."""
@@ -93,17 +104,16 @@ class LedgerActor:
             self._fail(error)
 
     def beat(self) -> None:
-        """See `Keeper.beat`; an error is told by `watch`."""
+        """Renew the lease, however long a call of the keeper takes; `watch` tells of an error."""
         try:
-            with self._lock:
-                self._keeper.beat(time.time())
+            self._store.beat(time.time())
         except Exception as error:  # noqa: BLE001 - nobody waits for this call: the watch tells
             self._fail(error)
 
-    def end_listing(self, total: int) -> None:
+    def end_listing(self, total: int, *, is_whole: bool) -> None:
         """See `Keeper.end_listing`."""
         with self._lock:
-            self._keeper.end_listing(total)
+            self._keeper.end_listing(total, is_whole=is_whole)
 
     def drain(self, number: int, *, anything_died: bool) -> Standing:
         """See `Keeper.drain`."""
@@ -116,6 +126,10 @@ class LedgerActor:
         """Sources made durable so far."""
         return self._keeper.finished
 
+    def count_steps(self) -> int:
+        """What the keeper has done so far; it grows during a call that takes long."""
+        return self._steps
+
     def watch(self) -> None:
         """Never returns; commits groups that are due and raises what goes wrong."""
         while not self._failed.wait(GROUP_SECONDS):
@@ -127,17 +141,27 @@ class LedgerActor:
         assert self._error is not None  # set before the event
         raise self._error
 
+    def _work(self) -> None:
+        self._steps += 1
+
     def _fail(self, error: Exception) -> None:
         self._error = self._error or error
         self._failed.set()
 
 
 class RayLedger:
-    """The driver's end: numbers messages and sends them without waiting."""
+    """The driver's end: numbers messages and sends them without waiting.
 
-    def __init__(self, place: LedgerPlace | None) -> None:
+    Args:
+        place: of the ledger; None: nothing is tracked.
+        work: is told that the ledger works, while its answer is waited for.
+    """
+
+    def __init__(self, place: LedgerPlace | None, work: Callable[[], None] = lambda: None) -> None:
         self._place = place
-        self._events: list[Event] = []
+        self._work = work
+        self._steps = 0
+        self._events: deque[Event] = deque()
         self._failures: list[Failure] = []
         self._sent = 0
         self._pending: list[Any] = []
@@ -146,7 +170,9 @@ class RayLedger:
         if place is None:
             return
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        actor_class = ray.remote(num_cpus=0, concurrency_groups={"watch": 1})(LedgerActor)
+        actor_class = ray.remote(num_cpus=0, concurrency_groups={"watch": 1, "life": 1})(
+            LedgerActor
+        )
         self._actor = actor_class.options(max_restarts=0, scheduling_strategy=here).remote(place)
         self.watch = self._actor.watch.options(concurrency_group="watch").remote()
 
@@ -164,9 +190,11 @@ class RayLedger:
         return self._actor.count_finished.remote()
 
     def beat(self) -> None:
-        """Have the lease renewed; nobody waits for it."""
-        if self._actor is not None:
-            self._actor.beat.remote()
+        """Have the lease renewed, in whatever thread; nobody waits for it."""
+        if self._actor is None:
+            return
+        with suppress(Exception):  # without Ray; whoever works on hears of that otherwise
+            self._actor.beat.options(concurrency_group="life").remote()
 
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
         """Tell what happened; sent with the next `flush`."""
@@ -180,18 +208,19 @@ class RayLedger:
             self._failures.clear()
             return
         while (self._events or self._failures) and self._has_room():
-            events = pack_events(self._events[:MESSAGE_EVENTS])
+            count = min(MESSAGE_EVENTS, len(self._events))
+            events = pack_events([self._events.popleft() for _ in range(count)])
             failures = [list(failure) for failure in self._failures]
             self._sent += 1
             self._pending.append(self._actor.apply.remote(self._sent, events, failures))
-            self._events = self._events[MESSAGE_EVENTS:]
             self._failures = []
 
-    def drain(self, total: int | None, *, anything_died: bool) -> Standing:
+    def drain(self, total: int | None, *, anything_died: bool, is_whole: bool = True) -> Standing:
         """Wait until all that was told is counted and durable.
 
         Args:
             total: sources listed, None where the listing did not end.
+            is_whole: see `Keeper.end_listing`.
 
         Raises:
             LedgerLostError: its process died.
@@ -200,11 +229,17 @@ class RayLedger:
             self.flush()
             self._check(timeout=0.01)
         if total is not None:
-            self._get(self._actor.end_listing.remote(total))
+            self._get(self._actor.end_listing.remote(total, is_whole=is_whole))
         standing: Standing = self._get(
             self._actor.drain.remote(self._sent, anything_died=anything_died)
         )
         return standing
+
+    def record(self) -> None:
+        """Make durable what was told, where that can be done; for a run that is given up."""
+        if self.is_tracked:
+            with suppress(Exception):  # why the run is given up says more
+                self.drain(None, anything_died=True)
 
     def conclude(self, listing: Drawn, failed: int, *, anything_died: bool) -> Standing:
         """How the sources stand in the end, by the ledger or, without one, by what was seen.
@@ -218,7 +253,7 @@ class RayLedger:
         if not self.is_tracked:
             return Standing(listing.listed - failed, 0, failed, 0, 0)
         total = listing.listed if listing.is_ended else None
-        return self.drain(total, anything_died=anything_died)
+        return self.drain(total, anything_died=anything_died, is_whole=listing.is_whole)
 
     def explain(self) -> Exception:
         """Why the watch has ended."""
@@ -247,11 +282,20 @@ class RayLedger:
 
     def _get(self, reference: Any) -> Any:  # noqa: ANN401 - whatever the call returns
         try:
+            while not ray.wait([reference], timeout=LOOK_SECONDS)[0]:
+                self._look_at_steps()
             return ray.get(reference)
         except RayTaskError as error:
             raise unwrap(error) from None
         except RayError as error:
             raise _lost(error) from error
+
+    def _look_at_steps(self) -> None:
+        counting = self._actor.count_steps.options(concurrency_group="life").remote()
+        steps: int = ray.get(counting)
+        if steps != self._steps:
+            self._steps = steps
+            self._work()
 
 
 def _lost(error: Exception) -> LedgerLostError:

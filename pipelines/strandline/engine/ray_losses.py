@@ -8,7 +8,7 @@ the kernel may take the neighbour of the one that grew, so its work is tried aga
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from ray.exceptions import (
     ActorDiedError,
@@ -39,11 +39,31 @@ LOSSES = (
     OutOfMemoryError,
     WorkerCrashedError,
 )
+_FATES = {Cause.OOM_KILLED: "was killed for memory", Cause.TIMEOUT: "was replaced"}
 _DATA_LOST = "data was lost with a node; the sources that it was of begin anew"
 
 
 class PoolBrokenError(StrandlineError):
     """A stage's workers died again and again without a success between."""
+
+
+class OverdueError(Exception):
+    """A worker takes longer for a call than it may; the message says how long that is."""
+
+
+class _Death(NamedTuple):
+    """Why a worker is taken out.
+
+    Attributes:
+        crowd: sources of which one may have ended it; 0 where none has.
+        suspects: these, as far as they say something of the pool.
+        innocent: numbers of its calls that have nothing to do with it.
+    """
+
+    cause: Cause
+    crowd: int
+    suspects: set[bytes]
+    innocent: frozenset[int] = frozenset()
 
 
 class Losses:
@@ -71,18 +91,13 @@ class Losses:
         """
         stage, why = worker.stage, first_line(error)
         pool = self._pools[stage]
-        is_memory = self._is_memory(error)
-        crowd = self._count_crowd(worker, error, is_memory=is_memory)
-        # The kernel takes who is largest, wherever the one is that grew.
-        suspects = worker.sources if crowd == 1 or not is_memory else set()
+        death = self._judge(worker, error)
         calls = self._pools.remove(worker)
         self.anything_died = True
-        what = "was killed for memory" if is_memory else "was lost"
         self._control.incidents.append(
-            f"a worker of {pool.plan.name!r} {what}, "
+            f"a worker of {pool.plan.name!r} {_FATES.get(death.cause, 'was lost')}, "
             f"{sum(len(call.batch) for call in calls)} tasks are queued again: {why}"
         )
-        cause = Cause.OOM_KILLED if is_memory else Cause.KILLED
         # Newest first, so that the oldest ends up first in line. Each may have ended the worker:
         # one call is worked on while the input of the next is read, and the answer of the one
         # before is spelled. So both are tried apart, with nothing else beside them.
@@ -93,17 +108,30 @@ class Losses:
             poisoned = self._flow.requeue(
                 stage,
                 batch,
-                crowd,
-                holds=is_memory,
+                0 if call.number in death.innocent else death.crowd,
+                holds=death.cause is Cause.OOM_KILLED,
                 most_deaths=DEATHS_PER_TASK,
             )
             message = f"lost {DEATHS_PER_TASK} workers; the last: {why}"
-            self._fail(stage, poisoned, message, cause)
+            self._fail(stage, poisoned, message, death.cause)
         if not is_of_node(error):
-            pool.streak.note(suspects)
-        elif not (is_memory or _is_node_death(error)):
+            pool.streak.note(death.suspects)
+        elif not (death.cause is Cause.OOM_KILLED or _is_node_death(error)):
             pool.streak.note_again(self._count_turns(calls))
-        self._check_streak(stage, why, cause)
+        self._check_streak(stage, why, death.cause)
+
+    def _judge(self, worker: Worker, error: Exception) -> _Death:
+        current = worker.current
+        if isinstance(error, OverdueError) and current is not None:
+            # Only what it works on can be what takes so long.
+            others = frozenset(call.number for call in worker.calls.values() if call != current)
+            suspects = set(current.sources)
+            return _Death(Cause.TIMEOUT, len(suspects), suspects, others)
+        is_memory = self._is_memory(error)
+        crowd = self._count_crowd(worker, error, is_memory=is_memory)
+        # The kernel takes who is largest, wherever the one is that grew.
+        suspects = worker.sources if crowd == 1 or not is_memory else set()
+        return _Death(Cause.OOM_KILLED if is_memory else Cause.KILLED, crowd, suspects)
 
     def take_current(self, call: Call, receipt: Receipt) -> tuple[list[Slot], Receipt]:
         """What counts of an answer: not what is of sources that wait to begin anew."""
@@ -121,14 +149,10 @@ class Losses:
             return
         self._flow.queues[stage].running -= len(batch)
         self.anything_died = True
-        for slot in {slot.source: slot for slot in batch}.values():
-            if slot.source in self._flow.failed:
-                continue
-            event = self.replays.begin(slot)
-            if event is None:
-                self._fail(stage, [slot], f"its data was lost: {why}", Cause.NODE_LOST)
-            else:
-                self._ledger.forward([event], ())
+        each = {slot.source: slot for slot in batch if slot.source not in self._flow.failed}
+        events, spent = self.replays.begin(each.values())
+        self._ledger.forward(events, ())
+        self._fail(stage, spent, f"its data was lost: {why}", Cause.NODE_LOST)
         if _DATA_LOST not in self._control.notes:
             self._control.notes.append(_DATA_LOST)
 
@@ -164,7 +188,7 @@ class Losses:
             deaths = pool.streak.causes
             msg = f"stage {pool.plan.name!r} lost {deaths} workers in a row; the last: {why}"
             broken = PoolBrokenError(msg)
-            if cause is Cause.OOM_KILLED:
+            if cause is not Cause.KILLED:
                 broken.cause = cause
             raise broken
 

@@ -17,7 +17,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.experimental import get_local_object_locations
 
-from strandline.engine.call_size import bound_call, size_call
+from strandline.engine.call_size import StageLoad, bound_call, level_calls, size_call
 from strandline.engine.node_setup import find_folder, remove
 from strandline.engine.pools import (
     Candidate,
@@ -28,11 +28,12 @@ from strandline.engine.pools import (
     choose_worker,
 )
 from strandline.engine.ray_worker import Site, start_worker
+from strandline.engine.scaling.rates import find_ratio
 from strandline.engine.slots import Slot
 from strandline.engine.wire import Plain, pack_batch, unpack_receipt
 from strandline.engine.worker_pool import Call, Pool, Worker
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.receipt import Receipt
+from strandline.plan.receipt import Counts, Receipt
 from strandline.storage.inflight import InFlightTable
 
 
@@ -118,6 +119,20 @@ class RayPools:
         """
         return bound_calls(self[stage].plan, waiting, self[stage].starting)
 
+    def level(self, counts: Sequence[Counts]) -> None:
+        """Set what a call of each stage may carry, by what tasks cost and what became of them."""
+        loads = [
+            StageLoad(
+                bound_call(pool.cost, self._find_bytes_in(stage), pool.plan.batch_size),
+                pool.plan.group or pool.plan.batch_size,
+                pool.takers,
+                find_ratio(seen.tasks_in, seen.tasks_out),
+            )
+            for stage, (pool, seen) in enumerate(zip(self._pools, counts, strict=True))
+        ]
+        for pool, size in zip(self._pools, level_calls(loads), strict=True):
+            pool.call = size
+
     def size_call(self, stage: int, waiting: int) -> int:
         """Slots that its next call may carry.
 
@@ -125,14 +140,14 @@ class RayPools:
             waiting: slots.
         """
         pool = self[stage]
-        bytes_in, batch = self._find_bytes_in(stage), pool.plan.batch_size
-        return size_call(pool.cost, bytes_in, batch, waiting, pool.staying)
+        if pool.plan.timeout is not None:
+            return pool.plan.batch_size  # what is left of a long call would have to wait for it
+        return size_call(pool.call, pool.plan.batch_size, waiting, pool.staying)
 
     def bound_queue(self, stage: int) -> int:
         """Slots that may wait for a stage."""
         pool = self[stage]
-        call = bound_call(pool.cost, self._find_bytes_in(stage), pool.plan.batch_size)
-        return bound_queue(call, max(pool.staying, pool.plan.min_workers))
+        return bound_queue(pool.call, pool.takers)
 
     def _find_bytes_in(self, stage: int) -> float:
         return self[stage - 1].cost.bytes_out if stage else 0.0
@@ -210,6 +225,12 @@ class RayPools:
         for receipt in list(worker.calls):
             self.drop_call(receipt)
         return calls
+
+    def list_overdue(self) -> list[tuple[Worker, str]]:
+        """Workers that take longer for a call than it may and have not answered it, and why."""
+        now = self._now()
+        overdue = [one for pool in self._pools for one in pool.list_overdue(now)]
+        return [one for one in overdue if not self.find_answered(one[0])]
 
     def has(self, worker: Worker) -> bool:
         """False where the worker was taken out."""

@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,15 +19,17 @@ import ray
 from ray import cloudpickle
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from strandline.engine.execution import StageCall, explain_error
+from strandline.engine.execution import StageCall
+from strandline.engine.handover import Unreadable, pack_answers, read_input
 from strandline.engine.memory_watch import MemoryWatch, choose_limits, read_own_memory
 from strandline.engine.node_setup import find_folder, set_up_once, sweep
 from strandline.engine.pools import CALLS_PER_WORKER, RayOptions
-from strandline.engine.setup import StageSetupError, has_node_setup, set_up_node, set_up_stage
-from strandline.engine.wire import Plain, pack_receipt, pack_tasks, unpack_task
+from strandline.engine.setup import has_node_setup, name_setup_error, set_up_node, set_up_stage
+from strandline.engine.wire import Plain, pack_receipt, pack_tasks
 from strandline.engine.worker_loop import WorkerLoop
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Shape
+from strandline.plan.task import Task
 from strandline.storage.locks import hold_shared
 from strandline.storage.outputs import OutputStore
 from strandline.storage.remote import open_outputs
@@ -37,6 +40,7 @@ CONTROL = "control"
 # A call that is done needs the interpreter a few times to be answered; the stage may be at work on
 # the next one, and by default keeps it for 5 ms each time.
 _SWITCH_SECONDS = 0.0002
+_PACK = partial(pack_tasks, dumps=cloudpickle.dumps)
 
 
 class Site(NamedTuple):
@@ -90,9 +94,10 @@ class StageWorker:
         Returns:
             The receipt ends with why this worker should be replaced; see `MemoryWatch.look`.
         """
-        tasks = [unpack_task(blocks[block][place]) for block, place in picks]
-        data, receipt, word = self._loop.run(number, lambda: self._work(tasks))
-        return pack_tasks(data), [*pack_receipt(receipt), word]
+        tasks, unreadable = read_input(blocks[block][place] for block, place in picks)
+        data, receipt, word = self._loop.run(number, lambda: self._work(tasks, unreadable))
+        _, packed, receipt = pack_answers(self._name, data, receipt, _PACK)
+        return packed, [*pack_receipt(receipt), word]
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def skip(self, number: int) -> None:
@@ -103,8 +108,8 @@ class StageWorker:
         try:
             plan: StagePlan = cloudpickle.loads(self._plan)
         except Exception as error:  # noqa: BLE001 - a module may raise anything
-            msg = f"stage {self._name!r} can't be set up in a worker: {explain_error(error)}"
-            raise StageSetupError(msg) from None
+            what = f"stage {self._name!r} can't be set up in a worker"
+            raise name_setup_error(what, error) from None
         if has_node_setup(plan):
             folder = find_folder(*self._site, node)
             sweep(folder)
@@ -116,10 +121,10 @@ class StageWorker:
         # What is loaded by now stays; a search for garbage would look at all of it every time.
         gc.freeze()
 
-    def _work(self, tasks: list[Any]) -> tuple[Any, Any, str]:
+    def _work(self, tasks: list[Task], unreadable: list[Unreadable]) -> tuple[Any, Any, str]:
         assert self._call is not None  # it is set up first
         assert self._watch is not None
-        return *self._call.run(tasks), self._watch.look()
+        return *self._call.run(tasks, unreadable), self._watch.look()
 
 
 # One for all workers: Ray spells a class anew, 33 ms in the driver, for each that `remote` makes.

@@ -63,7 +63,8 @@ class ReceiptDraft:
                 token = derive_child(tokens, self.stage, index)
                 children.append(token)
             if isinstance(slot, Task):
-                origin = Origin(tokens[0], index, of) if len(parents) == 1 else None
+                # The first of a group stands for it: how many were left says nothing of the rest.
+                origin = Origin(tokens[0], index, of)
                 self.emit(slot, Lineage(first.source, token, first.key, origin))
             elif isinstance(slot, FailedTask):
                 self.fail(first, slot.msg)
@@ -89,10 +90,8 @@ class ReceiptDraft:
     def fail(self, lineage: Lineage, message: str) -> None:
         """Note that a task can't be worked on."""
         self.counts.failed += 1
-        message = message[:MESSAGE_CHARACTERS]
-        self.failures.append(
-            Failure(lineage.source, lineage.key, lineage.token, self.stage, message)
-        )
+        told = spell_message(message)
+        self.failures.append(Failure(lineage.source, lineage.key, lineage.token, self.stage, told))
 
     def write(self, lineage: Lineage, outputs: tuple[Output, ...]) -> None:
         """Note that a sink has written a task."""
@@ -120,3 +119,9 @@ class ReceiptDraft:
     def close(self) -> Receipt:
         """The receipt."""
         return Receipt(tuple(self.events), tuple(self.failures), tuple(self.emitted), self.counts)
+
+
+def spell_message(message: object) -> str:
+    """What a stage says of a failure, cut to size; what no text file can hold is spelled out."""
+    text = str(message)[:MESSAGE_CHARACTERS].encode(errors="backslashreplace").decode()
+    return text[:MESSAGE_CHARACTERS]

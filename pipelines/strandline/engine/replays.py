@@ -28,19 +28,20 @@ class Replays:
     def __bool__(self) -> bool:
         return bool(self._roots)
 
-    def begin(self, slot: Slot) -> Event | None:
-        """Take back what was done for the slot's source.
+    def begin(self, slots: Collection[Slot]) -> tuple[list[Event], list[Slot]]:
+        """Take back what was done for the sources of slots, one of each.
 
         Returns:
-            What the ledger is told; None where the source has begun anew too often.
+            What the ledger is told, and the slots whose sources have begun anew too often.
         """
-        source = slot.source
-        if self._counts[source] >= REPLAYS_PER_SOURCE:
-            return None
-        self._counts[source] += 1
-        root = self._roots[source] = slot.root or slot
-        self._flow.withdraw(source)
-        return Event(source, (root.token,), (root.token,))
+        spent = [slot for slot in slots if self._counts[slot.source] >= REPLAYS_PER_SOURCE]
+        over = {slot.source for slot in spent}
+        roots = {slot.source: slot.root or slot for slot in slots if slot.source not in over}
+        self._counts.update(roots.keys())
+        self._roots |= roots
+        if roots:
+            self._flow.withdraw(roots.keys())
+        return [Event(source, (one.token,), (one.token,)) for source, one in roots.items()], spent
 
     def keep_current(self, batch: Iterable[Slot]) -> list[Slot]:
         """Those of a batch whose sources do not wait to begin anew."""

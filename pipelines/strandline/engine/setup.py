@@ -7,14 +7,30 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from typing import ClassVar
 
 from strandline.engine.execution import explain_error
 from strandline.plan.errors import StrandlineError
+from strandline.plan.packages import explain_import
 from strandline.plan.pipeline import StagePlan
+from strandline_api.exit_codes import ExitCode
 
 
 class StageSetupError(StrandlineError):
     """A stage can't be set up in its worker, or on its node."""
+
+
+class PackageMissingError(StageSetupError):
+    """A stage needs a package that is not where it works; another attempt would not find it."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
+
+
+def name_setup_error(what: str, error: Exception) -> StageSetupError:
+    """An error of a set-up, with what could not be done in front."""
+    if isinstance(error, ImportError):
+        return PackageMissingError(f"{what}: {explain_import(error)}")
+    return StageSetupError(f"{what}: {explain_error(error)}")
 
 
 def has_node_setup(stage: StagePlan) -> bool:
@@ -29,25 +45,24 @@ def set_up_node(stage: StagePlan, node: str) -> None:
         node: what people call it.
 
     Raises:
-        StageSetupError: its own `setup_on_node` raised.
+        StageSetupError: its own `setup_on_node` raised; a `PackageMissingError` where that is why.
     """
     try:
         copy.deepcopy(stage.stage).setup_on_node()
     except Exception as error:
-        msg = f"stage {stage.name!r} can't set up node {node!r}: {explain_error(error)}"
-        raise StageSetupError(msg) from error
+        what = f"stage {stage.name!r} can't set up node {node!r}"
+        raise name_setup_error(what, error) from error
 
 
 def set_up_stage(stage: StagePlan) -> StagePlan:
     """A copy of the stage that is ready for work.
 
     Raises:
-        StageSetupError: its own `setup` raised.
+        StageSetupError: its own `setup` raised; a `PackageMissingError` where that is why.
     """
     own = replace(stage, stage=copy.deepcopy(stage.stage))
     try:
         own.stage.setup()
     except Exception as error:
-        msg = f"stage {stage.name!r} can't be set up: {explain_error(error)}"
-        raise StageSetupError(msg) from error
+        raise name_setup_error(f"stage {stage.name!r} can't be set up", error) from error
     return own

@@ -7,6 +7,7 @@ found and its neighbours finish.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -25,14 +26,17 @@ class Suspects:
     """What is held back."""
 
     def __init__(self) -> None:
-        self._held: list[Held] = []
+        self._held: dict[int, deque[Held]] = {}  # by crowd, oldest first; none is empty
 
     def __len__(self) -> int:
-        return len(self._held)
+        return sum(map(len, self._held.values()))
+
+    def __bool__(self) -> bool:
+        return bool(self._held)
 
     def hold(self, held: Held) -> None:
         """Hold a batch back."""
-        self._held.append(held)
+        self._held.setdefault(held.crowd, deque()).append(held)
 
     def release(self, failed: Collection[bytes]) -> list[Held]:
         """The next ones to be tried, with nothing else beside them; of the largest crowd first.
@@ -40,18 +44,25 @@ class Suspects:
         Args:
             failed: sources that need not be tried any more.
         """
-        self._held = [one for one in self._held if one.batch[0].source not in failed]
-        if not self._held:
-            return []
-        crowd = max(one.crowd for one in self._held)
-        peers = [one for one in self._held if one.crowd == crowd]
-        group = peers[: max(1, crowd // 2)]
-        self._held = [one for one in self._held if not any(one is other for other in group)]
+        group: list[Held] = []
+        while self._held and not group:
+            crowd = max(self._held)
+            peers = self._held[crowd]
+            while peers and len(group) < max(1, crowd // 2):
+                one = peers.popleft()
+                if one.batch[0].source not in failed:
+                    group.append(one)
+            if not peers:
+                del self._held[crowd]
         return group
 
-    def drop(self, source: bytes) -> None:
-        """Hold nothing back of a source."""
-        self._held = [one for one in self._held if one.batch[0].source != source]
+    def drop(self, sources: Collection[bytes]) -> None:
+        """Hold nothing back of sources."""
+        kept = {
+            crowd: deque(one for one in peers if one.batch[0].source not in sources)
+            for crowd, peers in self._held.items()
+        }
+        self._held = {crowd: peers for crowd, peers in kept.items() if peers}
 
     def clear(self) -> None:
         """Drop all."""

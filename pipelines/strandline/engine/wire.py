@@ -7,12 +7,14 @@ the classes' to say.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable
 from dataclasses import astuple
 from typing import Any
 
 import pyarrow as pa
 
+from strandline.engine.payloads import Dumps, dump, is_safe, is_unchanging, load
 from strandline.engine.slots import Slot
 from strandline.engine.table_wire import pack_table, unpack_table
 from strandline.plan.receipt import (
@@ -31,27 +33,63 @@ from strandline.plan.task import Lineage, Origin, Task
 Plain = list[Any]
 
 
-def pack_tasks(tasks: Iterable[Task]) -> list[Plain]:
-    """Tasks as [data, meta, source, token, key, origin, whether the data is a packed table]."""
+# How the data of a packed task is spelled.
+_AS_IT_IS, _TABLE, _PICKLED = 0, 1, 2
+
+
+def pack_tasks(
+    tasks: Iterable[Task], dumps: Dumps = pickle.dumps, *, is_local: bool = False
+) -> list[Plain]:
+    """Tasks as [data, meta, source, token, key, origin, how the data is spelled].
+
+    Args:
+        dumps: pickles payloads that may not cross as they are.
+        is_local: they stay in this process, and only must not be changed behind their back.
+
+    Raises:
+        BaseException: a payload can't be pickled.
+    """
+    pack = _pack_here if is_local else _pack_away
     return [
-        [data, task.meta, source, token, key, origin and list(origin), is_packed]
+        [data, meta, source, token, key, origin and list(origin), form]
         for task in tasks
         if task.lineage
         for source, token, key, origin in (task.lineage,)
-        for data, is_packed in (_pack_data(task.data),)
+        for data, meta, form in (pack(task.data, task.meta, dumps),)
     ]
 
 
 def unpack_task(packed: Plain) -> Task:
-    """One task of what `pack_tasks` made."""
-    data, meta, source, token, key, origin, is_packed = packed
-    data = unpack_table(data) if is_packed else data
-    return Task(data, meta, Lineage(source, token, key, origin and Origin(*origin)))
+    """One task of what `pack_tasks` made.
+
+    Raises:
+        BaseException: its payload can't be read.
+    """
+    data, meta, *_, form = packed
+    if form == _TABLE:
+        data = unpack_table(data)
+    elif form == _PICKLED:
+        data, meta = load(data, meta)
+    return Task(data, meta, read_lineage(packed))
 
 
-def _pack_data(data: Any) -> tuple[Any, bool]:  # noqa: ANN401 - the payload belongs to the user
+def read_lineage(packed: Plain) -> Lineage:
+    """The lineage of a packed task; its payload is not looked at."""
+    _, _, source, token, key, origin, _ = packed
+    return Lineage(source, token, key, origin and Origin(*origin))
+
+
+def _pack_away(data: Any, meta: Any, dumps: Dumps) -> tuple[Any, Any, int]:  # noqa: ANN401
+    if not (is_safe(data) and is_safe(meta)):
+        return *dump((data, meta), dumps), _PICKLED
     packed = pack_table(data) if isinstance(data, pa.Table) else None
-    return (data, False) if packed is None else (packed, True)
+    return (data, meta, _AS_IT_IS) if packed is None else (packed, meta, _TABLE)
+
+
+def _pack_here(data: Any, meta: Any, dumps: Dumps) -> tuple[Any, Any, int]:  # noqa: ANN401
+    if is_unchanging(data) and is_unchanging(meta):
+        return data, meta, _AS_IT_IS
+    return dumps((data, meta), protocol=5), [], _PICKLED
 
 
 def pack_batch(batch: Iterable[Slot]) -> tuple[list[list[int]], list[Any]]:

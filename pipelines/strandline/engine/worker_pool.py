@@ -5,10 +5,12 @@ Actors and references are opaque here: it knows neither Ray nor who starts, load
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from strandline.engine.call_size import TaskCost
+from strandline.engine.call_watch import explain_overdue
 from strandline.engine.loss_streak import LossStreak
 from strandline.engine.pools import FIRST_CALL, PoolState
 from strandline.engine.slots import Slot
@@ -50,6 +52,11 @@ class Worker:
         return any(call.batch[0].is_suspect for call in self.calls.values())
 
     @property
+    def current(self) -> Call | None:
+        """The call that it works on; None where it has none."""
+        return next(iter(self.calls.values()), None)
+
+    @property
     def sources(self) -> set[bytes]:
         """Those that are with it."""
         return {source for call in self.calls.values() for source in call.sources}
@@ -85,6 +92,7 @@ class Pool:
         workers: ready, starting and draining ones.
         streak: workers lost in a row.
         cost: of a task.
+        call: tasks that a call may carry; one batch until that was looked at.
         started, lost, recycled: workers, since the attempt began.
         past: seconds that workers which are gone were ready for.
     """
@@ -93,6 +101,7 @@ class Pool:
     workers: list[Worker] = field(default_factory=list)
     streak: LossStreak = field(default_factory=LossStreak)
     cost: TaskCost = field(default_factory=TaskCost)
+    call: int = 0
     started: int = 0
     lost: int = 0
     recycled: int = 0
@@ -108,6 +117,24 @@ class Pool:
         """Workers that take calls, or will."""
         return sum(not one.is_draining for one in self.workers)
 
+    def __post_init__(self) -> None:
+        self.call = self.call or self.plan.batch_size
+
+    def list_overdue(self, now: float) -> Iterator[tuple[Worker, str]]:
+        """Workers that take longer for a call than it may, and a sentence for each."""
+        if self.plan.timeout is None:
+            return
+        for worker in self.workers:
+            tasks = len(worker.current.batch) if worker.current else 0
+            limit = self.plan.limit_call(tasks)
+            if tasks and limit is not None and now - worker.busy_since > limit:
+                yield worker, explain_overdue(tasks, limit)
+
+    @property
+    def takers(self) -> int:
+        """Workers that queues are sized for; as many as it has at least, before they are there."""
+        return max(self.staying, self.plan.min_workers)
+
     def look(self, now: float) -> PoolState:
         """How it stands."""
         ready = [one for one in self.workers if one.is_ready]
@@ -121,4 +148,5 @@ class Pool:
             deaths=self.streak.causes,
             seconds=self.past + sum(now - one.ready_since for one in ready),
             under_way=sum(now - one.busy_since for one in ready if one.calls),
+            oldest=max((now - one.busy_since for one in ready if one.calls), default=0.0),
         )

@@ -7,7 +7,7 @@ what a failing disk means is the store's to say, and so is lmdb itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, NamedTuple, cast
 
@@ -36,6 +36,7 @@ class Databases(NamedTuple):
     inflight: Any
     quarantine: Any
     ungathered: Any
+    untidy: Any
 
 
 def apply(txn: Transaction, dbs: Databases, change: Change, attempt: int) -> None:
@@ -57,6 +58,10 @@ def apply(txn: Transaction, dbs: Databases, change: Change, attempt: int) -> Non
     for source in change.forget:
         for db in (*elsewhere, dbs.inflight):
             txn.delete(source, db=db)
+    for source in change.tidy:
+        txn.delete(source, db=dbs.untidy)
+    for source in change.untidy:
+        txn.put(source, b"", db=dbs.untidy)
     for name, value in change.meta.items():
         txn.put(name.encode(), json.dumps(value).encode(), db=dbs.meta)
 
@@ -69,11 +74,6 @@ def get(txn: Transaction, db: Any, key: bytes) -> bytes | None:  # noqa: ANN401 
 def get_all(txn: Transaction, db: Any, keys: Iterable[bytes]) -> dict[bytes, bytes]:  # noqa: ANN401 - lmdb's
     """The values of those of `keys` that there are."""
     return cast("dict[bytes, bytes]", dict(txn.cursor(db).getmulti(list(keys))))
-
-
-def walk(txn: Transaction, db: Any) -> Iterator[tuple[bytes, bytes]]:  # noqa: ANN401 - lmdb's
-    """Every key with its value."""
-    return cast("Iterator[tuple[bytes, bytes]]", iter(txn.cursor(db)))
 
 
 def _move(

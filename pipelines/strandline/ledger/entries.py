@@ -100,6 +100,8 @@ class Change:
         fail: sources that become failed; their marks go.
         park: sources that become quarantined; their marks and failures go.
         forget: sources of which nothing is kept.
+        untidy: finished sources in whose folders earlier tries may have left something.
+        tidy: those of them in whose folders nothing of that is left.
         gathered: a generation (see `ledger.gathering`); what belongs to it or to one before was
             gathered; None: nothing was.
         meta: names and JSON-able values to set.
@@ -110,12 +112,14 @@ class Change:
     fail: list[tuple[bytes, FailureRecord]] = field(default_factory=list)
     park: list[tuple[bytes, Parked]] = field(default_factory=list)
     forget: list[bytes] = field(default_factory=list)
+    untidy: list[bytes] = field(default_factory=list)
+    tidy: list[bytes] = field(default_factory=list)
     gathered: int | None = None
     meta: dict[str, Any] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         changes = (self.finish, self.mark, self.fail, self.park, self.forget, self.meta)
-        return any(changes) or self.gathered is not None
+        return any((*changes, self.untidy, self.tidy)) or self.gathered is not None
 
 
 def pack_record(source: bytes, version: bytes, record: Record) -> bytes:

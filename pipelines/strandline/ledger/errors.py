@@ -13,7 +13,13 @@ class LedgerError(StrandlineError):
     exit_code = ExitCode.LEDGER_MISMATCH
 
 
-class LeaseLostError(LedgerError):
+class LedgerInUseError(LedgerError):
+    """Another driver has the ledger and is alive; it will not be so for ever."""
+
+    exit_code = ExitCode.LEDGER_IN_USE
+
+
+class LeaseLostError(LedgerInUseError):
     """Another attempt has taken the ledger over; nothing more may be written by this one."""
 
 

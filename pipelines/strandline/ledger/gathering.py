@@ -12,12 +12,13 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
+from strandline.ledger.gather_space import find_free, measure_need
 from strandline.ledger.gather_state import (
     Merged,
     State,
@@ -26,10 +27,11 @@ from strandline.ledger.gather_state import (
     is_merged_there,
     read_state,
 )
-from strandline.ledger.merging import Merge, MergeTree
+from strandline.ledger.merging import Merge, MergeError, MergeTree
 from strandline.ledger.piece_reader import PieceReader
 from strandline.ledger.pieces import read_shard_number
 from strandline.ledger.store import Store
+from strandline.plan.receipt import Piece
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import make_folder, sync_folder
@@ -64,7 +66,7 @@ def gather(
         merges: how a stage's files are joined, by its name.
         is_whole: seal all in a pack, in order; only while nobody writes a shard.
         is_brief: leave it where all would have to be read; only where the next one is at hand.
-        must_stop: asked now and then; True ends it with a `MergeError`.
+        must_stop: asked at each piece and each join; True ends it with a `MergeError`.
 
     Raises:
         MergeError: a stage can't merge; what was gathered before stays.
@@ -86,9 +88,10 @@ def gather(
         return before
     store.write(Change(meta={"generation": generation + 1}))
     work = _Gathering(store, folder, before, merges, must_stop)
-    state = replace(work.run(generation, is_whole=is_whole, is_valid=is_valid), drops=drops)
     if is_whole:
-        state = replace(state, is_sealed=True, pack=state.serial, through=last_shard)
+        work.seal(generation, last_shard)
+    state = work.run(generation, reads_all=is_whole or not is_valid)
+    state = replace(state, drops=drops, is_sealed=is_whole)
     store.write(Change(meta={"gathered": state.spell()}, gathered=generation))
     with naming_volume(folder):
         faults.reach("gather.committed")
@@ -115,23 +118,39 @@ class _Gathering:
         self._trees: dict[str, MergeTree] = {}
         self._counts: Counter[str] = Counter()
 
-    def run(self, generation: int, *, is_whole: bool, is_valid: bool) -> State:
+    def seal(self, generation: int, last_shard: int) -> None:
+        """Put all pieces into a new pack, which takes the place of the shards before it is merged.
+
+        So the volume never holds the shards and what is joined of their pieces at a time. What was
+        merged before stays, and its pieces count as new until they are merged again.
+        """
+        serial = max(self._before.serial, self._before.pack) + 1
+        with naming_volume(self._folder), self._scratching(), self._packing(serial) as pack:
+            for source, piece, data in self._read_all(generation, is_whole=True):
+                self._look_up()
+                pack.append(Title(source, piece.token, piece.stage), data)
+        state = replace(self._before, is_sealed=False, pack=serial, through=last_shard)
+        self._store.write(Change(meta={"gathered": state.spell()}))
+        with naming_volume(self._folder):
+            faults.reach("gather.committed")
+            _clean(self._folder, state)
+            faults.reach("gather.cleaned")
+        self._before = state
+
+    def run(self, generation: int, *, reads_all: bool) -> State:
         """Make new files, all but the word of them."""
         serial = self._before.serial + 1
         after = replace(self._before, serial=serial, stages=tuple(sorted(self._merges)))
-        reads_all = is_whole or not is_valid
-        with (
-            naming_volume(self._folder),
-            self._scratching(),
-            self._packing(serial) if is_whole else nullcontext() as pack,
-        ):
-            try:
-                self._take_all(generation, pack, reads_all=reads_all)
-            except DamagedFileError as error:
-                msg = f"{error}; restore it from a copy, or move the ledger away to start over"
-                raise LedgerError(msg) from error
+        with naming_volume(self._folder), self._scratching():
+            if reads_all and find_free(self._folder) < measure_need(self._folder):
+                # It is a cache, and made anew now; where that fails, the next one makes it.
+                _remove_folder(find_merged(self._folder, self._before, "").parent)
+            for _, piece, data in self._read_all(generation, is_whole=reads_all):
+                if piece.stage in self._merges:
+                    self._counts[piece.stage] += 1
+                    self._find_tree(piece.stage).add(data)
             merged = self._finish(after, {} if reads_all else self._before.merged)
-        return replace(after, merged=merged, is_sealed=False)
+        return replace(after, merged=merged)
 
     @contextmanager
     def _scratching(self) -> Iterator[None]:
@@ -155,16 +174,21 @@ class _Gathering:
         put_in_place(self._scratch / "pack", self._folder / f"{serial:06d}.pack")
         faults.reach("pack.synced")
 
-    def _take_all(self, generation: int, pack: FrameWriter | None, *, reads_all: bool) -> None:
+    def _read_all(self, generation: int, *, is_whole: bool) -> Iterator[tuple[bytes, Piece, bytes]]:
+        """Sources and their pieces, with the bytes of each."""
         with closing(PieceReader(self._folder, self._before)) as reader:
-            for source, pieces in self._store.list_pieces(generation, is_whole=reads_all):
+            for source, pieces in self._store.list_pieces(generation, is_whole=is_whole):
                 for piece in pieces:
-                    data = reader.read(source, piece)
-                    if pack is not None:
-                        pack.append(Title(source, piece.token, piece.stage), data)
-                    if piece.stage in self._merges:
-                        self._counts[piece.stage] += 1
-                        self._find_tree(piece.stage).add(data)
+                    try:
+                        data = reader.read(source, piece)
+                    except DamagedFileError as error:
+                        msg = f"{error}; restore it from a copy, or move the ledger away"
+                        raise LedgerError(f"{msg} to start over") from error
+                    yield source, piece, data
+
+    def _look_up(self) -> None:
+        if self._must_stop():
+            raise MergeError("the gathering was stopped")
 
     def _finish(self, after: State, before: Mapping[str, Merged]) -> dict[str, Merged]:
         """Join to what was merged before, file by file, and put the files where they belong."""
@@ -202,6 +226,11 @@ def _clean(folder: Path, state: State) -> None:
         shard = read_shard_number(path)
         if path.name not in named and (shard is None or shard <= state.through):
             _remove(path)
+
+
+def _remove_folder(path: Path) -> None:
+    if path.is_dir():
+        _remove(path)
 
 
 def _remove(path: Path) -> None:

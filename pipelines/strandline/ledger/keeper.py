@@ -1,9 +1,10 @@
 """The order in which things become durable, so that a crash anywhere loses nothing and lies never.
 
-For each source: its mark in `inflight`, before it is released; its outputs, by the sinks; what an
-earlier try left in its folder goes; then one transaction says finished, keeps the record and
-removes the mark. Counting is the tally's, bytes are the store's. One keeper writes a ledger; it
-knows no engine: whoever hosts it calls it from one thread at a time and passes the clock.
+For each source: its mark in `inflight`, before it is released; its outputs, by the sinks; then one
+transaction, under the lease, says finished, keeps the record and removes the mark; then what an
+earlier try left in its folder goes. Counting is the tally's, bytes are the store's. One keeper
+writes a ledger; it knows no engine: whoever hosts it calls it from one thread at a time and passes
+the clock.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from typing import NamedTuple
 
 from strandline.ledger.entries import Change, FailureRecord, Finish, Mark, Parked, Record
 from strandline.ledger.errors import NegativePendingCountError, duplicate_of
+from strandline.ledger.leftovers import name_kept
 from strandline.ledger.pieces import Shelf, split
 from strandline.ledger.seen import Seen
 from strandline.ledger.store import Store
 from strandline.ledger.tally import Tally
 from strandline.ledger.vanished import clean_away, find_vanished
-from strandline.ledger.words import PARKED, RELEASED, SKIPPED, Listed, Standing
+from strandline.ledger.words import HAS_FAILED, PARKED, RELEASED, SKIPPED, Listed, Standing
 from strandline.plan.receipt import Event, Failure, Left
 from strandline.plan.token import derive_root
 from strandline.storage import faults
@@ -50,6 +52,9 @@ class Keeper:
         quarantine_after: attempts in which a source fails before it is quarantined.
         deletes_vanished: sources that are no longer listed are removed with their outputs.
         shelf: keeps what stages gather; None: none of them does.
+
+    Attributes:
+        work: is told of each step of what may take long.
     """
 
     def __init__(
@@ -69,9 +74,12 @@ class Keeper:
         self._now = now
         self._live: dict[bytes, _Live] = {}
         self._shelf = shelf
+        self.work: Callable[[], None] = lambda: None
         self._waiting: dict[bytes, list[Left]] = {}
         self._failed: list[Failure] = []
         self._parked: set[bytes] = set()
+        self._untidy: dict[bytes, set[str]] = {}
+        self._tidy: list[bytes] = []
         self._after = quarantine_after
         self._tally = Tally(self._is_over)
         self._seen = Seen() if deletes_vanished else None
@@ -92,7 +100,8 @@ class Keeper:
 
         Returns:
             For each: `SKIPPED` where it is finished, `PARKED` where it is quarantined, else
-            `RELEASED`, plus its crowd where it is suspected (see `Mark`).
+            `RELEASED`, plus its crowd where it is suspected (see `Mark`), or plus `HAS_FAILED`
+            where this very version has failed before.
 
         Raises:
             DuplicateKeyError: a key is listed twice.
@@ -146,20 +155,32 @@ class Keeper:
 
     @naming_volume("the ledger")
     def commit(self) -> None:
-        """Make every waiting source durable in one transaction.
+        """Make every waiting source durable in one transaction, and remove what is left of others.
 
         Raises:
-            VolumeError: the disk is full or fails; the sources stay waiting.
+            LeaseLostError: another attempt has the ledger; nothing was removed that is its.
+            VolumeError: the disk is full or fails; the sources stay waiting, or what is to be
+                removed stays noted.
         """
-        if not (self._waiting or self._failed):
-            return
+        if self._waiting or self._failed:
+            self._write_group()
+        for source, keep in list(self._untidy.items()):
+            self._store.require_lease()
+            self._outputs.remove_others(source, keep)
+            del self._untidy[source]
+            self._tidy.append(source)
+            self.work()
+            faults.reach("commit.cleaned")
+
+    def _write_group(self) -> None:
         faults.reach("commit.begun")
         change = Change(finish=[self._finish(*one) for one in self._waiting.items()])
-        for source, _, record in change.finish:
-            if self._live[source].is_stale or source in self._tally.begun_anew:
-                keep = {output.token.hex() + output.suffix for output in record.outputs}
-                self._outputs.remove_others(source, keep)
-        faults.reach("commit.cleaned")
+        untidy = {
+            source: name_kept(record)
+            for source, _, record in change.finish
+            if self._live[source].is_stale or source in self._tally.begun_anew
+        }
+        change.untidy, change.tidy = list(untidy), self._tidy
         if self._shelf is not None:
             self._shelf.sync()
         for failure in self._failed:
@@ -168,6 +189,9 @@ class Keeper:
         change.meta = {"progress": self._describe_progress(finished)}
         self._store.write(change)
         faults.reach("commit.synced")
+        self._untidy |= untidy
+        self._tidy = []
+        self.work()
         self._finished_count = finished
         self._failed_count += len(change.fail)
         self._parked.update(source for source, _ in change.park)
@@ -177,15 +201,19 @@ class Keeper:
         self._waiting.clear()
         self._failed.clear()
 
-    def end_listing(self, total: int) -> None:
-        """Note that the listing is complete, and clean away what it no longer names.
+    def end_listing(self, total: int, *, is_whole: bool = True) -> None:
+        """Note that the listing is at its end, and clean away what it no longer names.
 
         Unfinished sources of earlier attempts go with whatever they left; finished ones only where
         `deletes_vanished` was asked for.
+
+        Args:
+            is_whole: all that is there was listed; otherwise nothing is known to be gone.
         """
-        known = self._live.keys() | self._parked
-        vanished = find_vanished(self._store, self._attempt, known, self._seen)
-        self._removed += clean_away(self._store, self._outputs, vanished)
+        if is_whole:
+            known = self._live.keys() | self._parked
+            vanished = find_vanished(self._store, self._attempt, known, self._seen)
+            self._removed += clean_away(self._store, self._outputs, vanished, self.work)
         self._listed = total
         progress = self._describe_progress(self._finished_count)
         self._store.write(Change(meta={"listed": total, "progress": progress}))
@@ -210,6 +238,9 @@ class Keeper:
             msg = f"the last message is {number}, but {self._applied} have arrived"
             raise ValueError(msg)
         self.commit()
+        if self._tidy:
+            self._store.write(Change(tidy=self._tidy))
+            self._tidy = []
         source = self._tally.find_unannounced()
         if source is not None and not anything_died:
             msg = f"source {self._live[source].key!r}: a task was settled that nobody announced"
@@ -249,7 +280,9 @@ class Keeper:
             before, crowd = _read_past(version, old, failure)
             mark = Mark(key, version, self._attempt, ordinal, is_stale, before, crowd)
             marks.append((source, mark))
-            verdicts.append((place, RELEASED + crowd))
+            # A suspect is tried apart anyway, and is not told twice.
+            has_failed = bool(before) and not crowd
+            verdicts.append((place, RELEASED + crowd + has_failed * HAS_FAILED))
             self._live[source] = _Live(key, ordinal, version, is_stale, before)
         if marks:
             self._store.write(Change(mark=marks))

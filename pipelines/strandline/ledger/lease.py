@@ -6,7 +6,7 @@ stays unknown here: a name, a fingerprint and its parts are all that is compared
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,7 +15,8 @@ from typing import Any
 
 from strandline.ledger.entries import Change, Mark
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.liveness import BEAT_SECONDS, Claimant
+from strandline.ledger.liveness import Claimant
+from strandline.ledger.placing import Placing, find_move, find_other_changes, knows_place
 from strandline.ledger.store import Store
 from strandline.plan.fingerprint import Fingerprint, describe_difference
 
@@ -30,12 +31,13 @@ class OnChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the ledger must fit: the pipeline, its run and its fingerprint."""
+    """What the ledger must fit: the pipeline, its run, its fingerprint, and where outputs live."""
 
     pipeline: str
     run: str
     fingerprint: Fingerprint
     on_change: OnChange = OnChange.FAIL
+    placing: Placing | None = None
 
 
 def open_attempt(store: Store, claim: Claim, claimant: Claimant, known: int = 0) -> int:
@@ -71,7 +73,8 @@ def refuse_changes(store: Store, claim: Claim) -> bool:
         raise LedgerError(msg)
     changed = find_changes(store, claim)
     if changed and claim.on_change is OnChange.FAIL:
-        raise LedgerError(_explain(changed))
+        is_moved = claim.placing is not None and find_move(store, claim.placing) is not None
+        raise LedgerError(_explain(changed, is_moved=is_moved))
     return bool(changed)
 
 
@@ -94,31 +97,12 @@ def holding(store: Store, claimant: Claimant) -> Iterator[int]:
         end_attempt(store, attempt, claimant)
 
 
-class Pulse:
-    """Renews a lease every so often, for work that has no loop of its own.
-
-    Args:
-        time: wall clock, seconds since the epoch.
-    """
-
-    def __init__(self, time: Callable[[], float]) -> None:
-        self._time = time
-        self._last = time()
-
-    def beat(self, store: Store) -> None:
-        """Renew the lease under which the store writes, if it is time.
-
-        Raises:
-            LeaseLostError: another attempt has the ledger.
-        """
-        now = self._time()
-        if abs(now - self._last) >= BEAT_SECONDS:
-            self._last = now
-            store.beat(now)
-
-
 def find_changes(store: Store, claim: Claim) -> list[str]:
     """What differs from the pipeline that wrote the ledger, a line each."""
+    placing = claim.placing
+    if placing is not None and knows_place(store):
+        changed = find_other_changes(store, claim.fingerprint, placing)
+        return changed + [line for line in (find_move(store, placing),) if line]
     known = store.read_meta("fingerprint")
     if known is None or known["digest"] == claim.fingerprint.digest:
         return []
@@ -152,11 +136,13 @@ def _mark_anew(key: str, version: bytes) -> Mark:
     return Mark(key, version, attempt=0, ordinal=0, is_stale=True)
 
 
-def _explain(changed: list[str]) -> str:
+def _explain(changed: list[str], *, is_moved: bool) -> str:
     lines = "\n".join(f"  {line}" for line in changed)
+    moved = "\nif you have moved the outputs there, run `strandline ledger move-outputs`"
     return (
         f"the pipeline is not the one that wrote this ledger:\n{lines}\n"
         "set onChange to Restart to redo everything, or to Continue to keep what is finished"
+        f"{moved if is_moved else ''}"
     )
 
 

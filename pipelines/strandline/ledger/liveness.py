@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from strandline.ledger.errors import LedgerError
+from strandline.ledger.errors import LedgerInUseError
 from strandline.ledger.store import Store
 from strandline.storage.locks import Process
 
@@ -55,7 +55,7 @@ def refuse_live_driver(
         The lease, whose driver is gone; None: nobody ever had it.
 
     Raises:
-        LedgerError: it runs; the message names it.
+        LedgerInUseError: it runs; the message names it.
     """
     lease: dict[str, Any] | None = store.read_meta("lease")
     if lease is None or lease["ended"] or lease == known_dead:
@@ -72,7 +72,7 @@ def refuse_live_driver(
         if orphan:
             sleep(1.0)
     msg = f"attempt {lease['attempt']} is still running as process {driver.pid}; stop it first"
-    raise LedgerError(msg)
+    raise LedgerInUseError(msg)
 
 
 def is_orphan(lease: dict[str, Any], find_process: Callable[[int], Process | None]) -> bool:
@@ -99,5 +99,5 @@ def _watch_heartbeat(
             return now
         if now != lease:
             msg = f"attempt {now['attempt']} is still running on another host; stop it first"
-            raise LedgerError(msg)
+            raise LedgerInUseError(msg)
     return lease

@@ -9,14 +9,15 @@ from __future__ import annotations
 import errno
 import json
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import lmdb
 
-from strandline.ledger.changes import Databases, apply, get, get_all, walk
+from strandline.ledger.changes import Databases, apply, get, get_all
 from strandline.ledger.entries import (
     Change,
     FailureRecord,
@@ -28,10 +29,10 @@ from strandline.ledger.entries import (
     unpack_parked,
     unpack_record,
 )
-from strandline.ledger.errors import LeaseLostError, LedgerError
+from strandline.ledger.errors import LeaseLostError, LedgerError, LedgerInUseError
 from strandline.ledger.index import Entry, find_entry, key_row, list_entries
 from strandline.ledger.inspection import check_image
-from strandline.ledger.portions import read_portion
+from strandline.ledger.portions import read_portion, take_pieces
 from strandline.plan.receipt import Piece
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError
@@ -51,7 +52,8 @@ class Store:
         map_size: bytes of the first map; it doubles whenever it is full.
 
     Raises:
-        LedgerError: the files are damaged, or of a newer format.
+        LedgerError: the files are damaged, or of a newer format; `LedgerInUseError`: a process that
+            LMDB can't tell from this one has it open.
         VolumeError: the folder can't be used.
     """
 
@@ -59,8 +61,7 @@ class Store:
         self._path = path
         data = path / "data.mdb"
         if readonly and not (data.exists() and data.stat().st_size):
-            msg = f"{path}: there is no ledger here; has the pipeline been run with this volume?"
-            raise LedgerError(msg)
+            raise LedgerError(_explain_absence(path))
         check_image(data)
         with self._translating():
             self._env = lmdb.open(
@@ -71,9 +72,15 @@ class Store:
                 create=not readonly,
                 max_readers=512,
             )
-            self._dbs = Databases(*(self._open(name, readonly) for name in Databases._fields))
         self._lease: tuple[int, str] | None = None
-        self._check_format(readonly=readonly)
+        self._turn = threading.Lock()  # of writers, and of who gives the map another size
+        try:
+            with self._translating():
+                self._dbs = Databases(*(self._open(name, readonly) for name in Databases._fields))
+            self._check_format(readonly=readonly)
+        except BaseException:
+            self._env.close()
+            raise
 
     def close(self) -> None:
         """Close the environment; the store is of no use afterwards."""
@@ -100,8 +107,20 @@ class Store:
         """Write on under a lease that was taken by the process that started this one."""
         self._lease = (attempt, uid)
 
+    def require_lease(self) -> None:
+        """See that the lease still stands, before something is done that no transaction can.
+
+        Raises:
+            LeaseLostError: another attempt has the ledger.
+        """
+        with self._reading() as txn:
+            self._check_lease(txn)
+
     def beat(self, time: float) -> None:
         """Write into the lease that its holder is alive; the rest of it stays as it is.
+
+        Another thread may do it while one reads or writes: where the map has to grow, or has been
+        grown by others, the beat is left out, since that must not happen under a reader.
 
         Args:
             time: wall clock, seconds since the epoch.
@@ -115,7 +134,9 @@ class Store:
             lease = json.loads(get(txn, self._dbs.meta, b"lease") or b"{}")
             return Change(meta={"lease": lease | {"time": time}})
 
-        self._transact(renew)
+        with suppress(lmdb.MapFullError, lmdb.MapResizedError), self._turn:
+            self._forget_dead_readers()
+            self._write(renew, is_beat=True)
 
     def find_finished(self, digests: Sequence[bytes]) -> dict[bytes, Entry]:
         """The entries of those of `digests` (16 bytes each) that are finished."""
@@ -141,51 +162,53 @@ class Store:
 
     def list_finished(self) -> Iterator[tuple[bytes, Entry]]:
         """Every finished source, in no useful order."""
-        with self._reading() as txn:
-            for key, row in walk(txn, self._dbs.finished):
-                yield from list_entries(key, row)
+        return self._list(self._dbs.finished, lambda _, __, key, row: list_entries(key, row))
 
     def list_records(self) -> Iterator[tuple[bytes, Entry, Record]]:
         """Every finished source with its record."""
+        return self._list(self._dbs.finished, self._take_records)
+
+    def find_records(self, digests: Iterable[bytes]) -> dict[bytes, Record]:
+        """The records of those of `digests` that are finished."""
+        entries = self.find_finished(list(digests))
         with self._reading() as txn:
-            for key, row in walk(txn, self._dbs.finished):
-                for digest, entry in list_entries(key, row):
-                    packed = get(txn, self._dbs.records, digest)
-                    if packed is None:
-                        msg = f"{self._path}: source {digest.hex()} is finished without a record"
-                        raise LedgerError(msg)
-                    yield digest, entry, unpack_record(digest, entry.version, packed)
+            packed = get_all(txn, self._dbs.records, entries)
+        return {
+            digest: unpack_record(digest, entries[digest].version, content)
+            for digest, content in packed.items()
+        }
+
+    def list_untidy(self) -> Iterator[bytes]:
+        """Every finished source in whose folder something is left to be removed."""
+        if self._dbs.untidy is not None:
+            yield from (digest for digest, _ in self._list_each(self._dbs.untidy, bytes))
 
     def list_pieces(
         self, generation: int, *, is_whole: bool
     ) -> Iterator[tuple[bytes, tuple[Piece, ...]]]:
         """Sources and what was gathered of them, in the order of their digests.
 
-        Others may write meanwhile.
-
         Args:
-            generation, is_whole: see `read_portion`.
+            generation, is_whole: see `take_pieces`.
         """
-        after = b""
-        while True:
-            with self._reading() as txn:
-                portion = read_portion(txn, self._dbs, after, generation, is_whole=is_whole)
-            if not portion:
-                return
-            yield from ((source, pieces) for source, pieces in portion if pieces)
-            after = portion[-1][0]
+        db = self._dbs.records if is_whole else self._dbs.ungathered
+        return self._list(db, take_pieces(generation, is_whole=is_whole))
 
     def list_marks(self) -> Iterator[tuple[bytes, Mark]]:
         """Every source in flight."""
-        return self._list(self._dbs.inflight, unpack_mark)
+        return self._list_each(self._dbs.inflight, unpack_mark)
 
     def list_failures(self) -> Iterator[tuple[bytes, FailureRecord]]:
         """Every failed source."""
-        return self._list(self._dbs.failures, unpack_failure)
+        return self._list_each(self._dbs.failures, unpack_failure)
 
     def list_parked(self) -> Iterator[tuple[bytes, Parked]]:
         """Every quarantined source."""
-        return self._list(self._dbs.quarantine, unpack_parked)
+        return self._list_each(self._dbs.quarantine, unpack_parked)
+
+    def read_version(self) -> int:
+        """A number that grows with every change."""
+        return int(self._env.info()["last_txnid"])
 
     def count(self) -> dict[str, int]:
         """How many sources are `finished`, `failed`, `inflight` and `quarantined`."""
@@ -210,25 +233,43 @@ class Store:
     def _open(self, name: str, readonly: bool) -> Any:  # noqa: ANN401, FBT001 - lmdb's
         try:
             return self._env.open_db(name.encode(), create=not readonly)
-        except lmdb.NotFoundError:
-            if name != "ungathered":  # which the first ledgers did not have
-                raise
-            return None
+        except lmdb.NotFoundError as error:
+            if name not in {"ungathered", "untidy"}:
+                # It is just being made, or its maker was killed over it.
+                raise LedgerError(_explain_absence(self._path)) from error
+            return None  # which the first ledgers did not have
 
     def _transact(self, decide: Callable[[lmdb.Transaction], Change]) -> None:
         while True:
             try:
-                with self._translating(), self._env.begin(write=True) as txn:
-                    self._check_lease(txn)
-                    attempt = self._lease[0] if self._lease else 0
-                    apply(txn, self._dbs, decide(txn), attempt)
-                    faults.reach("commit.written")
+                with self._turn:
+                    self._write(decide)
             except lmdb.MapFullError:
-                self._env.set_mapsize(self._env.info()["map_size"] * 2)
+                self._set_map_size(self._env.info()["map_size"] * 2)
             except lmdb.MapResizedError:  # another attempt has grown it, and may have the lease
-                self._env.set_mapsize(0)
+                self._set_map_size(0)
             else:
                 return
+
+    def _write(
+        self, decide: Callable[[lmdb.Transaction], Change], *, is_beat: bool = False
+    ) -> None:
+        with self._translating(), self._env.begin(write=True) as txn:
+            self._check_lease(txn)
+            attempt = self._lease[0] if self._lease else 0
+            apply(txn, self._dbs, decide(txn), attempt)
+            if not is_beat:  # which comes in between at any time
+                faults.reach("commit.written")
+
+    def _forget_dead_readers(self) -> None:
+        """Let pages be used again that only readers need that were killed."""
+        with self._translating():
+            self._env.reader_check()
+
+    def _set_map_size(self, size: int) -> None:
+        """Change the map while no other thread is in a transaction; 0: as large as the file is."""
+        with self._turn:
+            self._env.set_mapsize(size)
 
     def _check_lease(self, txn: lmdb.Transaction) -> None:
         if self._lease is None:
@@ -259,10 +300,34 @@ class Store:
             found = get_all(txn, db, digests)
             return {digest: unpack(packed) for digest, packed in found.items()}
 
-    def _list(self, db: Any, unpack: Callable[[bytes], T]) -> Iterator[tuple[bytes, T]]:  # noqa: ANN401 - the same
-        with self._reading() as txn:
-            for digest, packed in walk(txn, db):
-                yield digest, unpack(packed)
+    def _list(
+        self,
+        db: Any,  # noqa: ANN401 - lmdb's
+        take: Callable[[lmdb.Transaction, Databases, bytes, bytes], Iterable[T]],
+    ) -> Iterator[T]:
+        """What is made of each row of a database; no transaction is open in between."""
+        after = b""
+        while True:
+            with self._reading() as txn:
+                portion = read_portion(txn, db, after)
+                if portion is None:
+                    return
+                found = [one for row in portion.rows for one in take(txn, self._dbs, *row)]
+            yield from found
+            after = portion.last
+
+    def _list_each(self, db: Any, unpack: Callable[[bytes], T]) -> Iterator[tuple[bytes, T]]:  # noqa: ANN401 - the same
+        return self._list(db, lambda _, __, digest, packed: [(digest, unpack(packed))])
+
+    def _take_records(
+        self, txn: lmdb.Transaction, dbs: Databases, key: bytes, row: bytes
+    ) -> Iterator[tuple[bytes, Entry, Record]]:
+        for digest, entry in list_entries(key, row):
+            packed = get(txn, dbs.records, digest)
+            if packed is None:
+                msg = f"{self._path}: source {digest.hex()} is finished without a record"
+                raise LedgerError(msg)
+            yield digest, entry, unpack_record(digest, entry.version, packed)
 
     @contextmanager
     def _reading(self, db: Any = None) -> Iterator[lmdb.Transaction]:  # noqa: ANN401 - lmdb's
@@ -270,7 +335,7 @@ class Store:
             try:
                 txn = self._env.begin(db=db)
             except lmdb.MapResizedError:  # a writer has grown the map since
-                self._env.set_mapsize(0)
+                self._set_map_size(0)
                 txn = self._env.begin(db=db)
             with txn:
                 yield txn
@@ -288,8 +353,20 @@ class Store:
             raise VolumeError(msg) from error
 
 
+def _explain_absence(path: Path) -> str:
+    return f"{path}: there is no ledger here; has the pipeline been run with this volume?"
+
+
 def _translate(path: Path, error: lmdb.Error) -> Exception:
     text = str(error)
+    if os.strerror(errno.EAGAIN) in text:
+        # LMDB has each process that looks hold the lock of its own pid.
+        msg = (
+            f"{path}: a process of another container that has the ledger open has the pid of this "
+            f"one, {os.getpid()}, and LMDB tells its readers apart by that; look from the "
+            "container of that process, or when it has ended"
+        )
+        return LedgerInUseError(msg)
     is_volume = isinstance(error, (lmdb.DiskError, lmdb.LockError, lmdb.ReadonlyError))
     if is_volume or any(os.strerror(number) in text for number in _VOLUME_ERRORS):
         return VolumeError(f"{path}: the ledger can't be written: {text}")

@@ -6,7 +6,7 @@ caller to know.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain, islice
 
 from strandline.ledger.entries import Change, FailureRecord, Mark, Parked
@@ -37,8 +37,17 @@ def find_vanished(
             yield source, group[source]
 
 
-def clean_away(store: Store, outputs: OutputStore, vanished: Iterable[tuple[bytes, str]]) -> int:
-    """Remove sources with all they have written; how many."""
+def clean_away(
+    store: Store,
+    outputs: OutputStore,
+    vanished: Iterable[tuple[bytes, str]],
+    work: Callable[[], None] = lambda: None,
+) -> int:
+    """Remove sources with all they have written; how many.
+
+    Args:
+        work: is told of each that is gone.
+    """
     # A list, not a stream: the map can't grow under a transaction that still reads.
     left = iter(list(vanished))
     removed = 0
@@ -47,7 +56,9 @@ def clean_away(store: Store, outputs: OutputStore, vanished: Iterable[tuple[byte
         marks = [(source, Mark(key, b"", 0, 0, is_stale=True)) for source, key in group]
         store.write(Change(mark=marks))
         for source, _ in group:
+            store.require_lease()  # or a successor may have written it
             outputs.remove_others(source, ())
+            work()
         store.write(Change(forget=[source for source, _ in group]))
         removed += len(group)
     return removed

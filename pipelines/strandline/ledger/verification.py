@@ -10,6 +10,9 @@ from strandline.ledger.store import Store
 from strandline.plan.receipt import Output
 from strandline.storage.outputs import TEMPORARY, OutputStore, name_source_folder
 
+MISSING = "missing, or recorded twice"
+OTHER_BYTES = "other bytes than were written"
+
 
 class Verdict(NamedTuple):
     """What a verification found.
@@ -17,7 +20,7 @@ class Verdict(NamedTuple):
     Attributes:
         sources, outputs, size: finished sources, their files, and the bytes of those.
         unfinished: sources in flight, failed or quarantined; what lies in their folders is not
-            judged.
+            judged, nor what the next attempt removes from those of finished ones.
         problems: one sentence each, empty where all is well.
         pieces: of what stages have gathered; see `verify_pieces`.
     """
@@ -33,9 +36,22 @@ class Verdict(NamedTuple):
 def verify(store: Store, outputs: OutputStore, *, reads_bytes: bool = True) -> Verdict:
     """Walk ledger and outputs and compare.
 
+    Others may write meanwhile; what then seems wrong is looked at once more.
+
     Args:
         reads_bytes: also read each file and compare its digest; without, only sizes.
     """
+    version = store.read_version()
+    verdict = _compare(store, outputs, reads_bytes=reads_bytes)
+    if not verdict.problems or store.read_version() == version:
+        return verdict
+    again = _compare(store, outputs, reads_bytes=False).problems
+    # A file with other bytes was there when it was read, and so was its record just before.
+    stay = [one for one in verdict.problems if one in set(again) or one.startswith(OTHER_BYTES)]
+    return verdict._replace(problems=stay)
+
+
+def _compare(store: Store, outputs: OutputStore, *, reads_bytes: bool) -> Verdict:
     found = dict(outputs.list_names())
     problems: list[str] = []
     totals: Counter[str] = Counter()
@@ -49,11 +65,12 @@ def verify(store: Store, outputs: OutputStore, *, reads_bytes: bool = True) -> V
             if fault:
                 problems.append(f"{fault}: {name}, of source {record.key}")
     unfinished = _list_unfinished(store)
+    untidy = {name_source_folder(source) for source in store.list_untidy()}
     for name in sorted(found):
         if name.startswith(f"{TEMPORARY}/"):
             if not unfinished:
                 problems.append(f"left over: {name}")
-        elif name.rpartition("/")[0] not in unfinished:
+        elif name.rpartition("/")[0] not in unfinished | untidy:
             problems.append(f"nobody's: {name}")
     return Verdict(totals["sources"], totals["outputs"], totals["size"], len(unfinished), problems)
 
@@ -67,12 +84,15 @@ def _check(
     name: str, output: Output, size: int | None, outputs: OutputStore, *, reads_bytes: bool
 ) -> str | None:
     if size is None:
-        return "missing, or recorded twice"
+        return MISSING
     if size != output.size:
         return f"{size} bytes instead of {output.size}"
-    if reads_bytes and outputs.digest(name) != output.digest:
-        return "other bytes than were written"
-    return None
+    if not reads_bytes:
+        return None
+    try:
+        return None if outputs.digest(name) == output.digest else OTHER_BYTES
+    except FileNotFoundError:  # it went after it was listed
+        return MISSING
 
 
 def _list_unfinished(store: Store) -> set[str]:

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 # What `admit` says of a source. Above `RELEASED`: by how much is the crowd of a suspect.
 PARKED, SKIPPED, RELEASED = -1, 0, 1
+# Added for one that failed in an attempt before; no crowd is as large.
+HAS_FAILED = 1 << 40
 
 
 class Listed(NamedTuple):

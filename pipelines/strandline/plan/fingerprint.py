@@ -22,9 +22,15 @@ class Fingerprint(NamedTuple):
     parts: dict[str, Any]
 
 
-def compute_fingerprint(stages: Mapping[str, tuple[str, Stage, int | None]]) -> Fingerprint:
-    """The fingerprint of `name -> (use, stage, group)` in pipeline order."""
-    parts: dict[str, Any] = {"order": list(stages)}
+def compute_fingerprint(
+    stages: Mapping[str, tuple[str, Stage, int | None]], code: Mapping[str, Any] | None = None
+) -> Fingerprint:
+    """The fingerprint of `name -> (use, stage, group)` in pipeline order.
+
+    Args:
+        code: what of the code that was brought decides the output, by path.
+    """
+    parts: dict[str, Any] = {"order": list(stages), **(code or {})}
     for name, (use, stage, group) in stages.items():
         parts[f"{name}.use"] = use
         parts[f"{name}.version"] = stage.version

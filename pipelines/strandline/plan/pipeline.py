@@ -26,6 +26,7 @@ class StagePlan:
         group: children of one fan-out that are joined into one task; None: no joining.
         runtime_env: Ray's runtime environment of the workers.
         max_age, max_memory: seconds and bytes after which a worker is replaced; None: no limit.
+        timeout: seconds that one task may take; None: no limit.
         is_metered: what it does is told source by source, too.
     """
 
@@ -43,6 +44,7 @@ class StagePlan:
     runtime_env: dict[str, Any] = field(default_factory=dict)
     max_age: float | None = None
     max_memory: int | None = None
+    timeout: float | None = None
     is_metered: bool = False
 
     @property
@@ -66,6 +68,12 @@ class StagePlan:
     def overrides(self, method: str) -> bool:
         """True where the stage has a method of its own."""
         return getattr(type(self.stage), method) is not getattr(Stage, method)
+
+    def limit_call(self, tasks: int) -> float | None:
+        """Seconds that a call of so many tasks may take; None: no limit. A group is one task."""
+        if self.timeout is None:
+            return None
+        return self.timeout * (1 if self.group is not None else tasks)
 
     @property
     def gathers(self) -> bool:
@@ -95,6 +103,13 @@ class PipelinePlan:
         stage = self.stages[-1].stage
         assert isinstance(stage, SinkStage)  # checked when the plan was built
         return stage
+
+    @property
+    def deletes_removed(self) -> bool:
+        """True where the source says `onRemoved: Delete`."""
+        stage = self.source.stage
+        assert isinstance(stage, SourceStage)  # checked when the plan was built
+        return stage.deletes_removed
 
     @property
     def partitioned_by(self) -> dict[str, EndStage]:

@@ -5,22 +5,26 @@ Every mistake that can be seen before a run starts is found here, all of them at
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from pydantic import ValidationError
 
+from strandline.plan.brought import BroughtCode
 from strandline.plan.fingerprint import compute_fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
-from strandline.plan.registry import UnknownStageError, find_stage
-from strandline.plan.stage import OnRemoved, SinkStage, SourceStage, Stage
+from strandline.plan.registry import MissingModuleError, UnknownStageError, find_stage
+from strandline.plan.stage import SinkStage, SourceStage, Stage
 from strandline_api.pipeline import CurationPipeline
 from strandline_api.problems import Problem, SpecError, problems_of
 from strandline_api.spec_work import SinkWork, SourceWork, StageWork
 
+NOTHING = BroughtCode()
 
-def plan_spec(pipeline: CurationPipeline) -> PipelinePlan:
-    """The plan of a parsed `CurationPipeline`.
+
+def plan_spec(pipeline: CurationPipeline, brought: BroughtCode = NOTHING) -> PipelinePlan:
+    """The plan of a parsed `CurationPipeline`; what it brings can be imported already.
 
     Raises:
         SpecError: with every problem found, each with its path in the YAML.
@@ -28,14 +32,15 @@ def plan_spec(pipeline: CurationPipeline) -> PipelinePlan:
     problems: list[Problem] = []
     found: list[StagePlan] = []
     for at, item in pipeline.spec.items.items():
-        stage = _create_stage(f"spec.{at}", item, problems)
+        stage = _create_stage(f"spec.{at}", item, problems, brought.hint)
         if stage is not None:
             found.append(plan_stage(item, stage, item.use))
     if problems:
         raise SpecError(tuple(problems))
     plans, spec = tuple(found), pipeline.spec
     metadata = pipeline.metadata
-    plan = check_plan(metadata.namespace, metadata.name, plans[0], plans[1:], spec.run_id)
+    names = metadata.namespace, metadata.name
+    plan = check_plan(*names, plans[0], plans[1:], spec.run_id, brought.parts)
     return replace(plan, output=plan.output or spec.storage.output.url)
 
 
@@ -56,13 +61,19 @@ def plan_stage(item: SourceWork, stage: Stage, use: str) -> StagePlan:
         runtime_env=dict(item.runtime_env),
         max_age=item.workers.max_age_seconds,
         max_memory=item.workers.max_memory_bytes,
+        timeout=item.timeout_seconds if isinstance(item, SinkWork) else None,
     )
 
 
 def check_plan(
-    namespace: str, name: str, source: StagePlan, stages: Sequence[StagePlan], run_id: str = "first"
+    namespace: str,
+    name: str,
+    source: StagePlan,
+    stages: Sequence[StagePlan],
+    run_id: str = "first",
+    code: Mapping[str, Any] | None = None,
 ) -> PipelinePlan:
-    """The plan of stages in order, the sink last.
+    """The plan of stages in order, the sink last; `code` as in `compute_fingerprint`.
 
     Raises:
         SpecError: a shape that can't be resumed, a misplaced source or sink, a name used twice.
@@ -84,13 +95,16 @@ def check_plan(
         raise SpecError(tuple(problems))
     parts = {plan.name: (plan.use, plan.stage, plan.group) for plan in (source, *stages)}
     output = getattr(stages[-1].stage.params, "path", None)
-    fingerprint = compute_fingerprint(parts)
+    fingerprint = compute_fingerprint(parts, code)
     return PipelinePlan(namespace, name, source, tuple(stages), fingerprint, run_id, output)
 
 
-def _create_stage(at: str, item: SourceWork, problems: list[Problem]) -> Stage | None:
+def _create_stage(at: str, item: SourceWork, problems: list[Problem], hint: str) -> Stage | None:
     try:
         stage_class = find_stage(item.use)
+    except MissingModuleError as error:
+        problems.append(Problem(f"{at}.use", str(error), hint))
+        return None
     except UnknownStageError as error:
         problems.append(Problem(f"{at}.use", str(error)))
         return None
@@ -114,8 +128,20 @@ def _find_faults(at: str, plan: StagePlan) -> Iterator[str]:
         yield f"stage {name!r} is a sink; only the last stage may write the output"
     elif is_source and plan.gathers:
         yield f"stage {name!r} lists sources, and no task passes it; gather in a stage of its own"
-    elif not (is_source or is_sink):
+    elif is_sink:
+        yield from _find_sink_faults(plan)
+    elif not is_source:
         yield from _find_shape_faults(plan)
+
+
+def _find_sink_faults(plan: StagePlan) -> Iterator[str]:
+    """Work that a sink would seem to do, and that nobody would ask it for."""
+    for method in ("process", "process_batch"):
+        if plan.overrides(method):
+            yield (
+                f"stage {plan.name!r} is a sink, of which only `write` is called: do what its "
+                f"`{method}` does in a stage before it"
+            )
 
 
 def _find_shape_faults(plan: StagePlan) -> Iterator[str]:
@@ -143,7 +169,7 @@ def _find_partition_faults(source: StagePlan, stages: Sequence[StagePlan]) -> It
     ends = [plan for plan in (source, stages[-1]) if getattr(plan.stage, "is_partitioned", False)]
     if not ends:
         return
-    if getattr(source.stage.params, "on_removed", None) is not OnRemoved.DELETE:
+    if not getattr(source.stage, "deletes_removed", False):
         message = (
             f"must be Delete: {ends[-1].name!r} makes one of sources that share storage, so none "
             "of them can be kept by itself"

@@ -18,6 +18,10 @@ class UnknownStageError(ValueError):
     """A `use:` that names no stage."""
 
 
+class MissingModuleError(UnknownStageError):
+    """A `use:` whose module is nowhere."""
+
+
 def register(name: str) -> Callable[[StageClass], StageClass]:
     """Class decorator: make a stage known as `name` in `use:`.
 
@@ -64,7 +68,9 @@ def _import_stage(use: str) -> type[Stage]:
     except Exception as error:  # a user's module may raise anything while it is imported
         what = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
         msg = f"{use!r}: the module {module_name!r} can't be imported ({what})"
-        raise UnknownStageError(msg) from error
+        # One that is there may itself import what is not.
+        is_missing = isinstance(error, ModuleNotFoundError) and _is_part(error.name, module_name)
+        raise (MissingModuleError if is_missing else UnknownStageError)(msg) from error
     found: object = module
     for part in class_name.split("."):
         found = getattr(found, part, None)
@@ -72,3 +78,7 @@ def _import_stage(use: str) -> type[Stage]:
         msg = f"{use!r}: {module_name!r} has no stage class {class_name!r}"
         raise UnknownStageError(msg)
     return found
+
+
+def _is_part(name: str | None, module_name: str) -> bool:
+    return name is not None and f"{module_name}.".startswith(f"{name}.")

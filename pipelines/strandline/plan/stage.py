@@ -5,11 +5,12 @@ A stage is a function of its parameters and its input. It sees no ledger, engine
 
 from __future__ import annotations
 
+import inspect
 import shutil
 import types
 import typing
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NamedTuple
@@ -27,6 +28,14 @@ class Params(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
     )
+
+    def list_places(self) -> Iterable[tuple[str, str]]:
+        """Paths and URLs that the stage opens, each after the parameter that has it.
+
+        Such as `("paths[0]", "s3://bucket/*.jsonl")`. What opens them must be installed, which is
+        looked at before a run begins.
+        """
+        return ()
 
 
 class Shape(StrEnum):
@@ -47,6 +56,8 @@ class Stage:
         mixes_sources: True says that the work needs rows of several sources at once
             (shuffle, global dedup); such a stage is refused in a resumable run.
         not_fingerprinted: parameters, by attribute name, that don't decide the output.
+        packages: modules that the stage loads only once it is set up; that each is installed is
+            looked at before a run begins.
         params: the parsed `with:` block.
     """
 
@@ -56,6 +67,7 @@ class Stage:
     version: ClassVar[str] = "1"
     mixes_sources: ClassVar[bool] = False
     not_fingerprinted: ClassVar[frozenset[str]] = frozenset()
+    packages: ClassVar[tuple[str, ...]] = ()
     params: BaseModel
 
     def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401
@@ -79,8 +91,11 @@ class Stage:
     def setup(self) -> None:
         """Called once in each worker before the first task: load models, open connections."""
 
-    def process(self, task: Task) -> Task | list[Slot] | list[Task] | None:
-        """One task in; one out (the same token), a list (a fan-out), or None (filtered)."""
+    def process(self, task: Task) -> Task | list[Slot] | list[Task] | Iterator[Slot] | None:
+        """One task in; one out (the same token), a list (a fan-out), or None (filtered).
+
+        A generator is a fan-out too; it is run to its end before its tasks go on.
+        """
         raise NotImplementedError
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
@@ -98,10 +113,11 @@ class Stage:
 
     @classmethod
     def fans_out(cls) -> bool:
-        """True where the return annotation of `process` allows a list of tasks."""
+        """True where `process` is a generator, or its annotation allows that or a list of tasks."""
         if cls.process is Stage.process:
             return False
-        return any(_is_list(option) for option in _options(_return_type(cls.process)))
+        answers = _options(_return_type(cls.process))
+        return inspect.isgeneratorfunction(cls.process) or any(map(_is_many, answers))
 
     @classmethod
     def fans_out_in_batch(cls) -> bool:
@@ -203,6 +219,25 @@ class SourceStage(EndStage):
     # Which sources there are is no part of what becomes of each of them.
     not_fingerprinted: ClassVar[frozenset[str]] = frozenset({"on_removed", "limit", "max_group"})
     params: BaseModel
+    _gap: str | None = None
+
+    @property
+    def deletes_removed(self) -> bool:
+        """True where the source says `onRemoved: Delete`; parameters of its own may lack it."""
+        return getattr(self.params, "on_removed", None) is OnRemoved.DELETE
+
+    @property
+    def gap(self) -> str | None:
+        """Why the listing does not name all that is there; None where it does.
+
+        What such a listing does not name is not removed, so nothing of it is deleted.
+        """
+        limit = getattr(self.params, "limit", None)
+        return self._gap if limit is None else f"limit is {limit}"
+
+    def note_gap(self, why: str) -> None:
+        """Say, while listing, that something could not be looked at; the first word of it stays."""
+        self._gap = self._gap or why
 
     @abstractmethod
     def list_sources(self) -> Iterator[Source]:
@@ -243,6 +278,11 @@ def _return_type(function: Any) -> Any:  # noqa: ANN401 - a callable and a type,
 def _options(annotation: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a type of any kind
     is_union = typing.get_origin(annotation) in {typing.Union, types.UnionType}
     return typing.get_args(annotation) if is_union else (annotation,)
+
+
+def _is_many(annotation: Any) -> bool:  # noqa: ANN401 - a type of any kind
+    kind = typing.get_origin(annotation) or annotation
+    return kind in {list, Iterator, Iterable, Generator}
 
 
 def _is_list(annotation: Any) -> bool:  # noqa: ANN401 - a type of any kind

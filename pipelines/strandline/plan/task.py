@@ -12,7 +12,10 @@ import pyarrow as pa
 
 
 class Origin(NamedTuple):
-    """Where in a fan-out a task stands: the token that fanned out, its slot, and of how many."""
+    """Where in a fan-out a task stands: what fanned out, its slot, and of how many.
+
+    What fanned out is called by its token; a group by that of the first of it that was left.
+    """
 
     parent: bytes
     slot: int

@@ -4,40 +4,54 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from strandline.engine.heartbeat import Heart
 from strandline.engine.inline import run_inline
 from strandline.engine.pools import RayOptions
 from strandline.engine.ports import Control, Ending, KeeperLedger, Listing, NoLedger, Progress
 from strandline.ledger.keeper import Keeper
-from strandline.ledger.lease import OnChange, Pulse
+from strandline.ledger.lease import OnChange
 from strandline.ledger.pieces import Shelf
+from strandline.ledger.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Counts
-from strandline.plan.stage import OnRemoved, SourceStage
-from strandline.run.chain import Trigger
-from strandline.run.engines import check_engine, find_ray_engine
+from strandline.plan.stage import SourceStage
+from strandline.run.chain import Trigger, Witness
+from strandline.run.engines import check_engine, dump_as_ray_does, find_ray_engine
 from strandline.run.gatherer import Gatherer, held_aside, make_gatherer
 from strandline.run.grace import Grace
 from strandline.run.listing import open_source
 from strandline.run.memory_kills import MemoryKills
-from strandline.run.outcome import Outcome, describe_error, judge, to_driver_outcome
-from strandline.run.progress import read_progress
+from strandline.run.outcome import (
+    Outcome,
+    describe_error,
+    describe_overrun,
+    judge,
+    to_driver_outcome,
+)
+from strandline.run.progress import find_progress
 from strandline.run.publishing import Publisher, make_publisher
+from strandline.run.requirements import check_requirements
 from strandline.run.sampling import Sampler
 from strandline.run.takeover import Approach, Held, opened, take_over
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import hold_shared
-from strandline.storage.remote import open_outputs
+from strandline.storage.ownership import read_owner, refuse_other
+from strandline.storage.remote import open_outputs, resolve_place
 from strandline_api.causes import Cause
 from strandline_api.evidence import Evidence
+from strandline_api.exit_codes import ExitCode
 from strandline_api.problems import Problem, SpecError
 from strandline_api.spec_policy import Checkpoint, Quarantine
+
+_STDERR = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +66,7 @@ class Options:
         on_change: what to do when the pipeline has changed.
         quarantine, checkpoint: as the pipeline says.
         trigger, after, parent: see `Approach`.
+        stall: seconds without a sign of life after which it counts as dead; None: any number.
     """
 
     volume: Path | None
@@ -64,6 +79,7 @@ class Options:
     trigger: Trigger = Trigger.RUN
     after: Cause | None = None
     parent: int | None = None
+    stall: float | None = None
 
 
 def run_attempt(
@@ -79,6 +95,7 @@ def run_attempt(
             not begin or not go on; what is finished is kept.
     """
     check_engine(options.engine, plan, options.address)  # before anything is begun
+    check_requirements(plan)
     kills = MemoryKills.of_this_process()
     grace = Grace(must_stop, options.checkpoint.grace_period_seconds, time.monotonic)
     control = Control(
@@ -87,11 +104,13 @@ def run_attempt(
         time.monotonic,
         must_leave=grace.is_over,
         take_memory_kills=kills.take,
+        heart=Heart(time.monotonic, options.stall),
     )
     try:
-        if options.volume is None:
-            return _run_untracked(plan, options, control)
-        return _run_tracked(plan, options, options.volume, control, kills)
+        with control.heart.beating():
+            if options.volume is None:
+                return _run_untracked(plan, options, control)
+            return _run_tracked(plan, options, options.volume, control, kills)
     finally:
         kills.close()
 
@@ -100,10 +119,13 @@ def _run_untracked(plan: PipelinePlan, options: Options, control: Control) -> Ou
     begun = time.monotonic()
     source, listing = open_source(plan)
     place = _require_output(plan)
+    control = replace(control, overrun=partial(_leave_call, None))
+    refuse_other(place, read_owner(place), None)
     if plan.gathering:
         ending = _run_aside(plan, listing, options, control, place)
     elif options.engine == "inline":
-        ending = run_inline(plan, listing, NoLedger(), open_outputs(place), control)
+        outputs = open_outputs(place)
+        ending = run_inline(plan, listing, NoLedger(), outputs, control, dump_as_ray_does)
     else:
         ray_options = RayOptions(options.address, options.workers, place)
         ending = find_ray_engine(options.engine)(plan, listing, None, ray_options, control)
@@ -117,7 +139,7 @@ def _run_aside(
     """Run with a ledger that is gone in the end, and leave the artifacts beside the output."""
     options = replace(options, quarantine=Quarantine())
     with held_aside(place) as held:
-        gatherer = make_gatherer(plan, held, Pulse(time.time), control.notes.append)
+        gatherer = make_gatherer(plan, held, control.heart, control.notes.append)
         ending = _run_engine(plan, listing, options, control, held, gatherer)
         gatherer.gather(is_whole=True)
         gatherer.put_beside(place)
@@ -133,7 +155,6 @@ def _run_tracked(
     if options.checkpoint.source_metrics:
         plan = replace(plan, stages=tuple(replace(one, is_metered=True) for one in plan.stages))
     folder = PipelineFolder.of(volume, plan.namespace, plan.name)
-    place = plan.output or str(folder.output)
     approach = Approach(
         options.on_change,
         options.trigger,
@@ -141,28 +162,36 @@ def _run_tracked(
         options.parent,
         options.quarantine.after,
     )
-    with take_over(plan, folder, approach, place) as held:
-        gatherer = make_gatherer(plan, held, Pulse(time.time), control.notes.append)
+    with (
+        take_over(plan, folder, approach) as held,
+        control.heart.showing(held.inflight.show_work),
+    ):
+        gatherer = make_gatherer(plan, held, control.heart, control.notes.append)
         try:
             publisher = make_publisher(
                 plan, options.checkpoint, held, gatherer, time.monotonic, time.time
             )
             sampler = Sampler(folder, held.attempt, time.monotonic, time.time)
             report = _keep_too(control.report, publisher, sampler)
-            watched = replace(control, report=report, inflight=held.inflight)
+            watched = replace(
+                control, report=report, inflight=held.inflight, overrun=partial(_leave_call, held)
+            )
             with closing(gatherer):
                 ending = _run_engine(plan, listing, options, watched, held, gatherer)
             sampler.take(ending.standing.finished, ending.counts)
             outcome = _conclude(plan, source, ending, options, control)
-            # What is told to stop has little time; the next attempt puts all in order.
-            is_stopped = control.must_stop()
-            gatherer.gather(is_whole=not is_stopped, is_brief=is_stopped)
-            remaining = read_progress(folder, held.attempt).remaining
-            seconds = time.monotonic() - begun
-            outcome = replace(
-                outcome, attempt=held.attempt, output=place, seconds=seconds, remaining=remaining
-            )
-            publisher.publish(outcome.to_json()["sources"], outcome.counts, is_final=True)
+            with _renewed(held, gatherer, control.heart) as store:
+                # What is told to stop has little time; the next attempt puts all in order.
+                is_stopped = control.must_stop()
+                gatherer.gather(is_whole=not is_stopped, is_brief=is_stopped)
+                outcome = replace(
+                    outcome,
+                    attempt=held.attempt,
+                    output=held.place,
+                    seconds=time.monotonic() - begun,
+                    remaining=find_progress(store, held.attempt).remaining,
+                )
+                publisher.publish(outcome.to_json()["sources"], outcome.counts, is_final=True)
             gatherer.check()
         except BaseException as error:
             with suppress(VolumeError):
@@ -170,6 +199,29 @@ def _run_tracked(
             raise
         held.end(to_driver_outcome(outcome, kills.count() - killed))
     return outcome
+
+
+@contextmanager
+def _renewed(held: Held, gatherer: Gatherer, heart: Heart) -> Iterator[Store]:
+    """The ledger after the engine has ended, its lease renewed for as long as the rest takes."""
+    with opened(held.folder) as store, gatherer.sharing(store):
+        store.keep_lease(held.attempt, held.uid)
+        with heart.renewing(lambda: store.beat(time.time())):
+            yield store
+
+
+def _leave_call(held: Held | None, message: str) -> None:
+    """End this process with the call that hangs in it: nothing else can end that.
+
+    What was in flight stays marked, so that the next attempt knows whom to suspect.
+    """
+    if held is not None:
+        with suppress(VolumeError):
+            outcome = describe_overrun(message, held.attempt)
+            held.end(outcome, Witness.SUPERVISOR)
+    with suppress(OSError):
+        os.write(_STDERR, f"strandline: error: {message}\n".encode(errors="backslashreplace"))
+    os._exit(int(ExitCode.APPLICATION_ERROR))
 
 
 def _conclude(
@@ -226,7 +278,7 @@ def _require_output(plan: PipelinePlan) -> str:
     if plan.output is None:
         problem = Problem("spec.sink.with.path", "required where there is no volume to write to")
         raise SpecError((problem,))
-    return plan.output
+    return resolve_place(plan.output)
 
 
 def _run_engine(
@@ -246,15 +298,16 @@ def _run_engine(
         held.attempt,
         held.uid,
         held.place,
-        deletes_vanished(plan),
+        plan.deletes_removed,
         options.quarantine.after,
         held.folder.shards if plan.gathering else None,
+        held.folder.writers_lock,
     )
     ray_options = RayOptions(
         options.address,
         options.workers,
         held.place,
-        writer=f"{held.attempt:04d}",
+        writer=held.writer,
         writers_lock=held.folder.writers_lock,
         keeps_sinks=plan.output is None,
     )
@@ -270,7 +323,7 @@ def _run_inline(
     gatherer: Gatherer,
 ) -> Ending:
     writer = hold_shared(held.folder.writers_lock)
-    outputs = open_outputs(held.place, f"{held.attempt:04d}")
+    outputs = open_outputs(held.place, held.writer)
     shelf = Shelf(held.folder.shards, held.attempt)
     try:
         with closing(shelf), opened(held.folder) as store, gatherer.sharing(store):
@@ -281,15 +334,11 @@ def _run_inline(
                 held.attempt,
                 time.monotonic,
                 quarantine_after=options.quarantine.after,
-                deletes_vanished=deletes_vanished(plan),
+                deletes_vanished=plan.deletes_removed,
                 shelf=shelf if plan.gathering else None,
             )
+            keeper.work = control.heart.work
             ledger = KeeperLedger(keeper, time.time)
-            return run_inline(plan, listing, ledger, outputs, control)
+            return run_inline(plan, listing, ledger, outputs, control, dump_as_ray_does)
     finally:
         os.close(writer)
-
-
-def deletes_vanished(plan: PipelinePlan) -> bool:
-    """True where the source says `onRemoved: Delete`."""
-    return getattr(plan.source.stage.params, "on_removed", None) is OnRemoved.DELETE

@@ -39,7 +39,10 @@ class Trigger(StrEnum):
 
 
 class Witness(StrEnum):
-    """Who wrote down how an attempt ended."""
+    """Who wrote down how an attempt ended.
+
+    The supervisor is the parent, or the watch over a call of a driver that hangs in it.
+    """
 
     DRIVER = "driver"
     SUPERVISOR = "supervisor"
@@ -110,6 +113,17 @@ def sweep_records(folder: PipelineFolder) -> None:
     """
     for place in _list_places(folder):
         sweep_whole(place / RECORD)
+
+
+def sweep_tables(folder: PipelineFolder) -> None:
+    """Remove the tables of work in flight, which nobody asks any more.
+
+    Raises:
+        VolumeError: one can't be removed.
+    """
+    for place in _list_places(folder):
+        with naming_volume(place):
+            (place / TABLE).unlink(missing_ok=True)
 
 
 def read_record(folder: PipelineFolder, number: int) -> AttemptRecord | None:

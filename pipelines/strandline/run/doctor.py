@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from strandline.run.doctor_facts import Disk, Facts, Lease, Ledger, Machine, Package, Volume, Work
+from strandline.storage.filesystems import UNKNOWN, judge
 from strandline_api.exit_codes import ExitCode
 
 GIB, MIB = 1 << 30, 1 << 20
@@ -54,7 +55,8 @@ class Finding(NamedTuple):
 def examine(facts: Facts) -> list[Finding]:
     """Judge the facts; one finding for each thing that was looked at, good ones among them."""
     findings = [*_examine_machine(facts.machine), *_examine_volume(facts.volume)]
-    findings += map(_judge_ledger, facts.ledgers)
+    for ledger in facts.ledgers:
+        findings += _examine_ledger(ledger)
     if facts.work is not None:
         findings += _examine_work(facts.work, facts.machine)
     return findings
@@ -157,6 +159,10 @@ def _examine_volume(volume: Volume) -> Iterator[Finding]:
         yield Finding("volume", Level.WARNING, found, advice)
     if volume.unsafe is not None:
         yield _fail("file system", volume.unsafe, "put the volume on a local disk")
+    elif judge(volume.filesystem) is UNKNOWN:
+        found = f"{volume.filesystem}, which nobody has judged"
+        advice = "make sure that no other host has it mounted: a ledger needs one kernel behind it"
+        yield Finding("file system", Level.WARNING, found, advice)
     else:
         yield Finding("file system", Level.OK, volume.filesystem)
     if volume.disk is not None:
@@ -212,6 +218,13 @@ def _judge_lag(lag: float) -> Finding:
     return Finding("file times", Level.WARNING, found, advice)
 
 
+def _examine_ledger(ledger: Ledger) -> Iterator[Finding]:
+    yield _judge_ledger(ledger)
+    if ledger.shortage is not None:
+        name = f"gathering {ledger.pipeline}"
+        yield _fail(name, ledger.shortage, "give the volume more before the run ends")
+
+
 def _judge_ledger(ledger: Ledger) -> Finding:
     name = f"ledger {ledger.pipeline}"
     if ledger.failure is not None:
@@ -221,7 +234,7 @@ def _judge_ledger(ledger: Ledger) -> Finding:
     if not ledger.stale:
         return Finding(name, level, found, advice)
     found += f"; readers that died: {', '.join(map(str, ledger.stale))}"
-    advice = "they make the file grow until every process that has the ledger open has ended"
+    advice = "they make the file grow until a run forgets them, which it does with each beat"
     return Finding(name, Level.WARNING, found, advice)
 
 

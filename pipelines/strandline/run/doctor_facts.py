@@ -96,13 +96,20 @@ class Lease(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """A ledger on the volume; `failure` says why it can't be read, `stale` whose readers died."""
+    """A ledger on the volume.
+
+    Attributes:
+        failure: why it can't be read.
+        stale: whose readers died.
+        shortage: why what was gathered can't be merged.
+    """
 
     pipeline: str
     failure: str | None = None
     lease: Lease | None = None
     finished: int = 0
     stale: tuple[int, ...] = ()
+    shortage: str | None = None
 
 
 class Need(NamedTuple):

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
+from strandline.ledger.gather_space import explain_shortage
 from strandline.ledger.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.doctor_facts import (
@@ -33,6 +34,7 @@ from strandline.run.doctor_facts import (
     Work,
 )
 from strandline.run.memory_kills import MemoryKills
+from strandline.run.placing import place_outputs
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.filesystems import explain_unsafe, find_filesystem, read_mounts
 from strandline.storage.layout import PipelineFolder
@@ -172,7 +174,8 @@ def look_at_ledger(folder: PipelineFolder) -> Ledger:
     try:
         with closing(_SeenStore(folder.ledger, readonly=True)) as store:
             stale = tuple(pid for pid in store.list_readers() if find_process(pid) is None)
-            return Ledger(name, None, _read_lease(store), store.count()["finished"], stale)
+            finished, shortage = store.count()["finished"], explain_shortage(folder.shards)
+            return Ledger(name, None, _read_lease(store), finished, stale, shortage)
     except (LedgerError, VolumeError) as error:
         return Ledger(name, str(error))
 
@@ -214,7 +217,7 @@ def _read_lease(store: Store) -> Lease | None:
 def look_at_work(plan: PipelinePlan, volume: Path) -> Work:
     """What the pipeline's stages reserve, and whether its output can be written."""
     needs = (Need(stage.name, stage.min_workers, stage.cpu, stage.memory) for stage in plan.stages)
-    output = plan.output or str(PipelineFolder.of(volume, plan.namespace, plan.name).output)
+    output = place_outputs(plan, PipelineFolder.of(volume, plan.namespace, plan.name))
     local = output.removeprefix("file://")
     if "://" in local:
         return Work(tuple(needs), output, is_url=True)

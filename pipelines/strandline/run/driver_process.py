@@ -31,6 +31,7 @@ from strandline.run.memory_kills import MemoryKills
 from strandline.run.progress import read_progress
 from strandline.run.supervision import Ended
 from strandline.storage.errors import VolumeError
+from strandline.storage.inflight import read_worked
 from strandline.storage.latest import name_latest
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import Process, find_process, read_boot_id
@@ -65,13 +66,16 @@ class Stop:
     Attributes:
         times: how often it came; the second one means at once.
         heard: how often of these the driver has received it as well.
+        signal: by which it came first; None: by none.
     """
 
     times: int = 0
     heard: int = 0
+    signal: int | None = None
 
-    def ask(self, *, is_heard: bool = False) -> None:
-        """Ask once more."""
+    def ask(self, number: int | None = None, *, is_heard: bool = False) -> None:
+        """Ask once more, by the signal of that number."""
+        self.signal = number if not self.times else self.signal
         self.times += 1
         self.heard += is_heard
 
@@ -91,6 +95,7 @@ class DriverProcess:
         stop: is looked at all the time.
         shares_terminal: the driver may read from it, for a debugger.
         after: why the attempt before the first one ended, where somebody knows.
+        stdout: descriptor that it writes to; None: that of this process.
         pid: of the last driver; None before the first.
     """
 
@@ -100,6 +105,7 @@ class DriverProcess:
     stop: Stop
     shares_terminal: bool = False
     after: str | None = None
+    stdout: int | None = None
     pid: int | None = field(default=None, init=False)
     _asked: Evidence | None = field(default=None, init=False)
 
@@ -123,6 +129,10 @@ class DriverProcess:
             said = words.read()
         return self._put_down(DriverEnd(process.pid, code, self._asked, fallen, log, said), driver)
 
+    def measure_silence(self) -> float | None:
+        """Seconds since the last driver worked, as `limits.stall` bounds them; None: not known."""
+        return None if self.pid is None else _measure_silence(self.folder, find_process(self.pid))
+
     def _start(self, trigger: Trigger, sink: int) -> subprocess.Popen[bytes]:
         # In a group of its own, or the terminal's Ctrl-C would reach it too and count twice.
         group = None if self.shares_terminal else 0
@@ -132,7 +142,7 @@ class DriverProcess:
             words += ["--after", self.after]
             self.after = None  # what comes next is known from here
         process = subprocess.Popen(  # noqa: S603 - our own program
-            words, process_group=group, env=environment, pass_fds=(sink,)
+            words, process_group=group, env=environment, pass_fds=(sink,), stdout=self.stdout
         )
         self.pid = process.pid
         _protect(process.pid)
@@ -151,7 +161,7 @@ class DriverProcess:
                 return process.wait(POLL_SECONDS)
             now = time.monotonic()
             if self._asked is None and self.stop.is_asked():
-                self._asked = _STOPPED
+                self._asked = _describe_stop(self.stop.signal)
             elif self._asked is None and now >= look_at:
                 look_at = now + LOOK_SECONDS
                 self._asked = self._find_reason(driver, now - begun, most_seconds)
@@ -174,8 +184,7 @@ class DriverProcess:
         stall = self.limits.stall
         if stall is None or ran < stall:
             return None
-        record = _find_record(self.folder, driver)
-        silent = _measure_silence(self.folder, record)
+        silent = _measure_silence(self.folder, driver)
         if silent is None or silent < stall:
             return None
         message = f"no sign of life for {silent:.0f} s"
@@ -188,7 +197,8 @@ class DriverProcess:
         outcome = conclude(record, end, progress, name_latest(self.folder))
         now = time.time()
         if record is not None:
-            record = record.end(outcome, now, Witness.DRIVER if said else Witness.SUPERVISOR)
+            witness = record.witness or Witness.SUPERVISOR
+            record = record.end(outcome, now, witness)
             with suppress(VolumeError):  # a full disk has ended it, and what is known is printed
                 write_record(self.folder, record)
         ledger = record.ledger if record else ""
@@ -199,7 +209,12 @@ class DriverProcess:
         return Ended(outcome, now, ledger, self.stop.is_asked(), is_told)
 
 
-_STOPPED = Evidence(Cause.INTERRUPTED, "asked to stop", "user")
+def _describe_stop(number: int | None) -> Evidence:
+    """That somebody asked; a signal does not tell who: a person, Ray, or a pod that has to go."""
+    if number is None:
+        return Evidence(Cause.INTERRUPTED, "asked to stop", "signal")
+    name = signal.Signals(number).name
+    return Evidence(Cause.INTERRUPTED, f"asked to stop by {name}", "signal")
 
 
 def make_command(*arguments: str) -> list[str]:
@@ -219,14 +234,13 @@ def _find_record(folder: PipelineFolder, driver: Process | None) -> AttemptRecor
     return None if driver is None else find_of_process(folder, read_boot_id(), driver)
 
 
-def _measure_silence(folder: PipelineFolder, record: AttemptRecord | None) -> float | None:
+def _measure_silence(folder: PipelineFolder, driver: Process | None) -> float | None:
+    record = _find_record(folder, driver)
     if record is None:
         return None
-    try:
-        table = (folder.attempt(record.number) / TABLE).stat()
-    except OSError:
-        return None
-    return time.time() - table.st_mtime
+    worked = read_worked(folder.attempt(record.number) / TABLE)
+    # This clock stands still while the machine sleeps, and nobody sets it.
+    return None if worked is None else max(0.0, time.monotonic() - worked)
 
 
 def _least(*limits: float | None) -> float | None:
@@ -238,11 +252,14 @@ def wait_until(
 ) -> bool:
     """Wait for a time by the wall clock; False where it is told to stop meanwhile.
 
+    A clock that is set back makes it no longer, and a machine that sleeps does not either.
+
     Args:
         show: is told the seconds that are left, at once and then about every second.
     """
+    end_at = time.monotonic() + due - time.time()
     while True:
-        left = max(0.0, due - time.time())
+        left = max(0.0, min(due - time.time(), end_at - time.monotonic()))
         show(left)
         if stop.is_asked() or not left:
             return not stop.is_asked()

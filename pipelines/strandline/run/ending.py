@@ -29,6 +29,8 @@ from strandline_api.outcomes import DriverOutcome, SourceCounts
 _CONCLUSIVE = frozenset({ExitCode.COMPLETE, ExitCode.SOURCES_FAILED, ExitCode.QUARANTINE_EXCEEDED})
 # Ends that say enough: that a worker was killed for memory on the way did not bring them about.
 _DELIBERATE = frozenset(set(ExitCode) - {ExitCode.APPLICATION_ERROR})
+# How the kernel begins to tell of a kill that a cgroup's limit brought about.
+_BY_LIMIT = "Memory cgroup"
 # Ends of a process that does not listen to requests to stop.
 _DEAF = frozenset({-signal.SIGTERM, -signal.SIGINT})
 
@@ -128,6 +130,9 @@ def _find_memory(end: DriverEnd) -> Iterator[Evidence]:
         message = f"the kernel killed {what} of this cgroup for memory"
         yield Evidence(Cause.OOM_KILLED, message, "cgroup", {"kills": kills})
     for kill in end.log:
-        if kill.pid == end.pid or kill.name.startswith(("ray", "gcs_server")):
+        is_rays = kill.name.startswith(("ray", "gcs_server"))
+        # A kill by a limit is counted in its cgroup; one that ours did not count is another's Ray.
+        is_elsewhere = kill.text.startswith(_BY_LIMIT) and not end.memory_kills
+        if kill.pid == end.pid or (is_rays and not is_elsewhere):
             message = f"the kernel killed {kill.name} (process {kill.pid}) for memory"
             yield Evidence(Cause.OOM_KILLED, message, "kernel log", {"pid": kill.pid})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from strandline.plan.errors import StrandlineError
 from strandline_api.exit_codes import ExitCode
@@ -60,15 +61,31 @@ def find_ray_engine(name: str) -> Callable[..., Ending]:
     return run_ray_data
 
 
+def dump_as_ray_does(data: object, **how: Any) -> bytes:  # noqa: ANN401 - as `pickle.dumps`
+    """Pickle what a stage hands on as Ray would; without Ray, as Python does by itself."""
+    try:
+        from strandline.engine.ray_pickling import dumps  # noqa: PLC0415 - slow to load
+    except ImportError:
+        return pickle.dumps(data, **how)
+    packed: bytes = dumps(data, **how)
+    return packed
+
+
 def _find_refused(plan: PipelinePlan) -> Iterator[Problem]:
     """What Ray Data has no means for: to replace a worker that is neither dead nor idle."""
     last = len(plan.stages) - 1
     for index, stage in enumerate(plan.stages):
         at = "spec.sink" if index == last else f"spec.stages[{index}]"
-        for field, value in (("maxAge", stage.max_age), ("maxMemory", stage.max_memory)):
+        asked = {
+            "workers.maxAge": stage.max_age,
+            "workers.maxMemory": stage.max_memory,
+            "timeout": stage.timeout,
+        }
+        for field, value in asked.items():
             if value is not None:
-                message = f"the engine ray-data can't replace workers by {field}"
-                yield Problem(f"{at}.workers.{field}", message, "leave it out, or use --engine ray")
+                name = field.rpartition(".")[2]
+                message = f"the engine ray-data can't replace workers by {name}"
+                yield Problem(f"{at}.{field}", message, "leave it out, or use --engine ray")
 
 
 def _refuse_client(address: str | None) -> Iterator[Problem]:

@@ -7,16 +7,16 @@ raised when all else is done.
 from __future__ import annotations
 
 import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from strandline.engine.heartbeat import Heart
+from strandline.ledger.gather_space import explain_shortage
 from strandline.ledger.gather_state import State, find_merged, is_merged_there, read_state
 from strandline.ledger.gathering import gather
-from strandline.ledger.lease import Pulse
 from strandline.ledger.merging import FAULTS_OF_DISKS, MergeError
 from strandline.ledger.store import Store
 from strandline.plan.pipeline import PipelinePlan
@@ -29,6 +29,7 @@ from strandline.storage.inflight import InFlightTable
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.published import Publication, check_file_name
 from strandline.storage.remote import put_files
+from strandline.storage.temporary import owned_folder
 
 ARTIFACTS = "artifacts"
 Artifacts = Mapping[str, Path]
@@ -43,7 +44,7 @@ class Gatherer:
         stages: those that gather, by name.
         lease: attempt and uid under which the ledger is written; None: nobody else can write it.
         store: the ledger, where this process has it open for as long as the engine runs.
-        pulse: renews the lease while files are joined, if that takes long.
+        heart: is told of each step.
         note: is told, in a sentence, what could not be merged in the middle of a run.
         failure: what a stage could not do when it was asked last.
     """
@@ -52,12 +53,13 @@ class Gatherer:
     stages: Mapping[str, StatefulFilter]
     lease: tuple[int, str] | None = None
     store: Store | None = None
-    pulse: Pulse | None = None
+    heart: Heart = field(default_factory=lambda: Heart(lambda: 0.0))
     note: Callable[[str], None] = lambda _: None
     failure: MergeError | None = None
     _thread: threading.Thread | None = None
     _error: BaseException | None = None
     _is_leaving: bool = False
+    _has_warned: bool = False
 
     def is_ready(self) -> bool:
         """Gather what is new, in a thread if there may be one; True once it is done.
@@ -67,6 +69,7 @@ class Gatherer:
         """
         if not self.stages:
             return True
+        self.warn()
         if self.store is not None:
             self._gather_too()
         elif self._thread is None:
@@ -78,6 +81,15 @@ class Gatherer:
         self._thread = None
         self._raise()
         return True
+
+    def warn(self) -> None:
+        """Say once, while there is time, that the volume has no room for what is gathered."""
+        if not self.stages or self._has_warned:
+            return
+        shortage = explain_shortage(self.folder.shards)
+        if shortage is not None:
+            self._has_warned = True
+            self.note(shortage)
 
     def close(self) -> None:
         """Wait for the thread, which gathers no further."""
@@ -115,14 +127,15 @@ class Gatherer:
         merges = {name: type(stage).merge for name, stage in self.stages.items()}
         self.failure = None
         try:
-            with self._opened() as store:
+            # How far a stage is with its files it can't say.
+            with self._opened() as store, self.heart.trusting():
                 gather(
                     store,
                     self.folder.shards,
                     merges,
                     is_whole=is_whole,
                     is_brief=is_brief,
-                    must_stop=lambda: self._look_up(store),
+                    must_stop=self._look_up,
                 )
         except MergeError as error:
             self._fail(error)
@@ -140,7 +153,7 @@ class Gatherer:
             state = read_state(store)
         scratch = self.folder.shards / ARTIFACTS
         try:
-            with naming_volume(self.folder.shards):
+            with naming_volume(self.folder.shards), self.heart.trusting():
                 shutil.rmtree(scratch, ignore_errors=True)
                 found = [
                     each
@@ -171,9 +184,8 @@ class Gatherer:
             self._fail(MergeError(f"stage {stage!r} can't write its artifacts: {what}"))
             return []
 
-    def _look_up(self, store: Store) -> bool:
-        if self.pulse is not None:
-            self.pulse.beat(store)
+    def _look_up(self) -> bool:
+        self.heart.work()
         return self._is_leaving
 
     def _fail(self, error: MergeError) -> None:
@@ -210,22 +222,22 @@ def held_aside(place: str) -> Iterator[Held]:
     Args:
         place: where the sink writes.
     """
-    with tempfile.TemporaryDirectory(prefix="strandline-") as path:
-        folder, uid = PipelineFolder(Path(path)), "untracked"
+    with owned_folder("aside") as path:
+        folder, uid = PipelineFolder(path), "untracked"
         make_folder(folder.attempt(1))
         make_folder(folder.ledger)
         with opened(folder) as store:
             store.take_lease({"attempt": 1, "uid": uid})
         with closing(InFlightTable(folder.attempt(1) / TABLE)) as table:
-            yield Held(folder, 1, uid, place, table)
+            yield Held(folder, 1, uid, place, table, uid)
 
 
 def make_gatherer(
-    plan: PipelinePlan, held: Held, pulse: Pulse, note: Callable[[str], None]
+    plan: PipelinePlan, held: Held, heart: Heart, note: Callable[[str], None]
 ) -> Gatherer:
     """The gatherer of an attempt."""
     lease = (held.attempt, held.uid)
-    return Gatherer(held.folder, plan.gathering, lease, pulse=pulse, note=note)
+    return Gatherer(held.folder, plan.gathering, lease, heart=heart, note=note)
 
 
 def list_artifacts(published: Publication, stage: str) -> list[Path]:

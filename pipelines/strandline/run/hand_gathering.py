@@ -8,12 +8,14 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
+from strandline.engine.heartbeat import Heart
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather_state import read_state
-from strandline.ledger.lease import Claim, OnChange, Pulse, holding, refuse_changes
+from strandline.ledger.lease import OnChange, holding, refuse_changes
 from strandline.ledger.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.gatherer import ARTIFACTS, Artifacts, Gatherer
+from strandline.run.placing import make_claim
 from strandline.run.takeover import make_claimant, written_alone
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs import digest_file
@@ -41,11 +43,13 @@ def gather_by_hand(
     on_change: OnChange,
     keep_last: int,
     clock: Callable[[], float],
+    now: Callable[[], float],
 ) -> Done:
     """Gather all there is, and publish the artifacts if they are others than those of `latest`.
 
     Args:
         clock: wall clock, seconds since the epoch.
+        now: seconds from any fixed point.
 
     Raises:
         LedgerError: there is no ledger, it does not fit, or a driver is alive.
@@ -54,16 +58,20 @@ def gather_by_hand(
     """
     Store(folder.ledger, readonly=True).close()  # or one would be made where there is none
     claimant = make_claimant()
-    name = f"{plan.namespace}/{plan.name}"
-    claim = Claim(name, plan.run_id, plan.fingerprint, on_change)
+    claim = make_claim(plan, folder, on_change)
     with written_alone(folder, claimant) as store:
         if refuse_changes(store, claim) and on_change is OnChange.RESTART:
             msg = "the pipeline has changed, and what was gathered is to be made anew; run it"
             raise LedgerError(msg)
         if store.read_meta("lease") is None:
             return Done({}, None, is_new=False)
-        with holding(store, claimant) as attempt:
-            gatherer = Gatherer(folder, plan.gathering, store=store, pulse=Pulse(clock))
+        heart = Heart(now)
+        with (
+            holding(store, claimant) as attempt,
+            heart.beating(),
+            heart.renewing(lambda: store.beat(clock())),
+        ):
+            gatherer = Gatherer(folder, plan.gathering, store=store, heart=heart)
             gatherer.gather(is_whole=True)
             gatherer.check()
             return _publish_new(plan, gatherer, store, Moment(attempt, clock()), keep_last)

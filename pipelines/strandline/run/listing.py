@@ -33,7 +33,7 @@ def open_source(plan: PipelinePlan) -> tuple[SourceStage, Listing]:
     sources = _list_sources(plan.source.name, stage)
     if plan.partitioned_by:
         sources = group_sources(plan, sources, stage.join)
-    return stage, Listing(sources)
+    return stage, Listing(sources, lambda: stage.gap is None)
 
 
 def _list_sources(name: str, stage: SourceStage) -> Iterator[Source]:
@@ -46,6 +46,8 @@ def _list_sources(name: str, stage: SourceStage) -> Iterator[Source]:
     except OSError as error:
         msg = f"the sources can't be listed: {error}"
         raise ListingError(msg) from error
+    if stage.gap is not None and stage.deletes_removed:
+        stage.count(f"removed sources keep their output: {stage.gap}")
     if is_empty:
         # An output may be deleted because its source vanished: never because a mount is missing.
         problem = Problem("spec.source", f"{name!r} lists no sources; check its paths")

@@ -9,25 +9,32 @@ from typing import NamedTuple
 import strandline.stages.catalogue  # noqa: F401 - a manifest names stages, so they must be registered
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.planning import plan_spec
+from strandline.run.code import bring_code
 from strandline.run.yaml_file import read_pipeline
 from strandline_api.pipeline import CurationPipeline
 
 
 class Manifest(NamedTuple):
-    """A pipeline as its author wrote it, defaults filled in, and the plan made of it."""
+    """A pipeline as its author wrote it, defaults filled in, and the plan made of it.
+
+    Attributes:
+        unknown: paths of fields that were ignored.
+    """
 
     pipeline: CurationPipeline
     plan: PipelinePlan
+    unknown: tuple[str, ...] = ()
 
 
-def read_manifest(path: Path, settings: Sequence[str] = ()) -> Manifest:
+def read_manifest(path: Path, settings: Sequence[str] = (), *, is_strict: bool = False) -> Manifest:
     """Read and check a manifest file.
 
     Args:
-        path, settings: see `read_pipeline`.
+        path, settings, is_strict: see `read_pipeline`.
 
     Raises:
         SpecError: everything that is wrong with file, settings or pipeline.
+        StrandlineError: the code that it brings can't be fetched now.
     """
-    pipeline = read_pipeline(path, settings)
-    return Manifest(pipeline, plan_spec(pipeline))
+    pipeline, unknown, _ = read_pipeline(path, settings, is_strict=is_strict)
+    return Manifest(pipeline, plan_spec(pipeline, bring_code(pipeline.spec.code)), unknown)

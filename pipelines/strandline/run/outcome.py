@@ -11,6 +11,7 @@ from strandline.engine.ports import Ending
 from strandline.ledger.words import Standing
 from strandline.plan.errors import code_of
 from strandline.plan.receipt import Counts
+from strandline_api.causes import Cause
 from strandline_api.evidence import Evidence, read_exit
 from strandline_api.exit_codes import ExitCode
 from strandline_api.outcomes import DriverOutcome, SourceCounts
@@ -105,6 +106,16 @@ def describe_error(error: BaseException, attempt: int, memory_kills: int) -> Dri
     )
 
 
+def describe_overrun(message: str, attempt: int) -> DriverOutcome:
+    """The outcome of an attempt that ends with a call that took longer than it may."""
+    return DriverOutcome(
+        exit_code=int(ExitCode.APPLICATION_ERROR),
+        message=message,
+        attempt=attempt,
+        evidence=(Evidence(Cause.TIMEOUT, message, "driver"),),
+    )
+
+
 def describe_leaving() -> DriverOutcome:
     """The outcome of an attempt that was asked to stop and could not within its grace period."""
     code = int(ExitCode.INTERRUPTED)
@@ -119,12 +130,12 @@ def judge(ending: Ending, *, was_stopped: bool, quarantine: Quarantine) -> tuple
     standing, listed = ending.standing, ending.listed
     is_whole = ending.is_listed and not standing.unfinished
     if was_stopped and not is_whole:
-        return ExitCode.INTERRUPTED, "interrupted; what is finished is kept, run it again to go on"
+        return ExitCode.INTERRUPTED, "interrupted; the next attempt goes on with what is left"
     if not is_whole:
-        message = f"{standing.unfinished} sources are unfinished; run it again to go on"
+        message = f"{standing.unfinished} sources are unfinished; the next attempt tries them again"
         return ExitCode.APPLICATION_ERROR, message
     if standing.failed:
-        message = f"{standing.failed} of {listed} sources failed; run it again to retry them"
+        message = f"{standing.failed} of {listed} sources failed; the next attempt tries them again"
         return ExitCode.SOURCES_FAILED, message
     parked = standing.quarantined
     if parked > (tolerated := quarantine.tolerated(listed)):

@@ -3,19 +3,15 @@
 Ledger and engines see a group as they see any source: it is one key, one version made of its
 members', one task. So resuming, replaying, verifying and quarantining it needs no law of its own.
 The listing is spooled to a database in a temporary folder; memory holds the members of one group,
-and a few words a source.
+a few words a source, and what of a source's data is no plain value.
 """
 
 from __future__ import annotations
 
-import pickle
 import sqlite3
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
 from itertools import groupby
-from pathlib import Path
 
 from strandline.engine.execution import explain_error
 from strandline.ledger.errors import DuplicateKeyError
@@ -25,7 +21,9 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import EndStage, Source
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import digest_key
+from strandline.run.spooled_sources import SpooledSources
 from strandline.stages.buckets import digest_members
+from strandline.storage.temporary import spooling
 from strandline_api.exit_codes import ExitCode
 from strandline_api.problems import Problem, SpecError
 
@@ -53,37 +51,35 @@ def group_sources(plan: PipelinePlan, sources: Iterable[Source], join: Join) -> 
             be joined.
         DuplicateKeyError: a key is listed twice, or is the name of a group.
     """
-    with tempfile.TemporaryDirectory(prefix="strandline-listing-") as folder:
-        path = Path(folder) / "sources.db"
-        with closing(sqlite3.connect(path, isolation_level=None)) as spool:
-            joining = _fill(spool, plan.partitioned_by, sources)
-            sizes = Counter(map(joining.find, range(len(joining))))
-            _check_sizes(plan, spool, joining, sizes)
-            _rank(spool, joining, sizes)
-            _check_names_of_groups(spool)
-            rows = spool.execute(
-                "SELECT coalesce(name, key), content FROM sources JOIN ranks USING (item) "
-                "ORDER BY size DESC, 1, key"
-            )
-            for name, members in groupby(rows, key=lambda row: row[0]):
-                # what is unpacked was packed here a moment ago
-                sources = [pickle.loads(content) for _, content in members]  # noqa: S301
-                yield _create_group(_decode(name), sources, join)
+    with spooling("sources (item INTEGER PRIMARY KEY, key UNIQUE, content)") as spool:
+        kept = SpooledSources()
+        joining = _fill(spool, plan.partitioned_by, sources, kept)
+        sizes = Counter(map(joining.find, range(len(joining))))
+        _check_sizes(plan, spool, joining, sizes)
+        _rank(spool, joining, sizes)
+        _check_names_of_groups(spool)
+        rows = spool.execute(
+            "SELECT coalesce(name, key), item, content FROM sources JOIN ranks USING (item) "
+            "ORDER BY size DESC, 1, key"
+        )
+        for name, members in groupby(rows, key=lambda row: row[0]):
+            group = [kept.unpack(item, content) for _, item, content in members]
+            yield _create_group(_decode(name), group, join)
 
 
 def _fill(
-    spool: sqlite3.Connection, ends: dict[str, EndStage], sources: Iterable[Source]
+    spool: sqlite3.Connection,
+    ends: dict[str, EndStage],
+    sources: Iterable[Source],
+    kept: SpooledSources,
 ) -> Joining:
-    spool.execute("PRAGMA journal_mode = OFF")
-    spool.execute("PRAGMA synchronous = OFF")
-    spool.execute("CREATE TABLE sources (item INTEGER PRIMARY KEY, key UNIQUE, content)")
     spool.execute("CREATE TABLE shares (item INT, name)")
     spool.execute("BEGIN")
     joining = Joining()
     for item, source in enumerate(sources):
         shares = set(_list_shares(ends, source))
         joining.add(shares)
-        row = (item, _encode(source.key), pickle.dumps(source))
+        row = (item, _encode(source.key), kept.pack(item, source))
         try:
             spool.execute("INSERT INTO sources VALUES (?, ?, ?)", row)
         except sqlite3.IntegrityError:

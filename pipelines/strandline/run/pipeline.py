@@ -20,6 +20,7 @@ from strandline.run.manifest import read_manifest
 from strandline.run.outcome import Outcome
 from strandline_api.pipeline import ObjectMeta
 from strandline_api.problems import Problem, SpecError, problems_of
+from strandline_api.spec_policy import Checkpoint, Quarantine
 from strandline_api.spec_work import StageWork, default_name
 
 
@@ -38,6 +39,7 @@ class Pipeline:
         plan: the checked pipeline.
         on_change: what `run` does when the pipeline is not the one that wrote the ledger.
         engine: that `run` takes.
+        quarantine, checkpoint: as in a manifest; by default what a manifest without them means.
 
     Raises:
         SpecError: (a ValueError) the pipeline can't be run or can't be resumed; all reasons.
@@ -60,19 +62,26 @@ class Pipeline:
         self.plan: PipelinePlan = check_plan(namespace, name, first, rest)
         self.on_change = OnChange.FAIL
         self.engine = "ray"
+        self.quarantine = Quarantine()
+        self.checkpoint = Checkpoint()
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
         """The pipeline in a manifest file.
+
+        `run` makes one attempt; what the file says of further ones (`retry`, `deadlines`) is for
+        `strandline run`.
 
         Raises:
             SpecError: all that is wrong with the file.
         """
         manifest = read_manifest(Path(path))
         pipeline = cls.__new__(cls)
-        pipeline.plan = manifest.plan
-        pipeline.on_change = OnChange(manifest.pipeline.spec.on_change)
-        pipeline.engine = manifest.pipeline.spec.engine
+        pipeline.plan, spec = manifest.plan, manifest.pipeline.spec
+        pipeline.on_change = OnChange(spec.on_change)
+        pipeline.engine = spec.engine
+        pipeline.quarantine = spec.quarantine
+        pipeline.checkpoint = spec.checkpoint
         return pipeline
 
     def run(
@@ -99,8 +108,8 @@ class Pipeline:
             How it ended. Sources that failed are told by `code`, not by an error.
 
         Raises:
-            SpecError, LedgerError, VolumeError and others: the run could not begin or go on;
-                what is finished is kept.
+            SpecError, LedgerError, VolumeError and others of `strandline.errors`: the run could not
+                begin or go on; what is finished is kept.
             ValueError: an argument is none of those named above.
         """
         engine = self.engine if engine is None else engine
@@ -109,7 +118,16 @@ class Pipeline:
             raise ValueError(msg)
         volume = None if checkpoint_path is None else Path(checkpoint_path)
         change = self.on_change if on_change is None else OnChange(on_change)
-        return run_attempt(self.plan, Options(volume, engine, address, workers, change))
+        options = Options(
+            volume,
+            engine,
+            address,
+            workers,
+            change,
+            quarantine=self.quarantine,
+            checkpoint=self.checkpoint,
+        )
+        return run_attempt(self.plan, options)
 
 
 def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
@@ -126,6 +144,7 @@ def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
     runtime_env: dict[str, Any] | None = None,
     max_age: str | None = None,
     max_memory: str | None = None,
+    timeout: str | None = None,
 ) -> StagePlan:
     """A stage with what it asks for, to be given to a `Pipeline`.
 
@@ -138,6 +157,7 @@ def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
         group: children of one fan-out that are joined into one task.
         runtime_env: Ray's runtime environment of the workers.
         max_age, max_memory: of a worker, which is replaced beyond: such as "1h" and "4Gi".
+        timeout: longest that one task may take, such as "10m"; None: no limit.
 
     Raises:
         SpecError: (a ValueError) a value that a manifest could not hold either.
@@ -155,6 +175,7 @@ def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
         },
         "resources": {"cpu": cpu, "gpu": gpu, "memory": memory, "custom": custom or {}},
         "group": group,
+        "timeout": timeout,
         "runtimeEnv": runtime_env or {},
     }
     try:

@@ -74,10 +74,10 @@ class Publisher:
             "isFinal": is_final,
             "sources": sources,
         }
-        with self.gatherer.artifacts() as artifacts:
+        with self.gatherer.artifacts() as artifacts, self.gatherer.heart.trusting():
             files: dict[str, bytes | Path] = {"metrics.json": metrics, **artifacts}
             made = publish(self.folder, self.attempt, files, facts)
-        retain(self.folder, self.keep_last, made)
+            retain(self.folder, self.keep_last, made)
 
 
 def make_publisher(

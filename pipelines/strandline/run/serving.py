@@ -6,7 +6,9 @@ given words that were said already; nothing is computed for it, and nothing can 
 
 from __future__ import annotations
 
+import errno
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -17,6 +19,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
+from strandline_api.hearing import HEADER, is_hearer
 from strandline_api.outcomes import DriverOutcome, spell_outcome_line
 
 LARGEST = 1e18
@@ -39,6 +42,7 @@ _CHANGES = {"started": "started", "lost": "lost", "recycled": "recycled"}
 _PACES = {
     "rate": ("rate", "Tasks of a stage a second, over half a minute."),
     "utilisation": ("utilisation", "Share of ready workers' time spent on tasks."),
+    "oldestCall": ("oldest_call_seconds", "Seconds that a stage's oldest call under way takes."),
     "lostInARow": ("lost_in_a_row", "Workers of a stage lost without a success between."),
 }
 _JSON, _TEXT = "application/json", "text/plain; version=0.0.4; charset=utf-8"
@@ -46,42 +50,64 @@ _JSON, _TEXT = "application/json", "text/plain; version=0.0.4; charset=utf-8"
 Document = Mapping[str, Any]
 
 
+class _DualServer(ThreadingHTTPServer):
+    """Answers at the addresses of both families by one socket."""
+
+    address_family = socket.AF_INET6
+
+    def server_bind(self) -> None:
+        """Take the port of both families, whatever the machine's default is."""
+        self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
+
+
 class AttemptServer:
     """Answers as long as it is open.
 
     Args:
         port: of all addresses of this machine; 0 chooses a free one.
+        hearer: digest of the token of whoever is waited for at the end; empty: of anybody.
 
     Raises:
         OSError: the port is taken.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, hearer: str = "") -> None:
+        self._hearer = hearer
         self._read_progress: Callable[[], Document | None] = lambda: None
         self._outcome: Document | None = None
         self._is_heard = threading.Event()
-        self._server = ThreadingHTTPServer(("", port), _make_handler(self))
+        self._server = _open(port, _make_handler(self))
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def watch(
-        self, path: Path, read_pid: Callable[[], int | None], name_latest: Callable[[], str]
+        self,
+        path: Path,
+        read_pid: Callable[[], int | None],
+        name_latest: Callable[[], str],
+        measure_silence: Callable[[], float | None] = lambda: None,
     ) -> None:
         """Tell from now on what the driver of that pid shows in a file.
 
         Args:
             name_latest: gives the publication that `latest` leads to.
+            measure_silence: gives the seconds since the driver worked, as its parent judges them.
         """
 
         def read() -> Document | None:
             shown = read_shown(path, read_pid())
-            return None if shown is None else {**shown, "latest": name_latest()}
+            if shown is None:
+                return None
+            silence = measure_silence()
+            seconds = None if silence is None else round(silence, 1)
+            return {**shown, "latest": name_latest(), "secondsSilent": seconds}
 
         self._read_progress = read
 
     def end(self, outcome: DriverOutcome, sleep: Callable[[float], None]) -> None:
-        """Leave the outcome in the container's last message, and hold it until it is read."""
+        """Leave the outcome in the container's last message, and hold it until it is heard."""
         leave_message(outcome)
         self._outcome = outcome.to_json()
         for _ in range(round(HELD_SECONDS / _POLL_SECONDS)):
@@ -109,10 +135,21 @@ class AttemptServer:
             return _spell(HTTPStatus.NOT_FOUND, {"error": "the driver has not begun"})
         return _spell(HTTPStatus.OK, progress)
 
-    def note_sent(self, path: str) -> None:
-        """An answer has left."""
-        if path == "/outcome" and self._outcome is not None:
+    def note_sent(self, path: str, token: str) -> None:
+        """An answer has left, to somebody with a token or without."""
+        if path == "/outcome" and self._outcome is not None and is_hearer(token, self._hearer):
             self._is_heard.set()
+
+
+def _open(port: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
+    # A cluster may have IPv6 alone, or both families with either as the first.
+    try:
+        return _DualServer(("::", port), handler)
+    except OSError as error:
+        # Anything else means that the kernel has no IPv6.
+        if error.errno in {errno.EADDRINUSE, errno.EACCES}:
+            raise
+    return ThreadingHTTPServer(("0.0.0.0", port), handler)  # noqa: S104 - a pod is asked from outside
 
 
 def read_shown(path: Path, pid: int | None) -> Document | None:
@@ -149,6 +186,10 @@ def spell_metrics(progress: Document) -> bytes:
     for name, text in (("rate", "Sources done a second."), ("incidents", "Workers lost.")):
         gauge = Gauge(f"strandline_driver_{name}", text, registry=registry)
         gauge.set(_number(progress.get(name)))
+    if progress.get("secondsSilent") is not None:  # nobody has to have seen it work yet
+        text = "Seconds since the driver worked last; `deadlines.stall` bounds them."
+        gauge = Gauge("strandline_driver_silence_seconds", text, registry=registry)
+        gauge.set(_number(progress["secondsSilent"]))
     known = dict(progress.get("sources") or {})
     for state in _SOURCES:
         if known.get(state) is not None:  # the total is unknown while the listing goes on
@@ -208,7 +249,7 @@ def _make_handler(server: AttemptServer) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
-            server.note_sent(path)
+            server.note_sent(path, self.headers.get(HEADER, ""))
 
         def log_message(self, *_: object) -> None:
             """Say nothing: it would stand between the driver's own lines."""

@@ -84,7 +84,9 @@ def supervise(policy: RetryPolicy, around: Surroundings, audience: Audience) -> 
             return outcome.exit_code
         history.append(recall(ended, resets=not history))
         ledger = ended.ledger or ledger
-        decision = decide(policy, history, around.time(), uid=ledger, drawn=around.draw())
+        decision = _yield_to_others(outcome) or decide(
+            policy, history, around.time(), uid=ledger, drawn=around.draw()
+        )
         if isinstance(decision, RetryAt) and decision.time >= (around.ends_at or math.inf):
             decision = GiveUp(f"{decision.why}, which is after the run's deadline")
         if isinstance(decision, GiveUp):
@@ -95,6 +97,16 @@ def supervise(policy: RetryPolicy, around: Surroundings, audience: Audience) -> 
             audience.stopped()
             return int(ExitCode.INTERRUPTED)
         trigger = Trigger.RETRY
+
+
+def _yield_to_others(outcome: DriverOutcome) -> GiveUp | None:
+    """Stop where another driver has the ledger, which on one machine somebody has started by hand.
+
+    A cluster asks again later: nobody there saw the other one start, and it may be on its way out.
+    """
+    if outcome.exit_code != ExitCode.LEDGER_IN_USE:
+        return None
+    return GiveUp("another driver has the ledger, and ends by itself or is stopped")
 
 
 def recall(ended: Ended, *, resets: bool = False) -> PastAttempt:

@@ -12,17 +12,14 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.lease import (
-    Claim,
-    OnChange,
-    end_attempt,
-    open_attempt,
-)
+from strandline.ledger.lease import Claim, OnChange, end_attempt, open_attempt, refuse_changes
+from strandline.ledger.leftovers import clean_up
 from strandline.ledger.liveness import ORPHAN_SECONDS, Claimant, refuse_live_driver
+from strandline.ledger.placing import record_place
 from strandline.ledger.store import Store
 from strandline.ledger.suspects import Crash, accuse
 from strandline.plan.pipeline import PipelinePlan
@@ -35,15 +32,18 @@ from strandline.run.chain import (
     find_last,
     read_record,
     sweep_records,
+    sweep_tables,
     write_record,
 )
+from strandline.run.placing import is_own, make_claim, place_outputs
 from strandline.run.progress import find_progress
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.filesystems import explain_unsafe, read_mounts
 from strandline.storage.inflight import InFlightTable, read_inflight
-from strandline.storage.layout import PipelineFolder, make_folder
+from strandline.storage.layout import PipelineFolder, make_durable, make_folder
 from strandline.storage.locks import Process, find_process, hold_exclusive, read_boot_id
+from strandline.storage.ownership import SHORT, Owner, read_owner, refuse_other, take_place
 from strandline.storage.published import list_attempts
 from strandline.storage.remote import open_outputs
 from strandline_api.causes import Cause
@@ -72,25 +72,33 @@ class Approach:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A folder that was taken over for an attempt, and where its output goes."""
+    """A folder that was taken over for an attempt, and where its output goes.
+
+    Attributes:
+        owner: how temporary names of its writers begin, in every attempt.
+    """
 
     folder: PipelineFolder
     attempt: int
     uid: str
     place: str
     inflight: InFlightTable
+    owner: str
 
-    def end(self, outcome: DriverOutcome) -> None:
-        """Write down how the attempt ended."""
+    @property
+    def writer(self) -> str:
+        """How temporary names of this attempt's writers begin."""
+        return f"{self.owner}-{self.attempt:04d}"
+
+    def end(self, outcome: DriverOutcome, witness: Witness = Witness.DRIVER) -> None:
+        """Write down how the attempt ended, by the word of the driver or of who looks after it."""
         record = read_record(self.folder, self.attempt)
         assert record is not None  # written when the folder was taken
-        write_record(self.folder, record.end(outcome, time.time(), Witness.DRIVER))
+        write_record(self.folder, record.end(outcome, time.time(), witness))
 
 
 @contextmanager
-def take_over(
-    plan: PipelinePlan, folder: PipelineFolder, approach: Approach, place: str
-) -> Iterator[Held]:
+def take_over(plan: PipelinePlan, folder: PipelineFolder, approach: Approach) -> Iterator[Held]:
     """Open the ledger for a new attempt, and hand it back in the end.
 
     Raises:
@@ -100,25 +108,28 @@ def take_over(
     unsafe = explain_unsafe(folder.ledger, read_mounts())
     if unsafe:
         raise VolumeError(unsafe)
-    make_folder(folder.ledger)
+    make_durable(folder.ledger)
     claimant = make_claimant(approach.parent)
-    claim = Claim(
-        f"{plan.namespace}/{plan.name}", plan.run_id, plan.fingerprint, approach.on_change
-    )
+    claim, place = make_claim(plan, folder, approach.on_change), place_outputs(plan, folder)
     with written_alone(folder, claimant) as store:
+        claim, owner = _look_at_place(store, claim, place)
         attempt = open_attempt(store, claim, claimant, _find_highest(folder))
         try:
-            open_outputs(place).sweep()
+            # After a restart that was asked for: all that is finished is there from now on.
+            _own_place(store, claim, place, owner)
+            outputs = open_outputs(place)
+            outputs.sweep(owner.ledger[:SHORT])
+            clean_up(store, outputs)
             sweep_records(folder)
             _look_back(store, folder, approach, claimant)
-            ledger = _read_ledger_id(store)
+            sweep_tables(folder)
         except BaseException:
             with suppress(LedgerError, VolumeError):  # what has gone wrong before says more
                 _hand_back(store, folder, attempt, claimant)
             raise
     try:
-        with _begin(folder, plan, approach, claimant, attempt, ledger) as table:
-            yield Held(folder, attempt, claimant.uid, place, table)
+        with _begin(folder, plan, approach, claimant, attempt, owner.ledger) as table:
+            yield Held(folder, attempt, claimant.uid, place, table, owner.ledger[:SHORT])
     finally:
         with suppress(LedgerError, VolumeError), opened(folder) as store:
             _hand_back(store, folder, attempt, claimant)
@@ -177,7 +188,9 @@ def _look_back(
         return
     table = read_inflight(folder.attempt(last.number) / TABLE)
     assert last.outcome is not None  # it has ended
-    message = f"a process died while it worked on this source alone: {last.outcome.message}"
+    message = last.outcome.message
+    if cause is not Cause.TIMEOUT:  # of which the sentence says it all
+        message = f"a process died while it worked on this source alone: {message}"
     crash = Crash(last.number, table.processing, table.queued, cause.value, message)
     accuse(store, crash, approach.quarantine_after)
 
@@ -246,7 +259,34 @@ def _hand_back(store: Store, folder: PipelineFolder, attempt: int, claimant: Cla
         faults.reach("lease.ended")
 
 
-def _read_ledger_id(store: Store) -> str:
+def _look_at_place(store: Store, claim: Claim, place: str) -> tuple[Claim, Owner]:
+    """The claim with what is seen of the outputs, and the owner that their place is to have.
+
+    Nothing is changed but that the ledger may get its id.
+
+    Raises:
+        LedgerError: the ledger does not fit, or its outputs are not where it left them.
+        PlaceTakenError: the place is another ledger's.
+        VolumeError: the place can't be read.
+    """
+    assert claim.placing is not None  # a run's claim says where outputs go
+    found = read_owner(place)
+    placing = claim.placing._replace(is_marked=found is not None)
+    claim = replace(claim, placing=placing)
+    refuse_changes(store, claim)
+    owner = Owner(read_ledger_id(store), claim.pipeline)
+    refuse_other(place, found, owner, inherits=is_own(placing))
+    return claim, owner
+
+
+def _own_place(store: Store, claim: Claim, place: str, owner: Owner) -> None:
+    """Make the place the ledger's, and have the ledger know it: it counts on what is there."""
+    assert claim.placing is not None  # see above
+    take_place(place, owner, inherits=is_own(claim.placing))
+    record_place(store, claim.fingerprint, claim.placing)
+
+
+def read_ledger_id(store: Store) -> str:
     """The ledger's own id, given when it is first asked for."""
     known = store.read_meta("id")
     if known is None:

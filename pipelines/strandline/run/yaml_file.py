@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import yaml
 
 from strandline_api.documents import parse_pipeline
 from strandline_api.pipeline import CurationPipeline
 from strandline_api.problems import Problem, SpecError, show
+from strandline_api.stored import is_stored, omit_unknown
 
 _TOP = ("apiVersion", "kind", "metadata", "spec")
 _PART = re.compile(r"""\[(\d+)\]|\["([^"]+)"\]|\.?([^.\[\]]+)""")
@@ -39,20 +40,41 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def read_pipeline(path: Path, settings: Sequence[str] = ()) -> CurationPipeline:
+class Reading(NamedTuple):
+    """A pipeline as a file holds it.
+
+    Attributes:
+        unknown: paths of fields that were ignored, such as `spec.colour`.
+        is_stored: the file says that an API server had the pipeline.
+    """
+
+    pipeline: CurationPipeline
+    unknown: tuple[str, ...] = ()
+    is_stored: bool = False
+
+
+def read_pipeline(path: Path, settings: Sequence[str] = (), *, is_strict: bool = False) -> Reading:
     """Read a manifest file and check it against the API; whether its stages exist is not asked.
+
+    A field that is not known is a slip, but where an API server had the pipeline: there it is one
+    of another version, and ignored. Settings are always typed by somebody here.
 
     Args:
         path: a YAML file that holds one `CurationPipeline`.
         settings: `dotted.path=value`, applied in order before anything is checked; see `change`.
+        is_strict: refuse what is not known wherever the pipeline comes from.
 
     Raises:
         SpecError: everything that is wrong with file, settings or pipeline.
     """
     document = parse_yaml(_read_text(path), str(path))
+    was_stored = is_stored(document)
+    unknown: tuple[str, ...] = ()
+    if was_stored and not is_strict:
+        document, unknown = omit_unknown(document, CurationPipeline)
     for setting in settings:
         document = change(document, setting)
-    return parse_pipeline(document)
+    return Reading(parse_pipeline(document), unknown, was_stored)
 
 
 def parse_yaml(text: str, name: str) -> Any:  # noqa: ANN401 - whatever the document holds

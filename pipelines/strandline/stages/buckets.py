@@ -7,17 +7,15 @@ in a temporary folder, so memory holds one bucket at a time.
 from __future__ import annotations
 
 import sqlite3
-import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from hashlib import blake2b
 from itertools import groupby
-from pathlib import Path
 
 import pyarrow as pa
 
 from strandline.plan.stage import Source
 from strandline.stages.listing import FileEntry
+from strandline.storage.temporary import spooling
 
 FILE_SCHEMA = pa.schema(
     [
@@ -47,14 +45,12 @@ def build_file_table(entries: Iterable[FileEntry]) -> pa.Table:
 
 def pack_buckets(entries: Iterable[FileEntry], buckets: int) -> Iterator[Source]:
     """One source per bucket that has files, in order; members are in key order."""
-    with tempfile.TemporaryDirectory(prefix="strandline-listing-") as folder:
-        path = Path(folder) / "files.db"
-        with closing(sqlite3.connect(path, isolation_level=None)) as spool:
-            _fill(spool, entries, buckets)
-            rows = spool.execute("SELECT * FROM files ORDER BY bucket, key")
-            for bucket, members in groupby(rows, key=lambda row: row[0]):
-                files = [FileEntry(*row[1:]) for row in members]
-                yield _create_source(bucket, buckets, files)
+    with spooling("files (bucket INT, key, path, size INT, mtime INT, version)") as spool:
+        _fill(spool, entries, buckets)
+        rows = spool.execute("SELECT * FROM files ORDER BY bucket, key")
+        for bucket, members in groupby(rows, key=lambda row: row[0]):
+            files = [FileEntry(*row[1:]) for row in members]
+            yield _create_source(bucket, buckets, files)
 
 
 def digest_members(members: Iterable[FileEntry | Source]) -> str:
@@ -66,9 +62,6 @@ def digest_members(members: Iterable[FileEntry | Source]) -> str:
 
 
 def _fill(spool: sqlite3.Connection, entries: Iterable[FileEntry], buckets: int) -> None:
-    spool.execute("PRAGMA journal_mode = OFF")
-    spool.execute("PRAGMA synchronous = OFF")
-    spool.execute("CREATE TABLE files (bucket INT, key, path, size INT, mtime INT, version)")
     spool.execute("BEGIN")
     spool.executemany(
         "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)",

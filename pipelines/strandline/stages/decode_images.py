@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pydantic import Field
@@ -59,6 +59,7 @@ class DecodeImages(Stage):
 
     version = "3"
     params: Params
+    packages: ClassVar[tuple[str, ...]] = ("PIL",)
 
     def setup(self) -> None:
         """Load the library."""

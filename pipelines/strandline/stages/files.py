@@ -34,7 +34,7 @@ class Files(SourceStage):
         Raises:
             OSError: a folder is missing or can't be read.
         """
-        entries = list_files(self.params, self.count)
+        entries = list_files(self.params, self.count, self.note_gap)
         if self.params.buckets is not None:
             yield from pack_buckets(entries, self.params.buckets)
             return

@@ -25,5 +25,5 @@ class JsonlFiles(SourceStage):
         Raises:
             OSError: a folder is missing or can't be read.
         """
-        for entry in list_files(self.params, self.count):
+        for entry in list_files(self.params, self.count, self.note_gap):
             yield Source(entry.key, entry.version, build_reference(entry))

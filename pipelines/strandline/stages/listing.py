@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -17,9 +17,9 @@ from pydantic import Field, field_validator
 
 from strandline.plan.stage import SourceStage
 from strandline.stages.globs import Exclusion, PathPattern, check_pattern, is_url, parse_pattern
-from strandline.stages.opening import open_binary
+from strandline.stages.opening import digest_content
+from strandline.storage.protocols import describe_store_error
 
-_CHUNK = 1 << 20
 _MARKS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
 
 
@@ -59,6 +59,10 @@ class FileListParams(SourceStage.Params):
 
     _check_paths = field_validator("paths")(lambda paths: tuple(map(check_pattern, paths)))
 
+    def list_places(self) -> Iterable[tuple[str, str]]:
+        """The patterns."""
+        return [(f"paths[{index}]", path) for index, path in enumerate(self.paths)]
+
 
 class FileEntry(NamedTuple):
     """One file of a listing.
@@ -78,52 +82,49 @@ class FileEntry(NamedTuple):
     version: str
 
 
-def list_files(params: FileListParams, count: Callable[[str], None]) -> Iterator[FileEntry]:
+def list_files(
+    params: FileListParams, count: Callable[[str], None], note_gap: Callable[[str], None]
+) -> Iterator[FileEntry]:
     """Every file that the patterns name, each once, in no particular order.
 
     Args:
         params: patterns and bounds.
         count: called with a counter's name for each file that is left out, and for each
             pattern that names no file.
+        note_gap: called with a reason where files may be there that are not listed.
 
     Raises:
         OSError: a folder is missing or can't be read.
     """
-    entries = _list_all(params, count)
+    entries = _list_all(params, count, note_gap)
     if params.limit is None:
         return entries
     return iter(heapq.nsmallest(params.limit, entries, key=lambda entry: _digest(entry.key)))
-
-
-def digest_content(path: str) -> str:
-    """A hex digest of a file's bytes (blake2b-128).
-
-    Raises:
-        OSError: it can't be read.
-    """
-    state = blake2b(digest_size=16)
-    with open_binary(path) as file:
-        while chunk := file.read(_CHUNK):
-            state.update(chunk)
-    return state.hexdigest()
 
 
 def _digest(key: str) -> bytes:
     return blake2b(key.encode(), digest_size=16).digest()
 
 
-def _list_all(params: FileListParams, count: Callable[[str], None]) -> Iterator[FileEntry]:
+def _list_all(
+    params: FileListParams, count: Callable[[str], None], note_gap: Callable[[str], None]
+) -> Iterator[FileEntry]:
     exclusion = Exclusion(params.exclude)
     patterns = [parse_pattern(pattern) for pattern in params.paths]
     for index, pattern in enumerate(patterns):
-        walk = _walk_url if is_url(pattern.base) else _walk_folder
+        if is_url(pattern.base):
+            walk = _walk_url(pattern, exclusion)
+        else:
+            walk = _walk_folder(pattern, exclusion, note_gap, follow=params.follow_symlinks)
         found = False
-        for entry in walk(pattern, exclusion, follow=params.follow_symlinks):
+        for entry in walk:
             found = True
             if not _is_covered(entry.path, patterns[:index], exclusion):
                 yield from _admit(entry, params, count)
         if not found:
+            # An empty folder may be one that nothing is mounted on.
             count(f"no file matches {params.paths[index]}")
+            note_gap(f"no file matches {params.paths[index]}")
 
 
 def _is_covered(path: str, earlier: list[PathPattern], exclusion: Exclusion) -> bool:
@@ -156,7 +157,11 @@ def _is_utf8(name: str) -> bool:
 
 
 def _walk_folder(
-    pattern: PathPattern, exclusion: Exclusion, *, follow: bool
+    pattern: PathPattern,
+    exclusion: Exclusion,
+    note_gap: Callable[[str], None],
+    *,
+    follow: bool,
 ) -> Iterator[FileEntry]:
     if pattern.is_plain:
         path = f"{pattern.base.rstrip('/')}/{pattern.rest}"
@@ -166,7 +171,8 @@ def _walk_folder(
     if not os.path.isdir(pattern.base):
         msg = f"the folder {pattern.prefix or '.'!r} of the pattern does not exist"
         raise FileNotFoundError(msg)
-    yield from _FolderWalk(pattern, exclusion, follow=follow).walk(pattern.base, "", 0, ())
+    walk = _FolderWalk(pattern, exclusion, note_gap, follow=follow)
+    yield from walk.walk(pattern.base, "", 0, ())
 
 
 def _check_plain(pattern: PathPattern, path: str) -> FileEntry:
@@ -189,9 +195,17 @@ def _entry_of(key: str, path: str, stat: os.stat_result) -> FileEntry:
 class _FolderWalk:
     """A walk down one folder that visits only what the pattern can match."""
 
-    def __init__(self, pattern: PathPattern, exclusion: Exclusion, *, follow: bool) -> None:
+    def __init__(
+        self,
+        pattern: PathPattern,
+        exclusion: Exclusion,
+        note_gap: Callable[[str], None],
+        *,
+        follow: bool,
+    ) -> None:
         self._pattern = pattern
         self._exclusion = exclusion
+        self._note_gap = note_gap
         self._follow = follow
 
     def walk(
@@ -203,7 +217,7 @@ class _FolderWalk:
             if (stat.st_dev, stat.st_ino) in above:
                 return
             above = (*above, (stat.st_dev, stat.st_ino))
-        for item in _scan(folder):
+        for item in _scan(folder, self._note_gap):
             name = below + item.name
             if item.is_dir(follow_symlinks=self._follow):
                 if self._may_enter(item.name, name, depth):
@@ -229,19 +243,19 @@ class _FolderWalk:
             return
 
 
-def _scan(folder: str) -> Iterator[os.DirEntry[str]]:
+def _scan(folder: str, note_gap: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as items:
             yield from items
-    except FileNotFoundError:  # removed since its parent was read
-        return
+    except FileNotFoundError:  # removed since its parent was read, or moved to where we have been
+        note_gap(f"the folder {folder!r} went away while it was listed")
     except OSError as error:
         msg = f"the folder {folder!r} can't be read: {error.strerror}"
         raise type(error)(msg) from error
 
 
-def _walk_url(pattern: PathPattern, exclusion: Exclusion, *, follow: bool) -> Iterator[FileEntry]:
-    del follow  # stores that are reached by URL resolve links themselves
+def _walk_url(pattern: PathPattern, exclusion: Exclusion) -> Iterator[FileEntry]:
+    # Links are not asked for: stores that are reached by URL resolve them themselves.
     try:
         if not pattern.is_plain:
             yield from _walk_url_folder(pattern, exclusion)
@@ -252,6 +266,9 @@ def _walk_url(pattern: PathPattern, exclusion: Exclusion, *, follow: bool) -> It
     except FileNotFoundError as error:
         msg = f"{pattern.spell_key(pattern.rest)!r}: there is no such file or folder"
         raise FileNotFoundError(msg) from error
+    except Exception as error:  # each store's library has errors of its own
+        msg = f"{pattern.spell_key(pattern.rest)!r}: {describe_store_error(error)}"
+        raise OSError(msg) from error
 
 
 def _walk_url_folder(pattern: PathPattern, exclusion: Exclusion) -> Iterator[FileEntry]:

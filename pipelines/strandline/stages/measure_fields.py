@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 from pydantic import Field, field_validator
@@ -77,6 +78,7 @@ class MeasureFields(StatefulFilter):
 
     version = "3"
     params: Params
+    packages: ClassVar[tuple[str, ...]] = ("datasketches",)
 
     def setup(self) -> None:
         """Begin with nothing; a library that is missing is missed here."""

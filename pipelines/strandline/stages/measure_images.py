@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pyarrow as pa
 from pydantic import Field
 
@@ -25,6 +27,7 @@ class MeasureImages(Stage):
 
     version = "2"
     params: Params
+    packages: ClassVar[tuple[str, ...]] = ("PIL",)
 
     def process(self, task: Task) -> Task:
         """Measure every picture.

@@ -9,6 +9,7 @@ import gzip
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from typing import BinaryIO, cast
 
 import fsspec
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from strandline.stages.globs import is_url
 
+_CHUNK = 1 << 20
 _CODECS = {".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 
 
@@ -32,6 +34,19 @@ def open_binary(path: str) -> BinaryIO:
     if is_url(path):
         return cast("BinaryIO", fsspec.open(path, "rb").open())
     return open(path, "rb")
+
+
+def digest_content(path: str) -> str:
+    """A hex digest of a file's bytes (blake2b-128).
+
+    Raises:
+        OSError: it can't be read.
+    """
+    state = blake2b(digest_size=16)
+    with open_binary(path) as file:
+        while chunk := file.read(_CHUNK):
+            state.update(chunk)
+    return state.hexdigest()
 
 
 @contextmanager

@@ -32,7 +32,7 @@ class ParquetRowGroups(SourceStage):
         Raises:
             OSError: a folder is missing or can't be read.
         """
-        for entry in list_files(self.params, self.count):
+        for entry in list_files(self.params, self.count, self.note_gap):
             reference = build_reference(entry)
             for group in range(_count_groups(entry.path)):
                 data = reference.append_column("row_group", pa.array([group], pa.int32()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field
 
 from strandline.plan.registry import register
@@ -21,6 +23,7 @@ class ResizeImages(Stage):
         longest: int = Field(default=256, ge=1, description="Pixels of the longest side at most.")
 
     params: Params
+    packages: ClassVar[tuple[str, ...]] = ("PIL",)
 
     def process(self, task: Task) -> Task:
         """Shrink every picture.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pydantic import Field
 
 from strandline.plan.stage import Stage
@@ -16,3 +18,7 @@ class SinkParams(Stage.Params):
         description="Folder or fsspec URL of the output; by default the pipeline's own output "
         "folder in the volume.",
     )
+
+    def list_places(self) -> Iterable[tuple[str, str]]:
+        """The output, where it is said."""
+        return () if self.path is None else [("path", self.path)]

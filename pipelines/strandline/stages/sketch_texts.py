@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import ClassVar
 
 import msgpack
 import pyarrow as pa
@@ -46,6 +47,7 @@ class SketchTexts(StatefulFilter):
         )
 
     params: Params
+    packages: ClassVar[tuple[str, ...]] = ("datasketch",)
 
     def setup(self) -> None:
         """Load the library."""

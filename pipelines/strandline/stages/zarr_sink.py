@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterable
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 from pydantic import Field
 
@@ -31,6 +31,7 @@ class ZarrSink(SinkStage):
 
     params: Params
     suffix: str = ".zarr.zip"
+    packages: ClassVar[tuple[str, ...]] = ("xarray", "zarr")
 
     def setup(self) -> None:
         """Load what writes Zarr.

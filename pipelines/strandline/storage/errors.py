@@ -30,7 +30,7 @@ class VolumeError(StrandlineError):
 class HeldError(StrandlineError):
     """Another process does already what was asked for."""
 
-    exit_code = ExitCode.LEDGER_MISMATCH
+    exit_code = ExitCode.LEDGER_IN_USE
 
 
 @contextmanager

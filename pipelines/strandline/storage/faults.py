@@ -15,6 +15,7 @@ from collections import Counter
 
 STEPS = (
     "listing.marked",
+    "output.placed",
     "output.opened",
     "output.written",
     "output.synced",
@@ -22,11 +23,11 @@ STEPS = (
     "piece.kept",
     "source.settled",
     "commit.begun",
-    "commit.cleaned",
     "shard.appended",
     "shard.synced",
     "commit.written",
     "commit.synced",
+    "commit.cleaned",
     "lease.written",
     "lease.ended",
     "attempt.written",

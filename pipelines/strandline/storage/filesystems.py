@@ -1,13 +1,135 @@
-"""On which file system a path lies, and whether a memory-mapped ledger is safe there."""
+"""On which file system a path lies, and whether a memory-mapped ledger is safe there.
+
+A ledger is a memory map, with a table of readers and a lock in another that processes share. That
+needs one kernel behind both: whatever several hosts may have mounted at a time is refused, however
+well it keeps their files in step. `docs/reliability.md` shows the table.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from pathlib import Path
+from typing import NamedTuple
 
-UNSAFE = frozenset(
-    {"nfs", "nfs4", "cifs", "smb", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre"}
+
+class Judgement(NamedTuple):
+    """Whether a ledger may live on a kind of file system.
+
+    Attributes:
+        name: as people know it.
+        kinds: types, as the kernel's table of mounts has them; `fuse.` stands for all that begin
+            so.
+        is_safe: it may.
+        reason: why, or why not; goes on with a sentence.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    is_safe: bool
+    reason: str
+
+
+JUDGEMENTS = (
+    Judgement(
+        "a local disk or block volume",
+        ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs"),
+        is_safe=True,
+        reason="one kernel keeps map, locks and disk in step",
+    ),
+    Judgement(
+        "memory",
+        ("tmpfs", "ramfs"),
+        is_safe=True,
+        reason="as a disk, but all of it is gone with the machine",
+    ),
+    Judgement(
+        "a container's own layer",
+        ("overlay", "aufs"),
+        is_safe=True,
+        reason="as the disk below it, but gone with the container",
+    ),
+    Judgement(
+        "NFS",
+        ("nfs", "nfs4"),
+        is_safe=False,
+        reason="each host maps pages of its own, and locks are lost with the server's connection",
+    ),
+    Judgement(
+        "SMB",
+        ("cifs", "smb", "smb3", "smbfs"),
+        is_safe=False,
+        reason="each host maps pages of its own, and locks are not those of other processes",
+    ),
+    Judgement(
+        "AFS",
+        ("afs", "openafs", "coda"),
+        is_safe=False,
+        reason="files are written back when they are closed, and a map never is",
+    ),
+    Judgement(
+        "CephFS",
+        ("ceph",),
+        is_safe=False,
+        reason="a map is not kept in step with other hosts, and an evicted client loses its locks; "
+        "Ceph's block volumes (RBD) are fine",
+    ),
+    Judgement(
+        "Lustre",
+        ("lustre", "lustre_lite"),
+        is_safe=False,
+        reason="flock is off or of one host alone unless each client is mounted with it",
+    ),
+    Judgement(
+        "BeeGFS",
+        ("beegfs", "beegfs_nodev"),
+        is_safe=False,
+        reason="maps are cached by each client, and locks are of one host alone by default",
+    ),
+    Judgement(
+        "GPFS (IBM Storage Scale)",
+        ("gpfs", "mmfs"),
+        is_safe=False,
+        reason="files are kept in step, but the lock that processes share in memory is not one "
+        "across hosts",
+    ),
+    Judgement(
+        "GlusterFS",
+        ("glusterfs",),
+        is_safe=False,
+        reason="each host maps pages of its own",
+    ),
+    Judgement(
+        "OCFS2, GFS2",
+        ("ocfs2", "gfs2"),
+        is_safe=False,
+        reason="files are kept in step, but the lock that processes share in memory is not one "
+        "across hosts",
+    ),
+    Judgement(
+        "WekaFS, PanFS, OrangeFS",
+        ("wekafs", "panfs", "pvfs2", "orangefs"),
+        is_safe=False,
+        reason="maps and locks of several hosts are not kept in step by default",
+    ),
+    Judgement(
+        "a folder of the host in a virtual machine (virtiofs, 9p and others)",
+        ("virtiofs", "9p", "vboxsf", "vmhgfs", "prl_fs"),
+        is_safe=False,
+        reason="the host and other machines have it too, and locks end at this machine",
+    ),
+    Judgement(
+        "FUSE",
+        ("fuse", "fuseblk", "fuse."),
+        is_safe=False,
+        reason="a program that may be killed stands between the map and the disk",
+    ),
+)
+UNKNOWN = Judgement(
+    "any other",
+    (),
+    is_safe=True,
+    reason="`strandline doctor` says that nobody has judged it, and tries locks and a map",
 )
 _ESCAPE = re.compile(r"\\([0-7]{3})")  # of blanks and backslashes in a mount point
 
@@ -40,10 +162,30 @@ def find_filesystem(path: str, mounts: str) -> str:
 def explain_unsafe(path: Path, mounts: str) -> str | None:
     """Why the ledger can't live at `path`, in one sentence; None where it can."""
     kind = find_filesystem(os.path.realpath(path), mounts)
-    if kind not in UNSAFE and not kind.startswith("fuse"):
+    found = judge(kind)
+    if found.is_safe:
         return None
     return (
-        f"{path}: the ledger can't live on {kind}: its memory map and locks are not reliable over "
-        "a network or in user space; put it on a local disk or a block volume "
-        "(the output may stay there)"
+        f"{path}: the ledger can't live on {kind}: {found.reason}; put it on a local disk or a "
+        "block volume (the output may stay there)"
     )
+
+
+def judge(kind: str) -> Judgement:
+    """What is known of a type of file system; `UNKNOWN` where nothing is."""
+    for judgement in JUDGEMENTS:
+        if kind in judgement.kinds:
+            return judgement
+        if any(one.endswith(".") and kind.startswith(one) for one in judgement.kinds):
+            return judgement
+    return UNKNOWN
+
+
+def spell_judgements() -> str:
+    """All that is known, as a table in Markdown."""
+    lines = ["| file system | types | a ledger | why |", "|---|---|---|---|"]
+    for name, kinds, is_safe, reason in (*JUDGEMENTS, UNKNOWN):
+        types = ", ".join(f"`{kind}*`" if kind.endswith(".") else f"`{kind}`" for kind in kinds)
+        verdict = "may live there" if is_safe else "is refused"
+        lines.append(f"| {name} | {types or '–'} | {verdict} | {reason} |")
+    return "\n".join(lines) + "\n"

@@ -12,7 +12,6 @@ import os
 import struct
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +21,9 @@ ITEM_BYTES = 16
 _ROW = struct.Struct(f"{ITEM_BYTES}sB")
 _ROWS = 16_384
 _FREE, _QUEUED, _PROCESSING = 0, 1, 2
+# After the rows, and shorter than one, so that whoever knows rows alone passes over it.
+_SIGN = struct.Struct("d")
+_SIGN_AT = _ROWS * _ROW.size
 
 
 class InFlight(NamedTuple):
@@ -47,13 +49,12 @@ class InFlightTable:
         self._rows: dict[bytes, int] = {}
         self._free = list(range(_ROWS - 1, -1, -1))
         with naming_volume(path):
-            self._path = path
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
             try:
                 # Given room, not only made longer: a full disk must be an error now, not a signal
                 # when the map is touched.
-                os.posix_fallocate(handle, 0, _ROWS * _ROW.size)
-                self._map = mmap.mmap(handle, _ROWS * _ROW.size)
+                os.posix_fallocate(handle, 0, _SIGN_AT + _SIGN.size)
+                self._map = mmap.mmap(handle, _SIGN_AT + _SIGN.size)
             finally:
                 os.close(handle)
 
@@ -63,15 +64,18 @@ class InFlightTable:
 
     def clear(self) -> None:
         """Take all items out."""
-        self._map[:] = bytes(len(self._map))
+        self._map[:_SIGN_AT] = bytes(_SIGN_AT)
         for kept in (self._queued, self._processing, self._rows):
             kept.clear()
         self._free = list(range(_ROWS - 1, -1, -1))
 
-    def touch(self) -> None:
-        """Set the file's time, as a sign of life."""
-        with suppress(OSError):  # a sign that is missing says enough
-            os.utime(self._path)
+    def show_work(self, worked: float) -> None:
+        """Keep when the process worked last, as a sign of life.
+
+        Args:
+            worked: by a clock that all processes of this machine share.
+        """
+        _SIGN.pack_into(self._map, _SIGN_AT, worked)
 
     def queue(self, items: Iterable[bytes]) -> None:
         """Items have been handed to a worker that is busy still."""
@@ -127,3 +131,15 @@ def read_inflight(path: Path) -> InFlight:
         if state in states:
             states[state].add(item)
     return InFlight(frozenset(states[_PROCESSING]), frozenset(states[_QUEUED]))
+
+
+def read_worked(path: Path) -> float | None:
+    """When the process of a table worked last, by its clock; None where nothing says so."""
+    try:
+        with path.open("rb") as file:
+            file.seek(_SIGN_AT)
+            sign = file.read(_SIGN.size)
+    except OSError:
+        return None
+    worked = _SIGN.unpack(sign)[0] if len(sign) == _SIGN.size else 0.0
+    return worked or None

@@ -86,6 +86,26 @@ def make_folder(path: Path) -> None:
             raise PermissionError(13, "permission denied")
 
 
+def make_durable(path: Path) -> None:
+    """Make a folder and its parents, whose names are durable then, whoever has made them.
+
+    Another process may have made some and been killed before it synced them.
+
+    Raises:
+        VolumeError: it can't be made, or it can't be written to.
+    """
+    make_folder(path)
+    with naming_volume(path):
+        below = path.stat().st_dev
+        for parent in path.absolute().parents:
+            if parent.stat().st_dev != below:  # what is mounted has no name there to be lost
+                return
+            try:
+                sync_folder(parent)
+            except PermissionError:  # nor can a name have been made where nothing may be read
+                return
+
+
 def sync_folder(path: Path | str) -> None:
     """Make names in a folder durable."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

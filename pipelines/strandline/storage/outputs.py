@@ -18,14 +18,16 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
 
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
-from strandline.storage.layout import make_folder, sync_folder
+from strandline.storage.layout import make_durable, make_folder, sync_folder
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 TEMPORARY = ".tmp"
+OWNER = ".strandline-owner"  # of the root; no output
 FAN_OUT = 3  # hex digits: 4,096 folders, each of some 2,400 sources at ten million
 DIGEST_BYTES = 16
+FOLDERS_KNOWN = 1000  # to be there for good; one that is forgotten is synced again
 
 
 class Written(NamedTuple):
@@ -89,7 +91,7 @@ class OutputStore(Protocol):
         """Remove what lies in the source's folder and is not named in `keep`; says how many."""
 
     def list_names(self) -> Iterator[tuple[str, int]]:
-        """Every file with its size in bytes, temporary ones too, in no order."""
+        """Every file but the owner's with its size in bytes, temporary ones too, in no order."""
 
     def digest(self, name: str) -> bytes:
         """The blake2b-128 of a file's bytes.
@@ -98,8 +100,12 @@ class OutputStore(Protocol):
             FileNotFoundError: there is no such file.
         """
 
-    def sweep(self) -> int:
-        """Remove temporary files that no live writer owns; says how many."""
+    def sweep(self, owner: str) -> int:
+        """Remove the temporary files of an owner that has no live writer; says how many.
+
+        Args:
+            owner: how the names of its writers begin, up to a hyphen; others may be at work.
+        """
 
 
 class LocalOutputs:
@@ -108,6 +114,8 @@ class LocalOutputs:
     def __init__(self, root: Path, writer: str = "") -> None:
         self.root = root
         self._writer = writer
+        self._fans: set[str] = set()
+        self._folders: dict[Path, None] = {}
 
     def write(self, source: bytes, name: str, spell: Callable[[BinaryIO], None]) -> Written:
         folder = self.root / name_source_folder(source)
@@ -138,36 +146,51 @@ class LocalOutputs:
                 sync_folder(folder)
             if not keep:
                 folder.rmdir()
+                self._folders.pop(folder, None)
         return len(others)
 
     def list_names(self) -> Iterator[tuple[str, int]]:
         for folder, _, files in os.walk(self.root):
             for file in files:
                 path = Path(folder, file)
+                name = str(path.relative_to(self.root))
                 with suppress(FileNotFoundError):  # a live writer may have renamed it
-                    yield str(path.relative_to(self.root)), path.stat().st_size
+                    size = path.stat().st_size
+                    if name != OWNER:
+                        yield name, size
 
     def digest(self, name: str) -> bytes:
         with (self.root / name).open("rb") as file:
             return digest_file(file)
 
-    def sweep(self) -> int:
+    def sweep(self, owner: str) -> int:
         removed = 0
         with naming_volume(self.root):
-            for path in (self.root / TEMPORARY).glob("*"):
+            for path in (self.root / TEMPORARY).glob(f"{owner}-*"):
                 path.unlink(missing_ok=True)
                 removed += 1
         return removed
 
     def _make_source_folder(self, folder: Path) -> None:
-        if folder.is_dir():
+        """Make the folder, if need be, so that what is renamed into it can't be lost with it.
+
+        That a folder is there says nothing: who has made it may not have synced it yet, or have
+        been killed before. So each process does it once for each folder that it relies on.
+        """
+        if folder in self._folders and folder.is_dir():
             return
-        parent = folder.parent
-        is_new = not parent.is_dir()
+        fan = folder.parent
+        if not self._fans:
+            make_durable(self.root)
         folder.mkdir(parents=True, exist_ok=True)
-        sync_folder(parent)
-        if is_new:
+        sync_folder(fan)
+        if fan.name not in self._fans:
             sync_folder(self.root)
+            self._fans.add(fan.name)
+        faults.reach("output.placed")
+        self._folders[folder] = None
+        if len(self._folders) > FOLDERS_KNOWN:
+            del self._folders[next(iter(self._folders))]
 
     @contextmanager
     def _temporary(self) -> Iterator[tuple[Path, BinaryIO]]:

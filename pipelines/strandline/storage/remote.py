@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import fsspec
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError
 from strandline.storage.outputs import (
+    OWNER,
     HashingFile,
     LocalOutputs,
     OutputStore,
@@ -20,6 +22,7 @@ from strandline.storage.outputs import (
     digest_file,
     name_source_folder,
 )
+from strandline.storage.protocols import describe_store_error
 
 
 class RemoteOutputs:
@@ -59,21 +62,23 @@ class RemoteOutputs:
     def list_names(self) -> Iterator[tuple[str, int]]:
         found = self._filesystem.find(self._root, detail=True)
         for path, info in found.items():
-            yield str(path)[len(self._root) + 1 :], int(info["size"])
+            name = str(path)[len(self._root) + 1 :]
+            if name != OWNER:
+                yield name, int(info["size"])
 
     def digest(self, name: str) -> bytes:
         with self._filesystem.open(f"{self._root}/{name}", "rb") as file:
             return digest_file(file)
 
-    def sweep(self) -> int:
+    def sweep(self, owner: str) -> int:  # noqa: ARG002 - as the protocol asks
         return 0  # a put leaves nothing behind that could be listed
 
     @contextmanager
     def _naming(self) -> Iterator[None]:
         try:
             yield
-        except OSError as error:
-            msg = f"{self._url}: can't be written to ({error})"
+        except Exception as error:  # each store's library has errors of its own
+            msg = f"{self._url}: can't be written to ({describe_store_error(error)})"
             raise VolumeError(msg) from error
 
 
@@ -88,9 +93,22 @@ def put_files(place: str, files: Mapping[str, Path]) -> None:
         filesystem.makedirs(root, exist_ok=True)
         for name, path in files.items():
             filesystem.put_file(str(path), f"{root}/{name}")
-    except OSError as error:
-        msg = f"{place}: can't be written to ({error})"
+    except Exception as error:  # each store's library has errors of its own
+        msg = f"{place}: can't be written to ({describe_store_error(error)})"
         raise VolumeError(msg) from error
+
+
+def resolve_place(place: str) -> str:
+    """The same place under a name that does not depend on the working directory, nor on links.
+
+    Args:
+        place: a path, or a URL such as `s3://bucket/prefix`; `file://` means the path.
+    """
+    local = place.removeprefix("file://")
+    if "://" not in local:
+        return os.path.realpath(local)
+    bare = place.rstrip("/")
+    return place if bare.endswith(":") else bare
 
 
 def open_outputs(place: str, writer: str = "") -> OutputStore:

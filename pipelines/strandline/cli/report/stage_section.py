@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from strandline.cli.progress_view import spell_oldest
 from strandline.cli.report.axes import TimeAxis
 from strandline.cli.report.charts import draw_rate
 from strandline.cli.report.facts import LatestFacts, RunFacts
@@ -23,7 +24,16 @@ from strandline.cli.wording import spell_count, spell_rate
 
 CHARTS = 24  # stages that have one
 _DONE = ("stage", "#in", "#out", "#filtered", "#failed", "#rows in", "#rows out", "#seconds")
-_NOW = ("stage", "#tasks a second", "#busy", "#waiting", "#running", "#ready", "#lost")
+_NOW = (
+    "stage",
+    "#tasks a second",
+    "#busy",
+    "#waiting",
+    "#running",
+    "#oldest call",
+    "#ready",
+    "#lost",
+)
 
 
 def make_throughput(facts: RunFacts) -> Markup:
@@ -71,6 +81,7 @@ def _make_now(live: Snapshot) -> Markup:
             f"{stage.utilisation:.0%}",
             spell_count(stage.waiting),
             spell_count(stage.running),
+            spell_oldest(stage.pool),
             f"{stage.pool.ready} of {stage.pool.workers}",
             spell_count(stage.pool.lost),
         )

@@ -36,7 +36,7 @@ def find_demand(stages: Sequence[StageLook]) -> list[float]:
     """Tasks at each stage for one source: the product of all fan-outs and filters above it."""
     demand = [1.0]
     for stage in stages[:-1]:
-        demand.append(demand[-1] * _find_ratio(stage))
+        demand.append(demand[-1] * find_ratio(stage.tasks_in, stage.tasks_out))
     return demand
 
 
@@ -50,13 +50,13 @@ def find_left(inputs: Inputs, demand: Sequence[float]) -> tuple[float, list[floa
     coming, left = float(inputs.sources_left), []
     for stage in inputs.stages:
         left.append(stage.waiting + stage.running + coming)
-        coming = left[-1] * _find_ratio(stage)
+        coming = left[-1] * find_ratio(stage.tasks_in, stage.tasks_out)
     sources = max(tasks / max(one, 1e-9) for tasks, one in zip(left, demand, strict=True))
     return sources, left
 
 
-def _find_ratio(stage: StageLook) -> float:
+def find_ratio(tasks_in: float, tasks_out: float) -> float:
     """Tasks that come out for one that goes in; one, until there is reason to think otherwise."""
-    if stage.tasks_in > 0 and stage.tasks_out > 0:
-        return stage.tasks_out / stage.tasks_in
-    return 1.0 if stage.tasks_in < SURE_TASKS else 0.0
+    if tasks_in > 0 and tasks_out > 0:
+        return tasks_out / tasks_in
+    return 1.0 if tasks_in < SURE_TASKS else 0.0

@@ -1,0 +1,46 @@
+"""What a source stage lists and no ledger can hold: it gets a name, and fails under it. Pure.
+
+So one odd source takes no other along. It must not know which stage has listed it.
+"""
+
+from __future__ import annotations
+
+from strandline.ledger.words import Listed
+from strandline.plan.stage import Source
+from strandline.plan.token import digest_key, digest_version
+
+
+def identify(source: Source, ordinal: int) -> Listed:
+    """A source as the ledger sees it; what it could not keep is spelled so that it can."""
+    # A stage of the user's may have put anything there.
+    key: object = source.key
+    version: object = source.version
+    if type(key) is str and key.isascii() and type(version) is str:  # as most are; no more is asked
+        return Listed(digest_key(key), digest_version(version), key, ordinal)
+    name = key if isinstance(key, str) and _is_text(key) else _spell(key)
+    state = version if isinstance(version, str) else _spell(version)
+    return Listed(digest_key(name), digest_version(state), name, ordinal)
+
+
+def explain_odd(source: Source) -> str | None:
+    """Why a source can't be worked on; None where it can."""
+    known: dict[str, object] = {"key": source.key, "version": source.version}
+    for name, value in known.items():
+        if not isinstance(value, str):
+            return f"its {name} is {type(value).__name__}; it must be text"
+    if not _is_text(source.key):
+        return "its key holds half a character, which UTF-8 can't spell; give it another key"
+    return None
+
+
+def _spell(value: object) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,60 @@
+"""A payload of the user's as bytes, so that what can't be pickled or read again fails alone.
+
+Ray pickles a whole answer at once, and one bad payload in it would take all the others along. So
+what may not cross as it is gets pickled here, apart. Pure; the pickler comes in as an argument.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+Dumps = Callable[..., bytes]
+"""`pickle.dumps`, or one that takes the same arguments and can do more."""
+
+_SCALARS = frozenset({bytes, str, int, float, bool, type(None)})
+_FLAT = frozenset({dict, list, tuple})
+# Looking through more than that costs as much as pickling it.
+_FLAT_ITEMS = 16
+
+
+def is_safe(data: Any) -> bool:  # noqa: ANN401 - the payload belongs to the user
+    """Whether it is known to cross to another process, and to be read there."""
+    kind = type(data)
+    if kind in _SCALARS or kind is pa.Table:
+        return True
+    if kind in _FLAT:
+        items = [*data, *data.values()] if kind is dict else data
+        return len(items) <= _FLAT_ITEMS and all(type(item) in _SCALARS for item in items)
+    return kind.__module__ == "numpy" and _holds_numbers(data)
+
+
+def is_unchanging(data: Any) -> bool:  # noqa: ANN401 - the payload belongs to the user
+    """Whether it can be handed on within a process: nobody can change it for another."""
+    return type(data) in _SCALARS or type(data) is pa.Table
+
+
+def dump(data: Any, dumps: Dumps) -> tuple[bytes, list[pickle.PickleBuffer]]:  # noqa: ANN401
+    """A payload as bytes, and the large parts that need not be copied into them.
+
+    Raises:
+        BaseException: whatever the payload's own code raises.
+    """
+    buffers: list[pickle.PickleBuffer] = []
+    return dumps(data, protocol=5, buffer_callback=buffers.append), buffers
+
+
+def load(body: bytes, buffers: list[Any]) -> Any:  # noqa: ANN401 - the payload belongs to the user
+    """The inverse of `dump`, or of a pickler without buffers.
+
+    Raises:
+        BaseException: whatever the payload's own code raises.
+    """
+    return pickle.loads(body, buffers=buffers)  # noqa: S301 - Ray would do the same
+
+
+def _holds_numbers(data: Any) -> bool:  # noqa: ANN401 - something of numpy's
+    return type(data).__name__ == "ndarray" and not data.dtype.hasobject

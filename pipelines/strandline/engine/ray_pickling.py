@@ -1,0 +1,7 @@
+"""Ray's own pickler, for who works as Ray does and starts no Ray."""
+
+from __future__ import annotations
+
+from ray.cloudpickle import dumps
+
+__all__ = ["dumps"]

@@ -1,0 +1,112 @@
+"""What a run may raise, in one place for `except`.
+
+Each is loaded when it is first named, so that naming one costs no more than it must.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from strandline.engine.flow import StageBrokenError
+    from strandline.engine.gathered import FlushError
+    from strandline.engine.ray_cluster import ClusterLostError
+    from strandline.engine.ray_data import WindowLostError
+    from strandline.engine.ray_ledger import LedgerLostError
+    from strandline.engine.ray_losses import PoolBrokenError
+    from strandline.engine.receipts import ShapeError
+    from strandline.engine.setup import PackageMissingError, StageSetupError
+    from strandline.ledger.errors import (
+        DuplicateKeyError,
+        LeaseLostError,
+        LedgerError,
+        LedgerInUseError,
+        NegativePendingCountError,
+        NonDeterministicTaskError,
+    )
+    from strandline.ledger.merging import MergeError
+    from strandline.plan.errors import StrandlineError
+    from strandline.run.engines import EngineMissingError
+    from strandline.run.listing import ListingError
+    from strandline.run.packages import PackageError
+    from strandline.run.partitions import PartitionError
+    from strandline.storage.archives import ArchiveError
+    from strandline.storage.downloads import NothingThereError, UnreachableError
+    from strandline.storage.errors import HeldError, VolumeError
+    from strandline.storage.ownership import PlaceTakenError, UnreadablePlaceError
+    from strandline_api.problems import SpecError
+
+__all__ = [
+    "ArchiveError",
+    "ClusterLostError",
+    "DuplicateKeyError",
+    "EngineMissingError",
+    "FlushError",
+    "HeldError",
+    "LeaseLostError",
+    "LedgerError",
+    "LedgerInUseError",
+    "LedgerLostError",
+    "ListingError",
+    "MergeError",
+    "NegativePendingCountError",
+    "NonDeterministicTaskError",
+    "NothingThereError",
+    "PackageError",
+    "PackageMissingError",
+    "PartitionError",
+    "PlaceTakenError",
+    "PoolBrokenError",
+    "ShapeError",
+    "SpecError",
+    "StageBrokenError",
+    "StageSetupError",
+    "StrandlineError",
+    "UnreachableError",
+    "UnreadablePlaceError",
+    "VolumeError",
+    "WindowLostError",
+]
+
+_ROOMS = {
+    "ArchiveError": "strandline.storage.archives",
+    "ClusterLostError": "strandline.engine.ray_cluster",
+    "DuplicateKeyError": "strandline.ledger.errors",
+    "EngineMissingError": "strandline.run.engines",
+    "FlushError": "strandline.engine.gathered",
+    "HeldError": "strandline.storage.errors",
+    "LeaseLostError": "strandline.ledger.errors",
+    "LedgerError": "strandline.ledger.errors",
+    "LedgerInUseError": "strandline.ledger.errors",
+    "LedgerLostError": "strandline.engine.ray_ledger",
+    "ListingError": "strandline.run.listing",
+    "MergeError": "strandline.ledger.merging",
+    "NegativePendingCountError": "strandline.ledger.errors",
+    "NonDeterministicTaskError": "strandline.ledger.errors",
+    "NothingThereError": "strandline.storage.downloads",
+    "PackageError": "strandline.run.packages",
+    "PackageMissingError": "strandline.engine.setup",
+    "PartitionError": "strandline.run.partitions",
+    "PlaceTakenError": "strandline.storage.ownership",
+    "PoolBrokenError": "strandline.engine.ray_losses",
+    "ShapeError": "strandline.engine.receipts",
+    "SpecError": "strandline_api.problems",
+    "StageBrokenError": "strandline.engine.flow",
+    "StageSetupError": "strandline.engine.setup",
+    "StrandlineError": "strandline.plan.errors",
+    "UnreachableError": "strandline.storage.downloads",
+    "UnreadablePlaceError": "strandline.storage.ownership",
+    "VolumeError": "strandline.storage.errors",
+    "WindowLostError": "strandline.engine.ray_data",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the errors
+    if name not in _ROOMS:
+        msg = f"module 'strandline.errors' has no attribute {name!r}"
+        raise AttributeError(msg)
+    found = globals()[name] = getattr(import_module(_ROOMS[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,91 @@
+"""Where the outputs of a ledger live: kept with it, and compared before anything is skipped.
+
+A source counts as finished since its outputs are somewhere; elsewhere it is not. What a place is,
+and whether two spellings are one, has been found out before: here are absolute names alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from strandline.ledger.entries import Change
+from strandline.ledger.store import Store
+from strandline.plan.fingerprint import Fingerprint, describe_difference
+from strandline.storage.outputs import OWNER
+
+META = "outputs"
+
+
+class Placing(NamedTuple):
+    """Where a pipeline would have its outputs now.
+
+    Attributes:
+        url: an absolute folder or a URL; None: the pipeline's own folder, which goes with the
+            ledger wherever the volume is.
+        own: the pipeline's own folder, to be named.
+        part: the part of the fingerprint that spells the place, if a stage's parameter does.
+        is_marked: somebody's outputs are said to be there; None: nobody has looked.
+    """
+
+    url: str | None
+    own: str
+    part: str
+    is_marked: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """The place in words."""
+        return self.own if self.url is None else self.url
+
+
+def find_move(store: Store, placing: Placing) -> str | None:
+    """The difference to the place that the ledger knows, in one line; None where there is none.
+
+    A ledger of before there were places knows of none.
+    """
+    known = store.read_meta(META)
+    if known is None:
+        return None
+    if known["place"] != placing.url:
+        return f"outputs: {name_old(store, placing)} -> {placing.name}"
+    # A disk that is not mounted, or another one, has the path and nothing of what was written.
+    if placing.is_marked is False and store.count()["finished"]:
+        return f"outputs: {placing.name} -> gone from there, and {OWNER} with them"
+    return None
+
+
+def find_other_changes(store: Store, fingerprint: Fingerprint, placing: Placing) -> list[str]:
+    """What differs from the pipeline that wrote the ledger, besides where outputs live."""
+    known = store.read_meta("fingerprint")
+    if known is None or known["digest"] == fingerprint.digest:
+        return []
+    old, new = (_leave_out(parts, placing.part) for parts in (known["parts"], fingerprint.parts))
+    return describe_difference(old, new)
+
+
+def knows_place(store: Store) -> bool:
+    """False where a release wrote the ledger that did not keep it."""
+    return store.read_meta(META) is not None
+
+
+def name_old(store: Store, placing: Placing) -> str | None:
+    """The place of before in words; None where nobody has kept it."""
+    known = store.read_meta(META)
+    if known is not None:
+        return str(known["place"] or placing.own)
+    parts = (store.read_meta("fingerprint") or {"parts": {}})["parts"]
+    written: str | None = parts.get(placing.part)
+    return written
+
+
+def record_place(store: Store, fingerprint: Fingerprint, placing: Placing) -> None:
+    """Have the ledger know where its outputs are, which the fingerprint may spell, too."""
+    spelt = {"digest": fingerprint.digest, "parts": fingerprint.parts}
+    facts = {"fingerprint": spelt, META: {"place": placing.url}}
+    if any(store.read_meta(name) != fact for name, fact in facts.items()):
+        store.write(Change(meta=facts))
+
+
+def _leave_out(parts: Mapping[str, Any], part: str) -> dict[str, Any]:
+    return {path: value for path, value in parts.items() if path != part}

@@ -1,0 +1,53 @@
+"""Which packages a stage needs, and how to get one that is not here.
+
+It looks whether a module could be imported and imports none: some take a second. It must not know
+what a stage does with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.util import find_spec
+
+# Modules that an extra of ours brings.
+EXTRAS = {
+    "adlfs": "stores",
+    "aiohttp": "stores",
+    "gcsfs": "stores",
+    "s3fs": "stores",
+    "PIL": "images",
+    "datasketch": "statistics",
+    "datasketches": "statistics",
+    "xarray": "fields",
+    "zarr": "fields",
+}
+# Packages that are not called what their module is.
+_NAMES = {"PIL": "pillow"}
+
+
+def list_missing(modules: Iterable[str]) -> list[str]:
+    """Those of top-level modules that are not installed."""
+    return [module for module in modules if find_spec(module) is None]
+
+
+def name_package(module: str) -> str:
+    """What the package with a module is called where packages are installed from."""
+    top = module.partition(".")[0]
+    return _NAMES.get(top, top)
+
+
+def advise(module: str) -> str:
+    """How to get a module that is not here."""
+    extra = EXTRAS.get(module.partition(".")[0])
+    if extra is not None:
+        return f"pip install 'strandline[{extra}]'"
+    return f"install the package that has the module {module!r} wherever the pipeline runs"
+
+
+def explain_import(error: ImportError) -> str:
+    """An import that failed, in one sentence: which package is missing, and how to get it."""
+    text = " ".join(str(error).split())
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return text or type(error).__name__
+    name = name_package(error.name)
+    return f"it needs the package {name}, which is not installed; {advise(error.name)}"

@@ -1,0 +1,206 @@
+"""Packages by name: whether they are here, and how a pod installs them beside those of its image.
+
+pip does the work, in a process of its own. What the image has is never replaced: the driver and
+every worker stand on it. It must not know pipelines.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+
+from strandline.plan.errors import StrandlineError
+from strandline.storage.downloads import UnreachableError, copy_matching
+from strandline_api.exit_codes import ExitCode
+from strandline_api.spec_code import split_package
+
+WHEEL = ".whl"
+_MOST_WORDS = 600
+# Words of pip's log where the index, or the way to it, has failed: the same may go well later.
+_PASSING = re.compile(
+    r"WARNING: Retrying \(|too many (5\d\d|429) error|: 5\d\d Server Error|HTTP error (5\d\d|429)"
+)
+# Of an index that was asked in vain; that it does not know a name, pip says itself.
+_UNFETCHED = re.compile(r"Could not fetch URL (?P<said>(?!.*: 404 ).+) - skipping$")
+_ERROR = re.compile(r"^ERROR: (?P<said>.+)$")
+_WISH = re.compile(r"^    (?P<said>.* (depends on|requested) .*)$")
+# Before each line of the log.
+_STAMP = re.compile(r"^\S+T\S+ ")
+# What pip reads itself; of anything else it is handed a copy.
+_OF_PIP = re.compile(r"(https?|file)://|/")
+
+
+class PackageError(StrandlineError):
+    """Packages that can't be installed as they are asked for."""
+
+    exit_code = ExitCode.BAD_SPEC
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where packages come from; None: not given.
+
+    Attributes:
+        index: URL of an index; without it, what pip is configured for, unless there are wheels.
+        wheels: a folder of wheels, a page that links to them, or a URL of fsspec.
+    """
+
+    index: str | None = None
+    wheels: str | None = None
+
+    def spell(self) -> list[str]:
+        """The options of pip."""
+        words = [] if self.index is None else ["-i", self.index]
+        if self.wheels is not None:
+            words += ["-f", self.wheels]
+            words += ["--no-index"] if self.index is None else []
+        return words
+
+
+def find_absent(packages: Sequence[str]) -> dict[str, str | None]:
+    """Those of some packages that are not here in their version, with the one that is, if any."""
+    return {
+        package: found
+        for package in packages
+        if not _is_same(found := _find_version(split_package(package)[0]), package)
+    }
+
+
+def spell_command(packages: Sequence[str], places: Places) -> str:
+    """What a person would type to have them here."""
+    return shlex.join(["pip", "install", *places.spell(), *packages])
+
+
+def install_packages(
+    packages: Sequence[str], places: Places, folder: Path, say: Callable[[str], None]
+) -> None:
+    """Have packages, and what they need that is not here, in a folder to import from.
+
+    What an earlier try has left in it is replaced.
+
+    Args:
+        say: is told what pip says.
+
+    Raises:
+        PackageError: they are nowhere, don't go with what is here, or there is no pip.
+        UnreachableError: they can't be fetched now.
+    """
+    _check(packages)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".pip-") as aside:
+        held = Path(aside) / "wheels"
+        places = _bring_near(places, held)
+        pins = Path(aside) / "pins.txt"
+        pins.write_text("".join(f"{line}\n" for line in _list_pins()), encoding="utf-8")
+        root = Path(aside) / "root"
+        options = [*places.spell(), "--prefix", str(root), "--constraint", str(pins)]
+        _run_pip(options, packages, Path(aside) / "pip.log", say)
+        _gather(root, folder)
+
+
+def _check(packages: Sequence[str]) -> None:
+    if importlib.util.find_spec("pip") is None:
+        msg = "this image has no pip to install packages with; add it, or build on strandline's"
+        raise PackageError(msg)
+    for package, found in find_absent(packages).items():
+        if found is not None:
+            name, version = split_package(package)
+            msg = (
+                f"the image has {name} {found}, which can't be replaced by {version}; "
+                "ask for that version, or build an image"
+            )
+            raise PackageError(msg)
+
+
+def _bring_near(places: Places, folder: Path) -> Places:
+    wheels = places.wheels
+    if wheels is None or _OF_PIP.match(wheels):
+        return places
+    folder.mkdir()
+    if not copy_matching(wheels, WHEEL, folder):
+        raise PackageError(f"{wheels}: there is no file that ends in {WHEEL}")
+    return replace(places, wheels=str(folder))
+
+
+def _list_pins() -> Iterator[str]:
+    """All that is here, so that nothing of it is installed in another version."""
+    seen = set()
+    for found in metadata.distributions():
+        name = found.metadata["Name"]
+        if name and name.lower() not in seen:
+            seen.add(name.lower())
+            yield f"{name}=={found.version}"
+
+
+def _run_pip(
+    options: list[str], packages: Sequence[str], log: Path, say: Callable[[str], None]
+) -> None:
+    quiet = ["--no-input", "--disable-pip-version-check", "--no-cache-dir", "--progress-bar=off"]
+    quiet.append("--no-warn-script-location")
+    quiet += ["--log", str(log)]
+    command = [sys.executable, "-P", "-m", "pip", "install", *quiet, *options, "--", *packages]
+    with subprocess.Popen(  # noqa: S603 - pip, and packages that can't be options
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as pip:
+        assert pip.stdout is not None  # by the call
+        for line in pip.stdout:
+            say(line.rstrip())
+    if pip.returncode:
+        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        lines = [_STAMP.sub("", line) for line in text.splitlines()]
+        kind = UnreachableError if any(map(_PASSING.search, lines)) else PackageError
+        raise kind(f"pip can't install {', '.join(packages)}: {_sum_up(lines)}")
+
+
+def _sum_up(lines: Sequence[str]) -> str:
+    """Pip's own sentences; of a conflict also who wants what."""
+    patterns = (_UNFETCHED, _ERROR, _WISH)
+    found = (pattern.search(line) for pattern in patterns for line in lines)
+    said = dict.fromkeys(one["said"].strip() for one in found if one)
+    text = "; ".join(said) or "its log says why"
+    return text if len(text) <= _MOST_WORDS else f"{text[:_MOST_WORDS]}…"
+
+
+def _gather(root: Path, folder: Path) -> None:
+    """Have the packages in one folder, wherever this Python's scheme has put them."""
+    folder.mkdir()
+    for kind in ("site-packages", "dist-packages"):
+        for found in sorted(root.rglob(kind)):
+            if not any(parent.name == kind for parent in found.relative_to(root).parents):
+                shutil.copytree(found, folder, dirs_exist_ok=True, copy_function=_link)
+
+
+def _link(source: str, target: str) -> None:
+    """A name more for a file, instead of a copy: both are on one disk."""
+    os.link(source, target)
+
+
+def _find_version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _is_same(found: str | None, package: str) -> bool:
+    wanted = split_package(package)[1]
+    if found is None:
+        return False
+    if "+" not in wanted:  # a build of one's own counts as its version
+        found = found.partition("+")[0]
+    return _fold(found) == _fold(wanted)
+
+
+def _fold(version: str) -> str:
+    return re.sub(r"(\.0+)+$", "", version.lower().lstrip("v"))

@@ -1,0 +1,52 @@
+"""What a plan needs that is not installed here, said before anything is begun.
+
+A package that is missing stays missing, so another attempt would end the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from strandline.plan.packages import advise, list_missing, name_package
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.stage import Params
+from strandline.storage.protocols import find_lack
+from strandline_api.problems import Problem, SpecError
+
+
+def check_requirements(plan: PipelinePlan) -> None:
+    """Look whether all packages are here that the plan's stages and URLs need.
+
+    Raises:
+        SpecError: some are not; it names each, and how to get it.
+    """
+    problems = tuple(_find_problems(plan))
+    if problems:
+        raise SpecError(problems)
+
+
+def _find_problems(plan: PipelinePlan) -> Iterator[Problem]:
+    last = len(plan.stages) - 1
+    yield from _find_stage_problems("spec.source", plan.source)
+    for index, stage in enumerate(plan.stages):
+        at = "spec.sink" if index == last else f"spec.stages[{index}]"
+        yield from _find_stage_problems(at, stage)
+    own = getattr(plan.stages[last].stage.params, "path", None)
+    if plan.output is not None and plan.output != own:
+        yield from _find_place_problems("spec.storage.output.url", plan.output)
+
+
+def _find_stage_problems(at: str, plan: StagePlan) -> Iterator[Problem]:
+    for module in list_missing(plan.stage.packages):
+        message = f"{plan.use!r} needs the package {name_package(module)}, which is not installed"
+        yield Problem(f"{at}.use", message, advise(module))
+    params = plan.stage.params
+    places = params.list_places() if isinstance(params, Params) else ()
+    for where, url in places:
+        yield from _find_place_problems(f"{at}.with.{where}", url)
+
+
+def _find_place_problems(at: str, url: str) -> Iterator[Problem]:
+    lack = find_lack(url)
+    if lack is not None:
+        yield Problem(at, lack.message, lack.hint)

@@ -1,0 +1,64 @@
+"""Sources as bytes of a spool, and back as they were; nothing is read that could run code.
+
+Plain values and tables are spelled. Whatever else a source stage has made of its data stays in
+memory, since only its own process knows what it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgpack
+import pyarrow as pa
+
+from strandline.plan.stage import Source
+
+_TABLE = 1
+_ERRORS = "surrogatepass"  # keys may be names of files that are no text
+
+
+class SpooledSources:
+    """Spells sources, each under a number of its own."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, Source] = {}
+
+    def __len__(self) -> int:
+        """How many could not be spelled."""
+        return len(self._kept)
+
+    def pack(self, number: int, source: Source) -> bytes | None:
+        """The bytes of a source; None where it stays in memory."""
+        try:
+            # Strict: a tuple would come back as a list, and a subclass as what it derives from.
+            packed: bytes = msgpack.packb(
+                list(source), default=_spell, strict_types=True, unicode_errors=_ERRORS
+            )
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            self._kept[number] = source
+            return None
+        return packed
+
+    def unpack(self, number: int, packed: bytes | None) -> Source:
+        """The source of that number."""
+        if packed is None:
+            return self._kept.pop(number)
+        parts = msgpack.unpackb(
+            packed, ext_hook=_read, strict_map_key=False, unicode_errors=_ERRORS
+        )
+        return Source(*parts)
+
+
+def _spell(value: Any) -> msgpack.ExtType:  # noqa: ANN401 - whatever is no plain value
+    if type(value) is not pa.Table:
+        msg = f"{type(value).__name__} is no plain value"
+        raise TypeError(msg)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, value.schema) as writer:
+        writer.write_table(value)
+    return msgpack.ExtType(_TABLE, sink.getvalue().to_pybytes())
+
+
+def _read(_code: int, content: bytes) -> pa.Table:
+    with pa.ipc.open_stream(content) as reader:
+        return reader.read_all()

@@ -1,0 +1,125 @@
+"""A file from anywhere, fetched to a disk here: by HTTP, from an object store, from a folder.
+
+It tells what may be otherwise the next time from what will not. It must not know what is fetched.
+"""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from http import HTTPStatus
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import fsspec
+
+from strandline.plan.errors import StrandlineError
+from strandline.storage.errors import naming_volume
+from strandline_api.exit_codes import ExitCode
+
+MOST_BYTES = 1 << 30
+PAUSES = (1.0, 4.0)  # seconds before the second try and the third
+_SECONDS = 60.0  # of silence
+_BLOCK = 1 << 20
+# A server that says so may say otherwise later.
+_PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
+
+
+class UnreachableError(StrandlineError):
+    """A place can't be reached now; another time it may be."""
+
+
+class NothingThereError(StrandlineError):
+    """There is nothing to be had at a place, and waiting does not help."""
+
+    exit_code = ExitCode.BAD_SPEC
+
+
+def download(url: str, target: Path, sleep: Callable[[float], None]) -> str:
+    """Copy a file to `target`, which must not exist; its SHA-256 in hexadecimal.
+
+    Args:
+        url: `https://`, any other that fsspec knows, or a path.
+
+    Raises:
+        UnreachableError: it could not be reached in three tries.
+        NothingThereError: it is not there, is more than 1 GiB, or may not be read.
+        VolumeError: there is no room for it.
+    """
+    for pause in PAUSES:
+        try:
+            return _copy(url, target)
+        except UnreachableError:
+            target.unlink(missing_ok=True)
+            sleep(pause)
+    return _copy(url, target)
+
+
+def copy_matching(url: str, ending: str, folder: Path) -> int:
+    """Copy the files right below a URL whose names end so into a folder; how many there were.
+
+    Raises:
+        UnreachableError, NothingThereError: as `download`.
+    """
+    with _explaining(url):
+        filesystem, root = fsspec.core.url_to_fs(url)
+        found = [str(path) for path in filesystem.ls(root, detail=False)]
+        chosen = [path for path in found if path.endswith(ending)]
+        for path in chosen:
+            filesystem.get_file(path, str(folder / path.rpartition("/")[2]))
+    return len(chosen)
+
+
+def _copy(url: str, target: Path) -> str:
+    digest, size = sha256(), 0
+    with naming_volume(target), target.open("xb") as file:
+        for block in _read(url):
+            digest.update(block)
+            size += len(block)
+            if size > MOST_BYTES:
+                msg = f"{url}: it has more than {MOST_BYTES >> 20} MiB; bring less, or an image"
+                raise NothingThereError(msg)
+            file.write(block)
+    return digest.hexdigest()
+
+
+def _read(url: str) -> Iterator[bytes]:
+    # What its reader raises is raised there, not here.
+    with _explaining(url), _open(url) as source:
+        while block := source.read(_BLOCK):
+            yield block
+
+
+def _open(url: str) -> BinaryIO:
+    if url.startswith(("https://", "http://")):
+        # The schemes are checked, and whoever wrote the URL has its code run anyway.
+        return cast("BinaryIO", urllib.request.urlopen(url, timeout=_SECONDS))  # noqa: S310
+    return cast("BinaryIO", fsspec.open(url, "rb").open())
+
+
+@contextmanager
+def _explaining(url: str) -> Iterator[None]:
+    """Turn whatever a file system raises into one of the two errors, with the place in it."""
+    try:
+        yield
+    except urllib.error.HTTPError as error:
+        is_final = error.code < HTTPStatus.INTERNAL_SERVER_ERROR and error.code not in _PASSING
+        kind = NothingThereError if is_final else UnreachableError
+        error.close()  # it holds the connection
+        msg = f"{url}: the server answers {error.code} {error.reason}"
+        raise kind(msg) from error
+    except FileNotFoundError as error:
+        msg = f"{url}: there is no such file"
+        raise NothingThereError(msg) from error
+    except (PermissionError, ImportError, ValueError) as error:
+        # A missing right, a library that a protocol needs, a protocol that nobody knows.
+        raise NothingThereError(f"{url}: {_say(error)}") from error
+    except Exception as error:  # each file system has errors of its own
+        raise UnreachableError(f"{url}: can't be reached ({_say(error)})") from error
+
+
+def _say(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

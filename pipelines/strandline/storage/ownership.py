@@ -1,0 +1,263 @@
+"""Whose an output root is: a small file in it names the one ledger whose outputs lie there.
+
+Two pipelines over the same files would give their outputs the same names. The file's own name
+begins with a dot, as readers of data sets pass over. Who may take what from whom is decided by
+whoever asks; what a ledger is stays unknown here: an id and the name of its pipeline.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import fsspec
+
+from strandline.plan.errors import StrandlineError
+from strandline.storage.errors import VolumeError, naming_volume
+from strandline.storage.layout import make_durable, make_folder, sync_folder
+from strandline.storage.outputs import OWNER, TEMPORARY
+from strandline.storage.protocols import describe_store_error
+from strandline_api.exit_codes import ExitCode
+
+SHORT = 12  # characters of an id that are shown, and that temporary names begin with
+_FILE_BYTES = 1 << 16  # more is no owner's file
+
+
+class PlaceTakenError(StrandlineError):
+    """The place belongs to another; the pipeline has to name one of its own."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
+
+
+class UnreadablePlaceError(StrandlineError):
+    """A store did not answer; it may the next time."""
+
+
+class Owner(NamedTuple):
+    """A ledger's id, and its pipeline as `namespace/name`."""
+
+    ledger: str
+    pipeline: str
+
+    def __str__(self) -> str:
+        return f"{self.pipeline} (ledger {self.ledger[:SHORT]})"
+
+
+class _Root(Protocol):
+    """An output root as far as its owner is concerned."""
+
+    def read(self) -> bytes | None:
+        """The owner's file; None where there is none."""
+
+    def create(self, content: bytes, writer: str) -> None:
+        """Write the owner's file where there is none; nothing where another was quicker."""
+
+    def replace(self, content: bytes, writer: str) -> None:
+        """Write the owner's file over the one that is there."""
+
+    def remove(self) -> None:
+        """Remove the owner's file, if it is there."""
+
+
+def read_owner(place: str) -> Owner | None:
+    """The owner of the output root at a folder or fsspec URL; None where nobody has taken it.
+
+    Raises:
+        PlaceTakenError: a file is there and does not say whose it is.
+        VolumeError, UnreadablePlaceError: the place can't be read, a folder or a store.
+    """
+    content = _open_root(place).read()
+    if content is None:
+        return None
+    try:
+        found = json.loads(content)
+        return Owner(str(found["ledger"]), str(found["pipeline"]))
+    except (ValueError, TypeError, KeyError):
+        msg = (
+            f"{place}: {OWNER} there does not say whose these outputs are; remove it where no "
+            "other pipeline writes to this place"
+        )
+        raise PlaceTakenError(msg) from None
+
+
+def take_place(place: str, owner: Owner, *, inherits: bool = False) -> None:
+    """Make the output root at a folder or fsspec URL the owner's, durably.
+
+    Args:
+        inherits: see `refuse_other`.
+
+    Raises:
+        PlaceTakenError: it is another's; the message names it.
+        VolumeError: the place can't be written to.
+    """
+    root, found = _open_root(place), read_owner(place)
+    if found is None:
+        root.create(_spell(owner), owner.ledger[:SHORT])
+        found = read_owner(place)  # two may have come at once
+    refuse_other(place, found, owner, inherits=inherits)
+    if found != owner:
+        root.replace(_spell(owner), owner.ledger[:SHORT])
+
+
+def seize_place(place: str, owner: Owner) -> None:
+    """Make the output root the owner's, whoever's it is.
+
+    Raises:
+        VolumeError: the place can't be written to.
+    """
+    _open_root(place).replace(_spell(owner), owner.ledger[:SHORT])
+
+
+def release_place(place: str, owner: Owner) -> None:
+    """Leave an output root that is the owner's to whoever comes; another's stays.
+
+    Raises:
+        VolumeError: the place can't be written to.
+    """
+    if read_owner(place) == owner:
+        _open_root(place).remove()
+
+
+def refuse_other(
+    place: str, found: Owner | None, owner: Owner | None, *, inherits: bool = False
+) -> None:
+    """Refuse a place that is another's.
+
+    Args:
+        found: whose it is; None: nobody's.
+        owner: who wants it; None: a run that keeps no ledger.
+        inherits: what another ledger of the same pipeline left there is its, too.
+
+    Raises:
+        PlaceTakenError: it is not the one's who wants it; the message says what to do.
+    """
+    if found is None or (owner is not None and found.ledger == owner.ledger):
+        return
+    if owner is not None and inherits and found.pipeline == owner.pipeline:
+        return
+    if owner is None:
+        advice = "a run without a volume needs a place of its own"
+    else:
+        advice = (
+            "name another place, or, where that ledger is gone for good, take this one with "
+            "`strandline ledger own-outputs`"
+        )
+    msg = f"the outputs at {place} belong to {found}, and would be overwritten; {advice}"
+    raise PlaceTakenError(msg)
+
+
+def _spell(owner: Owner) -> bytes:
+    return json.dumps(owner._asdict()).encode() + b"\n"
+
+
+class _LocalRoot:
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._path = root / OWNER
+
+    def read(self) -> bytes | None:
+        try:
+            with naming_volume(self._path), self._path.open("rb") as file:
+                return file.read(_FILE_BYTES)
+        except VolumeError as error:
+            if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
+                return None
+            raise
+
+    def create(self, content: bytes, writer: str) -> None:
+        with naming_volume(self._root):
+            temporary = self._write_aside(content, writer)
+            try:
+                os.link(temporary, self._path)
+            except FileExistsError:
+                temporary.unlink()
+                return
+            except OSError:  # a file system without links: who comes last has it
+                temporary.rename(self._path)
+            else:
+                temporary.unlink()
+            sync_folder(self._root)
+
+    def replace(self, content: bytes, writer: str) -> None:
+        with naming_volume(self._root):
+            self._write_aside(content, writer).rename(self._path)
+            sync_folder(self._root)
+
+    def remove(self) -> None:
+        with naming_volume(self._root):
+            self._path.unlink(missing_ok=True)
+
+    def _write_aside(self, content: bytes, writer: str) -> Path:
+        """The content in a temporary file, which the owner's next sweep would find."""
+        make_durable(self._root)
+        folder = self._root / TEMPORARY
+        make_folder(folder)
+        temporary = folder / f"{writer}-owner-{os.getpid()}"
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        return temporary
+
+
+class _RemoteRoot:
+    def __init__(self, url: str) -> None:
+        self._url = url
+        filesystem, root = fsspec.core.url_to_fs(url)
+        self._filesystem: Any = filesystem
+        self._path = f"{str(root).rstrip('/')}/{OWNER}"
+
+    def read(self) -> bytes | None:
+        try:
+            return bytes(self._filesystem.cat_file(self._path))
+        except FileNotFoundError:
+            return None
+        except Exception as error:
+            msg = f"{self._url}: can't be read ({self._find_reason(error)})"
+            raise UnreadablePlaceError(msg) from error
+
+    def create(self, content: bytes, writer: str) -> None:
+        with suppress(Exception):  # many stores can't: then who comes last has it
+            self._make_folder()
+            self._filesystem.pipe_file(self._path, content, mode="create")
+        if self.read() is None:
+            self.replace(content, writer)
+
+    def replace(self, content: bytes, writer: str) -> None:  # noqa: ARG002 - a put leaves nothing
+        try:
+            self._make_folder()
+            self._filesystem.pipe_file(self._path, content)
+        except Exception as error:  # each store's library has errors of its own
+            raise self._name(error) from error
+
+    def remove(self) -> None:
+        try:
+            self._filesystem.rm_file(self._path)
+        except FileNotFoundError:
+            return
+        except Exception as error:
+            raise self._name(error) from error
+
+    def _find_reason(self, error: Exception) -> str:
+        """What keeps a file from being read; stores say why to who lists, not to who reads."""
+        try:
+            self._filesystem.ls(self._path.rpartition("/")[0])
+        except FileNotFoundError:
+            pass
+        except Exception as told:  # noqa: BLE001 - each store's library has errors of its own
+            return describe_store_error(told)
+        return describe_store_error(error)
+
+    def _make_folder(self) -> None:
+        self._filesystem.makedirs(self._path.rpartition("/")[0], exist_ok=True)
+
+    def _name(self, error: Exception) -> VolumeError:
+        return VolumeError(f"{self._url}: can't be written to ({describe_store_error(error)})")
+
+
+def _open_root(place: str) -> _Root:
+    local = place.removeprefix("file://")
+    return _RemoteRoot(place) if "://" in local else _LocalRoot(Path(local).absolute())

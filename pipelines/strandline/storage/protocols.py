@@ -1,0 +1,64 @@
+"""Whether a URL can be opened here: is its protocol one that fsspec knows, is its package there?
+
+It opens nothing and asks no server.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import NamedTuple
+
+import fsspec
+from fsspec.registry import known_implementations
+
+from strandline.plan.packages import advise, name_package
+
+_PROTOCOL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(?:://|\Z)")
+
+
+class Lack(NamedTuple):
+    """What is wrong with a URL, and what to do."""
+
+    message: str
+    hint: str
+
+
+def find_lack(url: str) -> Lack | None:
+    """What keeps a URL from being opened here; None where nothing does, or it is a plain path."""
+    if "://" not in url:
+        return None
+    for part in url.split("::"):
+        found = _PROTOCOL.match(part)
+        lack = _look_at(found[1]) if found else None
+        if lack is not None:
+            return lack
+    return None
+
+
+def _look_at(protocol: str) -> Lack | None:
+    try:
+        fsspec.get_filesystem_class(protocol)
+    except ValueError:
+        close = difflib.get_close_matches(protocol, known_implementations, n=1, cutoff=0.5)
+        hint = f"did you mean {close[0]}://?" if close else "see fsspec's list of file systems"
+        return Lack(f"nothing here knows the protocol {protocol}://", hint)
+    except ImportError as error:
+        module = _find_module(protocol, error)
+        needs = f"{protocol}:// needs the package {name_package(module)}, which is not installed"
+        return Lack(needs, advise(module))
+    return None
+
+
+def _find_module(protocol: str, error: ImportError) -> str:
+    """The module that is missing; fsspec's own error has it only in what it was raised from."""
+    cause = error.__cause__
+    if isinstance(cause, ModuleNotFoundError) and cause.name:
+        return cause.name
+    return str(known_implementations[protocol]["class"]).partition(".")[0]
+
+
+def describe_store_error(error: BaseException) -> str:
+    """What a store's library says went wrong, in one line; its kind where it says nothing."""
+    text = " ".join(str(error).split())
+    return text or type(error).__name__
