@@ -19,6 +19,7 @@ BEGIN, END = "<!-- {}: begin -->\n", "<!-- {}: end -->\n"
 # By name: the module, which is loaded when it is run, and its function.
 BENCHES = {
     "tally": ("tally_rate", "measure_tally"),
+    "driver": ("driver_cost", "measure_driver"),
     "open": ("ledger_open", "measure_open"),
     "size": ("ledger_size", "measure_size"),
     "skip": ("skip_rate", "measure_skip"),
