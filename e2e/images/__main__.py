@@ -11,6 +11,7 @@ from pathlib import Path
 
 from images.build import need_images
 from images.errors import ImagesError
+from images.history import LAST_RELEASE, need_sources
 from images.names import BASE, TARGETS, find_images
 from images.sizes import tell_sizes
 from images.trial import try_images
@@ -24,20 +25,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("action", choices=["build", "sizes", "trial"])
     text = f"the image to build on (default: {BASE}); local: made here with debootstrap"
     parser.add_argument("--base", default=BASE, help=text)
+    text = "not today's images: those of the release before, from the repository's history"
+    parser.add_argument("--last-release", action="store_true", help=text)
     given = parser.parse_args(arguments)
     try:
-        act(given.action, given.base or BASE)
+        act(given.action, given.base or BASE, is_last_release=given.last_release)
     except ImagesError as error:
         sys.exit(f"strandline: {error}")
 
 
-def act(action: str, base: str) -> None:
+def act(action: str, base: str, *, is_last_release: bool = False) -> None:
     """Build; then print where the images are, how large they are, or how they behave."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    images = find_images(ROOT, cache, base, platform.machine())
-    need_images(ROOT, images, sys.stderr)
+    root = need_sources(ROOT, LAST_RELEASE, cache / "strandline") if is_last_release else ROOT
+    images = find_images(root, cache, base, platform.machine())
+    need_images(root, images, sys.stderr)
     if action == "trial":
-        try_images(ROOT, images, sys.stderr)
+        try_images(root, images, sys.stderr)
         return
     for target in TARGETS:
         if action == "sizes":

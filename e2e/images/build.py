@@ -25,7 +25,7 @@ from images.pip_settings import find_bundle, spell_configuration
 from images.programs import read_output
 from images.tools import Recipe, Tool
 
-KEPT = 3
+KEPT = 4
 
 
 def need_images(root: Path, images: Images, out: TextIO) -> None:
@@ -35,6 +35,7 @@ def need_images(root: Path, images: Images, out: TextIO) -> None:
         ImagesError: there is no tool, or a step failed.
     """
     if images.complete:
+        os.utime(images.folder)  # those that are used stay, however old they are
         return
     images.folder.mkdir(parents=True, exist_ok=True)
     with _hold(images.folder.parent / "images.lock"):

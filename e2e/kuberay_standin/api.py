@@ -42,6 +42,7 @@ class RefusalError(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status}: {message}")
         self.status = status
+        self.message = message
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,15 @@ from kuberay_standin.objects import (
 )
 from kuberay_standin.pods import find_ports, name_service
 from kuberay_standin.quantities import spell_bytes, spell_count, sum_devices, sum_requests
+from kuberay_standin.scene import Trouble
 
 NO_RESOURCES = {"desiredCPU": "0", "desiredGPU": "0", "desiredMemory": "0", "desiredTPU": "0"}
 
 
-def describe_cluster(cluster: Json, pods: Sequence[Json], now: datetime) -> Json:
-    """The whole status that a RayCluster with these pods has.
+def describe_cluster(
+    cluster: Json, pods: Sequence[Json], now: datetime, trouble: Trouble | None = None
+) -> Json:
+    """The whole status that a RayCluster with these pods has, and with a pod that it may not have.
 
     `state` becomes `ready` when all are ready for the first time and stays so.
     """
@@ -39,7 +42,10 @@ def describe_cluster(cluster: Json, pods: Sequence[Json], now: datetime) -> Json
         **{f"{name}WorkerReplicas": size for name, size in sizes.items()},
         **_sum_resources(cluster),
         **_keep_state(cluster, now, is_ready=is_ready),
-        "conditions": _list_conditions(cluster, head, now, is_ready=is_ready),
+        "conditions": [
+            *_list_conditions(cluster, head, now, is_ready=is_ready),
+            *_list_failures(cluster, now, trouble),
+        ],
         "endpoints": {name: str(port) for name, port in find_ports(cluster).items()},
         "head": _describe_head(cluster, head),
         "lastUpdateTime": spell_time(now),
@@ -109,6 +115,14 @@ def _list_conditions(
         ("RayClusterSuspending", "False", "RayClusterSuspending", ""),
     ]
     return [_spell_condition(cluster, now, *one) for one in told]
+
+
+def _list_failures(cluster: Json, now: datetime, trouble: Trouble | None) -> list[Json]:
+    """The condition of a pod that could not be made; it goes with the first try that succeeds."""
+    if trouble is None:
+        return []
+    said = f"{trouble.reason}\n{trouble.message}"
+    return [_spell_condition(cluster, now, "ReplicaFailure", "True", trouble.reason, said)]
 
 
 def _spell_condition(

@@ -26,11 +26,12 @@ def step_cluster(scene: Scene, now: datetime) -> list[Action]:
     cluster = scene.cluster
     if cluster is None or is_leaving(cluster):
         return []
-    actions = list(_step_pods(cluster, scene.pods))
+    trouble = scene.trouble
+    actions = list(_step_pods(cluster, scene.pods)) if trouble is None or trouble.is_due else []
     if scene.service is None:
         actions.insert(0, Make(make_service(cluster)))
-    status = describe_cluster(cluster, scene.pods, now)
-    is_new = not get_status(cluster) and not scene.pods
+    status = describe_cluster(cluster, scene.pods, now, trouble)
+    is_new = not get_status(cluster) and not scene.pods and trouble is None
     if not is_new and _differs(status, get_status(cluster)):
         actions.append(PutStatus("RayCluster", get_name(cluster), status))
     return actions

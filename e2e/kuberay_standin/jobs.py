@@ -24,7 +24,8 @@ def spell_dashboard(cluster: Json) -> str:
 
 def make_cluster(rayjob: Json) -> Json:
     """The RayCluster of a RayJob, by the name that its status gives."""
-    labels = _label(rayjob) | {"ray.io/job-submission-mode": "K8sJobMode"}
+    given = rayjob["metadata"].get("labels") or {}
+    labels = {**given, **_label(rayjob), "ray.io/job-submission-mode": "K8sJobMode"}
     return {
         "apiVersion": GROUP,
         "kind": "RayCluster",

@@ -7,19 +7,32 @@ from __future__ import annotations
 
 import http.client
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
 from kuberay_standin.api import RefusalError
 from kuberay_standin.core import step
-from kuberay_standin.objects import CLUSTER_LABEL, Json, get_name, get_status
+from kuberay_standin.objects import CLUSTER_LABEL, NODE_LABEL, Json, get_name, get_status
 from kuberay_standin.pods import name_service
 from kuberay_standin.rayjobs import Draw, get_address
-from kuberay_standin.scene import Action, HoldBy, Make, PutStatus, Remove, Scene, StopJob, Word
+from kuberay_standin.scene import (
+    Action,
+    HoldBy,
+    Make,
+    PutStatus,
+    Remove,
+    Scene,
+    StopJob,
+    Trouble,
+    Word,
+)
 from kuberay_standin.submission import is_asked
 
 POLL_SECONDS = 3
+# Between tries of what was refused.
+FIRST_WAIT = 0.005
+LONGEST_WAIT = 1000.0
 # Gone, or changed since it was read: the next look tells.
 PASSING = {404, 409}
 
@@ -56,6 +69,16 @@ class Outside:
 
 
 @dataclass(slots=True)
+class Tries:
+    """What of a RayCluster could not be made, how often in a row, and when it is tried again."""
+
+    reason: str
+    message: str
+    count: int
+    due: float
+
+
+@dataclass(slots=True)
 class Loop:
     """Serves all RayJobs of a namespace, or of all where it is empty."""
 
@@ -63,6 +86,7 @@ class Loop:
     outside: Outside
     namespace: str = ""
     _asked: dict[str, float] = field(default_factory=dict)  # by the RayJob's uid
+    _tries: dict[str, Tries] = field(default_factory=dict)  # in vain, by the RayCluster's uid
     _failures: set[str] = field(default_factory=set)  # said since something was done
 
     def turn(self) -> bool:
@@ -80,7 +104,15 @@ class Loop:
     def _serve(self, rayjob: Json) -> bool:
         scene = self._look(rayjob)
         actions = step(scene, self.outside.tell_time(), self.outside.draw)
-        done = [self._try(scene, action) for action in actions]
+        is_due = scene.trouble is not None and scene.trouble.is_due
+        done = []
+        for action in actions:
+            done.append(self._try(scene, action))
+            if is_pod(action) and not done[-1]:
+                return True  # to be told at once; what follows waits for the next try
+        if is_due and scene.cluster is not None:
+            self._tries.pop(scene.cluster["metadata"]["uid"], None)
+            return True
         return any(done)
 
     def _look(self, rayjob: Json) -> Scene:
@@ -88,10 +120,13 @@ class Loop:
         cluster = get_status(rayjob).get("rayClusterName", "")
         labels = f"{CLUSTER_LABEL}={cluster}"
         list_all = self.server.list
+        services, found = list_all("Service", place), _pick(list_all("RayCluster", place), cluster)
         scene = Scene(
             rayjob=rayjob,
-            cluster=_pick(list_all("RayCluster", place), cluster),
-            service=_pick(list_all("Service", place, labels), name_service(cluster)),
+            cluster=found,
+            service=_pick(services, name_service(cluster)),
+            job_service=_pick(services, name_service(get_name(rayjob))),
+            trouble=self._find_trouble(found),
             pods=tuple(list_all("Pod", place, labels)) if cluster else (),
             job=_pick(list_all("Job", place), get_name(rayjob)),
         )
@@ -103,7 +138,23 @@ class Loop:
             return scene
         self._asked[uid] = now
         word = self.outside.ask(get_address(scene), get_status(scene.rayjob)["jobId"])
-        return Scene(scene.rayjob, scene.cluster, scene.service, scene.pods, scene.job, word)
+        return replace(scene, word=word)
+
+    def _find_trouble(self, cluster: Json | None) -> Trouble | None:
+        tries = self._tries.get(cluster["metadata"]["uid"]) if cluster is not None else None
+        if tries is None:
+            return None
+        is_due = self.outside.tell_seconds() >= tries.due
+        return Trouble(tries.reason, tries.message, is_due)
+
+    def _note_trouble(self, cluster: Json, action: Action, message: str) -> None:
+        """A pod may not be made: it is tried again after ever longer times."""
+        uid = cluster["metadata"]["uid"]
+        before = self._tries.get(uid)
+        count = before.count + 1 if before is not None else 1
+        wait = min(FIRST_WAIT * 2**count, LONGEST_WAIT)
+        due = self.outside.tell_seconds() + wait
+        self._tries[uid] = Tries(name_failure(action), message, count, due)
 
     def _try(self, scene: Scene, action: Action) -> bool:
         try:
@@ -111,6 +162,8 @@ class Loop:
         except RefusalError as error:
             if error.status not in PASSING:
                 self._complain(f"{get_name(scene.rayjob)}: {describe(action)} failed: {error}")
+                if is_pod(action) and scene.cluster is not None:
+                    self._note_trouble(scene.cluster, action, error.message)
             return False
         self._failures.clear()
         self.outside.say(f"{get_name(scene.rayjob)}: {describe(action)}")
@@ -136,6 +189,18 @@ class Loop:
         if line not in self._failures:
             self._failures.add(line)
             self.outside.say(line)
+
+
+def is_pod(action: Action) -> bool:
+    """Whether a pod is made."""
+    return isinstance(action, Make) and action.body["kind"] == "Pod"
+
+
+def name_failure(action: Action) -> str:
+    """The reason of a condition for a pod that can't be made."""
+    assert isinstance(action, Make)  # only pods are asked for
+    is_head = action.body["metadata"]["labels"][NODE_LABEL] == "head"
+    return f"FailedCreate{'Head' if is_head else 'Worker'}Pod"
 
 
 def describe(action: Action) -> str:

@@ -1,13 +1,15 @@
 """The pods of a Ray cluster: the RayJob's templates with Ray's start laid in. Pure.
 
-Names, labels, commands and arguments are as recorded. Variables, probes and the wait for the head
-stand in for what the recordings leave out, and are of our own making.
+Names, labels, commands and arguments are as recorded; probes are chosen as KubeRay v1.7 chooses
+them. Variables and the wait for the head stand in for what the recordings leave out, and are of our
+own making.
 """
 
 from __future__ import annotations
 
 import copy
 import math
+import re
 from collections.abc import Mapping
 
 from kuberay_standin.objects import (
@@ -30,6 +32,8 @@ HEAD_GROUP = "headgroup"
 SHELL = ["/bin/bash", "-c", "--"]
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - Ray's object store
 ULIMIT = "ulimit -n ${RAY_START_ULIMIT_OPEN_FILES:-65536}; "
+VERSION = re.compile(r"v?(\d+)\.(\d+)")
+FIRST_WITH_ONE_ANSWER = (2, 53)
 SMALL = {"cpu": "200m", "memory": "256Mi"}
 
 
@@ -46,16 +50,26 @@ def spell_host(cluster: Json) -> str:
 
 def make_service(cluster: Json) -> Json:
     """The Service of a RayCluster's head: no address of its own, its name leads to the pod."""
-    labels = _label(cluster, "head", HEAD_GROUP)
+    labels = {**_label(cluster, "head", HEAD_GROUP), CLUSTER_LABEL: get_name(cluster)}
+    return _lead_to_head(cluster, name_service(get_name(cluster)), labels, cluster)
+
+
+def make_job_service(rayjob: Json, cluster: Json) -> Json:
+    """The Service of a RayJob: by its own name to the head, whatever its RayCluster is called."""
+    labels = {**MADE_BY, "ray.io/originated-from-cr-name": get_name(rayjob)}
+    return _lead_to_head(cluster, name_service(get_name(rayjob)), labels, rayjob)
+
+
+def _lead_to_head(cluster: Json, name: str, labels: Mapping[str, str], owner: Json) -> Json:
     ports = find_ports(cluster)
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
-            "name": name_service(get_name(cluster)),
+            "name": name,
             "namespace": cluster["metadata"]["namespace"],
-            "labels": {**labels, CLUSTER_LABEL: get_name(cluster)},
-            "ownerReferences": [refer(cluster)],
+            "labels": dict(labels),
+            "ownerReferences": [refer(owner)],
         },
         "spec": {
             "clusterIP": "None",
@@ -85,8 +99,7 @@ def make_head(cluster: Json) -> Json:
         **_spell_params(group, container),
     }
     _add_ray(container, "ray start --head ", params, f"127.0.0.1:{GCS_PORT}")
-    ready = {"path": "/api/gcs_healthz", "port": find_ports(cluster).get("dashboard", 8265)}
-    _add_probes(container, ready)
+    _add_probes(container, cluster, group, is_head=True)
     return pod
 
 
@@ -99,7 +112,7 @@ def make_worker(cluster: Json, group: Json, index: int) -> Json:
     params = {"address": address, **_spell_params(group, container)}
     _add_wait(pod, address)
     _add_ray(container, "ray start ", params, address)
-    _add_probes(container, {"path": "/api/local_raylet_healthz", "port": AGENT_PORT})
+    _add_probes(container, cluster, group, is_head=False)
     return pod
 
 
@@ -194,17 +207,40 @@ def _list_variables(command: str, address: str) -> list[Json]:
     ]
 
 
-def _add_probes(container: Json, ready: Json) -> None:
-    alive = {"path": "/api/local_raylet_healthz", "port": AGENT_PORT}
-    usual = {"periodSeconds": 5, "timeoutSeconds": 5}
-    container.setdefault(
-        "livenessProbe",
-        {"httpGet": alive, "initialDelaySeconds": 30, "failureThreshold": 120, **usual},
-    )
-    container.setdefault(
-        "readinessProbe",
-        {"httpGet": ready, "initialDelaySeconds": 10, "failureThreshold": 10, **usual},
-    )
+def _add_probes(container: Json, cluster: Json, group: Json, *, is_head: bool) -> None:
+    """Ask a node for its health, unless the template says how.
+
+    By HTTP where the RayCluster says a version of Ray that has one answer for all of it; else by
+    `wget` inside the container, which has to have that program.
+    """
+    params = group.get("rayStartParams") or {}
+    agent = _read_port(params, "dashboard-agent-listen-port", AGENT_PORT)
+    if has_one_answer(cluster["spec"].get("rayVersion", "")):
+        look: Json = {"httpGet": {"path": "/api/healthz", "port": agent}}
+    else:
+        places = [(agent, "api/local_raylet_healthz")]
+        if is_head:
+            board = _read_port(params, "dashboard-port", DASHBOARD_PORT)
+            places.append((board, "api/gcs_healthz"))
+        asked = [f"wget -q -T 2 -O- http://localhost:{port}/{path}" for port, path in places]
+        script = " && ".join(f"{one} | grep success" for one in asked)
+        look = {"exec": {"command": ["bash", "-c", script]}}
+    often = {"periodSeconds": 5, "timeoutSeconds": 5 if is_head else 2}
+    alive = {"initialDelaySeconds": 30, "failureThreshold": 120, **often}
+    ready = {"initialDelaySeconds": 10, "failureThreshold": 10, **often}
+    container.setdefault("livenessProbe", {**copy.deepcopy(look), **alive})
+    container.setdefault("readinessProbe", {**copy.deepcopy(look), **ready})
+
+
+def has_one_answer(version: str) -> bool:
+    """Whether a version of Ray tells the health of all of a node at one place; unknown: no."""
+    found = VERSION.match(version)
+    return found is not None and tuple(map(int, found.groups())) >= FIRST_WITH_ONE_ANSWER
+
+
+def _read_port(params: Mapping[str, str], name: str, usual: int) -> int:
+    given = str(params.get(name, ""))
+    return int(given) if given.isdecimal() else usual
 
 
 def _add_wait(pod: Json, address: str) -> None:
@@ -214,7 +250,7 @@ def _add_wait(pod: Json, address: str) -> None:
     wait: Json = {
         "name": "wait-gcs-ready",
         "command": SHELL,
-        "args": [f"{look} echo 'The head is not ready.'; sleep 2; done"],
+        "args": [f"{look} echo 'The head is not ready.'; sleep 5; done"],
         "resources": {"requests": dict(SMALL), "limits": dict(SMALL)},
         **{name: copy.deepcopy(ray[name]) for name in kept if name in ray},
     }

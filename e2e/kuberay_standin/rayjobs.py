@@ -19,7 +19,7 @@ from kuberay_standin.objects import (
     read_time,
     spell_time,
 )
-from kuberay_standin.pods import find_ports
+from kuberay_standin.pods import find_ports, make_job_service
 from kuberay_standin.refusals import find_problem
 from kuberay_standin.scene import Action, HoldBy, Make, PutStatus, Remove, Scene, StopJob
 from kuberay_standin.submission import follow_job
@@ -123,7 +123,19 @@ def _initialize(scene: Scene, now: datetime) -> list[Action]:
 
 def _run(scene: Scene, now: datetime) -> list[Action]:
     ended = _suspend(scene) or _pass_deadline(scene, now, "active", "Deadline")
-    return ended or _put(scene, follow_job(_copy_cluster(scene), scene.job, scene.word, now))
+    if ended:
+        return ended
+    actions = _keep_cluster(scene)
+    return [*actions, *_put(scene, follow_job(_copy_cluster(scene), scene.job, scene.word, now))]
+
+
+def _keep_cluster(scene: Scene) -> list[Action]:
+    """Make the RayCluster again where somebody deleted it, by the same name; and the Service."""
+    if scene.cluster is None:
+        return [Make(make_cluster(scene.rayjob))]
+    if scene.job_service is None:
+        return [Make(make_job_service(scene.rayjob, scene.cluster))]
+    return []
 
 
 def _copy_cluster(scene: Scene) -> Json:

@@ -25,11 +25,28 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
+class Trouble:
+    """A pod that the server did not let us make.
+
+    Attributes:
+        reason: as a condition has it, such as `FailedCreateHeadPod`.
+        message: the server's sentence.
+        is_due: it is time to try again; until then nothing is made for that RayCluster.
+    """
+
+    reason: str
+    message: str
+    is_due: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Scene:
     """One RayJob and what belongs to it.
 
     Attributes:
         cluster, service: the RayCluster that the RayJob's status names, and its head's Service.
+        job_service: the Service that has the RayJob's own name and leads to the same head.
+        trouble: what could not be made at the last try.
         pods: of this RayCluster, the leaving ones too.
         job: the Job of the submitter.
         word: of the dashboard, where it has been asked since the last look.
@@ -38,6 +55,8 @@ class Scene:
     rayjob: Json
     cluster: Json | None = None
     service: Json | None = None
+    job_service: Json | None = None
+    trouble: Trouble | None = None
     pods: tuple[Json, ...] = ()
     job: Json | None = None
     word: Word | None = None

@@ -1,7 +1,7 @@
 """Strandline in a cluster, installed as users do: from its chart.
 
-On a node that was brought up here, the images are imported from their archives, and where nobody
-runs RayJobs the stand-in does. This room must not know what is played on it.
+On a node that was brought up here, the images are imported from their archives. This room must
+not know what is played on it, nor who carries RayJobs out.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import os
 import platform
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,16 +17,11 @@ from pathlib import Path
 
 from images.names import BASE, TARGETS, Images, find_images
 from proving_ground.kube import Json, Kube
-from proving_ground.waiting import wait_for
+from proving_ground.rayjobs import Carrier, serve_rayjobs
 from real_node.node import Node
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "strandline"
-SMALL_DEFINITIONS = ROOT / "tests" / "apiserver" / "crds"
-SHARED_DEFINITIONS = ROOT.parent / "shared" / "crds" / "kuberay"
-KINDS = ("rayclusters", "rayjobs")
-STANDIN_LABEL = "strandline.dev/kuberay-standin"
-DEFINITIONS = "STRANDLINE_KUBERAY_CRDS"
 HELM = "STRANDLINE_HELM"
 IMAGE_BASE = "STRANDLINE_IMAGE_BASE"
 IMAGE_TAG = "STRANDLINE_IMAGE_TAG"
@@ -56,12 +50,14 @@ class Installation:
         node: that was brought up here; None where the cluster existed.
         helm: the program.
         values: of the chart.
+        carrier: who carries RayJobs out; None where the cluster does not tell.
     """
 
     kube: Kube
     node: Node | None
     helm: Path
     values: Mapping[str, object]
+    carrier: Carrier | None
 
     @property
     def runtime_image(self) -> str:
@@ -87,12 +83,12 @@ class Installation:
         pairs = (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))
         return {name: float(value) for name, value in pairs}
 
-    def upgrade(self, **changes: object) -> None:
-        """Install the chart, or upgrade it with other values, and wait until it is ready."""
+    def upgrade(self, chart: Path = CHART, **changes: object) -> None:
+        """Install a chart, or upgrade it with other values, and wait until it is ready."""
         self.run_helm(
             "upgrade",
             RELEASE,
-            str(CHART),
+            str(chart),
             "--install",
             "--create-namespace",
             "--wait",
@@ -142,11 +138,8 @@ def install(folder: Path) -> Iterator[Installation]:
     kube, node = find_cluster()
     with ExitStack() as stack:
         values: Json = {"settings": HASTE, **import_images(node)}
-        if serve_rayjobs(kube):
-            if node is None:
-                stack.callback(drop_rayjobs, kube)
-            stack.enter_context(run_standin(kube, folder))
-        installation = Installation(kube, node, Path(os.environ[HELM]), values)
+        carrier = stack.enter_context(serve_rayjobs(kube, node, folder))
+        installation = Installation(kube, node, Path(os.environ[HELM]), values, carrier)
         if node is None:
             stack.callback(installation.remove)
         installation.upgrade()
@@ -169,11 +162,16 @@ def import_images(node: Node | None) -> Json:
     STRANDLINE_IMAGE_PREFIX names a registry, from there.
     """
     tag = os.environ.get(IMAGE_TAG)
-    images = find_tagged(tag) if tag else find_built()
+    images = find_tagged(tag) if tag else find_built(ROOT)
     if node is not None:
         assert images.complete, f"there are no images in {images.folder}: make images"
         for target in TARGETS:
             node.import_image(images.find_archive(target))
+    return name_images(images)
+
+
+def name_images(images: Images) -> Json:
+    """The chart's values that name both images."""
     prefix = os.environ.get(IMAGE_PREFIX) or "strandline"
     operator, runtime = (
         {"repository": f"{prefix}/{target}", "tag": images.tag} for target in TARGETS
@@ -181,64 +179,16 @@ def import_images(node: Node | None) -> Json:
     return {"image": operator, "runtimeImage": runtime}
 
 
-def find_built() -> Images:
-    """The images of the sources as they are."""
-    return find_images(ROOT, _find_cache(), os.environ.get(IMAGE_BASE) or BASE, platform.machine())
+def find_built(root: Path) -> Images:
+    """The images of the sources under `root` as they are."""
+    return find_images(root, find_cache(), os.environ.get(IMAGE_BASE) or BASE, platform.machine())
 
 
 def find_tagged(tag: str) -> Images:
     """The images of a tag."""
-    return Images(tag, _find_cache() / "strandline" / f"images-{tag}", "", platform.machine())
+    return Images(tag, find_cache() / "strandline" / f"images-{tag}", "", platform.machine())
 
 
-def _find_cache() -> Path:
+def find_cache() -> Path:
+    """Where what is built once is kept."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-
-
-def serve_rayjobs(kube: Kube) -> bool:
-    """Install KubeRay's definitions where there are none; whether the stand-in is needed."""
-    there = kube.find("crd", "rayjobs.ray.io")
-    if there is not None:
-        return STANDIN_LABEL in there["metadata"].get("labels", {})
-    named = os.environ.get(DEFINITIONS)
-    folder = Path(named) if named else SHARED_DEFINITIONS
-    paths = [folder / f"ray.io_{plural}.yaml" for plural in KINDS]
-    if not named and not all(path.is_file() for path in paths):
-        paths = sorted(SMALL_DEFINITIONS.glob("*.yaml"))
-    for path in paths:
-        kube.say("apply", "--server-side", "-f", str(path))
-    names = [f"{plural}.ray.io" for plural in KINDS]
-    kube.say("label", "crd", *names, f"{STANDIN_LABEL}=true")
-    wait_for("RayJobs are known", lambda: all(_is_served(kube, name) for name in names), 30)
-    return True
-
-
-def drop_rayjobs(kube: Kube) -> None:
-    """Remove the definitions that were installed for the stand-in."""
-    for plural in KINDS:
-        kube.delete("crd", f"{plural}.ray.io")
-
-
-def _is_served(kube: Kube, name: str) -> bool:
-    conditions = ((kube.find("crd", name) or {}).get("status") or {}).get("conditions") or []
-    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
-
-
-@contextmanager
-def run_standin(kube: Kube, folder: Path) -> Iterator[None]:
-    """Run the stand-in for KubeRay as a process beside the node."""
-    log = folder / "kuberay-standin.log"
-    command = [sys.executable, "-m", "kuberay_standin", "--kubeconfig", str(kube.kubeconfig)]
-    with log.open("wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=file, cwd=ROOT)
-        try:
-            wait_for(
-                "the stand-in for KubeRay runs",
-                lambda: log.stat().st_size or process.poll() is not None,
-                30,
-            )
-            assert process.poll() is None, log.read_text(encoding="utf-8")
-            yield
-        finally:
-            process.terminate()
-            process.wait(30)

@@ -36,8 +36,12 @@ class Kube:
         """The same cluster, in another namespace."""
         return Kube(self.command, self.kubeconfig, namespace)
 
-    def say(self, *words: str, given: str | None = None) -> str:
+    def say(self, *words: str, given: str | None = None, patience: float = PATIENCE) -> str:
         """What kubectl prints.
+
+        Args:
+            given: on its standard input.
+            patience: seconds that it may take.
 
         Raises:
             RefusedError: it ended with another exit code than 0.
@@ -48,7 +52,7 @@ class Kube:
             input=given,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=patience,
             check=False,
         )
         if done.returncode:
@@ -66,10 +70,10 @@ class Kube:
         text = self.say("get", kind, name, "-o", "json", "--ignore-not-found")
         return dict(json.loads(text)) if text.strip() else None
 
-    def list_all(self, kind: str, selector: str = "") -> list[Json]:
+    def list_all(self, kind: str, selector: str = "", *options: str) -> list[Json]:
         """All objects of a kind that carry the labels."""
         chosen: Sequence[str] = ("-l", selector) if selector else ()
-        return list(json.loads(self.say("get", kind, *chosen, "-o", "json"))["items"])
+        return list(json.loads(self.say("get", kind, *chosen, *options, "-o", "json"))["items"])
 
     def create_raw(self, place: str, body: Mapping[str, Any]) -> None:
         """Post a body to a path of the API."""

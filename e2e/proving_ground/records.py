@@ -100,7 +100,9 @@ def mask(text: str, namespace: str) -> str:
     """The text without what differs from run to run."""
     for pattern, mark in _MASKS:
         text = pattern.sub(mark, text)
-    text = text.replace(namespace, "curation")
+    # A word of its own: a namespace may be called as part of another word is.
+    own = rf"(?<![\w-])(?<!strandline\.dev/){re.escape(namespace)}(?![\w-])"
+    text = re.sub(own, "curation", text)
     return "\n".join(line.rstrip() for line in text.splitlines())
 
 

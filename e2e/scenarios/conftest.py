@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from images.errors import ImagesError
 from proving_ground.figures import Figures
 from proving_ground.ground import Ground, lay_ground
 from proving_ground.installation import Installation, install
+from proving_ground.rayjobs import tell_version
 from proving_ground.records import Records
+from proving_ground.release_before import ReleaseBefore, find_release_before
 
 ROOT = Path(__file__).parents[2]
+FIGURES = pytest.StashKey[Figures]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,6 +28,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write docs/failures and the table of docs/reliability.md anew",
     )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the table here: what a fixture says while it is torn down is captured."""
+    measured = terminalreporter.config.stash.get(FIGURES, None)
+    if measured is not None and measured.rows:
+        terminalreporter.section("figures")
+        terminalreporter.write_line(measured.tabulate())
 
 
 @pytest.fixture(scope="session")
@@ -41,20 +54,30 @@ def ground(installation: Installation, request: pytest.FixtureRequest) -> Iterat
 
 
 @pytest.fixture(scope="session")
-def figures(request: pytest.FixtureRequest) -> Iterator[Figures]:
+def release_before(installation: Installation) -> ReleaseBefore:
+    """Without its sources or its images a scenario is skipped, which in CI is a failure."""
+    try:
+        return find_release_before(installation)
+    except ImagesError as error:
+        said = f"NO RELEASE BEFORE, so no upgrade was tried: {error}"
+        if os.environ.get("CI"):
+            pytest.fail(said)
+        pytest.skip(said)
+
+
+@pytest.fixture(scope="session")
+def figures(installation: Installation, request: pytest.FixtureRequest) -> Iterator[Figures]:
     """What each scenario measured; a table of it is printed at the end."""
-    measured = Figures()
+    version = tell_version(installation.carrier)
+    measured = Figures(version, datetime.now(UTC).date().isoformat())
+    request.config.stash[FIGURES] = measured
     yield measured
-    table = measured.tabulate()
-    if table:
-        terminal = request.config.pluginmanager.get_plugin("terminalreporter")
-        assert terminal is not None  # pytest's own
-        terminal.write_line("")
-        terminal.write_line(table)
     if request.config.getoption("--update-records"):
         measured.keep(ROOT / "docs" / "reliability.md")
 
 
 @pytest.fixture
-def records(request: pytest.FixtureRequest) -> Records:
-    return Records(bool(request.config.getoption("--update-records")))
+def records(installation: Installation, request: pytest.FixtureRequest) -> Records:
+    """Pages are of the stand-in, which everybody has; of KubeRay there is a column."""
+    is_asked = bool(request.config.getoption("--update-records"))
+    return Records(is_update=is_asked and not tell_version(installation.carrier))

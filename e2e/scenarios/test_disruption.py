@@ -90,10 +90,18 @@ def _delete(kube: Kube, pod: str) -> None:
     kube.delete("pod", pod)
 
 
+def _delete_by_force(kube: Kube, pod: str) -> None:
+    kube.delete("pod", pod, "--grace-period=0", "--force")
+
+
 @pytest.mark.extended
 @pytest.mark.parametrize(
     ("disturb", "how", "cause"),
-    [(evict, "evicted", "Evicted"), (_delete, "deleted by hand", "Interrupted")],
+    [
+        (evict, "evicted", "Evicted"),
+        (_delete, "deleted by hand", "Interrupted"),
+        (_delete_by_force, "deleted by force", "Interrupted"),
+    ],
 )
 def test_a_head_taken_by_hand(
     ground: Ground, figures: Figures, records: Records, disturb: Disturb, how: str, cause: str

@@ -1,4 +1,4 @@
-"""People and operators come in between: suspend, cancel, delete, kill, upgrade."""
+"""People and operators come in between: suspend, cancel, delete, kill."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from proving_ground.figures import Figures
 from proving_ground.ground import Ground
 from proving_ground.kube import Json
 from proving_ground.records import Records, Sight
@@ -28,6 +29,13 @@ DELETED = Sight(
     "RunStarted",
     'strandline_pipelines{reason="Deleting"}',
 )
+KILLED = Sight(
+    "operator-killed",
+    "The operator is killed in mid-run, and the run goes on",
+    "Completed",
+    "RunSucceeded",
+    'strandline_attempts_total{cause="Completed"}',
+)
 pytestmark = pytest.mark.extended
 
 
@@ -35,13 +43,6 @@ def _begin(ground: Ground) -> Story:
     story = ground.begin("corpus", count=COUNT, stages=[WORK])
     story.wait_for_finished(EARLY)
     return story
-
-
-def _ended(how: str) -> Sight:
-    """What is to be seen of a run that went on while its operator did not."""
-    title = f"The operator is {how} in mid-run, and the run goes on"
-    metric = 'strandline_attempts_total{cause="Completed"}'
-    return Sight(f"operator-{how}", title, "Completed", "RunSucceeded", metric)
 
 
 @contextmanager
@@ -55,7 +56,7 @@ def _held(story: Story) -> Iterator[None]:
         story.kube.patch("pods", head, {"metadata": {"finalizers": None}})
 
 
-def test_suspend_and_resume(ground: Ground, records: Records) -> None:
+def test_suspend_and_resume(ground: Ground, records: Records, figures: Figures) -> None:
     story = _begin(ground)
     ground.kube.patch(PIPELINE, story.name, {"spec": {"suspend": True}})
     story.wait_until("no pods are left", lambda: not story.pods(), 120)
@@ -65,17 +66,19 @@ def test_suspend_and_resume(ground: Ground, records: Records) -> None:
     assert story.wait_for_end()["status"] == "True", story.tell()
     assert story.status["retries"]["retries"] == 0
     assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"
+    figures.note("the pipeline is suspended and resumed", story, ground.look_back(story))
 
 
-def test_cancel(ground: Ground, records: Records) -> None:
+def test_cancel(ground: Ground, records: Records, figures: Figures) -> None:
     story = _begin(ground)
     ground.kube.say("annotate", PIPELINE, story.name, "strandline.dev/cancel=enough")
     assert story.wait_for_end(120)["reason"] == "UserCancelled", story.tell()
     assert story.pods() == []
     records.take(ground, story, "cancelled", "The run is cancelled")
+    figures.note_end("the run is cancelled", "UserCancelled")
 
 
-def test_delete_in_mid_run(ground: Ground, records: Records) -> None:
+def test_delete_in_mid_run(ground: Ground, records: Records, figures: Figures) -> None:
     story = _begin(ground)
     with _held(story):
         ground.kube.delete(PIPELINE, story.name)
@@ -87,24 +90,15 @@ def test_delete_in_mid_run(ground: Ground, records: Records) -> None:
     left = ground.kube.list_all("pods", "strandline.dev/pipeline-uid")
     assert left == []
     assert ground.kube.find("pvc", ground.ledger.claim)
+    figures.note_end("the pipeline is deleted in mid-run", "Deleted")
 
 
-def test_an_operator_killed_in_mid_run(ground: Ground, records: Records) -> None:
+def test_an_operator_killed_in_mid_run(ground: Ground, records: Records, figures: Figures) -> None:
     story = _begin(ground)
     system = ground.kube.within("strandline-system")
     pod = ground.installation.operator_pod["metadata"]["name"]
     system.delete("pod", pod, "--grace-period=0", "--force")
     assert story.wait_for_end()["status"] == "True", story.tell()
     assert [one["spec"]["number"] for one in story.attempts] == [1]
-    records.show(ground, story, _ended("killed"))
-
-
-def test_an_operator_upgraded_in_mid_run(ground: Ground, records: Records) -> None:
-    story = _begin(ground)
-    before = ground.installation.operator_pod["metadata"]["uid"]
-    ground.installation.upgrade(podAnnotations={"example.com/version": "next"})
-    assert ground.installation.operator_pod["metadata"]["uid"] != before
-    assert story.wait_for_end()["status"] == "True", story.tell()
-    assert [one["spec"]["number"] for one in story.attempts] == [1]
-    records.show(ground, story, _ended("upgraded"))
-    ground.installation.upgrade()
+    records.show(ground, story, KILLED)
+    figures.note_absorbed("the operator is killed in mid-run", ground)

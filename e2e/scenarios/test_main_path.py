@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from proving_ground.figures import Figures
 from proving_ground.ground import Ground
 from proving_ground.records import Records, Sight
 from proving_ground.story import Story
@@ -22,7 +23,7 @@ COMPLETED = Sight(
 )
 
 
-def test_the_main_example(ground: Ground, records: Records) -> None:
+def test_the_main_example(ground: Ground, records: Records, figures: Figures) -> None:
     example = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
     cluster = ground.render(example["metadata"]["name"])["spec"]
     example["spec"] |= {name: cluster[name] for name in CLUSTER_FIELDS}
@@ -36,3 +37,4 @@ def test_the_main_example(ground: Ground, records: Records) -> None:
     assert [one["spec"]["number"] for one in story.attempts] == [1]
     records.show(ground, story, COMPLETED)
     assert f"verified: {progress['total']} finished sources" in ground.verify(story)
+    figures.note_end("nothing fails", "Completed")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from proving_ground.figures import Figures
 from proving_ground.ground import Ground
 from proving_ground.records import Records
 from proving_ground.story import Story
@@ -24,17 +25,18 @@ def _few_events(story: Story) -> None:
     assert len(story.kube.say(*words).split()) <= 10
 
 
-def test_an_image_that_is_not_there(ground: Ground, records: Records) -> None:
+def test_an_image_that_is_not_there(ground: Ground, records: Records, figures: Figures) -> None:
     ray = _ray(ground, image="localhost/nobody/has:this")
     story = ground.begin("corpus", spec=ONCE | {"ray": ray})
     assert story.wait_for_cause(1, 180) == "ImagePullFailure", story.tell()
     assert "localhost/nobody/has:this" in story.attempt(1)["status"]["message"]
     assert story.wait_for_end(60)["reason"] == "ImagePullFailure"
     records.take(ground, story, "image-not-there", "The image is not there")
+    figures.note_end("the image is not there", "ImagePullFailure")
     _few_events(story)
 
 
-def test_a_request_no_node_can_hold(ground: Ground, records: Records) -> None:
+def test_a_request_no_node_can_hold(ground: Ground, records: Records, figures: Figures) -> None:
     ray = _ray(ground)
     ray["workerGroups"][0]["resources"]["memory"] = "900Gi"
     deadlines = {"preRunning": "30s"}
@@ -42,9 +44,10 @@ def test_a_request_no_node_can_hold(ground: Ground, records: Records) -> None:
     assert story.wait_for_cause(1, 180) == "SchedulingTimeout", story.tell()
     assert "nsufficient memory" in story.attempt(1)["status"]["message"]
     records.take(ground, story, "no-node-large-enough", "No node can hold what is asked for")
+    figures.note_end("no node can hold what is asked for", "SchedulingTimeout")
 
 
-def test_a_claim_that_never_binds(ground: Ground, records: Records) -> None:
+def test_a_claim_that_never_binds(ground: Ground, records: Records, figures: Figures) -> None:
     storage = {"ledger": {"size": "1Gi", "storageClassName": "nobody-provides-this"}}
     deadlines = {"preRunning": "30s"}
     story = ground.begin("corpus", spec=ONCE | {"storage": storage, "deadlines": deadlines})
@@ -58,10 +61,11 @@ def test_a_claim_that_never_binds(ground: Ground, records: Records) -> None:
     message = story.attempt(1)["status"]["message"]
     assert "PersistentVolumeClaim" in message or "nobody-provides-this" in message
     records.take(ground, story, "claim-not-bound", "The claim never gets a volume")
+    figures.note_end("the claim never gets a volume", "SchedulingTimeout")
     _few_events(story)
 
 
-def test_a_quota(ground: Ground, records: Records) -> None:
+def test_a_quota(ground: Ground, records: Records, figures: Figures) -> None:
     ground.kube.apply(
         {
             "apiVersion": "v1",
@@ -72,6 +76,82 @@ def test_a_quota(ground: Ground, records: Records) -> None:
     )
     ground.kube.say("wait", "--for=jsonpath={.status.hard}", "resourcequota/none", "--timeout=30s")
     story = ground.begin("corpus", spec=ONCE)
-    assert story.wait_for_end(120)["reason"] == "QuotaExceeded", story.tell()
+    story.wait_until(
+        "the condition says that the quota has no room",
+        lambda: story.condition("Succeeded").get("reason") == "QuotaUsedUp",
+        120,
+    )
+    assert "exceeded quota: none" in story.condition("Succeeded")["message"]
+    assert story.wait_for_cause(1, 120) == "QuotaExceeded", story.tell()
     records.take(ground, story, "quota-exceeded", "The quota is used up")
+    figures.note_end("the quota is used up", "QuotaExceeded")
     _few_events(story)
+    ground.kube.delete("resourcequota", "none")
+    assert story.wait_for_end()["status"] == "True", story.tell()
+
+
+def _told(story: Story, reason: str, seconds: float) -> str:
+    """The condition's sentence, once it gives that reason."""
+    story.wait_until(
+        f"the condition says {reason}",
+        lambda: story.condition("Succeeded").get("reason") == reason,
+        seconds,
+    )
+    return str(story.condition("Succeeded")["message"])
+
+
+def _bring(ground: Ground, role: str, **changes: Any) -> dict[str, Any]:
+    """Cluster settings in which a role's pod template has more of some lists."""
+    ray = _ray(ground)
+    node = ray["head"] if role == "head" else ray["workerGroups"][0]
+    pod = node["podTemplate"]["spec"]
+    for name, items in changes.items():
+        owner = pod if name == "volumes" else pod["containers"][0]
+        owner.setdefault(name, []).extend(items)
+    return {"ray": ray}
+
+
+def test_a_secret_that_is_not_there(ground: Ground) -> None:
+    key = {"secretKeyRef": {"name": "s3-credentials", "key": "secret"}}
+    spec = _bring(ground, "head", env=[{"name": "AWS_SECRET_ACCESS_KEY", "valueFrom": key}])
+    story = ground.begin("corpus", spec=spec)
+    message = _told(story, "ContainerNotStarted", 60)
+    assert 'secret "s3-credentials" not found' in message
+    ground.kube.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "s3-credentials"},
+            "stringData": {"secret": "x"},
+        }
+    )
+    assert story.wait_for_end()["status"] == "True", story.tell()
+    assert [one["spec"]["number"] for one in story.attempts] == [1]
+
+
+def test_a_volume_that_is_not_mounted(ground: Ground) -> None:
+    spec = _bring(
+        ground,
+        "worker",
+        volumes=[{"name": "models", "configMap": {"name": "models"}}],
+        volumeMounts=[{"name": "models", "mountPath": "/models"}],
+    )
+    story = ground.begin("corpus", spec=ONCE | {"deadlines": {"preRunning": "90s"}} | spec)
+    assert 'configmap "models" not found' in _told(story, "VolumeNotMounted", 60)
+    assert story.wait_for_cause(1, 240) == "SchedulingTimeout", story.tell()
+    assert 'configmap "models" not found' in story.attempt(1)["status"]["message"]
+
+
+def test_a_quota_on_pods(ground: Ground) -> None:
+    ground.kube.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "small"},
+            "spec": {"hard": {"limits.memory": "700Mi"}},
+        }
+    )
+    ground.kube.say("wait", "--for=jsonpath={.status.hard}", "resourcequota/small", "--timeout=30s")
+    story = ground.begin("corpus", spec=ONCE)
+    assert story.wait_for_cause(1, 120) == "QuotaExceeded", story.tell()
+    assert "exceeded quota: small" in story.attempt(1)["status"]["message"]

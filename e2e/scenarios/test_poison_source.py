@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from proving_ground.figures import Figures
 from proving_ground.ground import Ground
 from proving_ground.records import Records, Sight
 
@@ -18,7 +19,9 @@ TOLERATED = Sight(
 
 
 @pytest.mark.parametrize(("tolerate", "ends"), [(1, "True"), (0, "False")])
-def test_a_poison_source(ground: Ground, records: Records, tolerate: int, ends: str) -> None:
+def test_a_poison_source(
+    ground: Ground, figures: Figures, records: Records, tolerate: int, ends: str
+) -> None:
     story = ground.begin(
         "corpus",
         count=COUNT,
@@ -34,5 +37,7 @@ def test_a_poison_source(ground: Ground, records: Records, tolerate: int, ends: 
         assert condition["reason"] == "QuarantineExceeded"
         title = "A source kills its worker every time, and none is tolerated"
         records.take(ground, story, "poison-source", title)
+        figures.note_end("a source kills its worker every time", condition["reason"])
     else:
         records.show(ground, story, TOLERATED)
+        figures.note_end("a source kills its worker every time, and one is tolerated", "Completed")

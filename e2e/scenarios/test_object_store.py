@@ -1,0 +1,90 @@
+"""A pipeline reads from and writes to an S3-compatible server, with keys from a Secret."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from proving_ground.figures import Figures
+from proving_ground.ground import Ground
+from proving_ground.kube import Json
+from proving_ground.object_store import KEYS, SECRET, ObjectStore, render_secret, serve_objects
+from proving_ground.pipelines import OPENED, OUTPUT
+from proving_ground.story import Story
+
+ROOT = Path(__file__).parents[2]
+BUCKET, COUNT, EARLY = "corpus", 60, 8
+
+
+@pytest.fixture
+def store(ground: Ground) -> Iterator[ObjectStore]:
+    """A server with a file for each source."""
+    if ground.installation.node is None:
+        pytest.skip("the server's objects lie in a folder of a node that was brought up here")
+    command = ["make", "--silent", "--no-print-directory", "s3"]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    with serve_objects(ground, Path(built.stdout.splitlines()[-1])) as store:
+        for number in range(COUNT):
+            store.put(BUCKET, f"raw/{number:04}.jsonl", json.dumps({"id": number}) + "\n")
+        yield store
+
+
+def _render(ground: Ground, keys: str) -> Json:
+    manifest = ground.render("corpus")
+    spec = manifest["spec"]
+    spec["source"] = {"use": "jsonl-files", "with": {"paths": [f"s3://{BUCKET}/raw/*.jsonl"]}}
+    spec["stages"] = [
+        {"use": "tide:Open", "with": {"log": OPENED}},
+        {"use": "tide:Work", "with": {"seconds": 0.5}},
+        {"use": "read-jsonl"},
+    ]
+    spec["sink"] = {"use": "jsonl"}
+    spec["storage"]["output"] = {"url": f"s3://{BUCKET}/curated"}
+    spec["ray"]["envFrom"] = [{"secretRef": {"name": keys}}]
+    # The log of what is opened stays where all pods reach it.
+    for node in (spec["ray"]["head"], *spec["ray"]["workerGroups"]):
+        pod = node["podTemplate"]["spec"]
+        pod["containers"][0]["volumeMounts"].append({"name": "opened", "mountPath": OUTPUT})
+        claim = {"claimName": ground.output.claim}
+        pod["volumes"].append({"name": "opened", "persistentVolumeClaim": claim})
+    return manifest
+
+
+def test_a_head_killed_over_an_object_store(
+    ground: Ground, figures: Figures, store: ObjectStore
+) -> None:
+    story = Story(ground.kube, "corpus")
+    story.begin(_render(ground, SECRET))
+    story.wait_for_finished(EARLY)
+    (head,) = story.pods("head", 1)
+    ground.kube.say("delete", "pod", head["metadata"]["name"], "--grace-period=0", "--force")
+    assert story.wait_for_end()["status"] == "True", story.tell()
+    rows = [
+        json.loads(line)["id"]
+        for name, content in store.list_objects(BUCKET, "curated").items()
+        if name.endswith(".jsonl")  # beside them is whose they are
+        for line in content.splitlines()
+    ]
+    assert sorted(rows) == list(range(COUNT))
+    resumption = ground.look_back(story)
+    assert len(resumption.finished) >= EARLY
+    assert not resumption.finished & resumption.second
+    figures.note("the head pod is killed, s3:// in and out", story, resumption)
+
+
+@pytest.mark.usefixtures("store")
+def test_wrong_keys_of_an_object_store_are_told(ground: Ground) -> None:
+    wrong = {**KEYS, "AWS_SECRET_ACCESS_KEY": "another"}
+    ground.kube.apply(render_secret("wrong-keys", wrong))
+    manifest = _render(ground, "wrong-keys")
+    manifest["spec"]["retry"]["maxRetries"] = 0
+    story = Story(ground.kube, "corpus")
+    story.begin(manifest)
+    assert story.wait_for_end()["status"] == "False", story.tell()
+    told = ground.kube.say("describe", "curationattempts", "corpus-1")
+    assert f"s3://{BUCKET}/curated: can't be read (" in told
+    assert "signature" in told
