@@ -135,7 +135,46 @@ _pods = {
 _groups = st.builds(
     lambda name, rest: {"name": name, **rest}, labels, objects(minReplicas=st.just(2), **_pods)
 )
+_names = labels.map(lambda label: f"V{label}")
+_variables = st.one_of(
+    st.builds(lambda name, value: {"name": name, "value": value}, _names, st.text(max_size=4)),
+    st.builds(
+        lambda name, of: {"name": name, "valueFrom": {of: {"name": "keys", "key": "k"}}},
+        _names,
+        st.sampled_from(["secretKeyRef", "configMapKeyRef"]),
+    ),
+    st.builds(
+        lambda name: {"name": name, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        _names,
+    ),
+)
+_variable_sources = st.builds(
+    lambda of, name: {of: {"name": name}}, st.sampled_from(["secretRef", "configMapRef"]), labels
+)
+# A letter in front keeps clear of the names that pods have already.
+_volumes = st.builds(
+    lambda name, kind: {"name": f"x{name}"[:63], **kind},
+    labels,
+    st.sampled_from(
+        [
+            {},
+            {"emptyDir": {}},
+            {"secret": {"secretName": "s", "defaultMode": 256}},
+            {"configMap": {"name": "c", "items": [{"key": "k", "path": "p"}]}},
+            {"persistentVolumeClaim": {"claimName": "d"}},
+        ]
+    ),
+)
+_by_name: dict[str, Any] = {
+    "max_size": 2,
+    "unique_by": lambda one: str(one["name"]),
+}
 _cluster = objects(
+    code=objects(
+        configMap=labels,
+        archive=st.just({"url": "s3://bucket/code.zip", "sha256": 8 * "0123cdef"}),
+        packages=st.just(["langdetect==1.0.9"]),
+    ),
     storage=objects(
         ledger=objects(claimName=labels) | objects(size=amounts, storageClassName=labels),
         output=objects(url=st.just("s3://bucket/corpus")) | objects(claimName=labels),
@@ -145,6 +184,9 @@ _cluster = objects(
         image=st.just("registry.example/strandline:1"),
         head=objects(**_pods),
         workerGroups=st.lists(_groups, max_size=2, unique_by=lambda group: str(group["name"])),
+        env=st.lists(_variables, **_by_name),
+        envFrom=st.lists(_variable_sources, max_size=2),
+        volumes=st.lists(_volumes, **_by_name),
         queueName=labels,
         queuePriorityClass=labels,
         imagePullSecrets=st.lists(

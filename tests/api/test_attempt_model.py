@@ -64,6 +64,7 @@ FULL_STATUS: dict[str, Any] = {
     "rayCluster": "corpus-2-x7k2p",
     "startTime": "2026-11-21T10:00:00Z",
     "runningTime": "2026-11-21T10:01:00Z",
+    "jobStartTime": "2026-11-21T10:00:58Z",
     "endTime": "2026-11-21T10:31:00Z",
     "cause": "OOMKilled",
     "message": "container ray-worker of pod corpus-2-w was killed for memory",

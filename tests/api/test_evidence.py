@@ -34,6 +34,8 @@ RANKS = [
 BETWEEN = {
     "QuarantineExceeded": ("DeadlineExceeded", "Preempted"),
     "QuotaExceeded": ("DeadlineExceeded", "Preempted"),
+    # Who refused a driver has nothing to do with what befell its pod.
+    "LedgerInUse": ("DeadlineExceeded", "OOMKilled"),
     "Stalled": ("OOMKilled", "Killed"),
 }
 

@@ -12,13 +12,22 @@ CODES = {
     "QUARANTINE_EXCEEDED": 4,
     "BAD_SPEC": 64,
     "LEDGER_MISMATCH": 65,
+    "LEDGER_IN_USE": 69,
     "NOT_DETERMINISTIC": 70,
     "VOLUME_UNUSABLE": 73,
     "INTERRUPTED": 75,
 }
-DISRUPTIONS = {"Preempted", "Evicted", "NodeLost", "Interrupted"}
+DISRUPTIONS = {
+    "QuotaExceeded",
+    "Preempted",
+    "Evicted",
+    "NodeLost",
+    "LedgerInUse",
+    "Interrupted",
+}
 RETRIED = {
     "OOMKilled",
+    "Timeout",
     "Killed",
     "ImagePullFailure",
     "SchedulingTimeout",
@@ -31,7 +40,6 @@ RETRIED = {
 NEVER = {
     "UserCancelled",
     "InvalidSpec",
-    "QuotaExceeded",
     "NonDeterministic",
     "LedgerMismatch",
     "VolumeUnusable",

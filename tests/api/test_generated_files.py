@@ -15,7 +15,8 @@ import yaml
 from chart import render_template
 from strandline_api.causes import Cause
 from strandline_api.definition import attempt_definition, pipeline_definition
-from strandline_api.reasons import ConditionType, EventReason, Reason
+from strandline_api.event_reasons import EventReason
+from strandline_api.reasons import ConditionType, Reason
 from strandline_api.schema import nodes
 
 ROOT = Path(__file__).resolve().parents[2]

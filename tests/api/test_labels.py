@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline_api import labels
-from strandline_api.labels import select_all, select_attempt, select_pipeline, spell_label
+from strandline_api.labels import (
+    select_all,
+    select_attempt,
+    select_namesakes,
+    select_pipeline,
+    spell_label,
+)
 
 VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 KEY = re.compile(r"[a-z0-9.]{1,253}/[a-z][-a-z]{0,61}[a-z]")
@@ -42,7 +48,7 @@ def test_keys_are_of_our_group_and_valid() -> None:
         for name, value in vars(labels).items()
         if name.endswith(("_LABEL", "_ANNOTATION", "FINALIZER")) and isinstance(value, str)
     }
-    assert len(keys) == 9
+    assert len(keys) == 10
     assert all(KEY.fullmatch(key) for key in keys)
     assert {key for key in keys if not key.startswith("strandline.dev/")} == {
         "app.kubernetes.io/managed-by"
@@ -52,4 +58,7 @@ def test_keys_are_of_our_group_and_valid() -> None:
 def test_selectors_narrow_down_from_everything_to_an_attempt() -> None:
     assert select_all() == "strandline.dev/pipeline-uid"
     assert select_pipeline("u1") == "strandline.dev/pipeline-uid=u1"
+    assert select_namesakes("corpus", "u1") == (
+        "strandline.dev/pipeline=corpus,strandline.dev/pipeline-uid!=u1"
+    )
     assert select_attempt("u1", 3) == "strandline.dev/pipeline-uid=u1,strandline.dev/attempt=3"

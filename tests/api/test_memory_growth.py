@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline_api.memory_growth import grow_memory
+from strandline_api.memory_growth import grow_memory, hold_memory
 from strandline_api.spec_policy import OomPolicy
 
 MI = 2**20
@@ -59,6 +59,41 @@ def test_growth_is_in_whole_mebibytes_below_the_limit(
         assert memory % MI == 0 or memory in (requested[name], limit)
         if 0 < killed.count(name) and memory < limit:
             assert memory >= requested[name] * (1 + (policy.memory_factor - 1) * 0.999)
+
+
+@given(policies, amounts, amounts)
+def test_what_was_raised_is_held_within_the_limit_of_now(
+    policy: OomPolicy, requested: dict[str, int], raised: dict[str, int]
+) -> None:
+    limit = policy.max_memory_bytes or 2**63 - 1
+    held = hold_memory(policy, requested, raised)
+    assert held == {
+        name: max(wanted, min(limit, raised.get(name, 0))) for name, wanted in requested.items()
+    }
+    assert hold_memory(policy, requested, held) == held
+    assert grow_memory(policy, requested, [], raised=raised) == held
+
+
+@given(factors, amounts, amounts, amounts, kills)
+def test_a_bound_stops_growth_and_takes_nothing_away(
+    factor: float,
+    requested: dict[str, int],
+    raised: dict[str, int],
+    bounds: dict[str, int],
+    killed: list[str],
+) -> None:
+    policy = policy_of(factor)
+    before = hold_memory(policy, requested, raised)
+    free = grow_memory(policy, requested, killed, raised=raised)
+    bound = grow_memory(policy, requested, killed, raised=raised, bounds=bounds)
+    for name, memory in bound.items():
+        assert before[name] <= memory <= max(before[name], bounds.get(name, 2**63 - 1))
+        assert memory in {free[name], max(before[name], bounds.get(name, 0))}
+
+
+def test_a_limit_that_somebody_set_is_nobody_elses_to_lower() -> None:
+    grown = grow_memory(policy_of(limit="64Gi"), {"a": 8 * GI}, ["a"], bounds={"a": 9 * GI})
+    assert grown == {"a": 12 * GI}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strandline_api.names import name_attempt, name_claim, name_rayjob
+from strandline_api.names import name_attempt, name_claim, name_code, name_rayjob
 
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 DNS_1035_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
@@ -57,6 +57,14 @@ def test_a_rayjob_has_a_valid_name(pipeline: str, number: int) -> None:
     assert name.endswith(f"-{number}")
 
 
+@given(anything, numbers)
+def test_the_code_of_an_attempt_has_a_valid_name(pipeline: str, number: int) -> None:
+    name = name_code(pipeline, number)
+    assert SUBDOMAIN.fullmatch(name)
+    assert len(name) <= 253
+    assert name.endswith(f"-{number}-code")
+
+
 @given(anything)
 def test_a_claim_has_a_valid_name(pipeline: str) -> None:
     name = name_claim(pipeline)
@@ -65,7 +73,7 @@ def test_a_claim_has_a_valid_name(pipeline: str) -> None:
     assert name.endswith("-ledger")
 
 
-@pytest.mark.parametrize("namer", [name_attempt, name_rayjob])
+@pytest.mark.parametrize("namer", [name_attempt, name_rayjob, name_code])
 @given(st.tuples(anything, numbers), st.tuples(anything, numbers))
 @example(("a.1", 1), (name_rayjob("a.1", 1).removesuffix("-1"), 1))
 @example(("A", 1), (name_attempt("A", 1).removesuffix("-1"), 1))
@@ -99,6 +107,7 @@ def test_a_name_that_fits_is_kept(pipeline: str, number: int) -> None:
         (name_rayjob("corpus", 3), "corpus-3"),
         (name_rayjob("n" * 40, 1), "n" * 40 + "-1"),
         (name_claim("corpus"), "corpus-ledger"),
+        (name_code("corpus", 3), "corpus-3-code"),
         # These carry a digest; objects in clusters have them, so they must stay as they are.
         (name_attempt("n" * 247, 1), "n" * 228 + "-x332347d048c55d1c-1"),
         (name_attempt("Corpus", 1), "corpus-xf9eda1cca369f6da-1"),
@@ -116,6 +125,6 @@ def test_names_are_the_same_for_ever(name: str, expected: str) -> None:
 
 
 def test_a_negative_number_is_refused() -> None:
-    for namer in (name_attempt, name_rayjob):
+    for namer in (name_attempt, name_rayjob, name_code):
         with pytest.raises(ValueError, match="an attempt's number must not be negative: -1"):
             namer("corpus", -1)

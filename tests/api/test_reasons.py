@@ -5,7 +5,8 @@ import re
 import pytest
 
 from strandline_api.causes import Cause, Treatment
-from strandline_api.reasons import ConditionType, EventReason, Reason
+from strandline_api.event_reasons import EventReason
+from strandline_api.reasons import ConditionType, Reason
 from strandline_api.words import AttemptPhase, PipelinePhase, Trigger
 
 CAMEL = re.compile(r"([A-Z][a-z]*)+")

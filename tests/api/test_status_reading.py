@@ -44,6 +44,7 @@ FULL: dict[str, Any] = {
     "phase": "Waiting",
     "run": "first",
     "runStartTime": "2026-11-21T09:00:00Z",
+    "runClock": {"pausedSeconds": 90.5, "pausedSince": "2026-11-21T10:30:30Z"},
     "attempt": 7,
     "state": "attempt 2 of 4, retry at 10:31:05 after OOMKilled",
     "retries": {"attempts": 7, "retries": 1, "disruptions": 3, "cause": "OOMKilled", "through": 7},
@@ -52,6 +53,7 @@ FULL: dict[str, Any] = {
     "retryCause": "OOMKilled",
     "retryTrigger": "Retry",
     "memory": {"head": "6Gi", "big": 1024},
+    "memoryRequested": {"head": "4Gi", "big": 512},
     "progress": {
         "total": 1000,
         "finished": 20,

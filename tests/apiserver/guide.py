@@ -17,7 +17,7 @@ BLOCK = re.compile(
     r"^<!-- cue: (?P<cue>.+?) -->$|^```(?P<language>\w+)\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-FILE = re.compile(r"# (?P<name>[\w-]+\.yaml)\n")
+FILE = re.compile(r"# (?P<name>[\w-]+\.(yaml|py))\n")
 MASKS = (
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UID"),
     (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "TIME"),
@@ -76,7 +76,7 @@ def read_guide(text: str) -> Iterator[File | Cue | Command]:
             yield Cue(found["cue"])
         elif found["language"] == "console":
             yield from read_console(found["body"])
-        elif found["language"] == "yaml" and (file := FILE.match(found["body"])):
+        elif found["language"] in {"yaml", "python"} and (file := FILE.match(found["body"])):
             yield File(file["name"], found["body"])
 
 

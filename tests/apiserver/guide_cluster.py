@@ -39,13 +39,20 @@ LOOPBACK = "127.0.0.1"
 
 
 class Driver(BaseHTTPRequestHandler):
-    """What the driver answers; the pods of all heads have this address."""
+    """What the driver answers; the pods of all heads have this address.
+
+    Attributes:
+        pages: by path; a page of bytes is sent as it is.
+        asked: how often, all pages together.
+    """
 
     pages: ClassVar[dict[str, Any]] = {}
+    asked: ClassVar[int] = 0
 
     def do_GET(self) -> None:
+        type(self).asked += 1
         page = self.pages.get(self.path)
-        body = json.dumps(page).encode()
+        body = page if isinstance(page, bytes) else json.dumps(page).encode()
         self.send_response(404 if page is None else 200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -148,7 +155,7 @@ class GuideCluster:
         """Let the driver say that it was asked to stop and has."""
         left = int(total) - int(finished)
         counts = SourceCounts(total=int(total), finished=int(finished), unfinished=left)
-        message = "interrupted; what is finished is kept, run it again to go on"
+        message = "interrupted; the next attempt goes on with what is left"
         self._tell(counts, DriverOutcome(exit_code=75, message=message, sources=counts))
 
     def refuse(self) -> None:

@@ -93,7 +93,7 @@ def make_cluster(casting: Casting, name: str, new: Newcomer, owner: Json) -> Jso
     """Make the RayCluster of a RayJob."""
     metadata = {
         "annotations": casting.rayjob["metadata"].get("annotations", {}),
-        "labels": casting.label(new),
+        "labels": {**casting.rayjob["metadata"].get("labels", {}), **casting.label(new)},
     }
     spec = copy.deepcopy(casting.rayjob["spec"]["rayClusterSpec"])
     return make_object("RayCluster", "ray.io/v1", name, owner, metadata, spec)

@@ -84,6 +84,7 @@ def put(*path: str | int, to: Any) -> Edit:
 
 # For each rule of the schemas one edit that it must refuse: of a new object, or of one there.
 WORKERS = {"min": 3, "max": 2}
+SECRET = {"name": "keys", "key": "id"}
 NEW: dict[str, tuple[str, Edit]] = {
     "an attempt ends in its number": (
         "the name of an attempt ends in",
@@ -104,6 +105,56 @@ NEW: dict[str, tuple[str, Edit]] = {
     "replicas of a group": (
         "'maxReplicas' must be at least",
         put("spec", "ray", "workerGroups", to=[{"name": "a", "minReplicas": 3, "maxReplicas": 2}]),
+    ),
+    "a variable of ours": (
+        "variables that begin with 'STRANDLINE_' or 'RAY_'",
+        put("spec", "ray", "env", to=[{"name": "RAY_ADDRESS", "value": "x"}]),
+    ),
+    "a prefix of ours": (
+        "variables that begin with 'STRANDLINE_' or 'RAY_'",
+        put("spec", "ray", "envFrom", to=[{"prefix": "RAY_", "secretRef": {"name": "keys"}}]),
+    ),
+    "one value": (
+        "give 'value' or 'valueFrom'",
+        put(
+            *("spec", "ray", "env"),
+            to=[{"name": "A", "value": "b", "valueFrom": {"secretKeyRef": SECRET}}],
+        ),
+    ),
+    "one origin of a value": (
+        "'valueFrom' needs one of",
+        put(
+            *("spec", "ray", "env"),
+            to=[
+                {"name": "A", "valueFrom": {"secretKeyRef": SECRET, "configMapKeyRef": SECRET}},
+            ],
+        ),
+    ),
+    "one object of variables": (
+        "give one of 'secretRef'",
+        put("spec", "ray", "envFrom", to=[{"prefix": "A"}]),
+    ),
+    "a volume of ours": (
+        "volumes named 'ledger'",
+        put("spec", "ray", "volumes", to=[{"name": "temporary", "emptyDir": {}}]),
+    ),
+    "a place of ours": (
+        "the pods have /var/lib/strandline,",
+        put(
+            *("spec", "ray"),
+            to={
+                "volumes": [{"name": "keys", "secret": {"secretName": "keys"}}],
+                "volumeMounts": [{"name": "keys", "mountPath": "/etc/strandline/keys"}],
+            },
+        ),
+    ),
+    "a mount of nothing": (
+        "'volumeMounts' may name only",
+        put("spec", "ray", "volumeMounts", to=[{"name": "keys", "mountPath": "/keys"}]),
+    ),
+    "wheels of no package": (
+        "'index' and 'wheels' say where",
+        put("spec", "code", to={"wheels": "s3://corpus/wheels"}),
     ),
 }
 CHANGED: dict[str, tuple[str, Edit]] = {

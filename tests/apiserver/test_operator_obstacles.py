@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,7 @@ RIGHTS = (
     ("", "pods/log", ["get"]),
     ("", "persistentvolumeclaims", ["get", "create"]),
     ("", "configmaps", ["get", "create"]),
-    ("", "events", ["create"]),
+    ("", "events", ["create", "list"]),
 )
 RBAC = "rbac.authorization.k8s.io"
 Prepare = Callable[[KubeClient, str], object]
@@ -89,7 +90,7 @@ OBSTACLES: dict[str, tuple[str, tuple[str, str] | None, Prepare, str]] = {
     "claims create": (NAME, ("persistentvolumeclaims", "create"), do_nothing, "ClaimRefused"),
     "status update": (NAME, ("curationpipelines/status", "update"), do_nothing, ""),
     "another's RayJob": (NAME, None, put_rayjob_in_the_way, "NameTaken"),
-    "quota": (NAME, None, use_quota_up, "QuotaExceeded"),
+    "quota": (NAME, None, use_quota_up, "QuotaUsedUp"),
 }
 
 
@@ -212,6 +213,84 @@ def test_a_namespace_that_is_deleted_in_a_run_goes_with_all_that_is_in_it(
         client.delete("Namespace", namespace)
         wait_until(is_gone, PATIENCE)
         assert count_changes(proxy, namespace) - before <= 20
+
+
+def test_pods_that_a_quota_forbids_are_told_and_end_the_attempt(
+    api_server: ApiServer, client: KubeClient, home: str, tmp_path: Path
+) -> None:
+    """As a real KubeRay said it: in a condition of the RayCluster, again and again."""
+    namespace, kubeconfig = api_server.make_namespace(), api_server.make_account(home, "operator")
+    grant(client, namespace, home, None)
+    begin = datetime.now(UTC)
+    troupe = Troupe(ServerStage(client), namespace, ["v-quota-on-pods"], begin=begin)
+    pipeline = spell_pipeline()
+    pipeline["spec"]["retry"] = {"disruptions": {"maxRetries": 0}}
+    client.create(pipeline, namespace)
+
+    def is_so(reason: str) -> bool:
+        asyncio.run(troupe.tick())
+        return reason in read_reasons(client, namespace)
+
+    def is_ending() -> bool:
+        (attempt,) = client.list("CurationAttempt", namespace)
+        return str(attempt["status"].get("phase")) == "TearingDown"
+
+    with run_watched(kubeconfig, tmp_path, namespace):
+        wait_until(lambda: is_so("QuotaUsedUp"), PATIENCE)
+        # The RayJob's deletion is in the recording: it is the operator's, in its own time.
+        wait_until(is_ending, PATIENCE)
+        wait_until(lambda: is_so("QuotaExceeded"), PATIENCE)
+    (attempt,) = client.list("CurationAttempt", namespace)
+    assert "exceeded quota: small, requested: limits.memory" in attempt["status"]["message"]
+    client.delete("Namespace", namespace)
+
+
+def test_a_mount_that_fails_is_read_from_the_events_of_its_pod(
+    api_server: ApiServer, client: KubeClient, home: str, tmp_path: Path
+) -> None:
+    namespace, kubeconfig = api_server.make_namespace(), api_server.make_account(home, "operator")
+    grant(client, namespace, home, None)
+    client.create(spell_pipeline(), namespace)
+    with run_watched(kubeconfig, tmp_path, namespace) as (_, proxy):
+        wait_until(lambda: bool(client.list("RayJob", namespace)), PATIENCE)
+        warn_of_mount(client, namespace)
+        wait_for_reason(client, namespace, NAME, "VolumeNotMounted")
+        asked = [call for call in proxy.calls if call.verb == "GET" and "/events" in call.path]
+    assert 0 < len(asked) < 10
+    body = client.get("CurationPipeline", NAME, namespace) or {}
+    messages = [one["message"] for one in body["status"]["conditions"]]
+    assert any('head pod stuck: secret "s3" not found' in one for one in messages)
+    client.delete("Namespace", namespace)
+
+
+def warn_of_mount(client: KubeClient, namespace: str) -> None:
+    """A head that has its node and no container, and what its kubelet says of that."""
+    (rayjob,) = client.list("RayJob", namespace)
+    name = rayjob["metadata"]["name"]
+    client.put_status("RayJob", name, {"jobDeploymentStatus": "Initializing"}, namespace)
+    labels = {**rayjob["metadata"]["labels"], "strandline.dev/role": "head"}
+    metadata = {"name": "stuck", "labels": labels}
+    spec = {"nodeName": "node-1", "containers": [{"name": "ray-head", "image": "x"}]}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    pod = client.create(body, namespace)
+    client.put_status("Pod", "stuck", {"phase": "Pending"}, namespace)
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "stuck.1"},
+        "involvedObject": {
+            "kind": "Pod",
+            "name": "stuck",
+            "namespace": namespace,
+            "uid": pod["metadata"]["uid"],
+        },
+        "type": "Warning",
+        "reason": "FailedMount",
+        "message": 'secret "s3" not found',
+        "lastTimestamp": now,
+    }
+    client.create(event, namespace)
 
 
 @pytest.mark.skipif(EXISTING in os.environ, reason="the server is another's")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from api_server import SMALL
 from recordings import FOLDER, Json, apply_patch, list_recordings, read_recording, read_steps
 from trim_recordings import make_patch, trim_container, trim_recording
+from trim_watch_lines import Take, trim_lines
 
 MEGABYTE = 1_000_000
 # What tells the cause in each, and how the RayJob ends.
@@ -55,6 +56,9 @@ TOLD: dict[str, tuple[str, ...]] = {
     "s-suspend": ("RayJob Suspended", "head gone"),
     "s-worker-oom": ("worker OOMKilled", "RayJob Complete"),
     "s-worker-preempted": ("worker DisruptionTarget", "RayJob Complete"),
+    "v-no-ray-version": ("head Running", "worker Running", "RayJob deleting"),
+    "v-quota-on-pods": ("RayCluster ReplicaFailure", "RayJob deleting"),
+    "v-raycluster-deleted": ("RayJob RUNNING", "RayCluster gone", "RayCluster new"),
 }
 
 
@@ -76,7 +80,7 @@ def test_a_second_run_shows_in_the_start_times_of_the_job(name: str, starts: int
 
 def test_the_files_are_small_and_all_there() -> None:
     files = list(FOLDER.glob("*.jsonl"))
-    assert len(files) == 57
+    assert len(files) == 60
     assert sum(path.stat().st_size for path in files) < 1.5 * MEGABYTE
 
 
@@ -214,3 +218,53 @@ def test_trimming_a_container_keeps_its_states() -> None:
         "state": {"terminated": {"exitCode": 1, "reason": "Error"}},
         "lastState": {},
     }
+
+
+def watch_line(time: str, what: str, kind: str, name: str, **more: Any) -> Json:
+    """A raw watch line of an object whose uid follows from its name."""
+    line: Json = {"t": f"10:00:{time}", "type": what, "kind": kind, "name": name}
+    line["uid"] = f"uid-{name}"
+    owner = more.pop("owner", "")
+    if what == "ADDED" and kind != "Event":
+        owners = [{"kind": "RayJob", "name": owner, "uid": f"uid-{owner}"}] if owner else []
+        container = {"name": "ray-head"}
+        spec = {"submissionMode": "K8sJobMode", "restartPolicy": "Never", "containers": [container]}
+        line |= {"metadata": {"labels": {}, "ownerReferences": owners}, "spec": spec}
+    return {**line, "status": {}, **more}
+
+
+def test_raw_watch_lines_tell_when_objects_began_to_go() -> None:
+    killing = {"reason": "Killing", "message": "Stopping", "eventType": "Normal", "of": "Pod/head"}
+    unhealthy = {"reason": "Unhealthy", "message": "no wget", "eventType": "Warning"}
+    lines = [
+        watch_line("00.000", "ADDED", "Pod", "rival"),
+        watch_line("01.000", "ADDED", "RayJob", "corpus-1"),
+        watch_line("02.000", "ADDED", "Pod", "head", owner="corpus-1"),
+        watch_line("03.000", "ADDED", "Event", "head.1", **unhealthy, of="Pod/head"),
+        watch_line("03.500", "ADDED", "Event", "head.2", **unhealthy, of="Pod/head"),
+        watch_line("03.600", "ADDED", "Event", "rival.1", **unhealthy, of="Pod/rival"),
+        watch_line("04.000", "MODIFIED", "RayJob", "corpus-1"),
+        watch_line("05.000", "DELETED", "RayJob", "corpus-1"),
+        watch_line("06.000", "ADDED", "Event", "head.3", **killing),
+        watch_line("07.000", "DELETED", "Pod", "head"),
+    ]
+    head, *told = trim_lines(lines, Take("x", "a title", action="poke", at="10:00:03.400"))
+    assert (head["scenario"], head["rayjob"], head["mode"]) == ("x", "corpus-1", "K8sJobMode")
+    facts = [
+        (
+            one["t"],
+            one.get("on") or one.get("action") or one["notice"]["reason"],
+            *(word for word in ("new", "deleting", "gone") if word in one),
+        )
+        for one in told
+    ]
+    assert facts == [
+        (0.0, "RayJob/corpus-1", "new"),
+        (1.0, "Pod/head", "new"),
+        (2.0, "Unhealthy"),
+        (2.5, "poke"),
+        (3.0, "RayJob/corpus-1", "deleting"),
+        (4.0, "RayJob/corpus-1", "gone"),
+        (5.0, "Pod/head", "deleting"),
+        (6.0, "Pod/head", "gone"),
+    ]

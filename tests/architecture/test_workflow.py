@@ -52,3 +52,12 @@ def test_every_target_exists() -> None:
 def test_every_job_ends() -> None:
     for name, job in read_jobs().items():
         assert job["timeout-minutes"] <= 120, name
+
+
+def test_kuberay_is_looked_for_where_its_manifests_put_it() -> None:
+    """`config/default` of v1.7.0 installs into `default`; a wait elsewhere never ends well."""
+    job = read_jobs()["kind"]
+    assert job["env"]["KUBERAY_VERSION"] == "v1.7.0"
+    named = re.findall(r"--namespace (\S+)", spell_commands(job))
+    assert named
+    assert set(named) == {"default"}

@@ -42,10 +42,18 @@ def test_quick_run_prints_a_row_for_each_thing_measured() -> None:
     assert all(row.split("|")[4].strip() in {"yes", "no", "–", "reached"} for row in rows)
 
 
+def test_the_driver_is_measured_with_little_and_with_much_that_waits() -> None:
+    done = run_bench("--quick", "driver")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("|") for line in done.stdout.splitlines() if line.startswith("| driver")]
+    assert len(rows) == 8
+    assert all("×" in row[3] for row in rows[1::2])
+
+
 def test_unknown_name_is_refused_with_the_names_there_are() -> None:
     done = run_bench("tallly")
     assert done.returncode == 2
-    assert "there is no benchmark 'tallly'; there are tally, open, size" in done.stderr
+    assert "there is no benchmark 'tallly'; there are tally, driver, open, size" in done.stderr
     assert done.stdout == ""
 
 

@@ -18,6 +18,7 @@ from manifests import of_kind
 from strandline_operator.settings import Settings, add_flags, read_settings
 
 Json = dict[str, Any]
+MINIMAL = CHART / "ci" / "minimal-values.yaml"
 EVERYTHING = CHART / "ci" / "everything-on-values.yaml"
 NAMESPACED = CHART / "ci" / "namespaced-values.yaml"
 cases = pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem.removesuffix("-values"))

@@ -10,7 +10,8 @@ import yaml
 
 from helm_program import CHART, RELEASE, Helm
 from manifests import list_containers, list_pods, name_of, of_kind
-from renderings import EVERYTHING, NAMESPACED, cases, flags_of, parse, read_case, render
+from renderings import EVERYTHING, MINIMAL, NAMESPACED, cases, flags_of, parse, read_case, render
+from strandline_api.spec_ray import PodSecurity
 from strandline_operator.reconcile.defaults import parse_defaults
 from strandline_operator.settings import Settings
 
@@ -55,6 +56,12 @@ def test_every_setting_reaches_the_operator(helm: Helm) -> None:
         "namespaces"
     ]
     assert settings.retry_defaults.max_delay is None
+
+
+def test_users_may_be_left_to_the_platform(helm: Helm) -> None:
+    case = yaml.safe_load(MINIMAL.read_text(encoding="utf-8"))
+    assert case["podSecurity"] is None
+    assert parse(flags_of(render(helm, MINIMAL))).pod_security == PodSecurity()
 
 
 def test_the_default_values_leave_the_operator_as_it_comes(helm: Helm) -> None:
@@ -197,7 +204,7 @@ def test_defaults_of_a_namespace_are_a_policy_that_the_operator_reads(helm: Helm
         "corpora",
         Settings().defaults_config_map,
     )
-    policy = parse_defaults(config)
+    policy, _ = parse_defaults(config)
     assert (policy.max_retries, policy.delay) == (5, "30s")
     assert policy.model_fields_set == {"max_retries", "delay"}
 

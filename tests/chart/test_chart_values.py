@@ -27,6 +27,7 @@ DERIVED = {
     "shutdown_grace": "shutdownGraceSeconds",
     "runtime_image": "runtimeImage",
     "retry_defaults": "retryDefaults",
+    "pod_security": "podSecurity",
 }
 FREE = {"resources", "affinity", "global"}  # Kubernetes' own, and what parents share
 
@@ -72,6 +73,8 @@ def test_the_derived_defaults_are_those_of_the_operator() -> None:
     assert VALUES["shutdownGraceSeconds"] == own.shutdown_grace
     assert VALUES["runtimeImage"]["repository"] == own.runtime_image.partition(":")[0]
     assert (VALUES["watchNamespaces"], VALUES["retryDefaults"]) == ([], {})
+    given = {"pod_security": json.dumps(VALUES["podSecurity"])}
+    assert read_settings(given, {}).pod_security == own.pod_security
 
 
 @pytest.mark.parametrize("name", sorted(SETTINGS))

@@ -18,6 +18,7 @@ from click.testing import Result
 
 from strandline.plan.task import Task
 from strandline.stages.sketch_texts import SketchTexts
+from strandline.storage.outputs import OWNER
 
 Call = Callable[..., Result]
 
@@ -117,7 +118,7 @@ class Project:
         return {
             str(path.relative_to(root)): path.read_bytes()
             for path in root.rglob("*")
-            if path.is_file()
+            if path.is_file() and path.name != OWNER
         }
 
 

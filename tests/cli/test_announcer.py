@@ -144,7 +144,7 @@ def test_a_script_gets_the_end_the_retry_and_no_wait(capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(HeldError("taken"), 65), (SpecError((Problem("spec", "taken"),)), 64)]
+    ("error", "code"), [(HeldError("taken"), 69), (SpecError((Problem("spec", "taken"),)), 64)]
 )
 def test_an_error_is_an_outcome_for_scripts(error: Exception, code: int, capsys: Capture) -> None:
     with pytest.raises(type(error)), JsonAnnouncer().failing():

@@ -313,7 +313,10 @@ def test_a_volume_on_nfs_is_refused_with_the_reason(
     mounts = f"36 35 0:32 / {project.path} rw - nfs4 server:/share rw\n"
     monkeypatch.setattr("strandline.run.takeover.read_mounts", lambda: mounts)
     result = run()
-    assert "the ledger can't live on nfs4: its memory map and locks" in read_errors(result)
+    assert (
+        "the ledger can't live on nfs4: each host maps pages of its own, and locks"
+        in read_errors(result)
+    )
     assert result.exit_code == 73
     assert not project.folder.exists()
 
@@ -322,7 +325,7 @@ def test_an_unreadable_file_fails_its_source_and_no_other(project: Project, run:
     (project.path / "in/unreadable.txt").symlink_to("/proc/self/mem")
     result = run()
     assert result.exit_code == 3
-    assert "1 of 4 sources failed; run it again to retry them" in result.stdout
+    assert "1 of 4 sources failed; the next attempt tries them again" in result.stdout
     assert "  in/unreadable.txt: read-files: " in result.stdout
     assert len(project.list_outputs()) == 3
 

@@ -149,7 +149,7 @@ def test_an_output_of_its_own_is_tried_unless_it_is_a_url(project: Project, call
 
     target = project.path / "elsewhere/out"
     assert look(str(target)) == (0, "ok", str(target))
-    assert look(f"file://{target}") == (0, "ok", f"file://{target}")
+    assert look(f"file://{target}") == (0, "ok", str(target))
     assert not target.parent.exists()
     assert look("memory://bucket/out") == (0, "ok", "memory://bucket/out (a URL, not tried)")
     sentence = f"{project.path}/pipeline.yaml: a file stands where a folder is needed"

@@ -83,7 +83,7 @@ def test_while_a_driver_lives_it_is_refused(gathering: Project, run: Call, call:
 
     result = call("gather", "pipeline.yaml")
 
-    assert (65, "") == (result.exit_code, result.stdout)
+    assert (69, "") == (result.exit_code, result.stdout)
     assert "attempt 1 is still running as process 1; stop it first" in result.stderr
 
 

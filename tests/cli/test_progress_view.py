@@ -23,7 +23,7 @@ BUSY = Snapshot(125.2, 5000, True, 1000, 1189, 1, 9.5, STAGES, 2)
 PACED = BUSY._replace(
     stages=(
         *STAGES[:2],
-        STAGES[2]._replace(rate=12.34, utilisation=0.867, pool=PoolState(workers=3)),
+        STAGES[2]._replace(rate=12.34, utilisation=0.867, pool=PoolState(workers=3, oldest=95.0)),
     ),
     bottleneck="parquet",
 )
@@ -31,16 +31,19 @@ EARLY = Snapshot(2.0, 256, False, 0, 0, 0, 0.0, (StageView("parquet", 0, 0, 0, 0
 
 
 def test_a_busy_attempt_as_a_table() -> None:
-    out = io.StringIO()
-    Console(file=out, width=90).print(draw("notes", PACED))
+    out, head = io.StringIO(), "stage                              in    out"
+    Console(file=out, width=100).print(draw("notes", PACED))
     assert [line.rstrip() for line in out.getvalue().splitlines()] == [
         "notes  2 min 5 s",
-        "1,189 of 5,000 sources finished, 1 failed, 1,000 skipped, 2 incidents; 9.5/s, about 4 min",
+        "1,189 of 5,000 sources finished, 1 failed, 1,000 skipped, 2 incidents; 9.5/s, about 4 min "
         "56 s left",
-        "stage                              in    out  waiting  running  tasks/s  busy  workers",
-        "read-files                      1,200  1,190        8        2      0.0    0%        0",
-        "a-stage-with-quite-a-long-name  1,190  1,190        0        0      0.0    0%        0",
-        "parquet                         1,190  1,189        0        1     12.3   87%        3",
+        f"{head}  waiting  running      oldest  tasks/s  busy  workers",
+        "read-files                      1,200  1,190        8        2                  0.0    0%"
+        "        0",
+        "a-stage-with-quite-a-long-name  1,190  1,190        0        0                  0.0    0%"
+        "        0",
+        "parquet                         1,190  1,189        0        1  1 min 35 s     12.3   87%"
+        "        3",
         "parquet sets the pace",
     ]
 
@@ -103,6 +106,7 @@ def test_a_snapshot_for_scripts() -> None:
                 "failed": 0,
                 "rate": 0.0,
                 "utilisation": 0.0,
+                "oldestCall": 0.0,
                 **spell_pool(PoolState()),
             }
         ],

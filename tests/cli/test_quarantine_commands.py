@@ -16,7 +16,7 @@ from click.testing import Result
 
 from cli_project import Call, Project, read_errors
 from strandline.ledger.entries import Change, Parked
-from strandline.ledger.errors import LedgerError
+from strandline.ledger.errors import LedgerInUseError
 from strandline.ledger.store import Store
 from strandline.plan.token import digest_key
 from strandline.run.attempt import Options, run_attempt
@@ -249,7 +249,7 @@ def test_nothing_is_released_while_a_driver_lives(
     driver: subprocess.Popen[bytes], call: Call
 ) -> None:
     result = release(call, "--all")
-    assert (65, "") == (result.exit_code, result.stdout)
+    assert (69, "") == (result.exit_code, result.stdout)
     told = f"attempt 3 is still running as process {driver.pid}; stop it first"
     assert told == read_errors(result)
     assert list(BAD) == list_keys(call)
@@ -268,10 +268,10 @@ def test_a_driver_that_came_while_the_release_waited_for_the_lock_is_seen(
         asked.append(is_locked(PipelineFolder(parked.folder).writers_lock))
         if len(asked) > 1:
             told = "attempt 4 is still running as process 1; stop it first"
-            raise LedgerError(told)
+            raise LedgerInUseError(told)
 
     monkeypatch.setattr("strandline.run.takeover.refuse_live_driver", refuse)
-    assert 65 == release(call, "--all").exit_code
+    assert 69 == release(call, "--all").exit_code
     assert [False, True] == asked
     assert list(BAD) == list_keys(call)
 

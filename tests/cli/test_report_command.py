@@ -199,6 +199,6 @@ def test_memory_and_page_are_bounded_whatever_is_in_the_ledger(
     tracemalloc.stop()
     assert facts.ledger is not None
     assert (facts.ledger.finished, facts.ledger.failures.count) == (50_000, 20_000)
-    assert peak < 2_000_000
+    assert peak < 4_000_000  # of ten million that are there; a list is read in portions
     assert "20,000 sources failed" in report(call).text
     assert Path("page.html").stat().st_size < 200_000

@@ -133,7 +133,7 @@ def test_the_summary_as_a_whole() -> None:
     }
     outcome = Outcome(
         ExitCode.SOURCES_FAILED,
-        "12 of 1500 sources failed; run it again to retry them",
+        "12 of 1500 sources failed; the next attempt tries them again",
         attempt=3,
         standing=Standing(1388, 100, 12, 0, 2),
         counts=counts,
@@ -147,7 +147,7 @@ def test_the_summary_as_a_whole() -> None:
         Parked("deep/two", b"", 3, "ApplicationError", "read", "no", 3),
     ]
     assert describe_outcome(outcome, Details(failures, Written(1, 2000), parked)) == [
-        "12 of 1500 sources failed; run it again to retry them "
+        "12 of 1500 sources failed; the next attempt tries them again "
         "(attempt 3, 1 min 5 s, 100 skipped, 2 no longer listed)",
         "",
         "stage     in    out  filtered  failed  rows in  rows out  seconds",

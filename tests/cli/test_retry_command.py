@@ -66,7 +66,7 @@ def test_a_driver_that_nobody_supervises_refuses_it(project: Project) -> None:
     with closing(Store(folder.ledger)) as store:
         store.take_lease(lease | {"time": 0.0, "ended": False, "parent": None})
     result = project.execute("retry", "--engine", "inline")
-    assert (65, "") == (result.returncode, result.stdout)
+    assert (69, "") == (result.returncode, result.stdout)
     told = "strandline: error: attempt 7 is still running as process 1; stop it first"
     assert told == result.stderr.splitlines()[-1]
     assert [] == list_triggers(project)

@@ -139,7 +139,7 @@ def test_settings_reach_the_run(project: Project, run: Call) -> None:
 
 def test_the_sink_may_name_the_place(project: Project, run: Call) -> None:
     result = run("--set", "sink.with.path=elsewhere", "--volume", "vault")
-    assert result.stdout.splitlines()[-1].startswith("output: elsewhere (3 files, ")
+    assert result.stdout.splitlines()[-1].startswith(f"output: {project.path}/elsewhere (3 files, ")
     assert len(list((project.path / "elsewhere").rglob("*.jsonl"))) == 3
     assert (project.path / "vault/default/notes/ledger/data.mdb").exists()
 
@@ -158,7 +158,7 @@ def test_a_request_to_stop_ends_the_run_in_order(
     result = run()
     assert result.exit_code == 75
     assert result.stderr.startswith("stopping: letting work in flight finish; press again")
-    assert result.stdout.startswith("interrupted; what is finished is kept, run it again to go on")
+    assert result.stdout.startswith("interrupted; the next attempt goes on with what is left")
     project.spec["stages"].pop()
     project.save()
     assert run("--set", "onChange=Continue").exit_code == 0

@@ -95,7 +95,8 @@ def test_a_killed_driver_is_followed_by_another_attempt(project: Project) -> Non
     make(project, DIE, deaths=1)
     result = run(project)
     assert result.returncode == 0
-    assert result.stderr.splitlines() == [
+    # A machine that is slow to start has a line of progress between.
+    assert [line for line in result.stderr.splitlines() if line.startswith("attempt ")] == [
         f"attempt 1 ended with Killed: {KILLED}; 0 sources finished by it",
         "attempt 2 of 4, retry in 00:00 after Killed",
     ]
@@ -184,7 +185,7 @@ def test_a_request_to_stop_lets_work_in_flight_finish(
     (project.path / "go").touch()
     out, _ = process.communicate(timeout=300)
     assert process.returncode == 75
-    assert out.startswith("interrupted; what is finished is kept, run it again to go on")
+    assert out.startswith("interrupted; the next attempt goes on with what is left")
     assert 1 == len(list_triggers(project))
     assert run(project).returncode == 0
 
@@ -217,11 +218,11 @@ def test_a_supervisor_that_waits_refuses_others_and_stops_at_once(
     told = f"process {first.pid} runs this pipeline already; `strandline drain` stops it"
     for command in (("run",), ("run", "--no-supervise"), ("retry",)):
         second = project.execute(*command, "--engine", "inline")
-        assert (65, "") == (second.returncode, second.stdout)
+        assert (69, "") == (second.returncode, second.stdout)
         assert second.stderr == f"strandline: error: {told}\n"
     scripted = run(project, "--json")
     outcome = json.loads(scripted.stdout)
-    assert (65, "LEDGER_MISMATCH", told) == (
+    assert (69, "LEDGER_IN_USE", told) == (
         scripted.returncode,
         outcome["outcome"],
         outcome["message"],

@@ -37,6 +37,7 @@ def test_a_stage_has_its_workers_and_what_became_of_them() -> None:
         "failed": 3,
         "rate": 0.0,
         "utilisation": 0.0,
+        "oldestCall": 0.0,
         "workers": 4,
         "ready": 3,
         "draining": 1,

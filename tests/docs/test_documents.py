@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import yaml
 
 from strandline_api.exit_codes import ExitCode
 
@@ -19,6 +20,7 @@ DOCUMENTS = [
     "docs/stages.md",
     "docs/stateful.md",
     "docs/partitions.md",
+    "docs/python.md",
     "docs/running.md",
     "docs/statistics.md",
 ]
@@ -140,3 +142,18 @@ def test_every_exit_code_is_explained() -> None:
     explained = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
 
     assert explained == {int(code) for code in ExitCode}
+
+
+def test_the_oldest_kubernetes_is_the_same_wherever_it_is_named() -> None:
+    chart = yaml.safe_load((ROOT / "charts/strandline/Chart.yaml").read_text(encoding="utf-8"))
+    promised = re.search(r"[0-9]+\.[0-9]+", chart["kubeVersion"])
+    assert promised is not None
+
+    named = {
+        page.name: re.findall(r"Kubernetes (1\.[0-9]+) or newer", page.read_text(encoding="utf-8"))
+        for page in (ROOT / "docs").glob("*.md")
+    }
+
+    assert {version for found in named.values() for version in found} == {promised[0]}
+    assert named["install.md"]
+    assert named["kubernetes.md"]

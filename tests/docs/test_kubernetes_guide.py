@@ -16,10 +16,13 @@ GUIDE = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
 STEPS = list(read_guide(GUIDE))
 FILES = {step.name: step.text for step in STEPS if isinstance(step, File)}
 WRONG = "misspelt.yaml"
+REFUSED = "nameless.yaml"  # by the API server's side, and so by `validate`
+MODULES = {name for name in FILES if name.endswith(".py")}
 
 
 def validate(folder: Path, name: str) -> subprocess.CompletedProcess[str]:
-    (folder / name).write_text(FILES[name], encoding="utf-8")
+    for file in (name, *MODULES):
+        (folder / file).write_text(FILES[file], encoding="utf-8")
     return subprocess.run(
         [Path(sys.executable).parent / "strandline", "validate", name],
         cwd=folder,
@@ -30,7 +33,7 @@ def validate(folder: Path, name: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("name", sorted(FILES.keys() - {WRONG}))
+@pytest.mark.parametrize("name", sorted(FILES.keys() - MODULES - {WRONG, REFUSED}))
 def test_a_driver_takes_the_pipeline(name: str, tmp_path: Path) -> None:
     done = validate(tmp_path, name)
     assert done.returncode == 0, done.stderr
@@ -42,13 +45,22 @@ def test_the_misspelt_one_is_told_as_the_guide_says(tmp_path: Path) -> None:
     assert (done.returncode, [done.stderr]) == (64, shown)
 
 
+def test_the_refused_one_is_refused_with_the_guides_words(tmp_path: Path) -> None:
+    done = validate(tmp_path, REFUSED)
+    (problem,) = re.findall(r"^(spec\.ray\.podTemplate.*)$", GUIDE, re.MULTILINE)
+    assert done.returncode == 64
+    assert problem in done.stderr
+
+
 def test_every_command_shows_what_it_prints_and_every_file_is_applied() -> None:
     commands = [step for step in STEPS if isinstance(step, Command)]
     silent = [one.line for one in commands if not one.output]
     assert all(line.startswith("sed ") or " > " in line for line in silent)
     lines = [one.line for one in commands]
-    for name in FILES:
+    for name in FILES.keys() - MODULES:
         assert f"kubectl apply -f {name}" in lines
+    for name in MODULES:
+        assert any(f"--from-file={name}" in line for line in lines)
     assert any(isinstance(step, Cue) for step in STEPS)
 
 

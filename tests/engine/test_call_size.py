@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,8 +10,11 @@ from strandline.engine.call_size import (
     CALL_BYTES,
     CALL_SECONDS,
     CALL_TASKS,
+    ROUNDS,
+    StageLoad,
     TaskCost,
     bound_call,
+    level_calls,
     size_call,
 )
 from strandline.plan.receipt import Counts
@@ -31,7 +35,8 @@ def make_cost(seconds: float = 0.0, made: int = 0) -> TaskCost:
 def test_law_a_call_is_a_whole_number_of_batches_and_neither_long_nor_large(
     each: float, made: int, bytes_in: int, batch: int, waiting: int, workers: int
 ) -> None:
-    tasks = size_call(make_cost(each, made), bytes_in, batch, waiting, workers)
+    most = bound_call(make_cost(each, made), bytes_in, batch)
+    tasks = size_call(most, batch, waiting, workers)
 
     assert tasks >= batch
     assert tasks % batch == 0
@@ -40,26 +45,77 @@ def test_law_a_call_is_a_whole_number_of_batches_and_neither_long_nor_large(
         assert tasks * each <= CALL_SECONDS * 1.000001
         assert tasks * max(made, bytes_in) <= CALL_BYTES * 1.000001
         assert tasks * workers <= waiting or workers <= 1
-    assert tasks <= bound_call(make_cost(each, made), bytes_in, batch)
+    assert tasks <= most
 
 
 def test_what_is_quick_and_small_goes_by_many() -> None:
-    assert size_call(make_cost(1e-6, 100), 100, 1, 1000, 2) == CALL_TASKS
-    assert size_call(make_cost(1e-6, 100), 100, 24, 1000, 2) == 240
-    assert size_call(make_cost(0.0), 0, 1, 1000, 2) == CALL_TASKS
-    assert size_call(make_cost(0.005), 0, 1, 1000, 2) == 4
-    assert size_call(make_cost(0.0, 300_000), 0, 1, 1000, 2) == 3
+    assert bound_call(make_cost(1e-6, 100), 100, 1) == CALL_TASKS
+    assert bound_call(make_cost(1e-6, 100), 100, 24) == 240
+    assert bound_call(make_cost(0.0), 0, 1) == CALL_TASKS
+    assert bound_call(make_cost(0.005), 0, 1) == 4
+    assert bound_call(make_cost(0.0, 300_000), 0, 1) == 3
 
 
 def test_before_anything_is_known_a_call_is_a_batch() -> None:
     cost = TaskCost()
     cost.note(Counts(seconds=1.0), 10**9)  # nothing came in
     assert cost.seconds is None
-    assert size_call(cost, 0, 3, 1000, 1) == 3
+    assert bound_call(cost, 0, 3) == 3
 
 
 def test_the_last_task_is_not_waited_for_by_those_that_another_worker_could_take() -> None:
-    assert [size_call(make_cost(), 0, 2, waiting, 4) for waiting in (64, 33, 9, 1)] == [16, 8, 2, 2]
+    assert [size_call(16, 2, waiting, 4) for waiting in (64, 33, 9, 1)] == [16, 8, 2, 2]
+
+
+loads = st.lists(
+    st.builds(
+        lambda batches, batch, workers, ratio: StageLoad(batches * batch, batch, workers, ratio),
+        st.integers(1, CALL_TASKS),
+        batches,
+        st.integers(1, 30),
+        st.sampled_from([0.0, 0.01, 0.5, 1.0, 7.0]) | st.floats(0.001, 1000.0),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(loads)
+def test_law_nobody_begins_more_than_all_below_work_on_in_a_few_rounds(
+    stages: list[StageLoad],
+) -> None:
+    sizes = level_calls(stages)
+
+    for stage, (load, size) in enumerate(zip(stages, sizes, strict=True)):
+        assert load.batch <= size <= load.call
+        assert size % load.batch == 0
+        made: float = (size - load.batch) * load.workers  # one batch goes in any case
+        for below in range(stage + 1, len(stages)):
+            made *= stages[below - 1].ratio
+            assert made <= ROUNDS * stages[below].call * stages[below].workers * 1.000001
+
+
+@pytest.mark.parametrize(
+    ("calls", "ratios", "wanted"),
+    [
+        ((256, 256, 256), (1, 1, 1), [256, 256, 256]),
+        ((256, 256, 1), (1, 1, 1), [2, 2, 1]),
+        ((1, 256, 256), (1, 1, 1), [1, 256, 256]),
+        ((256, 256, 1), (1, 100, 1), [1, 1, 1]),  # fans out
+        ((256, 256, 1), (0.1, 1, 1), [20, 2, 1]),  # filters
+        ((256, 256, 1), (0, 1, 1), [256, 2, 1]),  # lets nothing through
+    ],
+)
+def test_however_quick_a_stage_is_it_keeps_to_the_slowest_below(
+    calls: tuple[int, ...], ratios: tuple[float, ...], wanted: list[int]
+) -> None:
+    stages = [StageLoad(call, 1, 1, ratio) for call, ratio in zip(calls, ratios, strict=True)]
+
+    assert level_calls(stages) == wanted
+
+
+def test_many_slow_workers_are_fed_by_one_quick_one() -> None:
+    assert level_calls([StageLoad(256, 1, 1, 1.0), StageLoad(4, 1, 20, 1.0)]) == [160, 4]
 
 
 @given(st.lists(st.tuples(seconds, sizes), min_size=1))

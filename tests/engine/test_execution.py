@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -162,6 +164,104 @@ def test_a_batch_that_raises_is_taken_apart_to_find_the_culprit() -> None:
     assert receipt.counts.tasks_out == 3
 
 
+def rows_of(*pairs: Any) -> dict[str, Any]:
+    return {"rows": list(pairs), "array": np.arange(2)}
+
+
+def spoil(task: Task) -> None:
+    """Change all that a stage can get hold of."""
+    task.data["rows"].append("changed")
+    task.data["array"] += 1
+    task.data = {"rows": ["other"], "array": task.data["array"]}
+    assert task.meta is not None
+    task.meta["seen"] = True
+    task.lineage = None
+
+
+def test_law_a_try_never_sees_what_another_try_has_changed() -> None:
+    seen: list[Any] = []
+
+    def answer(tasks: list[Task]) -> list[Task]:
+        seen.append([(list(one.data["rows"]), one.data["array"].tolist()) for one in tasks])
+        assert all(task.meta == {"n": {"deep": 1}} for task in tasks)
+        assert all(task.lineage is not None for task in tasks)
+        is_bad = any("bad" in task.data["rows"] for task in tasks)
+        for task in tasks:
+            spoil(task)
+        if is_bad:
+            raise ValueError
+        return tasks
+
+    batch = [
+        Task(rows_of(name), {"n": {"deep": 1}}, Lineage(SOURCE, bytes([at]) * 16, "key"))
+        for at, name in enumerate(["good", "bad", "fine"])
+    ]
+    data, receipt = call(Batched(answer), batch, batch_size=3)
+
+    first, *single = seen
+    assert single == [[one] for one in first]
+    assert [failure.token for failure in receipt.failures] == [b"\1" * 16]
+    assert [emitted.token for emitted in receipt.emitted] == [bytes(16), b"\2" * 16]
+    assert [task.data["array"].tolist() for task in data] == [[1, 2], [1, 2]]
+
+
+def test_what_can_not_be_changed_is_not_copied() -> None:
+    array = np.arange(3)
+    array.setflags(write=False)
+    whole = [pa.table({"n": [1]}), b"bytes", "text", 1, array, (b"x", array)]
+    seen: list[Any] = []
+
+    def answer(tasks: list[Task]) -> list[Task]:
+        seen.extend(task.data for task in tasks)
+        if len(tasks) > 1:
+            raise ValueError
+        return tasks
+
+    call(
+        Batched(answer),
+        [make_task(data, bytes([at]) * 16) for at, data in enumerate(whole)],
+        batch_size=6,
+    )
+
+    assert all(one is other for one, other in zip(seen[:5], seen[6:11], strict=True))
+    assert seen[5][1] is seen[11][1]
+
+
+def test_input_that_can_not_be_copied_fails_with_its_batch() -> None:
+    def answer(tasks: list[Task]) -> list[Task]:
+        tasks.clear()
+        msg = "all of it"
+        raise ValueError(msg)
+
+    locks = [make_task(threading.Lock(), bytes([at]) * 16) for at in range(2)]
+    _, receipt = call(Batched(answer), locks, batch_size=2)
+
+    assert [failure.token for failure in receipt.failures] == [bytes(16), b"\1" * 16]
+    assert all("all of it" in failure.message for failure in receipt.failures)
+
+
+def test_counters_of_a_failed_try_are_dropped() -> None:
+    class Counting(Stage):
+        def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
+            self.count("seen", len(tasks))
+            self.counters["own"] = 1
+            if any(task.data == 1 for task in tasks):
+                raise ValueError
+            return list(tasks)
+
+    class CountingEach(Stage):
+        def process(self, task: Task) -> Task:
+            self.count("seen")
+            if task.data == 1:
+                raise ValueError
+            return task
+
+    _, receipt = call(Counting(), make_tasks(4), batch_size=4)
+    assert receipt.counts.counters == {"seen": 3, "own": 1}
+    _, receipt = call(CountingEach(), make_tasks(4))
+    assert receipt.counts.counters == {"seen": 3}
+
+
 def test_a_batch_of_one_may_fan_out() -> None:
     _, receipt = call(Batched(lambda _: [[Task(1), Task(2)]]), [make_task()])
 
@@ -196,6 +296,19 @@ def test_a_group_settles_all_its_parents_in_one_event() -> None:
     tokens = tuple(bytes([index]) * 16 for index in range(3))
     assert receipt.events == (Event(SOURCE, tokens, (derive_child(tokens, "stage", 0),)),)
     assert data[0].table.column("n").to_pylist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_law_a_fan_out_of_a_group_can_be_grouped_again_whatever_was_left_of_it(size: int) -> None:
+    tasks = [make_task(index, bytes([index]) * 16, Origin(TOKEN, index, 3)) for index in range(3)]
+    stage = Answering(lambda task: [Task(1), None, Task(3)])
+    stage.join = lambda tasks: tasks[0]  # type: ignore[method-assign]
+
+    _, receipt = call(stage, tasks[3 - size :], group=3)
+
+    parent = bytes([3 - size]) * 16  # the first of those that are left
+    origins = [emitted.origin for emitted in receipt.emitted]
+    assert origins == [Origin(parent, 0, 3), Origin(parent, 2, 3)]
 
 
 def test_a_group_that_is_filtered_settles_its_parents() -> None:

@@ -128,6 +128,19 @@ def test_a_stage_that_fails_everything_ends_the_run_by_name() -> None:
         flow.complete(0, batch, fail_all(batch), None)
 
 
+def test_law_sources_that_failed_before_do_not_hide_those_behind_them() -> None:
+    flow = make_flow(BROKEN_AFTER, 1)
+    slots = make_slots(2 * BROKEN_AFTER)
+    flow.known_bad.update(slot.source for slot in slots[:BROKEN_AFTER])
+    flow.enter(slots)
+    batch = flow.next_batch(0)
+    flow.complete(0, batch, fail_all(batch), None)
+
+    batch = flow.next_batch(0)  # as many again, of which nothing was known
+    with pytest.raises(StageBrokenError, match="'s0' failed each of its first 100 tasks"):
+        flow.complete(0, batch, fail_all(batch), None)
+
+
 def test_one_success_keeps_a_failing_stage_going() -> None:
     flow = make_flow(1, 1)
     flow.enter(make_slots(BROKEN_AFTER + 2))

@@ -29,7 +29,11 @@ def test_members_do_not_depend_on_the_order_of_arrival(
     released = []
     for slot in slots:
         origin = Origin(PARENT, slot, of)
-        group = grouping.vanish(origin) if slot in gone else grouping.arrive(origin, slot)
+        group = (
+            grouping.vanish(origin, PARENT)
+            if slot in gone
+            else grouping.arrive(origin, slot, PARENT)
+        )
         released += [group] if group else []
 
     ranges = [range(begin, min(begin + size, of)) for begin in range(0, of, size)]
@@ -41,19 +45,35 @@ def test_members_do_not_depend_on_the_order_of_arrival(
 def test_a_group_waits_for_its_last_slot() -> None:
     grouping: Grouping[str] = Grouping(2)
 
-    assert grouping.arrive(Origin(PARENT, 1, 3), "b") is None
-    assert grouping.arrive(Origin(PARENT, 2, 3), "c") == ["c"]
-    assert grouping.arrive(Origin(PARENT, 0, 3), "a") == ["a", "b"]
+    assert grouping.arrive(Origin(PARENT, 1, 3), "b", PARENT) is None
+    assert grouping.arrive(Origin(PARENT, 2, 3), "c", PARENT) == ["c"]
+    assert grouping.arrive(Origin(PARENT, 0, 3), "a", PARENT) == ["a", "b"]
 
 
 def test_a_task_without_a_fan_out_is_a_group_of_its_own() -> None:
-    assert Grouping[str](16).arrive(None, "only") == ["only"]
+    assert Grouping[str](16).arrive(None, "only", PARENT) == ["only"]
 
 
 def test_fan_outs_do_not_mix() -> None:
     grouping: Grouping[str] = Grouping(2)
 
-    grouping.arrive(Origin(b"one", 0, 2), "a")
-    grouping.arrive(Origin(b"two", 0, 2), "x")
+    grouping.arrive(Origin(b"one", 0, 2), "a", b"one")
+    grouping.arrive(Origin(b"two", 0, 2), "x", b"two")
 
-    assert grouping.arrive(Origin(b"two", 1, 2), "y") == ["x", "y"]
+    assert grouping.arrive(Origin(b"two", 1, 2), "y", b"two") == ["x", "y"]
+
+
+def test_the_groups_of_an_owner_are_dropped_and_arrive_anew() -> None:
+    grouping: Grouping[str] = Grouping(2)
+    grouping.arrive(Origin(b"one", 0, 4), "a", b"mine")
+    grouping.vanish(Origin(b"one", 2, 4), b"mine")
+    grouping.arrive(Origin(b"two", 0, 2), "x", b"another's")
+
+    grouping.drop(b"mine")
+    grouping.drop(b"nobody's")
+
+    assert len(grouping) == 1
+    assert grouping.arrive(Origin(b"one", 1, 4), "b", b"mine") is None
+    assert grouping.arrive(Origin(b"two", 1, 2), "y", b"another's") == ["x", "y"]
+    assert grouping.arrive(Origin(b"one", 0, 4), "c", b"mine") == ["c", "b"]
+    assert len(grouping) == 0

@@ -1,57 +1,171 @@
-"""An engine that works shows that it lives, to whoever looks at the ledger or at work in flight."""
+"""An attempt shows that it works, to whoever looks at the ledger or at the work in flight."""
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, field
+import threading
+from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.heartbeat import Heartbeat
-from strandline.engine.ports import Control
+from strandline.engine import heartbeat
+from strandline.engine.heartbeat import (
+    LEAST_BYTES,
+    LEAST_SECONDS,
+    WINDOW_SECONDS,
+    Effort,
+    Heart,
+    is_work,
+    read_moved,
+)
+from strandline.ledger.errors import LeaseLostError
 from strandline.ledger.liveness import BEAT_SECONDS, HEARTBEAT_SECONDS
-from strandline.storage.inflight import InFlightTable
+
+PATIENCE = 100.0
+PATIENT_TICKS = int(PATIENCE)
 
 
-@dataclass
 class Watched:
-    """A ledger that writes down when it was told of life."""
+    """A process on a clock of its own, and what others see of it."""
 
-    now: float = 0.0
-    beats: list[float] = field(default_factory=list)
+    def __init__(self, patience: float | None = PATIENCE) -> None:
+        self.now = 1000.0
+        self.effort = Effort(0.0, 0)
+        self.beats: list[float] = []
+        self.shown: list[float] = []
+        self.heart = Heart(lambda: self.now, patience, lambda: self.effort)
+        self.around = ExitStack()
+        self.around.enter_context(self.heart.showing(self.shown.append))
+        self.around.enter_context(self.heart.renewing(lambda: self.beats.append(self.now)))
 
-    def beat(self) -> None:
-        self.beats.append(self.now)
+    def tick(self, seconds: float = 1.0, *, works: bool = False) -> None:
+        self.now += seconds
+        if works:
+            self.heart.work()
+        self.heart.beat()
+
+    def strain(self, seconds: float = 0.0, moved: int = 0) -> None:
+        self.effort = Effort(self.effort.seconds + seconds, self.effort.moved + moved)
 
 
-@given(st.lists(st.integers(1, int(BEAT_SECONDS)), max_size=200))
-def test_law_whoever_asks_often_is_never_taken_for_dead(pauses: list[int]) -> None:
+@given(st.lists(st.booleans(), max_size=300))
+def test_law_the_lease_is_renewed_while_the_last_step_is_not_long_ago(steps: list[bool]) -> None:
+    watched, worked = Watched(), 1000.0
+    for works in steps:
+        watched.tick(works=works)
+        worked = watched.now if works else worked
+        assert worked == watched.shown[-1]
+        is_renewed = watched.now - watched.beats[-1] <= BEAT_SECONDS < HEARTBEAT_SECONDS
+        assert is_renewed or watched.now - worked > PATIENCE - BEAT_SECONDS
+    later = zip(watched.beats, watched.beats[1:], strict=False)
+    assert all(after - before >= BEAT_SECONDS for before, after in later)
+
+
+def test_who_does_nothing_shows_it_and_loses_the_lease_in_the_end() -> None:
     watched = Watched()
-    heart = Heartbeat(watched.beat, Control(lambda: False, print, lambda: watched.now))
-    heart.beat()
-    for pause in pauses:
-        watched.now += pause
-        heart.beat()
-    gaps = [
-        later - earlier
-        for earlier, later in zip(watched.beats, [*watched.beats[1:], watched.now], strict=True)
-    ]
-    assert watched.beats[0] == 0.0
-    assert max(gaps) < HEARTBEAT_SECONDS
-    assert all(gap >= BEAT_SECONDS for gap in gaps[:-1])
+    for _ in range(3 * PATIENT_TICKS):
+        watched.tick()
+    assert {1000.0} == set(watched.shown)
+    assert PATIENCE - BEAT_SECONDS <= watched.beats[-1] - 1000.0 < PATIENCE
+    watched.tick(works=True)
+    assert watched.now == watched.beats[-1] == watched.shown[-1]
 
 
-def test_the_table_of_work_in_flight_shows_it_too(tmp_path: Path) -> None:
-    path, watched = tmp_path / "table", Watched()
-    table = InFlightTable(path)
-    heart = Heartbeat(
-        watched.beat, Control(lambda: False, print, lambda: watched.now, inflight=table)
-    )
-    for now, is_shown in ((0.0, True), (BEAT_SECONDS / 2, False), (BEAT_SECONDS, True)):
-        os.utime(path, (1, 1))
-        watched.now = now
-        heart.beat()
-        assert (path.stat().st_mtime > 1) == is_shown
-    table.close()
+def test_without_patience_the_lease_is_kept_by_who_lives() -> None:
+    watched = Watched(patience=None)
+    for _ in range(3 * PATIENT_TICKS):
+        watched.tick()
+    assert watched.now - watched.beats[-1] <= BEAT_SECONDS
+
+
+@pytest.mark.parametrize("moved", [0, LEAST_BYTES // 10])
+def test_code_that_tells_no_steps_works_where_it_computes_or_moves_bytes(moved: int) -> None:
+    watched = Watched()
+    with watched.heart.trusting():
+        for _ in range(3 * PATIENT_TICKS):
+            watched.strain(0.0 if moved else LEAST_SECONDS / 10, moved)
+            watched.tick()
+            assert watched.now - watched.shown[-1] <= WINDOW_SECONDS
+
+
+def test_what_idles_in_code_that_tells_no_steps_does_not_work() -> None:
+    """A process that hangs still wakes up now and then, and that adds up."""
+    watched = Watched()
+    with watched.heart.trusting():
+        for _ in range(30 * PATIENT_TICKS):
+            watched.strain(LEAST_SECONDS / WINDOW_SECONDS / 2, LEAST_BYTES // 100)
+            watched.tick()
+    assert {1000.0} == set(watched.shown)
+
+
+def test_what_is_computed_elsewhere_is_no_step() -> None:
+    """Where there are steps, a loop that spins without one hangs."""
+    watched = Watched()
+    for _ in range(PATIENT_TICKS):
+        watched.strain(1.0, LEAST_BYTES)
+        watched.tick()
+    assert {1000.0} == set(watched.shown)
+
+
+def test_the_end_of_code_that_tells_no_steps_is_one() -> None:
+    watched = Watched()
+    with watched.heart.trusting():
+        watched.tick()
+    watched.tick()
+    assert watched.now == watched.shown[-1]
+
+
+def test_a_lease_that_is_lost_ends_the_work_and_not_the_thread() -> None:
+    watched, asked = Watched(), []
+
+    def lose() -> None:
+        asked.append(watched.now)
+        raise LeaseLostError("attempt 2 has taken the ledger over")
+
+    with watched.heart.renewing(lose):
+        watched.tick()
+        watched.tick(2 * BEAT_SECONDS)
+        with pytest.raises(LeaseLostError, match="attempt 2"):
+            watched.heart.work()
+    assert 1 == len(asked)
+
+
+def test_after_the_work_nobody_is_told_any_more() -> None:
+    watched = Watched()
+    watched.around.close()
+    watched.tick(PATIENCE / 2, works=True)
+    assert ([], [1000.0]) == (watched.beats, watched.shown)
+
+
+def test_a_thread_beats_while_the_work_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "TICK_SECONDS", 0.001)
+    beats = threading.Semaphore(0)
+    heart = Heart(lambda: 0.0)
+    with heart.beating(), heart.showing(lambda _: beats.release()):
+        for _ in range(10):
+            assert beats.acquire(timeout=30)
+    assert not any(thread.name == "heart" for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "moved", "expected"),
+    [
+        (0.0, 0, False),
+        (LEAST_SECONDS, 0, True),
+        (0.0, LEAST_BYTES, True),
+        (LEAST_SECONDS * 0.99, LEAST_BYTES - 1, False),
+    ],
+)
+def test_what_counts_as_work(seconds: float, moved: int, expected: bool) -> None:
+    assert expected == is_work(Effort(5.0, 100), Effort(5.0 + seconds, 100 + moved))
+
+
+def test_bytes_are_counted_where_the_kernel_does(tmp_path: Path) -> None:
+    (tmp_path / "io").write_text("rchar: 5\nwchar: 7\nsyscr: 99\nread_bytes: 11\nwrite_bytes: 13\n")
+    assert 36 == read_moved(tmp_path / "io")
+    assert 0 == read_moved(tmp_path / "none")
+    before = read_moved()
+    (tmp_path / "large").write_bytes(bytes(LEAST_BYTES))
+    assert before + LEAST_BYTES <= read_moved()

@@ -91,6 +91,16 @@ def test_failed_sources_are_not_tried_again() -> None:
     assert len(suspects) == 0
 
 
+def test_what_is_held_of_one_source_is_dropped_and_nothing_else() -> None:
+    suspects = Suspects()
+    others = [hold(1, 2), hold(3, 2)]
+    for one in (others[0], hold(2, 2), others[1], hold(2, 1)):
+        suspects.hold(one)
+    suspects.drop({hold(2, 0).batch[0].source})
+    assert len(suspects) == 2
+    assert [group[0] for group in release_all(suspects)] == others
+
+
 def test_a_clear_drops_all() -> None:
     suspects = Suspects()
     suspects.hold(hold(1, 1))

@@ -15,11 +15,13 @@ from strandline.engine.ray_losses import (
     DEATHS_PER_POOL,
     DEATHS_PER_TASK,
     Losses,
+    OverdueError,
     PoolBrokenError,
 )
 from strandline.engine.slots import Slot
 from strandline.engine.worker_pool import Call, Worker
 from strandline.plan.receipt import Counts, Emitted, Failure, Receipt
+from strandline_api.causes import Cause
 from test_flow import make_flow, make_slots
 
 UNREACHABLE = ActorUnavailableError("keepalive watchdog timeout", b"a" * 16)
@@ -53,6 +55,7 @@ class Scene:
         pools: Any = self.pools
         ledger: Any = SimpleNamespace(forward=lambda _, failures: self.failures.extend(failures))
         control = Control(lambda: False, lambda _: None, lambda: 0.0)
+        self.incidents = control.incidents
         self.losses = Losses(flow, pools, ledger, control)
 
     def lose(self, *batches: list[Slot], error: Exception) -> None:
@@ -93,6 +96,38 @@ def test_a_crash_is_still_blamed_on_who_was_alone() -> None:
     for _ in range(DEATHS_PER_TASK):
         scene.lose(flow.next_batch(0), error=ActorDiedError())
     assert [failure.key for failure in scene.failures] == ["k0"]
+
+
+def test_law_of_an_overdue_worker_only_what_it_works_on_is_suspected() -> None:
+    flow = make_flow(1)
+    flow.enter(make_slots(2))
+    scene = Scene(flow)
+    hanging, waiting = flow.next_batch(0), flow.next_batch(0)
+    for _ in range(DEATHS_PER_TASK - 1):
+        scene.lose(hanging, waiting, error=OverdueError("too long"))
+        assert scene.failures == []
+        hanging, waiting = flow.next_batch(0), flow.next_batch(0)
+        assert [slot.key for slot in hanging + waiting] == ["k0", "k1"]
+        assert [slot.is_suspect for slot in hanging + waiting] == [True, False]
+    scene.lose(hanging, waiting, error=OverdueError("too long"))
+    (failure,) = scene.failures
+    assert (failure.key, failure.cause) == ("k0", "Timeout")
+    assert failure.message == "lost 3 workers; the last: too long"
+    assert scene.incidents[0] == (
+        "a worker of 's0' was replaced, 2 tasks are queued again: too long"
+    )
+
+
+def test_a_stage_that_always_hangs_ends_the_attempt_with_the_cause() -> None:
+    flow = make_flow(1)
+    flow.enter(make_slots(DEATHS_PER_POOL))
+    scene = Scene(flow)
+    batches = [flow.next_batch(0) for _ in range(DEATHS_PER_POOL)]
+    for batch in batches[:-1]:
+        scene.lose(batch, error=OverdueError("too long"))
+    with pytest.raises(PoolBrokenError, match="the last: too long") as caught:
+        scene.lose(batches[-1], error=OverdueError("too long"))
+    assert caught.value.cause is Cause.TIMEOUT
 
 
 def test_law_a_killer_that_is_always_out_of_reach_breaks_its_pool_in_the_end() -> None:

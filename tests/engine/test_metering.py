@@ -121,7 +121,7 @@ def test_what_a_source_did_before_it_begins_anew_is_taken_back() -> None:
     (slot,) = flow.next_batch(0)
     flow.meter.attach(told(slot.source, "read", 5, has_event=False), flow.failed)
     replays = Replays(flow)
-    assert replays.begin(slot) == Event(slot.source, (slot.token,), (slot.token,))
+    assert replays.begin([slot])[0] == [Event(slot.source, (slot.token,), (slot.token,))]
     assert len(flow.meter) == 0
     late = replays.filter(told(slot.source, "read", 5, has_event=True))
     assert (late.events, late.efforts) == ((), ())

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from strandline.engine import node_setup
 from strandline.engine.node_setup import find_folder, remove, set_up_once, sweep
 from strandline.engine.setup import StageSetupError, has_node_setup, set_up_node
 from strandline.plan.pipeline import StagePlan
@@ -127,6 +128,11 @@ def test_a_new_attempt_sweeps_what_earlier_ones_of_the_pipeline_left(tmp_path: P
     )
     for folder in (old, new, far, other):
         set_up_once(folder, "decode", lambda: None)
+    sweep(new)
+    assert all(folder.exists() for folder in (old, new, far, other))  # their workers live
+
+    for folder in (old, new, far, other):
+        os.close(node_setup._HELD.pop(folder) or 0)  # as with the end of its process
 
     sweep(new)
 

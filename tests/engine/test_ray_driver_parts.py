@@ -32,6 +32,8 @@ def make_driver(flow: Flow) -> Any:
     driver._ledger = SimpleNamespace(forward=lambda *_: None)
     control = Control(lambda: False, lambda _: None, lambda: 0.0)
     driver._losses = Losses(flow, driver._pools, driver._ledger, control)
+    driver._demand = SimpleNamespace(look=lambda *_: None)
+    driver._admission = SimpleNamespace(sources_left=0)
     driver._scaler = SimpleNamespace(shun=lambda _: None, is_due=lambda: False, bottleneck="s0")
     return driver
 

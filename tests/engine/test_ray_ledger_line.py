@@ -11,6 +11,7 @@ import pytest
 from ray.exceptions import PendingCallsLimitExceeded
 
 from strandline.engine import ray_ledger
+from strandline.engine.ports import Listing
 from strandline.engine.ray_ledger import PENDING_CALLS, LedgerActor, LedgerPlace, RayLedger
 from strandline.engine.wire import unpack_events
 from strandline.plan.receipt import Event
@@ -26,12 +27,14 @@ class Actor:
         self.most = most
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
         self.answered = 0
+        self.named: dict[str, dict[str, Any]] = {}
 
     def __getattr__(self, name: str) -> Any:
-        def remote(*words: Any, **_: Any) -> int:
+        def remote(*words: Any, **named: Any) -> int:
             if 0 < self.most <= len(self.calls) - self.answered:
                 raise PendingCallsLimitExceeded
             self.calls.append((name, words))
+            self.named[name] = named
             return len(self.calls) - 1
 
         method = SimpleNamespace(remote=remote)
@@ -89,7 +92,47 @@ def test_law_a_ledger_that_is_far_behind_is_asked_all_the_same(ray: FakeRay) -> 
     ledger.count_finished()
     ray.actor.answered = len(ray.actor.calls)
     ledger.drain(3, anything_died=False)
-    assert [name for name, _ in ray.actor.calls][-2:] == ["end_listing", "drain"]
+    asked = [name for name, _ in ray.actor.calls if name != "count_steps"]
+    assert asked[-2:] == ["end_listing", "drain"]
+
+
+def test_while_an_answer_is_waited_for_the_steps_of_the_ledger_are_the_drivers(
+    ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps, told = iter([5, 5, 5, 6, 6]), []
+
+    def get(reference: int) -> int | None:
+        if ray.actor.calls[reference][0] != "count_steps":
+            return None
+        seen = next(steps, None)
+        if seen is None:
+            ray.actor.answered = len(ray.actor.calls)
+        return seen or 6
+
+    monkeypatch.setattr(ray, "get", get)
+    RayLedger(PLACE, lambda: told.append(1)).drain(None, anything_died=False)
+    assert 2 == len(told)
+
+
+def test_a_beat_that_ray_can_not_send_is_no_error(
+    ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = RayLedger(PLACE)
+    ledger.beat()
+    assert "beat" == ray.actor.calls[-1][0]
+    ledger._actor = None
+    ledger.beat()
+    ledger._actor = object()  # which has no such call
+    ledger.beat()
+    assert "beat" == ray.actor.calls[-1][0]
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_the_ledger_hears_whether_the_listing_had_a_gap(ray: FakeRay, is_whole: bool) -> None:
+    listing = Listing(iter(()), lambda: is_whole)
+    listing.draw()
+    RayLedger(PLACE).conclude(listing, 0, anything_died=False)
+    assert ray.actor.named["end_listing"] == {"is_whole": is_whole}
 
 
 def test_law_all_that_was_told_is_sent_once_and_in_order(ray: FakeRay) -> None:

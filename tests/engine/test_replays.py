@@ -50,9 +50,9 @@ def test_law_what_waits_of_the_source_is_dropped_and_nothing_else() -> None:
     run_first(flow, 3)
     (slot,) = flow.next_batch(1)
 
-    event = Replays(flow).begin(slot)
+    begun = Replays(flow).begin([slot])
 
-    assert event == Event(name(0), (name(0),), (name(0),))
+    assert begun == ([Event(name(0), (name(0),), (name(0),))], [])
     assert [one.source for one in flow.queues[1].waiting] == [name(1), name(2)]
 
 
@@ -60,7 +60,7 @@ def test_law_the_root_waits_until_nothing_of_its_source_is_with_workers() -> Non
     flow = make_flow(1, 1)
     roots = run_first(flow, 1)
     replays = Replays(flow)
-    replays.begin(flow.next_batch(1)[0])
+    replays.begin(flow.next_batch(1)[:1])
 
     replays.release({name(0)})
     assert not flow.queues[0].waiting
@@ -75,7 +75,7 @@ def test_what_is_answered_meanwhile_does_not_count() -> None:
     run_first(flow, 2)
     lost, other = flow.next_batch(1)[0], flow.next_batch(1)[0]
     replays = Replays(flow)
-    replays.begin(lost)
+    replays.begin([lost])
     both = Receipt(
         tuple(Event(one.source, (one.token,), ()) for one in (lost, other)),
         tuple(Failure(one.source, one.key, one.token, "s1", "no") for one in (lost, other)),
@@ -99,7 +99,7 @@ def test_law_a_group_that_was_begun_is_filled_by_the_second_try_alone() -> None:
     flow.complete(0, [root], receipt._replace(emitted=receipt.emitted[:3]), "lost")
     assert len(flow.queues[1].groups) == 2  # the second one without the task that was filtered
     replays = Replays(flow)
-    replays.begin(flow.next_batch(1)[0])
+    replays.begin(flow.next_batch(1)[:1])
     assert not flow.queues[1].groups
 
     replays.release(())
@@ -120,7 +120,7 @@ def test_a_half_filled_group_is_forgotten() -> None:
     first, second = flow.next_batch(1), flow.next_batch(1)
     flow.complete(1, first, pass_on(first), "old")
     replays = Replays(flow)
-    replays.begin(second[0])
+    replays.begin(second[:1])
     replays.release(())
 
     flow.complete(0, flow.next_batch(0), receipt, "new")
@@ -140,7 +140,7 @@ def test_suspects_of_the_source_are_dropped_too() -> None:
         flow.requeue(1, one, 2, holds=True, most_deaths=3)
     assert len(flow.suspects) == 2
 
-    Replays(flow).begin(batch[0])
+    Replays(flow).begin(batch[:1])
 
     assert len(flow.suspects) == 1
 
@@ -150,9 +150,9 @@ def test_no_source_begins_anew_for_ever() -> None:
     (root,) = run_first(flow, 1)
     replays = Replays(flow)
 
-    events = [replays.begin(root) for _ in range(REPLAYS_PER_SOURCE + 1)]
+    spent = [replays.begin([root])[1] for _ in range(REPLAYS_PER_SOURCE + 1)]
 
-    assert [event is None for event in events] == [False] * REPLAYS_PER_SOURCE + [True]
+    assert spent == [[]] * REPLAYS_PER_SOURCE + [[root]]
 
 
 def test_work_of_which_some_is_lost_is_tried_task_by_task() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,7 @@ import pytest
 
 import strandline
 from strandline import (
+    ExitCode,
     FailedTask,
     NoneTask,
     Params,
@@ -21,15 +26,17 @@ from strandline import (
     SourceStage,
     Stage,
     Task,
+    errors,
     register,
+    stages,
     work,
 )
-from strandline.ledger.errors import LedgerError
-from strandline.plan.registry import find_stage
+from strandline.errors import LedgerError, SpecError, StrandlineError
+from strandline.ledger.store import Store
+from strandline.plan.registry import find_stage, list_registered
 from strandline.plan.stage import Shape
 from strandline.run.manifest import read_manifest
-from strandline_api.exit_codes import ExitCode
-from strandline_api.problems import SpecError
+from strandline.storage.layout import PipelineFolder
 
 
 class Numbers(SourceStage):
@@ -281,6 +288,86 @@ def test_a_manifest_names_the_engine_and_an_argument_another(tmp_path: Path) -> 
     with pytest.raises(ValueError, match="not 'spark'"):
         pipeline.run(tmp_path)
     assert pipeline.run(tmp_path, engine="inline").standing.finished == 1
+
+
+def test_a_manifest_means_the_same_from_python(tmp_path: Path) -> None:
+    file = write_manifest(tmp_path)
+    (tmp_path / "in/b.txt").write_bytes(b"\xff")
+    file.write_text(
+        file.read_text().replace(
+            "{use: parse-documents}",
+            "{use: parse-documents, with: {badRows: fail, fallbackEncoding: null}}",
+        )
+        + "  quarantine: {after: 1, tolerate: 1}\n"
+        + "  checkpoint: {sourceMetrics: true, gracePeriod: 7s}\n"
+    )
+    pipeline = Pipeline.from_file(file)
+    assert pipeline.checkpoint.grace_period_seconds == 7
+
+    outcome = pipeline.run(tmp_path, engine="inline")
+
+    assert outcome.code is ExitCode.COMPLETE
+    assert outcome.standing.quarantined == 1  # at once, and so many are tolerated
+    store = Store(PipelineFolder.of(tmp_path, "default", "notes").ledger, readonly=True)
+    ((_, _, record),) = store.list_records()
+    store.close()
+    assert record.efforts  # told source by source
+
+
+def test_every_stage_that_ships_is_where_it_is_said_to_be() -> None:
+    shipped = {
+        cls.__name__: cls
+        for cls in list_registered().values()
+        if cls.__module__.startswith("strandline.stages.")
+    }
+    assert stages.__all__ == sorted(shipped)
+    for name, cls in shipped.items():
+        assert getattr(stages, name) is cls
+    assert set(stages.__all__) <= set(dir(stages))
+    with pytest.raises(AttributeError, match=r"'strandline\.stages' has no attribute 'Nothing'"):
+        _ = stages.Nothing
+
+
+# What ends a command, and not a run.
+OF_COMMANDS = {
+    "ChoiceError",
+    "DrainError",
+    "NoDriverError",
+    "NoListError",
+    "NothingPublishedError",
+    "UnknownAttemptError",
+    "UnknownSourceError",
+}
+
+
+def list_errors(base: type[StrandlineError]) -> Iterator[type[StrandlineError]]:
+    yield base
+    for cls in base.__subclasses__():
+        yield from list_errors(cls)
+
+
+def test_every_error_that_may_end_a_run_can_be_caught_by_a_public_name() -> None:
+    for module in pkgutil.walk_packages(strandline.__path__, "strandline."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    known = {one.__name__: one for one in list_errors(StrandlineError)}
+    known = {name: one for name, one in known.items() if one.__module__.startswith("strandline.")}
+    public = {name: getattr(errors, name) for name in errors.__all__}
+    assert public.keys() == (known.keys() - OF_COMMANDS) | {"SpecError"}
+    assert all(public[name] is one for name, one in known.items() if name in public)
+    assert set(errors.__all__) <= set(dir(errors))
+    with pytest.raises(AttributeError, match=r"'strandline\.errors' has no attribute 'Nothing'"):
+        _ = errors.Nothing
+
+
+def test_every_name_of_the_page_can_be_imported() -> None:
+    page = (Path(__file__).parents[2] / "docs/python.md").read_text()
+    places, table = page.partition("## A pipeline")[0], page.partition("<!-- errors -->")[2]
+    face = re.findall(r"`([A-Za-z]+)`", places.partition("| `strandline` |")[2].partition("\n")[0])
+    assert {*face, "__version__"} == set(strandline.__all__)
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == errors.__all__
+    named = re.findall(r"`([A-Z]\w+)`", places.partition("| `strandline.stages` |")[2])
+    assert set(named) <= set(stages.__all__)
 
 
 def test_parameters_refuse_unknown_names_and_are_spelled_in_camel_case() -> None:

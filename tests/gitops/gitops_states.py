@@ -179,7 +179,7 @@ STATES: dict[str, Callable[[], Body]] = {
     "`suspend` is true, the attempt is still ending": suspend_at_work,
     "The run has succeeded": succeed,
     "The run has failed for good": fail,
-    "A quota stops the run": exceed_quota,
+    "A quota holds the run back": exceed_quota,
     "The run was cancelled": cancel,
     "The spec is invalid": spoil,
     "The spec was edited, and the operator has not seen it yet": edit,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from images.names import BASE, CONTEXT, TARGETS
-from strandline_operator.render.pods import USER
+from strandline_operator.model.limits import POD_SECURITY
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -32,6 +32,7 @@ def read_stages(text: str) -> dict[str, str]:
     return stages
 
 
+USER = POD_SECURITY.run_as_user
 STAGES = read_stages(DOCKERFILE)
 
 

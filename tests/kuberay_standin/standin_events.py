@@ -16,6 +16,7 @@ from recordings import Recording, Step
 PLAYED = {"RayCluster", "Job", "head", "worker"}
 # So long after the recorder did something, a pod's deletion may be its doing.
 SHADOW = 2
+DELETE_CLUSTER = "delete raycluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +60,26 @@ def _list_made(recording: Recording) -> Iterator[Event]:
 
 def _list_removed(recording: Recording) -> Iterator[Event]:
     """What KubeRay deleted: not what others did, nor what went with its owner."""
-    acted_at, clusters = -float(SHADOW), 0
+    acted_at, clusters, action = -float(SHADOW), 0, ""
+    there: set[str] = set()  # pods
+    orphans: set[str] = set()  # that go with a cluster which somebody deleted
     for one in recording.steps:
         if one.action and not one.action.startswith("observed"):
-            acted_at = one.time
+            acted_at, action = one.time, one.action
         if one.kind == "RayJob" and one.is_deleting:
             return
         if one.kind == "RayCluster":
             clusters += (one.new is not None) - one.is_gone
+        is_acted = one.time - acted_at < SHADOW
         if one.kind != "Pod":
-            is_removed = one.is_gone
+            is_by_hand = one.kind == "RayCluster" and is_acted and action == DELETE_CLUSTER
+            is_removed = one.is_gone and not is_by_hand
+            orphans |= there if is_by_hand else set()
+        elif one.key in orphans:
+            is_removed = False
         else:
-            is_removed = one.is_deleting and clusters > 0 and one.time - acted_at >= SHADOW
+            there.add(one.key)
+            is_removed = one.is_deleting and clusters > 0 and not is_acted
         if one.subject in PLAYED and is_removed and not is_disrupted(one):
             yield Event(one.time, f"{one.subject} removed")
 

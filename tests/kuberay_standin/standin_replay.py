@@ -13,7 +13,7 @@ import copy
 import itertools
 import json
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
@@ -21,11 +21,22 @@ from functools import cache
 from kuberay_standin.core import step
 from kuberay_standin.objects import CLUSTER_LABEL, NODE_LABEL, Json, get_name, is_leaving
 from kuberay_standin.rayjobs import FINALIZER
-from kuberay_standin.scene import Action, HoldBy, Make, PutStatus, Remove, Scene, StopJob, Word
+from kuberay_standin.scene import (
+    Action,
+    HoldBy,
+    Make,
+    PutStatus,
+    Remove,
+    Scene,
+    StopJob,
+    Trouble,
+    Word,
+)
 from recordings import FOLDER, Newcomer, Recording, Step, read_recording
-from standin_events import PLAYED, Event, tell_phase
+from standin_events import DELETE_CLUSTER, PLAYED, Event, tell_phase
 
 NOT_FOUND = "Submitter completed but Ray job not found in RayCluster."
+CREATION_FAILURES = {"FailedCreateHeadPod": "head", "FailedCreateWorkerPod": "worker"}
 SETTLING = 50  # steps in which nothing new can come up
 
 
@@ -96,6 +107,8 @@ class World:
         self._recorded: dict[str, Recorded] = {}  # by the recording's `Kind/name`
         self._pairs: dict[tuple[str, str], Recorded] = {}  # by our kind and name
         self._waiting: list[Recorded] = []
+        self._refusals = dict(list_refusals(recording))
+        self._trouble: Trouble | None = None
         self._word: Word | None = None
         self._time = 0.0
         self._phase = tell_phase({})
@@ -113,10 +126,17 @@ class World:
             self._settle()
 
     def _happen(self, one: Step) -> None:
-        if one.kind == "RayJob":
+        if one.action == DELETE_CLUSTER:
+            self._drop_cluster()
+        elif one.kind == "RayJob":
             self._happen_to_rayjob(one)
         elif one.subject in PLAYED and one.subject != "RayCluster":
             self._note(one)
+
+    def _drop_cluster(self) -> None:
+        """Somebody deletes the RayCluster; its pods leave as the recorded ones did."""
+        for place in [place for place in self._objects if place[0] == "RayCluster"]:
+            self._drop(place)
 
     def _note(self, one: Step) -> None:
         if one.new is not None:
@@ -171,6 +191,8 @@ class World:
             if not actions:
                 return
             for action in actions:
+                if isinstance(action, Make) and self._refuse(action.body):
+                    break
                 if self._does():
                     self._act(action)
         raise AssertionError(f"the stand-in does not come to rest: {actions}")
@@ -206,8 +228,10 @@ class World:
             rayjob=rayjob,
             cluster=self._objects.get(("RayCluster", name)),
             service=self._objects.get(("Service", f"{name}-head-svc")),
+            job_service=self._objects.get(("Service", f"{get_name(rayjob)}-head-svc")),
             pods=tuple(pod for pod in pods if pod["metadata"]["labels"][CLUSTER_LABEL] == name),
             job=self._objects.get(("Job", get_name(rayjob))),
+            trouble=self._trouble,
             word=self._word,
         )
 
@@ -222,6 +246,13 @@ class World:
             self._hold(action)
         elif isinstance(action, StopJob):
             self.stopped.append(action.job)
+
+    def _refuse(self, body: Json) -> bool:
+        """Whether the recorded server let no such pod be made; it says so as it did there."""
+        if body["kind"] != "Pod" or name_subject(body) not in self._refusals:
+            return False
+        self._trouble = self._refusals[name_subject(body)]
+        return True
 
     def _tell(self, words: str) -> None:
         self.events.append(Event(self._time, words))
@@ -261,6 +292,17 @@ class World:
         if is_leaving(rayjob) and FINALIZER not in action.finalizers:
             self._tell("RayJob let go")
             self._objects.clear()
+
+
+def list_refusals(recording: Recording) -> Iterator[tuple[str, Trouble]]:
+    """The roles of pods that could not be made, with what KubeRay said of them."""
+    for one in recording.steps:
+        conditions = one.status.get("conditions", ()) if one.kind == "RayCluster" else ()
+        for condition in conditions:
+            role = CREATION_FAILURES.get(condition["reason"])
+            if role is not None:
+                message = str(condition["message"]).partition("\n")[2]
+                yield role, Trouble(condition["reason"], message)
 
 
 def name_subject(body: Json) -> str:

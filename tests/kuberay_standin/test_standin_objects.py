@@ -2,12 +2,15 @@
 
 `s-k-success-made.json` is taken from the recording s-k-success: the RayJob as it was submitted, and
 of each object made for it what the recorder kept. Scripts were cut there.
+`v-no-ray-version-probes.json` has the probes of v-no-ray-version, and those of the attempt after it
+that gave a version: by version, then by role.
 """
 
 from __future__ import annotations
 
 import copy
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -20,13 +23,23 @@ import pytest
 from kuberay_standin.cluster_status import describe_cluster
 from kuberay_standin.jobs import make_cluster, make_job, spell_script
 from kuberay_standin.objects import Json
-from kuberay_standin.pods import SHARED_MEMORY, make_head, make_service, make_worker
+from kuberay_standin.pods import (
+    SHARED_MEMORY,
+    has_one_answer,
+    make_head,
+    make_job_service,
+    make_service,
+    make_worker,
+)
 from kuberay_standin.quantities import read_quantity, spell_bytes, spell_count
 
 RECORDED: Json = json.loads(
     (Path(__file__).parent / "s-k-success-made.json").read_text(encoding="utf-8")
 )
 MADE = RECORDED["made"]
+PROBES: Json = json.loads(
+    (Path(__file__).parent / "v-no-ray-version-probes.json").read_text(encoding="utf-8")
+)
 CUT = "... (script made by KubeRay, cut)"
 
 
@@ -106,6 +119,73 @@ def test_the_service_leads_to_the_head_by_name_before_it_is_ready(cluster: Json)
     assert service["spec"]["clusterIP"] == "None"
     labels = make_head(cluster)["metadata"]["labels"]
     assert service["spec"]["selector"].items() <= labels.items()
+
+
+@pytest.mark.parametrize("version", ["", "2.60.0"])
+@pytest.mark.parametrize("role", ["head", "worker"])
+@pytest.mark.parametrize("kind", ["readinessProbe", "livenessProbe"])
+def test_the_probes_are_the_recorded_ones(
+    cluster: Json, version: str, role: str, kind: str
+) -> None:
+    """By `wget` inside the container where nobody has said which Ray it is."""
+    cluster["spec"].pop("rayVersion", None)
+    cluster["spec"] |= {"rayVersion": version} if version else {}
+    (group,) = cluster["spec"]["workerGroupSpecs"]
+    pod = make_head(cluster) if role == "head" else make_worker(cluster, group, 0)
+    assert describe_probe(pod["spec"]["containers"][0][kind]) == describe_probe(
+        PROBES[version][role][kind]
+    )
+
+
+def describe_probe(probe: Json) -> Json:
+    """Times and bounds, and what is asked; scripts by the addresses that they ask."""
+    usual = {"successThreshold": 1}
+    told = {**usual, **{name: value for name, value in probe.items() if name != "exec"}}
+    if "exec" in probe:
+        shell, flag, script = probe["exec"]["command"]
+        told["asked"] = [shell, flag, *re.findall(r"wget|http://[^ ]+|success", script)]
+    if "httpGet" in probe:
+        told["httpGet"] = {name: probe["httpGet"][name] for name in ("path", "port")}
+    return told
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("2.53.0", True),
+        ("v2.60", True),
+        ("3.0.0", True),
+        ("2.53.0.dev0", True),
+        ("2.52.9", False),
+        ("nightly", False),
+        ("", False),
+    ],
+)
+def test_a_version_that_is_not_known_to_be_new_is_old(version: str, *, expected: bool) -> None:
+    assert has_one_answer(version) == expected
+
+
+def test_probes_ask_at_the_ports_that_ray_was_told(cluster: Json) -> None:
+    cluster["spec"].pop("rayVersion", None)
+    head = cluster["spec"]["headGroupSpec"]
+    head["rayStartParams"] = {"dashboard-agent-listen-port": "1234", "dashboard-port": "5678"}
+    (made,) = make_head(cluster)["spec"]["containers"]
+    script = made["readinessProbe"]["exec"]["command"][-1]
+    assert re.findall(r"localhost:(\d+)", script) == ["1234", "5678"]
+
+
+def test_the_raycluster_has_the_labels_of_its_rayjob(rayjob: Json) -> None:
+    rayjob["metadata"]["labels"] = {"strandline.dev/attempt": "1"}
+    labels = make_cluster(rayjob)["metadata"]["labels"]
+    assert labels["strandline.dev/attempt"] == "1"
+    assert labels["ray.io/originated-from-crd"] == "RayJob"
+
+
+def test_the_service_of_a_rayjob_leads_to_its_head_too(rayjob: Json, cluster: Json) -> None:
+    service = make_job_service(rayjob, cluster)
+    assert service["metadata"]["name"] == "rj-head-svc"
+    assert service["metadata"]["ownerReferences"][0]["uid"] == "uid-of-rj"
+    assert service["spec"] == make_service(cluster)["spec"]
 
 
 def test_what_the_template_says_stays(cluster: Json) -> None:

@@ -73,6 +73,9 @@ RECORDINGS = {
     "s-suspend": SIDECAR,
     "s-worker-oom": SIDECAR,
     "s-worker-preempted": SIDECAR,
+    "v-no-ray-version": "",
+    "v-quota-on-pods": "",
+    "v-raycluster-deleted": "",
 }
 PLAYED = [name for name, refusal in RECORDINGS.items() if not refusal]
 # What the recorder saw within this many seconds may have happened in another order: it held one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from kuberay_standin.api import RefusalError
 from kuberay_standin.loop import Loop, Outside
 from kuberay_standin.objects import Json
 from kuberay_standin.scene import Word
+from recordings import read_recording
 
 RAYJOB: Json = {
     "apiVersion": "ray.io/v1",
@@ -30,6 +32,8 @@ class MemoryServer:
     def __init__(self) -> None:
         self.objects: list[Json] = []
         self.refusals: dict[str, int] = {}
+        self.sentence = "no"
+        self.calls: list[str] = []
 
     def list(self, kind: str, namespace: str = "", labels: str = "") -> list[Json]:
         self._refuse("list")
@@ -68,8 +72,9 @@ class MemoryServer:
         return found[0]
 
     def _refuse(self, call: str) -> None:
+        self.calls.append(call)
         if call in self.refusals:
-            raise RefusalError(self.refusals[call], "no")
+            raise RefusalError(self.refusals[call], self.sentence)
 
 
 class Scenery:
@@ -132,16 +137,95 @@ def test_a_new_rayjob_gets_its_cluster_and_pods(server: MemoryServer, loop: Loop
 def test_what_is_refused_is_said_once_and_tried_again(
     server: MemoryServer, loop: Loop, scenery: Scenery
 ) -> None:
-    server.refusals["create Pod"] = 403
-    settle(loop)
+    server.refusals["create Job"] = 403
+    make_ready(server, loop)
     settle(loop)
     assert [line for line in scenery.lines if "failed" in line] == [
-        "rj: make Pod rj-x4r7b-head- failed: 403: no",
-        "rj: make Pod rj-x4r7b-w-worker- failed: 403: no",
+        "rj: make Job rj failed: 403: no",
     ]
     server.refusals.clear()
     settle(loop)
-    assert [one["kind"] for one in server.objects].count("Pod") == 2
+    assert server.find("RayJob", "rj")["status"]["jobDeploymentStatus"] == "Running"
+
+
+def read_failures(server: MemoryServer) -> list[tuple[str, str]]:
+    """Reason and message of the condition that a pod could not be made."""
+    (cluster,) = server.list("RayCluster")
+    found = (one for one in cluster["status"]["conditions"] if one["type"] == "ReplicaFailure")
+    return [(one["reason"], one["message"]) for one in found if one["status"] == "True"]
+
+
+def test_a_head_that_may_not_be_made_is_told_as_recorded(
+    server: MemoryServer, loop: Loop, scenery: Scenery
+) -> None:
+    recording = read_recording("v-quota-on-pods")
+    recorded = [one.status for one in recording.steps if one.kind == "RayCluster" and one.status]
+    told = {one["type"]: one for one in recorded[-1]["conditions"]}
+    failure = told["ReplicaFailure"]
+    sentence = failure["message"].partition("\n")[2]
+    server.refusals["create Pod"], server.sentence = 403, sentence
+    settle(loop)
+    assert [(failure["reason"], failure["message"])] == read_failures(server)
+    (cluster,) = server.list("RayCluster")
+    mine = {one["type"]: (one["status"], one["reason"]) for one in cluster["status"]["conditions"]}
+    assert mine == {name: (one["status"], one["reason"]) for name, one in told.items()}
+    # No worker is tried for: it would have nobody to join.
+    assert [line for line in scenery.lines if "failed" in line] == [
+        f"rj: make Pod rj-x4r7b-head- failed: 403: {sentence}"
+    ]
+    server.refusals.clear()
+    settle(loop)
+    assert not server.list("Pod")  # its time has not come
+    scenery.seconds += 1
+    settle(loop)
+    assert len(server.list("Pod")) == 2
+    assert read_failures(server) == []
+
+
+def test_a_worker_that_may_not_be_made_is_told(server: MemoryServer, loop: Loop) -> None:
+    settle(loop)
+    worker = next(pod for pod in server.objects if "worker" in pod["metadata"]["name"])
+    server.objects.remove(worker)
+    server.refusals["create Pod"] = 403
+    settle(loop)
+    assert read_failures(server) == [("FailedCreateWorkerPod", "FailedCreateWorkerPod\nno")]
+
+
+def test_what_is_refused_is_tried_again_ever_less(
+    server: MemoryServer, loop: Loop, scenery: Scenery
+) -> None:
+    """As recorded: many times in the first second, and then after twice the time each."""
+    server.refusals["create Pod"] = 403
+    tried = []
+    for tick in range(6000):
+        scenery.seconds = tick / 100
+        before = server.calls.count("create Pod")
+        settle(loop)
+        if server.calls.count("create Pod") > before:
+            tried.append(scenery.seconds)
+    pauses = [later - earlier for earlier, later in itertools.pairwise(tried)]
+    assert len([one for one in tried if one < 1]) >= 6
+    assert pauses[-3:] == pytest.approx([5.12, 10.24, 20.48], abs=0.1)
+
+
+def test_a_raycluster_that_somebody_deleted_is_made_again_by_its_name(
+    server: MemoryServer, loop: Loop
+) -> None:
+    bring_up(server, loop)
+    (before,) = server.list("RayCluster")
+    server.objects.remove(server.find("RayCluster", before["metadata"]["name"]))
+    settle(loop)
+    (after,) = server.list("RayCluster")
+    assert after["metadata"]["name"] == before["metadata"]["name"]
+    assert server.find("RayJob", "rj")["status"]["jobDeploymentStatus"] == "Running"
+
+
+def test_a_running_rayjob_has_a_service_of_its_own_name(server: MemoryServer, loop: Loop) -> None:
+    settle(loop)
+    assert [one["metadata"]["name"] for one in server.list("Service")] == ["rj-x4r7b-head-svc"]
+    bring_up(server, loop)
+    names = {one["metadata"]["name"] for one in server.list("Service")}
+    assert names == {"rj-x4r7b-head-svc", "rj-head-svc"}
 
 
 @pytest.mark.parametrize("status", [404, 409])
@@ -184,6 +268,12 @@ def test_a_deleted_rayjob_is_stopped_and_let_go(
 
 def bring_up(server: MemoryServer, loop: Loop) -> None:
     """Let all pods be ready, and the RayJob run."""
+    make_ready(server, loop)
+    assert server.find("RayJob", "rj")["status"]["jobDeploymentStatus"] == "Running"
+
+
+def make_ready(server: MemoryServer, loop: Loop) -> None:
+    """Let all pods be ready."""
     settle(loop)
     for body in server.objects:
         if body["kind"] == "Pod":
@@ -193,4 +283,3 @@ def bring_up(server: MemoryServer, loop: Loop) -> None:
                 "conditions": [{"type": "Ready", "status": "True"}],
             }
     settle(loop)
-    assert server.find("RayJob", "rj")["status"]["jobDeploymentStatus"] == "Running"

@@ -121,7 +121,7 @@ class RecordingOutputs:
     def digest(self, name: str) -> bytes:
         raise NotImplementedError
 
-    def sweep(self) -> int:
+    def sweep(self, owner: str) -> int:
         raise NotImplementedError
 
 

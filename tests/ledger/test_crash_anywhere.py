@@ -17,6 +17,7 @@ from strandline.ledger.gather_state import find_merged, read_state
 from strandline.ledger.gathering import gather
 from strandline.ledger.keeper import GROUP_SECONDS, Keeper
 from strandline.ledger.lease import open_attempt
+from strandline.ledger.leftovers import clean_up
 from strandline.ledger.piece_verification import verify_pieces
 from strandline.ledger.pieces import LARGE_BYTES, Shelf
 from strandline.ledger.store import Store
@@ -39,6 +40,7 @@ STEPS = (
     "gather.committed",
     "gather.cleaned",
     "listing.marked",
+    "output.placed",
     "output.opened",
     "output.written",
     "output.synced",
@@ -131,10 +133,11 @@ def put(outputs: LocalOutputs, source: Listed, token: bytes) -> Output:
 
 def attempt(path: Path, sources: list[Listed], uid: str) -> None:
     """An attempt as a driver makes it; what is finished or not is up to where it crashes."""
-    outputs = LocalOutputs(path / "output", uid)
+    outputs = LocalOutputs(path / "output", f"ours-{uid}")
     with opened(path / "ledger", map_size=1 << 16) as store, ExitStack() as stack:
         number = open_attempt(store, claim(), claimant(uid))
-        outputs.sweep()
+        outputs.sweep("ours")
+        clean_up(store, outputs)
         # Each look at the clock takes a while: groups of about two sources are committed.
         clock = Clock(step=GROUP_SECONDS / 4)
         shelf = stack.enter_context(closing(Shelf(path / "shards", number)))

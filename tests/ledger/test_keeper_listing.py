@@ -10,7 +10,7 @@ from ledger_builders import Desk, counts, failed, listed, output_of, written
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.seen import Seen
-from strandline.ledger.words import RELEASED, SKIPPED
+from strandline.ledger.words import HAS_FAILED, RELEASED, SKIPPED
 
 A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))
 
@@ -26,7 +26,8 @@ def test_finished_sources_are_skipped_and_the_others_released(desk: Desk) -> Non
     first_attempt(desk)
     keeper = desk.next_attempt(2)
     new = listed("e")
-    assert [SKIPPED, *[RELEASED] * 4] == keeper.admit([A, B, C, D, new])
+    released = [RELEASED + HAS_FAILED, *[RELEASED] * 3]
+    assert [SKIPPED, *released] == keeper.admit([A, B, C, D, new])
     marks = dict(desk.store.list_marks())
     assert {B.source, C.source, D.source, new.source} == marks.keys()
     assert {new.source} == {source for source, mark in marks.items() if not mark.is_stale}
@@ -173,3 +174,11 @@ def test_seen_sources_are_told_from_missing_ones() -> None:
     seen.add([B.source, C.source])
     assert [D.source] == seen.find_missing([A.source, D.source, C.source])
     assert [] == seen.find_missing([])
+
+
+def test_law_it_is_known_that_a_version_has_failed_until_it_changes(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    desk.fail_in(A, 2)
+    for attempt in (3, 4):  # the first of them ends before it comes to it
+        assert [RELEASED + HAS_FAILED] == desk.next_attempt(attempt).admit([A])
+    assert [RELEASED] == desk.next_attempt(5).admit([listed("a", version="2")])

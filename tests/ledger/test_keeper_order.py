@@ -68,8 +68,8 @@ def test_a_source_that_is_new_has_no_leftovers_to_remove(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("end", ["lost", "failed", "finished"])
-def test_leftovers_go_before_a_source_is_finished_again(desk: Desk, end: str) -> None:
-    """Whatever became of it earlier; only what the new try has written is kept."""
+def test_leftovers_go_when_a_source_is_finished_again(desk: Desk, end: str) -> None:
+    """Under the lease, whatever became of it earlier; what the new try has written is kept."""
     desk.keeper.admit([A])
     if end == "failed":
         desk.keeper.apply(1, [], [failed(A)])
@@ -83,22 +83,22 @@ def test_leftovers_go_before_a_source_is_finished_again(desk: Desk, end: str) ->
     keeper.apply(1, [written(newer, output_of(newer))])
     keeper.commit()
     kept = [root_of(newer).hex() + ".txt"]
-    expected = [("mark", A.source), ("remove_others", A.source, kept), ("finish", A.source)]
+    expected = [("mark", A.source), ("finish", A.source), ("remove_others", A.source, kept)]
     assert expected == desk.log
 
 
-def test_all_leftovers_go_before_anything_of_a_group_is_finished(desk: Desk) -> None:
+def test_a_group_is_finished_before_any_leftovers_of_it_go(desk: Desk) -> None:
     desk.keeper.admit([A, B])
     keeper = desk.next_attempt(2)
     keeper.admit([A, B, C])
     keeper.apply(1, [written(B), written(C), written(A)])
     keeper.commit()
     steps = [step[0] for step in desk.log]
-    assert ["mark", "remove_others", "remove_others", "finish"] == steps
-    assert {A.source, B.source} == {step[1] for step in desk.log[1:3]}
+    assert ["mark", "finish", "remove_others", "remove_others"] == steps
+    assert {A.source, B.source} == {step[1] for step in desk.log[2:]}
 
 
-def test_nothing_is_finished_while_leftovers_cannot_be_removed(desk: Desk) -> None:
+def test_leftovers_that_cannot_be_removed_end_the_attempt_and_wait(desk: Desk) -> None:
     desk.keeper.admit([A])
     keeper = desk.next_attempt(2)
     keeper.admit([A, B])
@@ -106,10 +106,10 @@ def test_nothing_is_finished_while_leftovers_cannot_be_removed(desk: Desk) -> No
     desk.outputs.is_broken = True
     with pytest.raises(VolumeError):
         keeper.commit()
-    assert (0, counts(inflight=2)) == (keeper.finished, desk.store.count())
+    assert (2, counts(finished=2)) == (keeper.finished, desk.store.count())
     desk.outputs.is_broken = False
     keeper.commit()
-    assert (2, counts(finished=2)) == (keeper.finished, desk.store.count())
+    assert ("remove_others", A.source, []) == desk.log[-1]
 
 
 def test_a_group_is_one_transaction(desk: Desk) -> None:

@@ -12,7 +12,6 @@ from strandline.ledger.entries import Change, Mark
 from strandline.ledger.errors import LeaseLostError, LedgerError
 from strandline.ledger.lease import (
     OnChange,
-    Pulse,
     end_attempt,
     find_changes,
     holding,
@@ -63,16 +62,6 @@ def test_who_holds_between_two_attempts_fences_the_last_and_hands_back(store: St
         store.keep_lease(1, "b")
     assert store.read_meta("lease")["ended"]
     assert 2 == open_attempt(store, claim(), claimant("c"))
-
-
-def test_a_pulse_beats_every_so_often(store: Store) -> None:
-    open_attempt(store, claim(), claimant("a", time=1.0))
-    times = [100.0, 110.0, 115.0, 116.0, 20.0]  # the last one: the clock was set back
-    pulse, seen = Pulse(iter(times).__next__), []
-    for _ in times[1:]:
-        pulse.beat(store)
-        seen.append(store.read_meta("lease")["time"])
-    assert [1.0, 115.0, 115.0, 20.0] == seen
 
 
 def test_the_ledger_of_another_pipeline_is_refused_untouched(store: Store) -> None:

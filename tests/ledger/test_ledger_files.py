@@ -12,8 +12,9 @@ import lmdb
 import pytest
 
 from ledger_builders import counts, finish_of, listed, opened
+from strandline.ledger.changes import Databases
 from strandline.ledger.entries import Change
-from strandline.ledger.errors import LeaseLostError, LedgerError
+from strandline.ledger.errors import LeaseLostError, LedgerError, LedgerInUseError
 from strandline.ledger.inspection import META_BYTES, explain_damage
 from strandline.ledger.store import Store
 from strandline.storage.errors import VolumeError
@@ -45,6 +46,21 @@ def image(tmp_path: Path) -> Path:
 
 def grow_elsewhere(path: Path, what: str) -> None:
     subprocess.run([sys.executable, "-c", TAKE_OVER, str(path), what], check=True)
+
+
+# The first ledgers lacked the last two databases, so one without them is a ledger.
+@pytest.mark.parametrize("made", range(len(Databases._fields) - 2))
+def test_a_ledger_whose_maker_was_killed_over_it_is_none_yet(tmp_path: Path, made: int) -> None:
+    environment = lmdb.open(str(tmp_path), max_dbs=len(Databases._fields))
+    for name in Databases._fields[:made]:
+        environment.open_db(name.encode())
+    environment.close()
+    with pytest.raises(LedgerError, match="there is no ledger here"):
+        Store(tmp_path, readonly=True)
+    with opened(tmp_path) as store:
+        store.write(Change(finish=MANY[:1]))
+    with opened(tmp_path, readonly=True) as store:
+        assert store.count()["finished"] == 1
 
 
 def test_the_map_grows_by_itself(tmp_path: Path) -> None:
@@ -186,3 +202,26 @@ def test_the_younger_of_the_two_first_pages_counts(image: Path) -> None:
     assert explain_damage(second, first, len(content)) is None
     assert explain_damage(first, second, len(content) - 1) == "it is cut short: 1 bytes are missing"
     assert explain_damage(second, first, len(content) - 1) == "it is cut short: 1 bytes are missing"
+
+
+def test_a_namesake_by_pid_in_another_container_is_told_as_such(tmp_path: Path) -> None:
+    """LMDB has a reader lock the byte of its pid: here another process does that for this one."""
+    Store(tmp_path).close()
+    program = (
+        "import fcntl, sys\n"
+        "file = open(sys.argv[1], 'r+b')\n"
+        "fcntl.lockf(file, fcntl.LOCK_EX, 1, int(sys.argv[2]))\n"
+        "print(flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    words = [sys.executable, "-c", program, str(tmp_path / "lock.mdb"), str(os.getpid())]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as namesake:
+        assert namesake.stdout is not None
+        namesake.stdout.readline()
+        for readonly in (True, False):
+            with pytest.raises(LedgerInUseError, match=r"another container .* has the pid of this"):
+                Store(tmp_path, readonly=readonly)
+        namesake.communicate()
+    store = Store(tmp_path, readonly=True)
+    assert store.read_meta("lease") is None
+    store.close()

@@ -16,7 +16,7 @@ from strandline.ledger.errors import LeaseLostError
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.store import Store
 from strandline.ledger.suspects import Crash, accuse
-from strandline.ledger.words import PARKED, RELEASED, SKIPPED, Listed
+from strandline.ledger.words import HAS_FAILED, PARKED, RELEASED, SKIPPED, Listed
 from strandline.storage.errors import VolumeError
 
 A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))
@@ -121,7 +121,7 @@ def test_a_source_that_came_to_an_end_is_not_touched(desk: Desk, end: str) -> No
     before = desk.store.count()
     assert 0 == accuse(desk.store, crash(2, [A]), 1)
     assert before == desk.store.count()
-    verdict = {"finished": SKIPPED, "failed": RELEASED, "parked": PARKED}[end]
+    verdict = {"finished": SKIPPED, "failed": RELEASED + HAS_FAILED, "parked": PARKED}[end]
     assert [verdict, RELEASED] == desk.next_attempt(3).admit([A, B])
 
 
@@ -176,7 +176,7 @@ def test_a_failure_clears_suspicion_and_keeps_the_count(desk: Desk) -> None:
     accuse(desk.store, crash(1, [A]), 3)
     desk.fail_in(A, 2)
     assert [2] == [failure.times for _, failure in desk.store.list_failures()]
-    assert [RELEASED] == desk.next_attempt(3).admit([A])
+    assert [RELEASED + HAS_FAILED] == desk.next_attempt(3).admit([A])
 
 
 def test_to_finish_clears_suspicion(desk: Desk) -> None:

@@ -91,6 +91,21 @@ def test_a_suspect_that_vanished_goes(desk: Desk) -> None:
     assert 1 == keeper.drain(0, anything_died=False).removed
 
 
+@pytest.mark.parametrize("deletes", [True, False])
+def test_law_what_a_listing_with_a_gap_does_not_name_stays(desk: Desk, deletes: bool) -> None:
+    desk.fail_in(A, 2, 3, 4)  # quarantined
+    keeper = desk.next_attempt(5, deletes_vanished=deletes)
+    keeper.admit([A, B, C, D])
+    keeper.apply(1, [written(B)], [failed(C)])
+    keeper.drain(1, anything_died=False)
+    before = desk.store.count()
+    assert counts(finished=1, failed=1, inflight=1, quarantined=1) == before
+    keeper = desk.next_attempt(6, deletes_vanished=deletes)
+    keeper.end_listing(0, is_whole=False)
+    assert 0 == keeper.drain(0, anything_died=False).removed
+    assert before == desk.store.count()
+
+
 @pytest.mark.parametrize("comes_back", [True, False])
 def test_a_removal_that_fails_half_way_leaves_a_source_to_be_done_anew(
     desk: Desk, comes_back: bool

@@ -126,7 +126,7 @@ def test_temporary_files_are_left_over_once_all_is_finished(
     assert [f"left over: {TEMPORARY}/0001-abc"] == verify(store, outputs).problems
     store.write(Change(mark=[(B.source, Mark("b", B.version, 1, 0, False))]))
     assert [] == verify(store, outputs).problems
-    assert 1 == outputs.sweep()
+    assert 1 == outputs.sweep("0001")
 
 
 def test_every_problem_is_named(store: Store, outputs: LocalOutputs) -> None:

@@ -55,6 +55,7 @@ class FakeApi:
         unserved: kinds that the server does not know.
         logs: what a pod has printed, by namespace and name.
         drivers: what answers at a URL, as JSON; None: it has nothing to say.
+        tokens: with which a URL was asked last.
         nodes: those that are not as they should be, by name; None: there is no such node.
     """
 
@@ -62,6 +63,7 @@ class FakeApi:
     unserved: set[Resource] = field(default_factory=set)
     logs: dict[tuple[str, str], str] = field(default_factory=dict)
     drivers: dict[str, Any] = field(default_factory=dict)
+    tokens: dict[str, str] = field(default_factory=dict)
     nodes: dict[str, Body | None] = field(default_factory=dict)
     before: list[Hook] = field(default_factory=list)
     after: list[Hook] = field(default_factory=list)
@@ -116,12 +118,23 @@ class FakeApi:
                 raise NotFound(404, "NotFound", f"pods {pod} not found")
             return "\n".join(text.splitlines()[-lines:])
 
-    async def pull(self, url: str) -> object | None:
+    async def list_warnings(self, namespace: str, name: str) -> list[Body]:
+        async with self._call("warnings", Resource.EVENT, name):
+            events = self.store.list(Resource.EVENT, namespace)
+            return [one for one in events if _warns_of(one, name)]
+
+    async def pull(self, url: str, token: str = "") -> object | None:
         async with self._call("pull", None, url):
+            self.tokens[url] = token
             if url not in self.drivers:
                 raise Unavailable(0, "", "no answer")
             answer: object = clone(self.drivers[url])
             return answer
+
+    async def list_pages(self, scope: Scope) -> AsyncIterator[Page]:
+        async with self._call("list", scope.resource):
+            found = self.nodes if scope.resource is Resource.NODE else {}
+            yield Page(tuple(body for body in found.values() if body is not None), "1")
 
     async def list_page(self, scope: Scope) -> Page:
         items = await self.list_all(scope.resource, scope.namespace, scope.selector)
@@ -157,7 +170,7 @@ class FakeApi:
             set(self.unserved),
             dict(self.logs),
             copy.deepcopy(self.drivers),
-            dict(self.nodes),
+            nodes=dict(self.nodes),
         )
 
     def _check(self, resource: Resource) -> None:
@@ -182,6 +195,10 @@ class FakeApi:
         await _run(self.before, call)
         yield
         await _run(self.after, call)
+
+
+def _warns_of(event: Body, name: str) -> bool:
+    return bool(event["type"] == "Warning" and event["involvedObject"]["name"] == name)
 
 
 def spell_node(name: str, ready: str = "True", taint: str = "", since: str = "") -> Body:

@@ -175,9 +175,13 @@ def clone(value: T) -> T:
 
 
 def matches(selector: str, labels: dict[str, str]) -> bool:
-    """Whether labels fit a selector of the forms `a`, `a=b` and both with commas between."""
+    """Whether labels fit a selector of the forms `a`, `a=b`, `a!=b`, with commas between."""
     for part in filter(None, selector.split(",")):
         name, sign, value = part.partition("=")
+        if name.endswith("!"):
+            if labels.get(name.removesuffix("!")) == value:
+                return False
+            continue
         if name not in labels or (sign and labels[name] != value):
             return False
     return True

@@ -116,3 +116,11 @@ def make_pod(
         },
     }
     return store.create(Resource.POD, NAMESPACE, body)
+
+
+def oom(container: str, code: int = 137) -> dict[str, Any]:
+    """The status of a container that was killed for memory."""
+    return {
+        "name": container,
+        "state": {"terminated": {"reason": "OOMKilled", "exitCode": code}},
+    }

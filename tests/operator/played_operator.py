@@ -24,9 +24,11 @@ from operator_bodies import KEY, NAMESPACE, make_pipeline
 from recordings import Step, read_recording
 from strandline_api.labels import ATTEMPT_LABEL, ROLE_LABEL
 from strandline_api.spec_policy import RetryPolicy
+from strandline_api.times import spell_time
 from strandline_operator.cluster.errors import ApiError
 from strandline_operator.cluster.watch import Sight
 from strandline_operator.decide.pipeline import decide
+from strandline_operator.decide.scene import is_head
 from strandline_operator.metrics.numbers import Numbers
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
@@ -139,6 +141,8 @@ class Scenario:
             if self.is_final() or step is not await player.peek():
                 continue  # the operator has just left the recording
             await player.step()
+            if step.notice is not None:
+                self._warn(player.casting.cast(step.notice))
             self._after = describe_step(step)
             self._hear(player)
             await self.settle()
@@ -164,6 +168,7 @@ class Scenario:
 
     async def pass_once(self) -> None:
         """One pass of the operator."""
+        self._serve()
         try:
             passed = await self.operator.passes.run(KEY)
         except ApiError:
@@ -186,6 +191,14 @@ class Scenario:
         """The watch never tells of what has happened up to now."""
         self._told = len(self.store.history)
 
+    def _serve(self) -> None:
+        """Drivers answer, and have nothing to say, as long as their heads run."""
+        heads = (Pod.read(one) for one in self.store.list(Resource.POD))
+        places = [one.ip for one in heads if is_head(one) and one.phase == "Running"]
+        pages = ("progress", "outcome")
+        port = self.limits.driver_port
+        self.api.drivers = {f"http://{ip}:{port}/{page}": None for ip in places for page in pages}
+
     def _has_deleted(self) -> bool:
         return any(
             call.verb == "delete" and call.resource is Resource.RAYJOB for call in self.api.calls
@@ -199,6 +212,22 @@ class Scenario:
             text = player.read_log(name, SUBMITTER)
             if text is not None and (text or pod["metadata"]["labels"][ROLE_LABEL] != "worker"):
                 self.api.logs[NAMESPACE, name] = text
+
+    def _warn(self, notice: Body) -> None:
+        """An Event about an object, as it was recorded."""
+        kind, _, name = notice["object"].partition("/")
+        named = [one for one in self.store.list(Resource.POD) if one["metadata"]["name"] == name]
+        uid = named[0]["metadata"]["uid"] if named else ""
+        count = len(self.store.list(Resource.EVENT))
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{name}.{count}"},
+            "involvedObject": {"kind": kind, "name": name, "uid": uid},
+            "lastTimestamp": spell_time(int(self.store.time)),
+            **{field: notice[field] for field in ("type", "reason", "message")},
+        }
+        self.store.create(Resource.EVENT, NAMESPACE, body)
 
     def _note(self) -> None:
         pods = self.store.list(Resource.POD)

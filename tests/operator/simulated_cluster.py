@@ -12,17 +12,17 @@ from itertools import count
 from typing import Any, Self
 
 from strandline_api.attempt import AttemptSpec, AttemptStatus
-from strandline_api.documents import parse_pipeline
 from strandline_api.labels import FINALIZER
 from strandline_api.outcomes import DriverOutcome
-from strandline_api.pipeline import PipelineSpec
-from strandline_api.problems import SpecError
 from strandline_api.spec_policy import RetryPolicy
 from strandline_api.status import PipelineStatus, Progress
 from strandline_api.times import spell_time
 from strandline_operator.decide.pipeline import decide
+from strandline_operator.model.capacity import NodeSize
+from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.nodes import NodeView
+from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Claim, Meta, Pod, RayCluster, RayJob
 from strandline_operator.model.plan import (
     Count,
@@ -38,9 +38,11 @@ from strandline_operator.model.view import (
     DriverView,
     PipelineView,
     Refusal,
+    Silence,
     Turn,
     View,
 )
+from strandline_operator.reconcile.spec_memory import read_spec
 
 Body = dict[str, Any]
 PIPELINE: Body = {
@@ -74,11 +76,16 @@ class SimulatedCluster:
     refused: dict[str, Refusal] = field(default_factory=dict)
     progress: Progress | None = None
     outcome: DriverOutcome | None = None
+    silence: Silence = field(default_factory=Silence)
     has_kuberay: bool = True
     taken: frozenset[str] = frozenset()
     turn: Turn = field(default_factory=Turn)
     nodes: dict[str, NodeView] = field(default_factory=dict)
+    sizes: tuple[NodeSize, ...] | None = None
+    namesakes: tuple[str, ...] = ()
+    notices: list[Body] = field(default_factory=list)
     unread: tuple[Refusal, ...] = ()
+    code: CodeFiles | None = None
     policy: RetryPolicy | None = None
     limits: Limits = field(default_factory=Limits)
     most_running: int = 0
@@ -123,14 +130,30 @@ class SimulatedCluster:
             gone_pods=tuple(Pod.read(one, is_gone=True) for one in self.gone_pods),
             policy=self.policy or self._read_policy(),
             taken=self.taken,
-            claim=next((Claim.read(one) for one in self.list_of(Resource.CLAIM)), None),
+            claim=self._read_claim(self._storage("ledger") or "corpus-ledger"),
+            output=self._read_claim(self._storage("output")),
             driver=self._view_driver(),
             has_kuberay=self.has_kuberay,
             turn=self.turn,
             refusals=self.refusals,
             unread=self.unread,
             nodes=self.nodes,
+            code=self.code,
+            sizes=self.sizes,
+            namesakes=self.namesakes,
+            notices=tuple(map(Notice.read, self.notices)),
         )
+
+    def _storage(self, part: str) -> str | None:
+        spec = self.pipeline["spec"]
+        if not isinstance(spec, dict):  # a test may break all of it
+            return None
+        found: str | None = spec.get("storage", {}).get(part, {}).get("claimName")
+        return found
+
+    def _read_claim(self, name: str | None) -> Claim | None:
+        body = self.objects.get((Resource.CLAIM, name or ""))
+        return None if body is None else Claim.read(body)
 
     def pass_once(self) -> Plan:
         """One pass; the operator is killed before the call whose number is `cut_at`."""
@@ -172,7 +195,29 @@ class SimulatedCluster:
     def list_of(self, resource: Resource) -> list[Body]:
         return [body for (kind, _), body in sorted(self.objects.items()) if kind == resource]
 
+    def ask_in_vain(self, seconds: float) -> None:
+        """Let time go on while the driver does not answer, as often as it is asked."""
+        self.progress = None
+        end = self.time + seconds
+        while self.time < end:
+            pause = min(self.limits.pull_interval, end - self.time)
+            self.silence = self.silence.prolong(pause, 60.0)
+            self.advance(pause)
+
+    def restart(self, outage: float) -> None:
+        """The operator is gone for some time, and begins anew with what the server has."""
+        self.time += outage
+        self.progress, self.outcome, self.silence = None, None, Silence()
+
     # What other controllers do.
+
+    def share_claim(self, name: str) -> None:
+        """Somebody makes a claim that every pod can mount."""
+        self.objects[Resource.CLAIM, name] = {
+            "metadata": {"name": name},
+            "spec": {"accessModes": ["ReadWriteMany"]},
+            "status": {"phase": "Bound"},
+        }
 
     def bind_claim(self) -> None:
         for claim in self.list_of(Resource.CLAIM):
@@ -210,6 +255,21 @@ class SimulatedCluster:
         for pod in self.list_of(Resource.POD):
             if pod["metadata"]["name"].endswith(ending):
                 pod["status"] = {**pod["status"], **status}
+
+    def fail_replicas(self, message: str, reason: str = "FailedCreateHeadPod") -> None:
+        """KubeRay may not make a pod, and says so in the RayCluster's status."""
+        since = spell_time(self.time)
+        told = {"type": "ReplicaFailure", "status": "True", "reason": reason}
+        for cluster in self.list_of(Resource.RAYCLUSTER):
+            failure = {**told, "message": f"{reason}\n{message}", "lastTransitionTime": since}
+            cluster["status"] = {"conditions": [failure]}
+
+    def warn(self, kind: str, name: str, reason: str, message: str) -> None:
+        """A controller warns of an object in an event."""
+        uid = self.objects.get((Resource.POD, name), {}).get("metadata", {}).get("uid", "")
+        about = {"kind": kind, "name": name, "uid": uid}
+        told = {"reason": reason, "message": message, "lastTimestamp": spell_time(self.time)}
+        self.notices.append({"type": "Warning", "involvedObject": about, **told})
 
     def lose_pod(self, ending: str) -> None:
         """A pod is deleted by somebody."""
@@ -265,15 +325,12 @@ class SimulatedCluster:
         raise AssertionError(f"{name} is not frozen")
 
     def _view_pipeline(self) -> PipelineView:
-        problems: tuple[str, ...] = ()
-        try:
-            spec: PipelineSpec | None = parse_pipeline(self.pipeline).spec
-        except SpecError as error:
-            spec, problems = None, tuple(map(str, error.problems))
+        found = read_spec(self.pipeline)
         return PipelineView(
             meta=Meta.read(self.pipeline),
-            spec=spec,
-            problems=problems,
+            spec=found.spec,
+            problems=found.problems,
+            unknown=found.unknown,
             status=self.status,
             has_status=self.has_status,
             manifest=self.pipeline,
@@ -289,9 +346,10 @@ class SimulatedCluster:
     def _view_driver(self) -> DriverView | None:
         views = self._view_attempts()
         is_heard = self.progress is not None or self.outcome is not None
-        if not views or not is_heard:
+        if not views or not (is_heard or self.silence.questions):
             return None
-        return DriverView(views[-1].meta.name, self.progress, self.outcome)
+        name = views[-1].meta.name
+        return DriverView(name, self.progress, self.outcome, silence=self.silence)
 
     def _read_policy(self) -> RetryPolicy:
         return RetryPolicy.model_validate(self.spec.get("retry", {}))

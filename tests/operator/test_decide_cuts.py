@@ -81,6 +81,30 @@ def cancel(cluster: SimulatedCluster) -> None:
     cluster.advance(10_000)
 
 
+def cancel_while_it_goes(cluster: SimulatedCluster) -> None:
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.settle()
+    cluster.outcome = DriverOutcome(exit_code=1)
+    cluster.settle()
+    cluster.annotate("cancel", "enough")
+    cluster.settle()
+    cluster.finish_teardown()
+    cluster.advance(10_000)
+
+
+def cancel_and_think_again(cluster: SimulatedCluster) -> None:
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.settle()
+    cluster.annotate("cancel", "enough")
+    cluster.settle()
+    cluster.annotate("retry", "after all")
+    cluster.settle()
+    cluster.finish_teardown()
+    run(cluster)
+
+
 STORIES: list[Story] = [
     complete_after_failures,
     use_up_the_retries,
@@ -88,6 +112,8 @@ STORIES: list[Story] = [
     suspend_and_resume,
     retry_by_hand_and_run_again,
     cancel,
+    cancel_while_it_goes,
+    cancel_and_think_again,
 ]
 
 

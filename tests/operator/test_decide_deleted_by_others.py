@@ -60,6 +60,47 @@ def test_a_rayjob_that_somebody_deleted_interrupts_a_driver_that_says_nothing_el
         assert cluster.status.state.startswith("disruption 1 of 100, retry at ")
 
 
+def lose_submission(cluster: SimulatedCluster) -> None:
+    """The submitter has lost the driver, and KubeRay gives the RayJob up."""
+    cluster.end_rayjob("Failed", "", reason="SubmissionFailed", message="the submitter failed")
+    cluster.settle()
+
+
+def test_a_head_that_was_deleted_by_force_interrupts_its_driver(cluster: SimulatedCluster) -> None:
+    cluster.lose_pod("head")
+    lose_submission(cluster)
+    cluster.finish_teardown()
+    status = cluster.attempts["corpus-1"][1]
+    assert status.cause is Cause.INTERRUPTED
+    assert status.message == "the head pod corpus-1-head was deleted by force"
+    assert cluster.status.state.startswith("disruption 1 of 100, retry at ")
+
+
+def test_a_head_whose_containers_had_ended_was_not_deleted_by_force(
+    cluster: SimulatedCluster,
+) -> None:
+    ended = {"terminated": {"exitCode": 1, "reason": "Error"}}
+    cluster.set_pod("head", containerStatuses=[{"name": "ray-head", "state": ended}])
+    cluster.lose_pod("head")
+    lose_submission(cluster)
+    cluster.finish_teardown()
+    assert cluster.attempts["corpus-1"][1].cause is Cause.SUBMISSION_FAILED
+
+
+def test_what_a_teardown_takes_explains_no_end(cluster: SimulatedCluster) -> None:
+    lose_submission(cluster)
+    cluster.finish_teardown()
+    assert cluster.attempts["corpus-1"][1].cause is Cause.SUBMISSION_FAILED
+
+
+def test_a_head_that_went_explains_no_end_that_its_driver_told(cluster: SimulatedCluster) -> None:
+    cluster.outcome = DriverOutcome(exit_code=1)
+    cluster.lose_pod("head")
+    lose_submission(cluster)
+    cluster.finish_teardown()
+    assert cluster.attempts["corpus-1"][1].cause is not Cause.INTERRUPTED
+
+
 def test_an_attempt_that_somebody_deleted_is_followed_by_another(
     cluster: SimulatedCluster,
 ) -> None:

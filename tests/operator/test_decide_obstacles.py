@@ -150,13 +150,35 @@ def test_what_the_api_server_refuses_is_told(
     assert len(cluster.list_of(Resource.RAYJOB)) == 1
 
 
-def test_a_quota_that_is_used_up_ends_the_run(cluster: SimulatedCluster) -> None:
-    cluster.refused[Resource.RAYJOB] = Refusal(
-        Resource.RAYJOB, "corpus-1", 403, "exceeded quota: pods"
-    )
+QUOTA = 'rayjobs.ray.io "corpus-1" is forbidden: exceeded quota: none'
+
+
+@pytest.mark.parametrize("refused", [Resource.ATTEMPT, Resource.RAYJOB])
+def test_a_quota_that_is_used_up_is_waited_for(
+    cluster: SimulatedCluster, refused: Resource
+) -> None:
+    cluster.refused[refused] = Refusal(refused, "corpus-1", 403, QUOTA)
     cluster.settle()
-    cluster.advance(10)
-    assert truth(cluster, ConditionType.SUCCEEDED) == ("False", "QuotaExceeded")
+    cluster.advance(100_000)
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "QuotaUsedUp")
+    assert QUOTA in message(cluster, ConditionType.SUCCEEDED)
+    assert [one.reason for one in cluster.events].count("Blocked") == 1
+    wake_at = cluster.pass_once().wake_at
+    assert wake_at is not None
+    assert 0 < wake_at - cluster.time <= cluster.limits.resync
+    cluster.refused.clear()
+    cluster.settle()
+    assert len(cluster.list_of(Resource.RAYJOB)) == 1
+    assert list(cluster.attempts) == ["corpus-1"]
+
+
+def test_a_wait_for_a_quota_ends_with_the_runs_deadline(cluster: SimulatedCluster) -> None:
+    cluster.edit(deadlines={"run": "1h"})
+    cluster.refused[Resource.RAYJOB] = Refusal(Resource.RAYJOB, "corpus-1", 403, QUOTA)
+    cluster.settle()
+    cluster.advance(3601)
+    cluster.finish_teardown()
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("False", "DeadlineExceeded")
 
 
 def test_an_image_that_can_not_be_pulled_ends_the_attempt(cluster: SimulatedCluster) -> None:
@@ -268,6 +290,15 @@ def test_time_in_a_queue_is_free(cluster: SimulatedCluster) -> None:
     (status,) = [status for _, status in cluster.attempts.values()]
     assert status.phase is AttemptPhase.QUEUED
     assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "Queued")
+    # It begins when the queue lets it go, also where KubeRay takes a while to see that.
+    rayjob["spec"]["suspend"] = False
+    cluster.advance(100_000)
+    rayjob["status"] = {"jobDeploymentStatus": "Initializing"}
+    cluster.settle()
+    cluster.advance(1799)
+    assert cluster.attempts["corpus-1"][1].end_time is None
+    cluster.advance(2)
+    assert cluster.attempts["corpus-1"][1].end_time is not None
 
 
 def test_a_rayjob_of_somebody_else_is_not_touched(cluster: SimulatedCluster) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from operator_bodies import oom
 from simulated_cluster import SimulatedCluster
 from strandline_api.causes import Cause
+from strandline_api.event_reasons import EventReason
 from strandline_api.evidence import Evidence
 from strandline_api.outcomes import DriverOutcome, SourceCounts
-from strandline_api.reasons import ConditionType, EventReason
-from strandline_api.status import Progress
+from strandline_api.reasons import ConditionType
 from strandline_api.words import AttemptPhase, PipelinePhase, Trigger
 from strandline_operator.model.plan import Count, Resource
 
@@ -93,6 +92,21 @@ def test_what_no_retry_can_mend_is_not_retried(cluster: SimulatedCluster) -> Non
     assert EventReason.RETRY_EXHAUSTED not in reasons(cluster)
 
 
+def test_a_ledger_that_another_driver_has_is_asked_for_again(cluster: SimulatedCluster) -> None:
+    cluster.finish(69, message="attempt 7 is still running on another host; stop it first")
+    assert causes(cluster) == [Cause.LEDGER_IN_USE]
+    assert cluster.status.state.startswith("disruption 1 of 100, retry at ")
+    cluster.run_next()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    assert "--after" not in rayjob["spec"]["entrypoint"]  # its end says nothing of the other one's
+    cluster.finish(1)
+    assert cluster.status.retries is not None
+    assert (cluster.status.retries.retries, cluster.status.retries.disruptions) == (0, 1)
+    cluster.run_next()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    assert rayjob["spec"]["entrypoint"].endswith("--after ApplicationError")
+
+
 def test_progress_renews_the_budget(cluster: SimulatedCluster) -> None:
     sources = SourceCounts(total=100, finished=10, unfinished=90)
     cluster.finish(1, sources=sources, remaining=100)
@@ -101,33 +115,6 @@ def test_progress_renews_the_budget(cluster: SimulatedCluster) -> None:
         cluster.finish(1, sources=sources, remaining=90)
     assert len(cluster.attempts) == 7
     assert cluster.status.phase is not PipelinePhase.FAILED
-
-
-def test_a_head_killed_for_memory_gets_more(cluster: SimulatedCluster) -> None:
-    cluster.set_pod("head", containerStatuses=[oom("ray-head")])
-    cluster.end_rayjob("Failed", "RUNNING", reason="AppFailed", message="Ray job not found")
-    cluster.finish_teardown()
-
-    assert causes(cluster)[0] is Cause.OOM_KILLED
-    evidence = next(iter(cluster.attempts.values()))[1].evidence[0]
-    assert evidence.details["container"] == "ray-head"
-    assert evidence.details["exitCode"] == 137
-    assert cluster.status.memory == {"head": "6144Mi"}
-    cluster.run_next()
-    (rayjob,) = cluster.list_of(Resource.RAYJOB)
-    head = rayjob["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
-    assert head["resources"]["limits"]["memory"] == str(6144 << 20)
-
-
-def test_a_worker_killed_for_memory_ends_the_attempt_and_its_group_gets_more(
-    cluster: SimulatedCluster,
-) -> None:
-    cluster.set_pod("cpu", containerStatuses=[oom("ray-worker")])
-    cluster.settle()
-    assert next(iter(cluster.attempts.values()))[1].end_time is not None
-    cluster.finish_teardown()
-    assert causes(cluster)[0] is Cause.OOM_KILLED
-    assert cluster.status.memory == {"cpu": "12288Mi"}
 
 
 def test_a_driver_that_nobody_told_to_end_is_not_waited_for(cluster: SimulatedCluster) -> None:
@@ -161,48 +148,6 @@ def test_what_the_teardown_makes_a_driver_say_is_not_why_the_attempt_ended(
     assert status.outcome is not None
     assert status.progress is not None
     assert status.progress.finished == 5
-
-
-@pytest.mark.parametrize(
-    ("message", "raised"),
-    [
-        ("lost 4 workers: memory on the node (IP: 10.0.0.7, ID: 12ab)", {"cpu": "12288Mi"}),
-        ("lost 4 workers: memory on the node (IP: 10.0.0.3, ID: 34cd)", {"head": "6144Mi"}),
-        ("lost 4 workers: memory on the node (IP: 10.9.9.9, ID: 56ef)", {"cpu": "12288Mi"}),
-    ],
-)
-def test_the_group_of_which_ray_says_that_it_lacks_memory_gets_more(
-    cluster: SimulatedCluster, message: str, raised: dict[str, str]
-) -> None:
-    cluster.set_pod("cpu", podIP="10.0.0.7")
-    cluster.set_pod("head", podIP="10.0.0.3")
-    cluster.settle()
-    told = Evidence(Cause.OOM_KILLED, message * 20, "ray")
-    cluster.outcome = DriverOutcome(exit_code=1, message=message, evidence=(told,))
-    cluster.end_rayjob("Failed", "FAILED")
-    cluster.settle()
-    cluster.settle()
-    cluster.finish_teardown()
-    cluster.settle()
-    (status,) = [status for _, status in cluster.attempts.values()]
-    assert cluster.status.memory == raised
-    assert len([one for one in status.evidence if one.source == "ray"]) == 1
-
-
-def test_a_worker_killed_for_memory_may_be_absorbed() -> None:
-    cluster = SimulatedCluster()
-    cluster.edit(onWorkerLoss={"oom": "Absorb"})
-    cluster.settle()
-    cluster.start_rayjob()
-    cluster.settle()
-    cluster.set_pod("cpu", containerStatuses=[oom("ray-worker")])
-    cluster.settle()
-    (status,) = [status for _, status in cluster.attempts.values()]
-    assert status.end_time is None
-    assert status.incidents == 1
-    cluster.finish()
-    assert truth(cluster, ConditionType.SUCCEEDED) == ("True", "Completed")
-    assert cluster.status.incidents == 1
 
 
 def test_a_preempted_worker_is_absorbed(cluster: SimulatedCluster) -> None:
@@ -246,26 +191,6 @@ def test_a_disrupted_head_costs_no_retry(
     assert cluster.status.retries.disruptions == 1
 
 
-def test_an_oom_that_shows_at_the_teardown_still_names_the_cause(
-    cluster: SimulatedCluster,
-) -> None:
-    cluster.end_rayjob("Failed", "FAILED", message="WorkerCrashedError", reason="AppFailed")
-    cluster.settle()
-    cluster.advance(21)
-    cluster.set_pod("cpu", containerStatuses=[oom("ray-worker", code=1)])
-    cluster.settle()
-    cluster.finish_teardown()
-    assert causes(cluster)[0] is Cause.OOM_KILLED
-
-
-def test_an_oom_at_the_teardown_of_a_good_end_is_no_cause(cluster: SimulatedCluster) -> None:
-    cluster.outcome = DriverOutcome(exit_code=0)
-    cluster.settle()
-    cluster.set_pod("cpu", containerStatuses=[oom("ray-worker")])
-    cluster.finish()
-    assert causes(cluster) == [None]
-
-
 def test_an_ordinary_teardown_says_nothing(cluster: SimulatedCluster) -> None:
     cluster.end_rayjob("Failed", "FAILED", message="exit code 3", reason="AppFailed")
     cluster.settle()
@@ -287,23 +212,6 @@ def test_a_driver_that_has_ended_is_not_waited_for(cluster: SimulatedCluster) ->
     cluster.sweep()
     cluster.settle()
     assert truth(cluster, ConditionType.SUCCEEDED) == ("True", "Completed")
-
-
-def test_a_silent_driver_is_stalled(cluster: SimulatedCluster) -> None:
-    cluster.progress = Progress(finished=1, time=cluster.time)
-    cluster.settle()
-    cluster.progress = None
-    cluster.advance(599)
-    assert causes(cluster) == [None]
-    cluster.advance(62)
-    cluster.finish_teardown()
-    assert causes(cluster)[0] is Cause.STALLED
-
-
-def test_a_driver_that_never_could_be_asked_is_let_alone(cluster: SimulatedCluster) -> None:
-    cluster.advance(100_000)
-    assert causes(cluster) == [None]
-    assert next(iter(cluster.attempts.values()))[1].end_time is None
 
 
 def test_a_deleted_rayjob_is_not_made_again(cluster: SimulatedCluster) -> None:
@@ -426,6 +334,20 @@ def test_the_same_yaml_again_starts_nothing(cluster: SimulatedCluster) -> None:
     assert truth(cluster, ConditionType.SPEC_APPLIED) == ("False", "WaitsForNextRun")
 
 
+@pytest.mark.parametrize("code", [0, 64])
+def test_an_edit_that_the_last_attempt_did_not_have_waits_for_the_next_run(
+    cluster: SimulatedCluster, code: int
+) -> None:
+    cluster.edit(onChange="Restart")
+    cluster.settle()
+    assert truth(cluster, ConditionType.SPEC_APPLIED) == ("False", "WaitsForNextAttempt")
+    cluster.finish(code)
+    assert truth(cluster, ConditionType.SPEC_APPLIED) == ("False", "WaitsForNextRun")
+    cluster.edit(runId="second")
+    cluster.settle()
+    assert truth(cluster, ConditionType.SPEC_APPLIED) == ("True", "Applied")
+
+
 def test_a_new_run_id_runs_it_again(cluster: SimulatedCluster) -> None:
     cluster.finish()
     cluster.edit(runId="second")
@@ -471,13 +393,6 @@ def test_an_attempts_deadline_ends_it(cluster: SimulatedCluster) -> None:
     cluster.advance(601)
     cluster.finish_teardown()
     assert causes(cluster)[0] is Cause.DEADLINE_EXCEEDED
-
-
-def oom(container: str, code: int = 137) -> dict[str, Any]:
-    return {
-        "name": container,
-        "state": {"terminated": {"reason": "OOMKilled", "exitCode": code}},
-    }
 
 
 def target(reason: str) -> dict[str, str]:

@@ -10,7 +10,9 @@ import pytest
 from fake_api import FakeApi
 from operator_bodies import NAMESPACE, Body, make_attempt, make_pipeline, make_pod, make_rayjob
 from strandline_api.attempt import AttemptOutcome
+from strandline_api.hearing import derive_token
 from strandline_api.outcomes import DriverOutcome, spell_outcome_line
+from strandline_operator.cluster.driver import pick_drivers_lines
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod, RayJob
 from strandline_operator.model.plan import Resource
@@ -141,6 +143,55 @@ def test_the_colours_of_a_log_are_left_out() -> None:
     scene.api.logs[NAMESPACE, "submit"] = coloured
     view, _ = scene.listen(100.0)
     assert view.log_tail == ("INFO cli.py:42 -- Job: failed [1m]",)
+
+
+DASHES = "-" * 21
+SUBMITTED = f"""Waiting for Ray Dashboard GCS to become healthy at http://127.0.0.1:8265 ...
+2026-11-21 10:24:29,413\tINFO cli.py:42 -- Job submission server address: http://10.0.0.9:8265
+2026-11-21 10:24:29,502\tSUCC cli.py:66 -- {DASHES}
+2026-11-21 10:24:29,502\tSUCC cli.py:67 -- Job 'rj' submitted successfully
+2026-11-21 10:24:29,462\tINFO job_manager.py:581 -- Runtime env is setting up.
+"""
+SAID = """10 s: 8 of 60 sources finished
+2026-11-21 10:24:30,001\tINFO worker.py:1841 -- Connecting to existing Ray cluster
+2 sources failed
+"""
+ENDED = f"""2026-11-21 10:24:36,600\tINFO sdk.py:520 -- WebSocket closed for job rj
+2026-11-21 10:24:36,628\tERR cli.py:74 -- \x1b[31m{DASHES}\x1b[39m
+2026-11-21 10:24:36,628\tERR cli.py:75 -- \x1b[31mJob 'rj' failed\x1b[39m
+2026-11-21 10:24:36,633\tERR cli.py:76 -- \x1b[31m{DASHES}\x1b[39m
+2026-11-21 10:24:36,633\tINFO cli.py:89 -- Status message: Job entrypoint command failed with exit \
+code 3, last available logs (truncated to 20,000 chars):
+"""
+DIED = "2026-11-21 10:24:36,633\tINFO cli.py:89 -- Status message: Job supervisor actor died: gone"
+
+
+@pytest.mark.parametrize(
+    ("log", "lines"),
+    [
+        (SUBMITTED + SAID, SAID),
+        (SUBMITTED + SAID + ENDED + SAID, SAID),
+        (ENDED + SAID, SAID),
+        (SUBMITTED + DIED, DIED),
+        (SUBMITTED, SUBMITTED),
+        (SAID.replace("worker.py", "mycli.py"), SAID.replace("worker.py", "mycli.py")),
+    ],
+    ids=["running", "ended", "cut off", "died", "never began", "own words"],
+)
+def test_the_tail_is_of_the_driver_and_not_of_who_submitted_it(log: str, lines: str) -> None:
+    assert pick_drivers_lines(log) == lines.splitlines()
+
+
+def test_where_nothing_is_said_once_more_the_lines_before_count() -> None:
+    picked = pick_drivers_lines(SUBMITTED + SAID + ENDED + spell_outcome_line(OUTCOME))
+    assert picked[:-1] == SAID.splitlines()
+
+
+def test_only_the_question_about_the_end_has_the_attempts_token() -> None:
+    scene = Scene()
+    scene.listen(100.0)
+    token = derive_token(scene.attempt.meta.uid)
+    assert scene.api.tokens == {f"{URL}/progress": "", f"{URL}/outcome": token}
 
 
 def test_a_submitter_that_ended_is_read_though_the_rayjob_goes_on() -> None:

@@ -24,7 +24,6 @@ class FakeService:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, Any]] = []
-        self.complaint = ""
 
     async def start(self) -> None:
         self.told.append(("start", None))
@@ -37,11 +36,6 @@ class FakeService:
 
     def see_attempt(self, body: dict[str, Any]) -> None:
         self.told.append(("attempt", body))
-
-    def check(self) -> dict[str, float]:
-        if self.complaint:
-            raise RuntimeError(self.complaint)
-        return {"queue_lag_seconds": 0.5}
 
 
 async def login() -> Credentials:
@@ -91,16 +85,6 @@ def test_start_stop_and_sign_in_reach_us(
     assert service.told == [("start", None), ("stop", None)]
     signed = call(activities.get_handlers(activity=Activity.AUTHENTICATION), settings=None)
     assert signed == [spell_connection(CREDENTIALS)]
-
-
-def test_a_probe_tells_figures_or_what_is_stuck(
-    registry: kopf.OperatorRegistry, service: FakeService
-) -> None:
-    probes = registry._activities.get_handlers(activity=Activity.PROBE)
-    assert call(probes, settings=None) == [{"queue_lag_seconds": 0.5}]
-    service.complaint = "the queue has ended"
-    with pytest.raises(kopf.PermanentError, match=r"^the queue has ended$"):
-        call(probes, settings=None)
 
 
 def test_credentials_are_spelled_as_kopf_takes_them() -> None:

@@ -234,6 +234,18 @@ def test_a_log_is_the_tail_of_one_container() -> None:
     tell(story)
 
 
+def test_a_driver_is_told_who_asks_where_it_has_to_know() -> None:
+    async def story(stub: Stub, api: KubernetesApi) -> None:
+        for _ in range(2):
+            stub.answer({})
+        await api.pull(f"{stub.url}/progress")
+        await api.pull(f"{stub.url}/outcome", "secret")
+        sent = [asked.headers.get("strandline-token") for asked in stub.asked]
+        assert sent == [None, "secret"]
+
+    tell(story)
+
+
 def test_a_driver_is_heard_but_not_believed() -> None:
     async def story(stub: Stub, api: KubernetesApi) -> None:
         stub.answer({"finished": 1})

@@ -20,20 +20,21 @@ def put(api: FakeApi, text: str) -> None:
 
 
 def test_a_policy_has_the_fields_that_are_given() -> None:
-    policy = parse_defaults({"data": {"retry": "maxRetries: 7\ndelay: 5s\n"}})
+    policy, said = parse_defaults({"data": {"retry": "maxRetries: 7\ndelay: 5s\n"}})
+    assert said == ""
     assert (policy.max_retries, policy.delay_seconds) == (7, 5.0)
     assert policy.model_fields_set == {"max_retries", "delay"}
 
 
 @pytest.mark.parametrize("body", [{}, {"data": None}, {"data": {}}, {"data": {"retry": ""}}])
 def test_nothing_gives_nothing(body: dict[str, object]) -> None:
-    assert parse_defaults(body).model_fields_set == set()
+    policy, said = parse_defaults(body)
+    assert (policy.model_fields_set, said) == (set(), "")
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("maxRetrys: 1", "retry.maxRetrys: unknown field 'maxRetrys'; did you mean 'maxRetries'?"),
         ("maxRetries: many", "retry.maxRetries: must be a whole number, not 'many'"),
         ("[1, 2]", "retry: must be an object, not a list"),
         ("a: [", "retry: this is no YAML: "),
@@ -51,6 +52,20 @@ def test_a_broken_one_is_said_and_the_layers_below_hold(text: str, said: str) ->
     assert problem.message.startswith(said)
     assert "\n" not in problem.message
     assert (problem.what, problem.name, problem.status) == ("configmaps", NAME, 422)
+
+
+def test_the_rest_of_one_with_an_unknown_field_holds() -> None:
+    api = FakeApi()
+    put(api, "maxRetrys: 1\ndelay: 5s\ndisruptions: {later: true, maxRetries: 9}")
+
+    policy, (problem,) = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
+
+    assert (policy.max_retries, policy.delay_seconds, policy.disruptions.max_retries) == (3, 5.0, 9)
+    assert policy.model_fields_set == {"delay", "disruptions"}
+    assert problem.message == (
+        "retry.disruptions.later: unknown field 'later'; known here: maxRetries; "
+        "retry.maxRetrys: unknown field 'maxRetrys'; did you mean 'maxRetries'?; the rest holds"
+    )
 
 
 def test_missing_rights_are_said() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fake_api import FakeApi
+from fake_api import Call, FakeApi
 from operator_bodies import (
     KEY,
     NAMESPACE,
@@ -21,9 +21,14 @@ from operator_bodies import (
     own,
     spell_labels,
 )
+from pipeline_documents import SMALLEST
+from stored_documents import plant_unknown, store
+from strandline_api.definition import pipeline_definition
+from strandline_api.documents import parse_pipeline
 from strandline_api.spec_policy import RetryPolicy
-from strandline_operator.cluster.errors import ApiError, TooMany, Unavailable
+from strandline_operator.cluster.errors import ApiError, Forbidden, TooMany, Unavailable
 from strandline_operator.cluster.watch import Sight
+from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Resource
@@ -38,7 +43,7 @@ from strandline_operator.reconcile.observe import (
     observe,
     read_pipeline,
 )
-from strandline_operator.reconcile.pod_memory import PodMemory
+from strandline_operator.reconcile.pod_memory import Owner, PodMemory
 from strandline_operator.reconcile.spec_memory import SpecMemory
 
 NOW = 1_000_000.0
@@ -136,9 +141,26 @@ def test_an_invalid_spec_is_said_and_everything_else_still_seen(api: FakeApi) ->
     assert view.pipeline.spec is None
     assert view.pipeline.problems == (
         "spec.onChange: must be 'Fail', 'Restart' or 'Continue', not 'Maybe'",
-        "spec.stagess: unknown field 'stagess'; did you mean 'stages'?",
     )
     assert len(view.attempts) == 1
+
+
+def test_fields_of_newer_definitions_are_read_past_and_said_once(
+    api: FakeApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    grown, planted = plant_unknown(store(SMALLEST, pipeline_definition()), pipeline_definition())
+    body = make_pipeline(api.store, **grown["spec"])
+    specs = SpecMemory()
+    for _ in range(3):
+        seen = read_pipeline(body, specs)
+    assert seen.spec == parse_pipeline(SMALLEST).spec
+    assert (seen.problems, set(seen.unknown)) == ((), planted)
+    (line,) = caplog.records
+    assert line.getMessage().startswith("this operator does not know and ignores spec.")
+    assert vars(line)["pipeline"] == "team/corpus"
+    body["spec"] = {**SMALLEST["spec"], "tomorrow": 1}
+    assert read_pipeline(body, specs).unknown == ("spec.tomorrow",)
+    assert len(caplog.records) == 2
 
 
 ODD: list[Any] = [None, 7, "text", [], {}, {"conditions": 3, "phase": "Wondering", "new": {"a": 1}}]
@@ -256,7 +278,7 @@ def test_pods_that_went_are_seen_as_they_were_last(api: FakeApi, pipeline: Body)
 def test_makers_are_read_before_what_they_make(api: FakeApi, pipeline: Body) -> None:
     look(api)
     lists = [call.resource for call in api.calls if call.verb == "list"]
-    assert lists == [Resource.ATTEMPT, Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD]
+    assert lists[:4] == [Resource.ATTEMPT, Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD]
 
 
 def read_claims(api: FakeApi, senses: Senses, times: int, now: float = NOW) -> int:
@@ -290,7 +312,7 @@ def test_a_claim_under_an_attempt_is_read_once_a_minute(
     view = asyncio.run(look_at(api, senses, NOW + 1))
     assert view.claim is not None
     assert view.claim.phase == "Bound"
-    senses.forget(str(pipeline["metadata"]["uid"]))
+    senses.forget(Owner(NAMESPACE, str(pipeline["metadata"]["uid"])))
     assert read_claims(api, senses, 1, NOW + 2) == 1
 
 
@@ -327,3 +349,39 @@ def test_a_spec_is_read_anew_when_anything_of_it_has_changed() -> None:
     assert read_pipeline(body, specs).problems == read_pipeline(body, SpecMemory()).problems
     specs.forget(body["metadata"]["uid"])
     assert len(specs) == 0
+
+
+def make_code(api: FakeApi) -> None:
+    body = {"metadata": {"name": "mystages"}, "data": {"m.py": "x = 1\n"}, "binaryData": None}
+    api.store.create(Resource.CONFIG_MAP, NAMESPACE, body)
+
+
+def test_code_is_read_for_the_attempt_that_is_to_bring_it(api: FakeApi) -> None:
+    pipeline = make_pipeline(api.store, code={"configMap": "mystages"})
+    assert look(api).code is None
+    make_code(api)
+    assert look(api).code == CodeFiles({"m.py": "x = 1\n"}, {})
+    attempt = make_attempt(api.store, pipeline)
+    assert look(api).code is not None
+    rayjob = make_rayjob(api.store, pipeline, attempt)
+    made = {"rayJob": {"name": "corpus-1", "uid": rayjob["metadata"]["uid"]}}
+    api.store.put_status(Resource.ATTEMPT, NAMESPACE, "corpus-1", made)
+    assert look(api).code is None
+    api.store.put_status(Resource.ATTEMPT, NAMESPACE, "corpus-1", {**made, "isFrozen": True})
+    assert look(api).code is not None
+
+
+def test_code_that_may_not_be_read_is_not_taken_for_missing(api: FakeApi) -> None:
+    make_pipeline(api.store, code={"configMap": "mystages"})
+    make_code(api)
+
+    def refuse(call: Call) -> None:
+        if (call.resource, call.name) == (Resource.CONFIG_MAP, "mystages"):
+            raise Forbidden(403, "Forbidden", "configmaps is forbidden")
+
+    api.before.append(refuse)
+    view = look(api)
+    assert view.code is None
+    assert [(one.what, one.name, one.verb) for one in view.unread] == [
+        ("configmaps", "mystages", "get")
+    ]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import logging
 from collections.abc import Iterator
-from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -101,25 +99,6 @@ def test_sources_are_summed_over_active_runs() -> None:
     assert found["strandline_queue_depth"] == 3
     assert found["strandline_queue_lag_seconds"] == 1.5
     assert found['strandline_watch_age_seconds{resource="pods"}'] == 12
-
-
-def test_the_page_is_served_until_closed(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    numbers = Numbers()
-    numbers.serve(0)
-    assert numbers._server is not None
-    port = numbers._server[0].server_address[1]
-    connection = HTTPConnection("127.0.0.1", int(port), timeout=10)
-    connection.request("GET", "/metrics")
-    answer = connection.getresponse()
-    assert answer.status == 200
-    assert b"strandline_queue_depth" in answer.read()
-    connection.close()
-
-    numbers.close()
-    numbers.close()
-    with pytest.raises(ConnectionError):
-        HTTPConnection("127.0.0.1", int(port), timeout=10).request("GET", "/metrics")
 
 
 def test_pipelines_are_counted_by_what_they_wait_for() -> None:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fake_api import Call, FakeApi
-from operator_bodies import KEY, NAMESPACE, make_attempt, make_pipeline, make_pod, spell_attempt
+from operator_bodies import (
+    KEY,
+    NAMESPACE,
+    make_attempt,
+    make_pipeline,
+    make_pod,
+    make_rayjob,
+    spell_attempt,
+)
+from played_operator import Operator
 from strandline_api.attempt import AttemptOutcome, ObjectReference
 from strandline_api.spec_policy import RetryPolicy
 from strandline_api.status import Condition, PipelineStatus, Progress
@@ -298,3 +308,23 @@ def test_where_a_status_decides_what_is_read_the_next_pass_has_to_look(
 
     scene.plan = write
     assert bool(scene.run().written) == is_seen_through
+
+
+def test_a_head_of_another_namespace_ends_no_run() -> None:
+    """A copy with all labels, as a backup makes it when it is restored beside the original."""
+    api = FakeApi()
+    store = api.store
+    pipeline = make_pipeline(store)
+    attempt = make_attempt(store, pipeline)
+    status = {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"}
+    make_rayjob(store, pipeline, attempt, status)
+    body = make_pod(store, pipeline, "head", "head")
+    operator = Operator(api, LIMITS)
+    head = Pod.read(body)
+    copy = replace(head, meta=replace(head.meta, namespace="elsewhere", uid="copy", created=1e12))
+    for is_gone in (False, True):
+        asyncio.run(operator.passes.run(KEY))
+        operator.memory.note(Sight(copy, is_gone))
+    asyncio.run(operator.passes.run(KEY))
+    (attempt,) = store.list(Resource.ATTEMPT)
+    assert attempt["status"]["phase"] == "Running"

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fake_store import FakeStore
-from operator_bodies import make_pipeline, make_pod
+from operator_bodies import NAMESPACE, make_pipeline, make_pod
 from strandline_operator.cluster.watch import Sight
 from strandline_operator.model.objects import Pod
-from strandline_operator.reconcile.pod_memory import PodMemory
+from strandline_operator.reconcile.pod_memory import Owner, PodMemory
 from strandline_operator.reconcile.roster import Roster
 from strandline_operator.reconcile.schedule import Key
 
 
 def make_pods(
     count: int, pipeline: str = "corpus", store: FakeStore | None = None
-) -> tuple[str, list[Pod]]:
+) -> tuple[Owner, list[Pod]]:
     store = store or FakeStore()
     body = make_pipeline(store, pipeline)
     pods = [make_pod(store, body, f"{pipeline}-{number}", "worker") for number in range(count)]
-    return body["metadata"]["uid"], [Pod.read(pod) for pod in pods]
+    return Owner(NAMESPACE, body["metadata"]["uid"]), [Pod.read(pod) for pod in pods]
 
 
 def test_a_pod_that_was_deleted_is_kept_as_it_was_last() -> None:
@@ -29,7 +31,7 @@ def test_a_pod_that_was_deleted_is_kept_as_it_was_last() -> None:
     (gone,) = memory.gone(uid)
     assert (gone.meta.name, gone.is_gone) == ("corpus-0", True)
     assert memory.live(uid) == {}
-    assert memory.gone("another") == ()
+    assert memory.gone(Owner(NAMESPACE, "another")) == ()
 
 
 def test_a_late_sight_brings_nobody_back() -> None:
@@ -91,6 +93,18 @@ def test_a_pipeline_that_is_gone_leaves_nothing_behind() -> None:
     memory.forget(uid)
     assert len(memory) == 0
     assert (memory.live(uid), memory.gone(uid)) == ({}, ())
+
+
+def test_a_pod_of_another_namespace_is_none_of_the_pipelines_whatever_its_labels() -> None:
+    uid, (pod,) = make_pods(1)
+    memory, place = PodMemory(), Owner("elsewhere", uid.uid)
+    copy = replace(pod, meta=replace(pod.meta, namespace="elsewhere", uid="copy"))
+    assert memory.note(Sight(copy, is_gone=False)) == place
+    assert (memory.live(uid), list(memory.live(place))) == ({}, ["copy"])
+    memory.note(Sight(copy, is_gone=True))
+    assert memory.compare(uid, {}, [pod]) == ((pod,), ())
+    memory.forget(uid)
+    assert len(memory.gone(place)) == 1
 
 
 def test_a_roster_knows_who_has_which_uid_now() -> None:

@@ -143,13 +143,32 @@ def test_an_outcome_is_news_and_kept_for_the_pass() -> None:
     assert scene.poll(100.0) == []
 
 
-def test_silence_is_news_once_it_has_lasted() -> None:
+def test_silence_is_news_once_it_has_lasted_and_where_it_may_end_the_attempt() -> None:
     scene = Scene()
     scene.write(heard=scene.now)
     scene.listen()
     scene.api.drivers.clear()
-    assert scene.poll(PATIENCE - 20.0) == []
-    assert scene.poll(30.0) == [scene.uid]
+    told = []
+    for seconds in range(15, 271, 15):
+        told += [seconds] if scene.poll(15.0) else []
+        if seconds % 60 == 0:
+            scene.listen()  # passes go on, and there is nothing for them to do
+    # The first question counts for nothing.
+    assert told == [75, 225, 240, 255, 270]
+
+
+def test_the_end_of_a_silence_is_news() -> None:
+    scene = Scene()
+    scene.write(heard=scene.now)
+    scene.listen()
+    scene.api.drivers.clear()
+    for _ in range(5):
+        scene.poll(15.0)
+    scene.write(heard=scene.now)  # so that progress is no news
+    scene.listen()
+    scene.api.drivers |= {f"{URL}/progress": PROGRESS, f"{URL}/outcome": None}
+    assert scene.poll(15.0) == [scene.uid]
+    assert scene.listen()[0].silence.questions == 0
 
 
 def test_who_ends_is_left_to_passes_and_asked_at_once() -> None:

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from simulated_cluster import SimulatedCluster
+from stored_documents import store
+from strandline_api.definition import pipeline_definition
 from strandline_api.documents import parse_pipeline
+from strandline_api.hearing import derive_token, spell_digest
+from strandline_api.spec_ray import PodSecurity
+from strandline_api.stored import is_stored
+from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
 from strandline_operator.render.overlay import lay_over
+
+ROOT = Path(__file__).parents[2]
 
 
 def render(**spec: Any) -> dict[str, Any]:
     """The RayJob of the first attempt of a pipeline with these fields."""
     cluster = SimulatedCluster()
+    cluster.share_claim("shared")
     cluster.edit(**spec)
     cluster.settle()
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
@@ -48,7 +59,9 @@ def test_the_whole_of_an_attempt(golden: Callable[[str, str], None]) -> None:
         storage={"output": {"claimName": "shared"}, "retention": "Delete"},
         deadlines={"attempt": "2h", "preRunning": "20m"},
     )
+    cluster.share_claim("shared")
     cluster.settle()
+    del cluster.objects[Resource.CLAIM, "shared"]  # it is not the attempt's
     made = [cluster.attempts["corpus-1"][0], *cluster.objects.values()]
     golden("operator/attempt.yaml", yaml.safe_dump_all(made, sort_keys=False))
 
@@ -62,8 +75,26 @@ def test_a_driver_can_run_but_once() -> None:
     assert spec["shutdownAfterJobFinishes"] is True
     assert spec["ttlSecondsAfterFinished"] > 0
     assert spec["preRunningDeadlineSeconds"] > 0
-    assert spec["activeDeadlineSeconds"] > 0
     assert {pod["spec"]["restartPolicy"] for pod in pods_of(rayjob).values()} == {"Never"}
+
+
+def test_nothing_ends_an_attempt_by_time_that_has_no_deadline() -> None:
+    assert "activeDeadlineSeconds" not in render()["spec"]
+
+
+@pytest.mark.parametrize(
+    ("deadline", "grace", "expected"),
+    [
+        # The start, the attempt, its drain, and what KubeRay allows beyond that.
+        ("2h", "30s", 1800 + 7200 + 30 + 15 + 120),
+        ("400d", "1h", 1800 + 400 * 86_400 + 3600 + 15 + 120),
+    ],
+)
+def test_kuberay_keeps_an_attempts_deadline_too_and_only_after_ours(
+    deadline: str, grace: str, expected: int
+) -> None:
+    made = render(deadlines={"attempt": deadline}, checkpoint={"gracePeriod": grace})
+    assert made["spec"]["activeDeadlineSeconds"] == expected
 
 
 def test_every_pod_carries_the_labels_and_no_credentials() -> None:
@@ -73,6 +104,17 @@ def test_every_pod_carries_the_labels_and_no_credentials() -> None:
         assert labels["strandline.dev/attempt"] == "1"
         assert labels["strandline.dev/role"] == {"cpu": "worker"}.get(name, name)
         assert pod["spec"]["automountServiceAccountToken"] is False
+
+
+def test_no_pod_has_what_lets_the_driver_go() -> None:
+    rayjob = render()
+    token = derive_token(rayjob["metadata"]["ownerReferences"][0]["uid"])
+    for name, pod in pods_of(rayjob).items():
+        (container,) = pod["spec"]["containers"]
+        given = {one["name"]: one["value"] for one in container.get("env", [])}
+        digest = spell_digest(token) if name == "head" else None
+        assert given.get("STRANDLINE_HEARER") == digest
+    assert token not in json.dumps(rayjob)
 
 
 def test_every_container_is_confined() -> None:
@@ -85,6 +127,47 @@ def test_every_container_is_confined() -> None:
             assert context["readOnlyRootFilesystem"] is True
 
 
+@pytest.mark.parametrize(
+    ("given", "chosen"),
+    [
+        (None, {"runAsUser": 1000, "fsGroup": 1000, "fsGroupChangePolicy": "OnRootMismatch"}),
+        ({"runAsUser": 5, "supplementalGroups": [7]}, {"runAsUser": 5, "supplementalGroups": [7]}),
+        ({}, {}),
+    ],
+)
+def test_users_and_groups_are_the_installations_the_pipelines_or_the_clusters(
+    given: dict[str, Any] | None, chosen: dict[str, Any]
+) -> None:
+    always = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    for pod in pods_of(render(ray={"securityContext": given})).values():
+        assert pod["spec"]["securityContext"] == always | chosen
+
+
+def test_an_installation_may_leave_users_to_the_cluster() -> None:
+    cluster = SimulatedCluster(limits=Limits(pod_security=PodSecurity(), dashboard_host="::"))
+    cluster.settle()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    for pod in pods_of(rayjob).values():
+        assert set(pod["spec"]["securityContext"]) == {"runAsNonRoot", "seccompProfile"}
+    head = rayjob["spec"]["rayClusterSpec"]["headGroupSpec"]
+    assert head["rayStartParams"] == {"dashboard-host": "::"}
+
+
+def test_a_user_without_an_entry_in_the_image_has_a_name() -> None:
+    pods = pods_of(render())
+    for name in ("head", "cpu"):
+        variables = {
+            one["name"]: one["value"] for one in pods[name]["spec"]["containers"][0]["env"]
+        }
+        assert variables["USER"] == variables["LOGNAME"] == "strandline"
+
+
+def test_the_dashboards_address_is_the_pipelines_where_it_names_one() -> None:
+    rayjob = render(ray={"head": {"rayStartParams": {"dashboard-host": "::1"}}})
+    head = rayjob["spec"]["rayClusterSpec"]["headGroupSpec"]
+    assert head["rayStartParams"] == {"dashboard-host": "::1"}
+
+
 def test_the_head_drains_within_its_grace() -> None:
     head = pods_of(render(checkpoint={"gracePeriod": "50s"}))["head"]["spec"]
     assert head["terminationGracePeriodSeconds"] == 65
@@ -95,6 +178,41 @@ def test_the_head_drains_within_its_grace() -> None:
     variables = {one["name"]: one["value"] for one in container["env"]}
     assert variables["RAY_task_oom_retries"] == "0"
     assert variables["RAY_JOB_STOP_WAIT_TIME_S"] == "8"
+
+
+def test_readiness_asks_for_no_program_in_the_image() -> None:
+    params = {"dashboard-agent-listen-port": "52999"}
+    group = {"name": "cpu", "rayStartParams": params}
+    pods = pods_of(render(ray={"image": "mine:1", "workerGroups": [group]}))
+    for name, port in {"head": 52365, "cpu": 52999}.items():
+        (container,) = pods[name]["spec"]["containers"]
+        asked = {"path": "/api/local_raylet_healthz", "port": port}
+        assert container["readinessProbe"]["httpGet"] == asked
+        assert container["livenessProbe"]["httpGet"] == asked
+    (submitter,) = pods["submitter"]["spec"]["containers"]
+    assert not {"readinessProbe", "livenessProbe"} & set(submitter)
+
+
+def test_a_users_own_probe_is_left_alone() -> None:
+    probe = {"exec": {"command": ["true"]}}
+    template = {"spec": {"containers": [{"name": "ray-head", "readinessProbe": probe}]}}
+    (container,) = pods_of(render(ray={"head": {"podTemplate": template}}))["head"]["spec"][
+        "containers"
+    ]
+    assert container["readinessProbe"] == probe
+    assert "httpGet" in container["livenessProbe"]
+
+
+def test_rays_version_is_said_where_it_is_known() -> None:
+    def said(**ray: Any) -> str | None:
+        version: str | None = render(ray=ray)["spec"]["rayClusterSpec"].get("rayVersion")
+        return version
+
+    pinned = re.search(r"^ray==(.+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert pinned is not None
+    assert said() == pinned[1]
+    assert said(image="mine:1") is None
+    assert said(image="mine:1", version="2.51.0") == "2.51.0"
 
 
 def test_only_the_head_has_the_ledger() -> None:
@@ -110,13 +228,29 @@ def test_only_the_head_has_the_ledger() -> None:
 def test_the_driver_reads_the_pipeline_that_the_cluster_has() -> None:
     cluster = SimulatedCluster()
     cluster.edit(storage={"output": {"claimName": "shared"}})
+    cluster.share_claim("shared")
     cluster.settle()
     (config,) = cluster.list_of(Resource.CONFIG_MAP)
     document = json.loads(config["data"]["pipeline.yaml"])
     pipeline = parse_pipeline(document)
     assert (pipeline.metadata.namespace, pipeline.metadata.name) == ("team", "corpus")
     assert pipeline.spec.storage.output.url == "/var/lib/strandline-output/team/corpus"
-    assert pipeline.spec.retry == parse_pipeline(cluster.pipeline).spec.retry
+
+
+def test_the_driver_is_given_what_differs_from_the_defaults() -> None:
+    cluster = SimulatedCluster()
+    cluster.pipeline = store(cluster.pipeline, pipeline_definition())
+    cluster.edit(checkpoint={"interval": "60s", "keepLast": 7}, later={"colour": "blue"})
+    assert cluster.spec["storage"]["retention"] == "Retain"
+    cluster.settle()
+    (config,) = cluster.list_of(Resource.CONFIG_MAP)
+    document = json.loads(config["data"]["pipeline.yaml"])
+    assert is_stored(document)
+    assert document["spec"] == {
+        "source": {"use": "files"},
+        "sink": {"use": "jsonl"},
+        "checkpoint": {"keepLast": 7},
+    }
 
 
 def test_nothing_of_a_sidecar_forbids_it() -> None:

@@ -111,6 +111,30 @@ def test_what_belongs_to_a_pipeline_asks_for_its_pass() -> None:
     scene.play(story)
 
 
+def test_what_was_copied_into_another_namespace_is_none_of_the_pipelines() -> None:
+    scene = Scene()
+    store = scene.api.store
+    pipeline = make_pipeline(store)
+    attempt = make_attempt(store, pipeline)
+    rayjob, pod = make_rayjob(store, pipeline, attempt), make_pod(store, pipeline, "head", "head")
+
+    async def story() -> None:
+        await scene.service.start()
+        await until(lambda: len(scene.seen) == 1)
+        await until(lambda: sum(call.verb == "watch" for call in scene.api.calls) == 3)
+        for resource, body in ((Resource.POD, pod), (Resource.RAYJOB, rayjob)):
+            metadata = {name: body["metadata"][name] for name in ("name", "labels")}
+            store.create(resource, "elsewhere", {**body, "metadata": metadata})
+            store.remove(resource, "elsewhere", metadata["name"])
+        await asyncio.sleep(0.02)
+        assert len(scene.seen) == 1
+        store.remove(Resource.POD, NAMESPACE, "head")
+        await until(lambda: len(scene.seen) == 2)
+        assert [pod.meta.namespace for pod in scene.views[-1].gone_pods] == [NAMESPACE]
+
+    scene.play(story)
+
+
 def test_events_of_our_kinds_ask_for_a_pass() -> None:
     scene = Scene()
 
@@ -215,6 +239,18 @@ def test_what_is_stuck_is_said() -> None:
         scene.now += 601
         with pytest.raises(RuntimeError, match=r"^longest_pass_seconds is 601, more than 600$"):
             scene.service.check()
+
+    scene.play(story)
+
+
+def test_health_is_told_from_the_start_on() -> None:
+    scene = Scene()
+
+    async def story() -> None:
+        with pytest.raises(RuntimeError, match="it has not started yet"):
+            scene.service.tell_health()
+        await scene.service.start()
+        assert scene.service.tell_health()
 
     scene.play(story)
 

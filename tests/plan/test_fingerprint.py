@@ -84,3 +84,13 @@ def test_the_order_of_stages_is_in_it() -> None:
 
 def test_the_same_pipeline_has_the_same_one() -> None:
     assert fingerprint(Words()) == BASE
+
+
+def test_code_that_is_brought_decides_and_none_leaves_all_as_it_was() -> None:
+    stages = {"source": ("list", Listing(), None), "words": ("words", Words(), None)}
+    plain = compute_fingerprint(stages)
+    assert compute_fingerprint(stages, {}) == plain == BASE
+    one, other = (compute_fingerprint(stages, {"code.files": digest}) for digest in ("ab", "cd"))
+    assert len({plain.digest, one.digest, other.digest}) == 3
+    assert describe_difference(one.parts, other.parts) == ['code.files: "ab" -> "cd"']
+    assert describe_difference(plain.parts, one.parts) == ['code.files: (none) -> "ab"']

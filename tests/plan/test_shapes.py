@@ -56,6 +56,14 @@ class Text(SinkStage):
         file.write(str(task.data).encode())
 
 
+class FannedText(Text, Many):
+    pass
+
+
+class BatchedText(Text, Batch):
+    pass
+
+
 class Archive(Numbers):
     def partition_indices(self, source: Source) -> list[str]:
         return ["archive"]
@@ -99,6 +107,18 @@ def test_the_annotation_tells_where_tokens_fan_out(stage: type[Stage], fans_out:
     assert stage.fans_out() is fans_out
 
 
+def test_a_generator_fans_out_whatever_its_annotation_says() -> None:
+    class Yields(Stage):
+        def process(self, task):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+            yield task
+
+    class Returns(Stage):
+        def process(self, task: Task) -> Iterator[Slot]:
+            return iter([task])
+
+    assert Yields.fans_out() is Returns.fans_out() is True
+
+
 def test_an_annotation_that_cannot_be_read_tells_nothing() -> None:
     class Unread(Stage):
         def process(self, task: Task) -> Elsewhere:  # type: ignore[name-defined] # noqa: F821
@@ -140,6 +160,16 @@ def test_an_annotation_that_cannot_be_read_tells_nothing() -> None:
         ),
         ([plan(Numbers()), plan(Both()), plan(Text())], "spec.stages[0]", "defines both"),
         ([plan(Numbers()), plan(Neither()), plan(Text())], "spec.stages[0]", "defines neither"),
+        (
+            [plan(Numbers()), plan(FannedText())],
+            "spec.sink",
+            "'fannedtext' is a sink, of which only `write` is called: do what its `process` does",
+        ),
+        (
+            [plan(Numbers()), plan(BatchedText())],
+            "spec.sink",
+            "what its `process_batch` does in a stage before it",
+        ),
         (
             [plan(Numbers()), plan(One()), plan(One()), plan(Text())],
             "spec.stages[1]",

@@ -30,6 +30,21 @@ def test_what_differs_from_run_to_run_is_masked_and_nothing_else(seen: str, kept
     assert mask(seen, "a-preempted-head") == kept
 
 
+@pytest.mark.parametrize(
+    ("seen", "kept"),
+    [
+        ("Message: cancelled: enough", "Message: cancelled: enough"),
+        ("strandline.dev/cancel: enough", "strandline.dev/cancel: enough"),
+        (
+            "output/cancel/corpus in cancel-2, cancel",
+            "output/curation/corpus in cancel-2, curation",
+        ),
+    ],
+)
+def test_a_namespace_is_masked_and_no_word_that_has_its_name_in_it(seen: str, kept: str) -> None:
+    assert mask(seen, "cancel") == kept
+
+
 def test_tables_of_two_runs_are_the_same() -> None:
     first = """\
 NAME     CAUSE       EXIT   AGE
@@ -52,30 +67,71 @@ def test_recovery_is_from_the_end_to_the_next_driver() -> None:
     assert measure_recovery(ended, running) == 41.5
 
 
-def test_the_table_replaces_what_is_between_the_marks(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    figures = Figures([("a head goes", "Interrupted", "41 s", "12", "0")])
-    figures.keep(page)
+HEAD_GOES = ("a head goes", "Interrupted", "41 s", "12", "0")
+
+
+def make_figures(*rows: tuple[str, ...], version: str = "") -> Figures:
+    figures = Figures(version, "2026-11-23")
+    for row in rows:
+        figures.add(*row)
+    return figures
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    path = tmp_path / "page.md"
+    path.write_text(f"before\n{BEGIN}\n{END}\nafter\n")
+    return path
+
+
+def list_rows(page: Path) -> list[str]:
+    """The lines between the marks, without the rule below the heads."""
+    lines = page.read_text().splitlines()
+    return [line for line in lines[lines.index(BEGIN) + 1 : lines.index(END)] if "---" not in line]
+
+
+def test_the_table_is_between_the_marks_and_read_as_it_was_written(page: Path) -> None:
+    make_figures(HEAD_GOES).keep(page)
     first = page.read_text()
-    figures.keep(page)
+    make_figures(HEAD_GOES).keep(page)
     assert page.read_text() == first
-    assert "| a head goes | Interrupted | 41 s | 12 | 0 |" in first
-    assert "old" not in first
+    assert list_rows(page)[1:] == ["| a head goes | Interrupted | 41 s | 12 | 0 |"]
     assert first.startswith("before\n")
     assert first.endswith("after\n")
 
 
-def test_rows_of_other_scenarios_stay(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(f"{BEGIN}\n{END}\n")
-    head, worker = ("a head goes", "Killed", "4 s", "1", "0"), ("a worker goes", "–", "–", "–", "0")
-    Figures([head, worker]).keep(page)
-    Figures([(*worker[:-1], "7")]).keep(page)
-    kept = page.read_text().splitlines()
-    assert kept[3] == "| a head goes | Killed | 4 s | 1 | 0 |"
-    assert kept[4] == "| a worker goes | – | – | – | 7 |"
-    assert len(kept) == 6
+def test_rows_of_other_scenarios_stay(page: Path) -> None:
+    make_figures(HEAD_GOES, ("a worker goes", "–", "–", "–", "0")).keep(page)
+    make_figures(("a worker goes", "–", "–", "–", "7")).keep(page)
+    assert list_rows(page)[1:] == [
+        "| a head goes | Interrupted | 41 s | 12 | 0 |",
+        "| a worker goes | – | – | – | 7 |",
+    ]
+
+
+def test_each_kuberay_has_a_column_with_the_day_and_the_newest_comes_first(page: Path) -> None:
+    make_figures(HEAD_GOES).keep(page)
+    make_figures(HEAD_GOES, version="v1.6.2").keep(page)
+    absorbed = ("a worker goes", "–", "same attempt", "–", "0")
+    make_figures(("a head goes", "Evicted", "9 s", "3", "1"), absorbed, version="v1.7.0").keep(page)
+    head, *rows = list_rows(page)
+    assert head.endswith("| others opened again | KubeRay v1.7.0 | KubeRay v1.6.2 |")
+    assert rows == [
+        "| a head goes | Interrupted | 41 s | 12 | 0"
+        " | Evicted, 9 s, 3, 1 (2026-11-23) | Interrupted, 41 s, 12, 0 (2026-11-23) |",
+        "| a worker goes |  |  |  |  | same attempt, 0 (2026-11-23) |  |",
+    ]
+    before = page.read_text()
+    make_figures().keep(page)
+    assert page.read_text() == before
+
+
+def test_what_needs_no_recovery_has_only_its_end() -> None:
+    figures, of_kuberay = Figures(), Figures("v1.7.0", "2026-11-23")
+    for each in (figures, of_kuberay):
+        each.note_end("the quota is used up", "QuotaExceeded")
+    assert figures.tabulate().endswith("| the quota is used up | QuotaExceeded | – | – | – |")
+    assert of_kuberay.tabulate().endswith("| the quota is used up | QuotaExceeded (2026-11-23) |")
 
 
 def test_without_figures_there_is_no_table() -> None:

@@ -8,18 +8,19 @@ from pathlib import Path
 import pytest
 
 from strandline.engine.ports import Ending
-from strandline.ledger.errors import LedgerError
+from strandline.ledger.errors import LedgerInUseError
 from strandline.ledger.store import Store
 from strandline.ledger.words import Standing
 from strandline.plan.errors import code_of
 from strandline.run.attempt import Options, run_attempt
 from strandline.run.chain import Witness, read_record
 from strandline.run.manifest import Manifest, read_manifest
-from strandline.run.outcome import judge
+from strandline.run.outcome import describe_error, judge
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import find_process, read_boot_id
 from strandline_api.causes import Cause
+from strandline_api.evidence import name_cause
 from strandline_api.exit_codes import ExitCode
 from strandline_api.problems import SpecError
 from strandline_api.spec_policy import Quarantine
@@ -58,13 +59,34 @@ def count_outputs(root: Path) -> int:
 
 def test_what_a_killed_attempt_left_half_written_is_swept(letters: Path, tmp_path: Path) -> None:
     plan = write_manifest(letters).plan
-    left = PipelineFolder.of(tmp_path, "default", "letters").output / ".tmp" / "0001-4711-ab"
-    left.parent.mkdir(parents=True)
-    left.write_text("half")
+    run_attempt(plan, Options(tmp_path, engine="inline"))
+    folder = PipelineFolder.of(tmp_path, "default", "letters")
+    record = read_record(folder, 1)
+    assert record is not None
+    left = folder.output / ".tmp" / f"{record.ledger[:12]}-0001-4711-ab"
+    neighbours = folder.output / ".tmp" / "0123456789ab-0001-4711-ab"
+    for path in (left, neighbours):
+        path.write_text("half")
 
     run_attempt(plan, Options(tmp_path, engine="inline"))
 
     assert not left.exists()
+    assert neighbours.exists()  # whoever that is may be at work
+
+
+def test_a_trial_of_a_few_sources_removes_nothing(letters: Path, tmp_path: Path) -> None:
+    options = Options(tmp_path, engine="inline")
+    deleting = write_manifest(letters, ", onRemoved: Delete").plan
+    first = run_attempt(deleting, options)
+    trial = run_attempt(write_manifest(letters, ", onRemoved: Delete, limit: 1").plan, options)
+    assert trial.standing.removed == 0
+    assert count_outputs(Path(first.output)) == 3
+    counted = trial.counts[deleting.source.name].counters
+    assert counted == {"removed sources keep their output: limit is 1": 1}
+    (letters / "b.txt").unlink()
+    whole = run_attempt(deleting, options)
+    assert (whole.standing.skipped, whole.standing.removed) == (2, 1)
+    assert count_outputs(Path(first.output)) == 2
 
 
 def test_a_changed_file_replaces_its_output_and_no_other(letters: Path, tmp_path: Path) -> None:
@@ -114,8 +136,12 @@ def test_a_live_driver_is_not_disturbed(letters: Path, tmp_path: Path) -> None:
     )
     store.close()
 
-    with pytest.raises(LedgerError, match=f"attempt 7 is still running as process {parent.pid}"):
+    told = f"attempt 7 is still running as process {parent.pid}"
+    with pytest.raises(LedgerInUseError, match=told) as refused:
         run_attempt(plan, options)
+    outcome = describe_error(refused.value, 0, 0)
+    assert (outcome.exit_code, outcome.outcome) == (69, "LEDGER_IN_USE")
+    assert name_cause(outcome.evidence).cause is Cause.LEDGER_IN_USE
 
 
 def test_a_ledger_is_handed_back_even_by_an_attempt_that_fails(

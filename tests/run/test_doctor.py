@@ -40,6 +40,7 @@ LEASE = Lease(3, 4711, has_ended=True, is_alive=False, age=900.0)
 LEDGER = Ledger("default/notes", None, LEASE, 120)
 WORK = Work((Need("read", 1, 1.0, None), Need("parse", 2, 0.5, GIB)), "/data/out", is_url=False)
 WELL = Facts(MACHINE, VOLUME, (LEDGER,), WORK)
+SHORT = "/data/shards: merging what was gathered will take up to 9 MiB, and 1 MiB are free"
 UNSAFE = "/data: the ledger can't live on nfs4: it is not reliable; put it on a local disk"
 
 
@@ -115,6 +116,12 @@ CASES = [
     (volume(blocked="/data: a file stands"), "volume", PROBLEM, "/data: a file stands"),
     (volume(), "file system", OK, "ext4"),
     (volume(unsafe=UNSAFE), "file system", PROBLEM, UNSAFE.partition("; ")[0]),
+    (
+        volume(filesystem="newfs"),
+        "file system",
+        WARNING,
+        "newfs, which nobody has judged",
+    ),
     (disk(), "space", OK, "53.7 GB of 107.4 GB are free"),
     (disk(free=10 * GIB), "space", OK, "10.7 GB of 107.4 GB are free"),
     (disk(free=10 * GIB - 1), "space", WARNING, "10.7 GB of 107.4 GB are free"),
@@ -162,6 +169,7 @@ CASES = [
         WARNING,
         "attempt 3 has ended; 120 finished; readers that died: 7, 9",
     ),
+    (ledger(shortage=f"{SHORT}; give it more"), "gathering default/notes", PROBLEM, SHORT),
     (ledger(failure="/l: it is cut short; restore it"), NOTES, PROBLEM, "/l: it is cut short"),
     (work(), "cpus", OK, "4 for stages that ask for 2 at least"),
     (

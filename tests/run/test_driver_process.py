@@ -6,10 +6,13 @@ The drivers here are small programs that do what a test wants; nothing waits lon
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -70,6 +73,7 @@ class StopAsSeen:
     def __init__(self, here: Path, *names: str, heard: int = 0) -> None:
         self._paths = [here / name for name in names]
         self.heard = heard
+        self.signal = signal.SIGTERM
 
     @property
     def times(self) -> int:
@@ -208,7 +212,8 @@ def test_force_is_used_after_the_grace_period(parent: Parent) -> None:
         cause_of(ended),
         parent.heard(),
     )
-    assert ended.outcome.message == "asked to stop"
+    assert ended.outcome.message == "asked to stop by SIGTERM"
+    assert ended.outcome.evidence[-1].source == "signal"
 
 
 def test_who_asks_twice_does_not_wait_for_the_grace_period(parent: Parent) -> None:
@@ -248,8 +253,9 @@ def test_a_deadline_stops_the_driver_like_a_request(
 
 
 SILENT = """
-(folder.attempt(1) / "inflight").write_bytes(b"")
-os.utime(folder.attempt(1) / "inflight", (1000.0, 1000.0))
+from strandline.storage.inflight import InFlightTable
+table = InFlightTable(folder.attempt(1) / "inflight")
+table.show_work(time.monotonic() - 1000.0)
 """
 
 
@@ -261,8 +267,35 @@ def test_a_driver_without_a_sign_of_life_has_stalled(parent: Parent) -> None:
         cause_of(ended),
         ended.is_stopped,
     )
-    assert ended.outcome.message.startswith("no sign of life for ")
+    assert ended.outcome.message.startswith("no sign of life for 100")
     assert Cause.STALLED is parent.read().cause
+
+
+@pytest.mark.parametrize("step", [-1e6, 1e6])
+def test_a_clock_that_was_set_makes_nobody_silent(
+    parent: Parent, monkeypatch: pytest.MonkeyPatch, step: float
+) -> None:
+    """Nor does a machine that slept: its monotonic clock stood still."""
+    stepped = SimpleNamespace(monotonic=time.monotonic, time=lambda: time.time() + step)
+    monkeypatch.setattr(driver_process, "time", stepped)
+    driver = parent.make(BEGIN, SILENT, "note('ready')\nlinger()", limits={"stall": 2000.0})
+    told: list[float | None] = [driver.measure_silence()]
+
+    def stop_later() -> None:
+        while not (parent.here / "ready").exists():
+            time.sleep(0.02)
+        told.append(driver.measure_silence())
+        os.kill(cast("int", driver.pid), signal.SIGTERM)
+
+    thread = threading.Thread(target=stop_later)
+    thread.start()
+    ended = driver.attempt(Trigger.RUN)
+    thread.join()
+    assert Cause.KILLED is cause_of(ended)
+    assert told[0] is None
+    assert told[1] is not None
+    assert 1000.0 <= told[1] < 1500.0
+    assert driver.measure_silence() is None
 
 
 def test_a_request_to_a_driver_that_is_stopping_already_is_the_same_request(parent: Parent) -> None:
@@ -352,9 +385,42 @@ def test_a_wait_ends_when_its_time_has_come() -> None:
     assert 0.0 == shown[-1]
 
 
+@pytest.mark.parametrize("step", [-1e6, 0.0, 1e6])
+def test_a_clock_that_is_set_stretches_no_wait(
+    monkeypatch: pytest.MonkeyPatch, step: float
+) -> None:
+    clock = {"wall": 5000.0, "passed": 0.0}
+    fake = SimpleNamespace(monotonic=lambda: clock["passed"], time=lambda: clock["wall"])
+    monkeypatch.setattr(driver_process, "time", fake)
+
+    def sleep(seconds: float) -> None:
+        clock["passed"] += seconds
+        clock["wall"] += seconds + (
+            step if clock["passed"] - seconds < 30 <= clock["passed"] else 0
+        )
+
+    assert wait_until(5100.0, Stop(), lambda _: None, sleep)
+    assert clock["passed"] <= 101.0
+    assert step > 0 or clock["passed"] >= 99.0
+
+
+def test_a_machine_that_slept_waits_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = {"wall": 5000.0, "passed": 0.0}
+    fake = SimpleNamespace(monotonic=lambda: clock["passed"], time=lambda: clock["wall"])
+    monkeypatch.setattr(driver_process, "time", fake)
+
+    def sleep(seconds: float) -> None:
+        clock["passed"] += seconds
+        clock["wall"] += 200 * seconds
+
+    assert wait_until(5100.0, Stop(), lambda _: None, sleep)
+    assert clock["passed"] <= 2.0
+
+
 def test_a_request_counts_what_the_driver_has_heard() -> None:
     stop = Stop()
     assert not stop.is_asked()
-    stop.ask(is_heard=True)
-    stop.ask()
+    stop.ask(signal.SIGTERM, is_heard=True)
+    stop.ask(signal.SIGINT)
     assert (2, 1, True) == (stop.times, stop.heard, stop.is_asked())
+    assert stop.signal == signal.SIGTERM  # the first is why it ends

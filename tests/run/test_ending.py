@@ -20,6 +20,9 @@ DEADLINE = Evidence(Cause.DEADLINE_EXCEEDED, "the deadline of 60 s has passed", 
 STALL = Evidence(Cause.STALLED, "no sign of life for 700 s", "deadline")
 OURS = KernelKill(100, "python", "Killed process 100 (python)")
 WORKER = KernelKill(7, "ray::Worker", "Killed process 7 (ray::Worker)")
+ELSEWHERE = KernelKill(
+    9, "ray::Worker", "Memory cgroup out of memory: Killed process 9 (ray::Worker)"
+)
 STRANGER = KernelKill(8, "browser", "Killed process 8 (browser)")
 
 
@@ -111,6 +114,12 @@ CASES = {
     ),
     "killed while a stranger was killed for memory": Case(
         ended_with(-9, None, 0, STRANGER), None, 137, Cause.KILLED, SIGKILL
+    ),
+    "killed while a Ray of another container was killed for memory": Case(
+        ended_with(-9, None, 0, ELSEWHERE), None, 137, Cause.KILLED, SIGKILL
+    ),
+    "an error since Ray's worker was killed for memory in its cgroup": Case(
+        ended_with(1, None, 1, ELSEWHERE), BROKEN, 1, Cause.OOM_KILLED, "stage 'own' broke"
     ),
     "complete although workers were killed for memory": Case(
         ended_with(0, None, 2, WORKER), COMPLETE, 0, None, "complete"

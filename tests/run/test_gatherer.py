@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Sequence
+import operator
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from strandline.engine import heartbeat
+from strandline.engine.heartbeat import Heart
 from strandline.engine.ports import Progress
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather_state import State, read_state
-from strandline.ledger.lease import OnChange, Pulse
+from strandline.ledger.lease import OnChange
 from strandline.ledger.merging import MergeError
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
+from strandline.run import gatherer as gatherer_module
 from strandline.run.attempt import Options, run_attempt
+from strandline.run.chain import TABLE
 from strandline.run.gatherer import Gatherer
 from strandline.run.hand_gathering import gather_by_hand
 from strandline.run.pipeline import Pipeline
@@ -26,12 +32,14 @@ from strandline.stages.files import Files
 from strandline.stages.jsonl_sink import JsonlSink
 from strandline.stages.read_files import ReadFiles
 from strandline.storage.errors import VolumeError
+from strandline.storage.inflight import read_worked
 from strandline.storage.latest import resolve
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline_api.exit_codes import ExitCode
 from strandline_api.spec_policy import Checkpoint
 
 BROKEN: set[str] = set()
+LINGER: dict[str, Callable[[], None]] = {}
 
 
 class Letters(StatefulFilter):
@@ -54,6 +62,7 @@ class Letters(StatefulFilter):
 
     @staticmethod
     def merge(paths: Sequence[Path], out: Path) -> None:
+        LINGER.get("merge", lambda: None)()
         if "merge" in BROKEN:
             raise ValueError("no merging today")
         total: dict[str, int] = {}
@@ -63,6 +72,7 @@ class Letters(StatefulFilter):
         out.write_text(json.dumps(total))
 
     def artifacts(self, merged: Path, folder: Path) -> None:
+        LINGER.get("artifacts", lambda: None)()
         if "artifacts" in BROKEN:
             raise ValueError("no artifacts today")
         if "disk" in BROKEN:
@@ -79,6 +89,15 @@ class Kept(Letters):
     """The same, with nothing but the merged file to show."""
 
     artifacts = StatefulFilter.artifacts
+
+
+class Steps(Heart):
+    """Counts what it is told."""
+
+    steps = 0
+
+    def work(self) -> None:
+        self.steps += 1
 
 
 class Ground:
@@ -107,7 +126,7 @@ class Ground:
         return run_attempt(self.plan, Options(self.path, "inline", checkpoint=checkpoint)).code
 
     def by_hand(self) -> tuple[dict[str, int], bool]:
-        done = gather_by_hand(self.plan, self.folder, OnChange.FAIL, 3, lambda: 1e9)
+        done = gather_by_hand(self.plan, self.folder, OnChange.FAIL, 3, lambda: 1e9, time.monotonic)
         assert done.latest is None or done.latest == self.latest
         return done.pieces, done.is_new
 
@@ -203,18 +222,58 @@ def test_a_full_disk_is_not_the_stages_fault(ground: Ground) -> None:
         ground.run()
 
 
-def test_while_files_are_joined_the_lease_is_renewed(ground: Ground) -> None:
+def test_at_the_end_the_lease_is_renewed_and_work_is_shown(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long a merge, or what is made of it, takes."""
+    monkeypatch.setattr(heartbeat, "TICK_SECONDS", 0.005)
+    monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.0)
+    seen: list[tuple[float, float]] = []
+
+    def look() -> tuple[float, float]:
+        """When the ledger was written last, and when work was shown."""
+        worked = read_worked(ground.folder.attempt(1) / TABLE) or 0.0
+        return (ground.folder.ledger / "data.mdb").stat().st_mtime, worked
+
+    def linger() -> None:
+        """Compute until both were seen to move."""
+        before = look()
+        seen.append(before)
+        give_up = time.monotonic() + 30
+        while any(map(operator.eq, before, look())) and time.monotonic() < give_up:
+            sum(range(10_000))
+        seen.append(look())
+
+    monkeypatch.setitem(LINGER, "merge", linger)
+    monkeypatch.setitem(LINGER, "artifacts", linger)
     ground.run()
+    for before, after in zip(seen[::2], seen[1::2], strict=True):
+        assert all(map(operator.gt, after, before))
+    assert len(seen) >= 4
+
+
+def test_each_piece_and_each_merge_is_a_step(ground: Ground) -> None:
+    ground.run()
+    heart = Steps(lambda: 0.0)
     with opened(ground.folder) as store:
-        lease = store.read_meta("lease")
-    held = (int(lease["attempt"]), str(lease["uid"]))
-    ground.write("d", "d")
-    times = iter([lease["time"], lease["time"] + 100.0])
-    gatherer = Gatherer(ground.folder, {"other": Kept()}, held, pulse=Pulse(times.__next__))
-    gatherer.stages = {"letters": Letters(), "other": Kept()}
-    gatherer.gather(is_whole=True)
-    with opened(ground.folder) as store:
-        assert store.read_meta("lease")["time"] == lease["time"] + 100.0
+        stages = {"letters": Letters(), "other": Kept()}  # so that all is merged anew
+        Gatherer(ground.folder, stages, store=store, heart=heart).gather(is_whole=True)
+    assert 3 + 1 <= heart.steps
+
+
+def test_what_will_not_fit_at_the_end_is_said_once_before(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(gatherer_module, "explain_shortage", lambda folder: f"{folder}: no room")
+    with_none = Gatherer(ground.folder, {}, note=said.append)
+    assert with_none.is_ready()
+    ground.run()
+    gatherer = Gatherer(ground.folder, {"letters": Letters()}, note=said.append)
+    for _ in range(3):
+        gatherer.is_ready()
+    gatherer.close()
+    assert [f"{ground.folder.shards}: no room"] == said
 
 
 def test_what_is_told_to_stop_leaves_the_sealing_to_the_next(ground: Ground) -> None:
@@ -319,7 +378,7 @@ def test_by_hand_nothing_is_gathered_that_is_to_be_made_anew(ground: Ground) -> 
     ground.run()
     plan = ground.plan_of(Kept())
     with pytest.raises(LedgerError, match=r"has changed, .* made anew; run it"):
-        gather_by_hand(plan, ground.folder, OnChange.RESTART, 3, lambda: 1e9)
+        gather_by_hand(plan, ground.folder, OnChange.RESTART, 3, lambda: 1e9, time.monotonic)
     assert ["letters.json", "letters.table.csv"] == ground.names()
 
 

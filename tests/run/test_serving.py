@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import socket
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from strandline.run import serving
 from strandline.run.serving import AttemptServer, leave_message, read_shown, spell_metrics
+from strandline_api.hearing import HEADER, derive_token, spell_digest
 from strandline_api.outcomes import DriverOutcome, find_outcome_line
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -27,6 +31,7 @@ SHOWN: dict[str, Any] = {
     "stages": [{"name": "read", "tasksIn": 5, "tasksOut": 4, "waiting": 3, "running": 1}],
 }
 LATEST = "0001/p0002"
+SILENT: dict[str, float | None] = {"seconds": 12.345}
 OUTCOME = DriverOutcome(exit_code=3, message="1 of 10 sources failed")
 
 
@@ -40,27 +45,71 @@ def shown(tmp_path: Path) -> Path:
 def server(shown: Path) -> Iterator[AttemptServer]:
     """A server on a free port."""
     server = AttemptServer(0)
-    server.watch(shown, lambda: SHOWN["pid"], lambda: LATEST)
+    server.watch(shown, lambda: SHOWN["pid"], lambda: LATEST, lambda: SILENT["seconds"])
     yield server
     server.close()
 
 
-def ask(server: AttemptServer, path: str) -> tuple[int, str]:
-    url = f"http://127.0.0.1:{server.port}{path}"
-    try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
+def ask(
+    server: AttemptServer, path: str, token: str = "", host: str = "127.0.0.1"
+) -> tuple[int, str]:
+    with closing(HTTPConnection(host, server.port, timeout=10)) as connection:
+        connection.request("GET", path, headers={HEADER: token} if token else {})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
 
 
 def test_progress_is_what_the_driver_last_said(server: AttemptServer, shown: Path) -> None:
     assert ask(server, "/progress")[0] == 404
     shown.write_text(json.dumps(SHOWN))
     status, body = ask(server, "/progress")
-    assert (status, json.loads(body)) == (200, {**SHOWN, "latest": LATEST})
+    assert (status, json.loads(body)) == (
+        200,
+        {**SHOWN, "latest": LATEST, "secondsSilent": 12.3},
+    )
     shown.write_text(json.dumps({**SHOWN, "rate": 9}))
     assert json.loads(ask(server, "/progress")[1])["rate"] == 9
+
+
+def test_whoever_asks_hears_the_silence_that_the_parent_judges(
+    server: AttemptServer, shown: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown.write_text(json.dumps(SHOWN))
+    assert "strandline_driver_silence_seconds 12.3" in ask(server, "/metrics")[1].splitlines()
+    monkeypatch.setitem(SILENT, "seconds", None)
+    assert json.loads(ask(server, "/progress")[1])["secondsSilent"] is None
+    assert "silence" not in ask(server, "/metrics")[1]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+@pytest.mark.parametrize("path", ["/progress", "/metrics", "/outcome"])
+def test_pods_of_either_family_of_addresses_are_asked(
+    server: AttemptServer, shown: Path, host: str, path: str
+) -> None:
+    shown.write_text(json.dumps(SHOWN))
+    server.end(OUTCOME, lambda _: None)
+    assert ask(server, path, host=host)[0] == 200
+
+
+def test_a_kernel_without_the_new_family_serves_the_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise OSError(errno.EAFNOSUPPORT, "no such family")
+
+    monkeypatch.setattr(serving._DualServer, "server_bind", refuse)
+    server = AttemptServer(0)
+    assert ask(server, "/progress")[0] == 404
+    with pytest.raises(ConnectionRefusedError):
+        ask(server, "/progress", host="::1")
+    server.close()
+
+
+@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, ""), (socket.AF_INET6, "::")])
+def test_a_port_that_is_taken_is_an_error(family: int, host: str) -> None:
+    with socket.socket(family) as taken:
+        taken.bind((host, 0))
+        taken.listen()
+        with pytest.raises(OSError, match="in use"):
+            AttemptServer(taken.getsockname()[1])
 
 
 def test_metrics_are_the_same_in_prometheus_words(server: AttemptServer, shown: Path) -> None:
@@ -118,7 +167,9 @@ def test_the_page_has_the_numbers_that_are_served() -> None:
     served = {
         name: ", ".join(f"`{label}`" for label in re.findall(r"(\w+)=", labels))
         for name, labels in re.findall(
-            r"^(strandline_\w+)(?:{(.*)})? ", spell_metrics(SHOWN).decode(), re.MULTILINE
+            r"^(strandline_\w+)(?:{(.*)})? ",
+            spell_metrics({**SHOWN, "secondsSilent": 1.0}).decode(),
+            re.MULTILINE,
         )
     }
     assert {name: labels.strip() for name, labels in told.items()} == served
@@ -131,8 +182,8 @@ def test_the_outcome_is_held_until_it_is_read(
     noted = threading.Semaphore(0)
     note_sent = server.note_sent
 
-    def note_and_tell(path: str) -> None:
-        note_sent(path)
+    def note_and_tell(path: str, token: str) -> None:
+        note_sent(path, token)
         noted.release()
 
     monkeypatch.setattr(server, "note_sent", note_and_tell)
@@ -156,6 +207,28 @@ def test_the_outcome_is_held_until_it_is_read(
     assert len(naps) == 3
     assert asked[0][0] == 200
     assert DriverOutcome.model_validate(json.loads(asked[0][1])) == OUTCOME
+
+
+def test_only_whoever_has_the_attempts_token_lets_the_driver_go() -> None:
+    token = derive_token("8a1f")
+    server = AttemptServer(0, spell_digest(token))
+    answers: list[tuple[int, str]] = []
+    strangers = ["", "guessed", spell_digest(token), derive_token("8a1e"), "t\xf6kn"]
+
+    def sleep(seconds: float) -> None:
+        # Whoever asks has the answer a moment before the server notes that it has left.
+        time.sleep(0.05)
+        if strangers:
+            answers.append(ask(server, "/outcome", strangers.pop(0)))
+        elif len(answers) == 5:
+            answers.append(ask(server, "/outcome", token))
+        assert len(answers) < 7
+
+    server.end(OUTCOME, sleep)
+    server.close()
+    assert len(answers) == 6
+    assert {status for status, _ in answers} == {200}  # anybody may read it
+    assert {DriverOutcome.model_validate(json.loads(body)) for _, body in answers} == {OUTCOME}
 
 
 def test_nobody_is_waited_for_for_ever(server: AttemptServer) -> None:
@@ -182,11 +255,6 @@ def test_many_may_ask_at_once(server: AttemptServer, shown: Path) -> None:
     for thread in threads:
         thread.join(30)
     assert codes == [200] * 20
-
-
-def test_a_port_that_is_taken_is_an_error(server: AttemptServer) -> None:
-    with pytest.raises(OSError, match="in use"):
-        AttemptServer(server.port)
 
 
 def test_only_the_drivers_own_words_are_told(tmp_path: Path) -> None:

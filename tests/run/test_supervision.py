@@ -113,6 +113,23 @@ def test_what_the_law_is_asked_is_the_whole_history() -> None:
     assert [1, 1, 2] == [told.number for told in stage.told if isinstance(told, RetryAt)]
 
 
+def test_a_ledger_that_another_driver_has_is_not_waited_for() -> None:
+    """On one machine whoever runs it twice can see so; a cluster asks again later."""
+    stage = Stage(outcome_of(69), COMPLETE)
+    assert 69 == stage.run()
+    assert [Trigger.RUN] == stage.triggers
+    (told,) = stage.told
+    assert isinstance(told, GiveUp)
+    assert told.why == "another driver has the ledger, and ends by itself or is stopped"
+    assert not told.is_exhausted
+
+
+def test_a_ledger_that_was_taken_from_a_retry_is_not_taken_back() -> None:
+    stage = Stage(killed(1), outcome_of(69), COMPLETE)
+    assert 69 == stage.run()
+    assert [Trigger.RUN, Trigger.RETRY] == stage.triggers
+
+
 def test_when_the_retries_are_used_up_the_last_exit_code_is_the_runs() -> None:
     stage = Stage(*(killed(number) for number in (1, 2, 3, 4)))
     assert 137 == stage.run(maxRetries=3)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from attempt_builders import killed_for, outcome_of, record_of
-from strandline.ledger.entries import Change, Mark
+from strandline.ledger.entries import Change, Finish, Mark, Record
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import OnChange
 from strandline.ledger.store import Store
@@ -26,6 +26,7 @@ from strandline.storage.errors import VolumeError
 from strandline.storage.inflight import InFlightTable, read_inflight
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.locks import find_process, read_boot_id
+from strandline.storage.outputs import name_source_folder
 from strandline_api.causes import Cause
 
 MANIFEST = """
@@ -47,7 +48,7 @@ class Place:
         self.plan: PipelinePlan = read_manifest(manifest).plan
 
     def take(self, **approach: Any) -> Any:
-        return take_over(self.plan, self.folder, Approach(**approach), str(self.folder.output))
+        return take_over(self.plan, self.folder, Approach(**approach))
 
     def go_through(self, **approach: Any) -> Held:
         """An attempt that does nothing; what was held."""
@@ -256,6 +257,20 @@ def test_an_end_in_order_accuses_nobody_even_if_it_cant_be_written_down(place: P
     assert not any(read_inflight(place.folder.attempt(3) / TABLE))
 
 
+def test_tables_of_work_in_flight_go_once_they_were_asked(place: Place) -> None:
+    for number in (1, 2):
+        place.cut_off(number, "a")
+    place.go_through()
+    assert {"a": (1, 1)} == place.accused
+    assert [3] == [
+        number for number in (1, 2, 3) if (place.folder.attempt(number) / TABLE).exists()
+    ]
+    place.go_through()
+    assert [4] == [
+        number for number in (1, 2, 3, 4) if (place.folder.attempt(number) / TABLE).exists()
+    ]
+
+
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit, VolumeError])
 def test_the_lease_is_handed_back_by_whatever_ends_the_attempt(
     place: Place, error: type[BaseException]
@@ -266,12 +281,12 @@ def test_the_lease_is_handed_back_by_whatever_ends_the_attempt(
 
 
 @pytest.mark.parametrize(
-    "name", ["open_outputs", "_look_back", "_read_ledger_id", "write_record", "InFlightTable"]
+    "name", ["open_outputs", "_look_back", "take_place", "write_record", "InFlightTable"]
 )
 def test_the_lease_is_handed_back_even_if_the_attempt_cant_begin(
     place: Place, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise VolumeError(name)
 
     with monkeypatch.context() as patch:
@@ -299,14 +314,28 @@ def test_a_ledger_that_does_not_fit_is_left_as_it_is(place: Place, tmp_path: Pat
     lease = place.read_meta("lease")
     with (
         pytest.raises(LedgerError, match="set onChange to Restart"),
-        take_over(other, place.folder, Approach(), str(place.folder.output)),
+        take_over(other, place.folder, Approach()),
     ):
         pytest.fail("it must not begin")
     assert lease == place.read_meta("lease")
-    with take_over(
-        other, place.folder, Approach(OnChange.CONTINUE), str(place.folder.output)
-    ) as held:
+    with take_over(other, place.folder, Approach(OnChange.CONTINUE)) as held:
         assert 2 == held.attempt
+
+
+def test_what_the_attempt_before_had_still_to_remove_goes(place: Place) -> None:
+    """It finished the source and was killed before it tidied its folder."""
+    place.go_through()
+    source = digest_key("a")
+    left = place.folder.output / name_source_folder(source) / "left.jsonl"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    with closing(Store(place.folder.ledger)) as store:
+        record = Finish(source, VERSION, Record("a", ()))
+        store.write(Change(finish=[record], untidy=[source]))
+    place.go_through()
+    assert not left.exists()
+    with closing(Store(place.folder.ledger, readonly=True)) as store:
+        assert [] == list(store.list_untidy())
 
 
 @pytest.fixture

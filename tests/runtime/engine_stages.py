@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -91,6 +92,18 @@ class Unprepared(Stage):
         """
         msg = "no model"
         raise FileNotFoundError(msg)
+
+    def process(self, task: Task) -> Task:
+        """The same task."""
+        return task
+
+
+class Unpacked(Stage):
+    """Needs a package that nobody has."""
+
+    def setup(self) -> None:
+        """Never returns."""
+        importlib.import_module("a_package_that_nobody_has")
 
     def process(self, task: Task) -> Task:
         """The same task."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import psutil
 import yaml
@@ -22,7 +23,7 @@ from strandline.ledger.verification import verify
 from strandline.run.chain import read_chain
 from strandline.storage.latest import find_target, resolve
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs import TEMPORARY, LocalOutputs
+from strandline.storage.outputs import OWNER, TEMPORARY, LocalOutputs, OutputStore
 from strandline.storage.published import list_places
 
 HERE = Path(__file__).parent
@@ -62,9 +63,17 @@ class Job:
         extra: Mapping[str, str] | None = None,
         *,
         engine: str | None = None,
+        options: Sequence[str] | None = None,
         is_supervised: bool = False,
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """A run in a process of its own; what is left of it in the end is killed."""
+        """A run in a process of its own; what is left of it in the end is killed.
+
+        Args:
+            volume: to run on.
+            extra: for its environment.
+            engine, options: in place of the job's own.
+            is_supervised: as people run it.
+        """
         volume.mkdir(parents=True, exist_ok=True)
         environment = self._make_environment() | {
             "OPENED_LOG": str(volume / "opened.log"),
@@ -73,7 +82,8 @@ class Job:
         }
         command = [sys.executable, "-m", "strandline", "run", str(self._manifest)]
         command += ["--volume", str(volume), "--json", "--engine", engine or self._engine]
-        command += [*self._options, *([] if is_supervised else ["--no-supervise"])]
+        command += [*(self._options if options is None else options)]
+        command += [] if is_supervised else ["--no-supervise"]
         with (volume / "run.log").open("ab") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         try:
@@ -117,7 +127,7 @@ class Job:
         return {
             str(path.relative_to(root)): blake2b(path.read_bytes(), digest_size=16).hexdigest()
             for path in root.rglob("*")
-            if path.is_file()
+            if path.is_file() and path.name != OWNER
         }
 
     def read_artifacts(self, volume: Path) -> dict[str, bytes]:
@@ -149,13 +159,21 @@ class Job:
         """The end of what its processes have printed."""
         return (volume / "run.log").read_text(errors="replace")[-4000:]
 
-    def find_problems(self, volume: Path) -> list[str]:
-        """What is not as a complete run has to leave it, a sentence each."""
+    def find_problems(
+        self, volume: Path, outputs: OutputStore | None = None, unfinished: int = 0
+    ) -> list[str]:
+        """What is not as a run that came to its end has to leave it, a sentence each.
+
+        Args:
+            volume: that it ran on.
+            outputs: where they went; None: to the volume.
+            unfinished: sources that fail whatever is done.
+        """
         folder = self.find_folder(volume)
         return [
-            *_find_unproven(folder),
+            *_find_unproven(folder, outputs or LocalOutputs(folder.output), unfinished),
             *_find_open_ends(folder),
-            *_find_unpublished(folder),
+            *_find_unpublished(folder, unfinished),
             *_find_leftovers(folder),
         ]
 
@@ -167,18 +185,18 @@ class Job:
         return {**clean, "PYTHONPATH": os.pathsep.join(path)}
 
 
-def _find_unproven(folder: PipelineFolder) -> Iterator[str]:
+def _find_unproven(folder: PipelineFolder, outputs: OutputStore, unfinished: int) -> Iterator[str]:
     store = Store(folder.ledger, readonly=True)
     try:
-        verdict = verify(store, LocalOutputs(folder.output))
+        verdict = verify(store, outputs)
         gathered = verify_pieces(store, folder.shards)
         lease = store.read_meta("lease")
     finally:
         store.close()
     yield from verdict.problems
     yield from gathered.problems
-    if verdict.unfinished:
-        yield f"{verdict.unfinished} sources are unfinished"
+    if verdict.unfinished != unfinished:
+        yield f"{verdict.unfinished} sources are unfinished, not {unfinished}"
     if not lease["ended"]:
         yield f"the lease of attempt {lease['attempt']} has not ended"
 
@@ -193,7 +211,7 @@ def _find_open_ends(folder: PipelineFolder) -> Iterator[str]:
         before = record.number
 
 
-def _find_unpublished(folder: PipelineFolder) -> Iterator[str]:
+def _find_unpublished(folder: PipelineFolder, unfinished: int) -> Iterator[str]:
     published = resolve(folder)
     if published is None or find_target(folder, folder.latest) != published.place:
         yield "`latest` leads to nothing complete"
@@ -201,8 +219,8 @@ def _find_unpublished(folder: PipelineFolder) -> Iterator[str]:
     facts = published.facts
     sources = facts["sources"]
     assert isinstance(sources, dict)  # as `run.publishing` writes it
-    done = sources["finished"] + sources["skipped"]  # type: ignore[operator]
-    if not facts["isFinal"] or sources["total"] != done:
+    done: Any = sources["finished"] + sources["skipped"]  # type: ignore[operator]
+    if not facts["isFinal"] or sources["total"] != done + unfinished:
         yield f"`latest` says that the sources are {sources}"
     if list_places(folder) != [published.place]:
         yield f"there are other publications: {list_places(folder)}"
@@ -210,7 +228,7 @@ def _find_unpublished(folder: PipelineFolder) -> Iterator[str]:
 
 def _find_leftovers(folder: PipelineFolder) -> Iterator[str]:
     for path in folder.path.rglob(".*"):
-        if path != folder.output / TEMPORARY:
+        if path not in {folder.output / TEMPORARY, folder.output / OWNER}:
             yield f"left over: {path.relative_to(folder.path)}"
     for path in folder.shards.glob("*"):
         if path.suffix not in {".pack", ".merged"}:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import ray
@@ -21,9 +22,11 @@ from strandline.run.attempt import Options, run_attempt
 from strandline_api.exit_codes import ExitCode
 
 COUNT = 60
+TINY = 160
 SLOW_SECONDS = 0.2
 QUICK_SECONDS = SLOW_SECONDS / 20
 PATIENCE = 120.0
+FEW = {"ray": 3 * 5 * 2 + 5, "ray-data": TINY}
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
@@ -83,6 +86,38 @@ def test_law_a_producer_twenty_times_as_fast_fills_no_memory(tmp_path: Path) -> 
     assert len(seen) > COUNT / 4
     assert max(seen) - before <= most * told.LARGE * 1.01
     assert most * told.LARGE < COUNT * told.LARGE / 5
+
+
+@pytest.mark.parametrize("engine", ["ray", "ray-data"])
+def test_law_sources_that_are_open_are_a_few_calls_of_the_slowest_stage(
+    tmp_path: Path, engine: str
+) -> None:
+    """However tiny they are, and however quick the stages above; a kill would cost these."""
+    log, output = tmp_path / "opened", tmp_path / "output"
+    most = 0
+
+    def look(_: Progress) -> None:
+        nonlocal most
+        written = len(list(output.rglob("*.txt")))  # first: what is opened meanwhile counts
+        opened = log.stat().st_size if log.exists() else 0
+        most = max(most, opened - written)
+
+    source = StagePlan("numbers", "numbers", bad.Numbers(count=TINY))
+    asked: dict[str, Any] = {"cpu": 0.25, "max_workers": 1}
+    stages = [
+        StagePlan("open", "open", told.Opened(log=str(log)), **asked),
+        StagePlan("pass", "pass", bad.Identity(), **asked),
+        StagePlan("pass-on", "pass-on", bad.Identity(), **asked),
+        StagePlan("slow", "slow", told.SlowSink(seconds=SLOW_SECONDS / 4), **asked),
+    ]
+    plan = replace(check_plan("default", "tiny", source, stages), output=str(output))
+
+    outcome = run_attempt(plan, Options(tmp_path, engine=engine), report=look)
+
+    assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, TINY)
+    assert log.stat().st_size == TINY
+    # Of a stage two calls run and three wait, of two tasks each; the slow one takes one at a time.
+    assert 0 < most <= FEW[engine]
 
 
 def test_law_a_listing_that_hangs_holds_up_nothing_that_was_listed(tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ from jobs import PATIENCE
 from strandline.engine.ports import Progress
 from strandline.engine.ray_losses import PoolBrokenError
 from strandline.engine.receipts import ShapeError
-from strandline.engine.setup import StageSetupError
+from strandline.engine.setup import PackageMissingError, StageSetupError
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.ledger.store import Store
+from strandline.plan.errors import code_of
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage
@@ -26,6 +27,7 @@ from strandline.run.manifest import read_manifest
 from strandline.run.outcome import Outcome
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs import OWNER
 from strandline_api.exit_codes import ExitCode
 
 EXAMPLES = Path(__file__).parents[2] / "pipelines" / "examples"
@@ -52,7 +54,9 @@ def run(plan: PipelinePlan, volume: Path | None, engine: str, **more: Any) -> Ou
 
 def read_outputs(root: Path) -> dict[str, bytes]:
     return {
-        str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()
+        str(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and path.name != OWNER
     }
 
 
@@ -161,6 +165,16 @@ def test_a_stage_that_cannot_be_set_up_ends_the_run_by_name(engine: str, tmp_pat
         run(make_plan(bad.Unprepared()), tmp_path, engine)
 
 
+@both
+def test_a_package_that_a_stage_lacks_ends_the_run_as_a_mistake_in_it(
+    engine: str, tmp_path: Path
+) -> None:
+    with pytest.raises(PackageMissingError, match="'stage-0' can't be set up: it needs") as caught:
+        run(make_plan(bad.Unpacked()), tmp_path, engine)
+    assert code_of(caught.value) is ExitCode.BAD_SPEC
+    assert "the package a_package_that_nobody_has, which is not installed" in str(caught.value)
+
+
 def test_a_stage_that_workers_cannot_import_ends_the_run_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,7 +185,7 @@ def test_a_stage_that_workers_cannot_import_ends_the_run_by_name(
     monkeypatch.syspath_prepend(tmp_path)
     far = importlib.import_module("far_away").Far()
 
-    with pytest.raises(StageSetupError, match="'stage-0' can't be set up in a worker: Module"):
+    with pytest.raises(PackageMissingError, match="'stage-0' can't be set up in a worker: it nee"):
         run(make_plan(far), tmp_path, "ray")
 
 

@@ -28,12 +28,12 @@ from strandline.engine.deaths import DEATHS_PER_TASK, Deaths
 from strandline.engine.pools import RayOptions
 from strandline.engine.ports import Progress
 from strandline.engine.ray_data_window import Ended
-from strandline.engine.ray_data_worker import Place, StageRows, make_table, read_notes
+from strandline.engine.ray_data_worker import Place, StageRows, make_rows, read_notes
 from strandline.engine.ray_losses import PoolBrokenError
 from strandline.engine.receipts import ShapeError
-from strandline.engine.setup import StageSetupError
+from strandline.engine.setup import PackageMissingError, StageSetupError
 from strandline.engine.slots import Slot
-from strandline.engine.wire import pack_receipt
+from strandline.engine.wire import pack_receipt, pack_tasks
 from strandline.ledger.entries import FailureRecord
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.store import Store
@@ -149,6 +149,7 @@ def test_a_task_that_fails_or_ends_its_workers_takes_its_source_alone(tmp_path: 
     ("stage", "lost", "error", "words"),
     [
         (bad.Unprepared(), 0, StageSetupError, "can't be set up: FileNotFoundError: no model"),
+        (bad.Unpacked(), 0, PackageMissingError, "can't be set up: it needs the package a_pack"),
         (bad.ShortBatch(), 0, ShapeError, "answered a batch of 4 tasks with 3"),
         (bad.Identity(), DEATHS_PER_TASK, PoolBrokenError, "lost 3 workers while it was set up"),
     ],
@@ -167,7 +168,7 @@ def test_what_ends_a_run_reaches_the_driver_as_it_is(
         for number in range(4)
     ]
 
-    table = StageRows(place)(make_table(tasks, []))
+    table = StageRows(place)(make_rows(pack_tasks(tasks), []))
 
     with pytest.raises(error, match=f"stage 'stage-0' {words}"):
         read_notes(table)
@@ -189,7 +190,7 @@ class LossyWindows:
         events = [Event(slot.source, (slot.token,), ()) for slot in healthy[: 2 if is_lost else 99]]
         receipt = pack_receipt(Receipt(tuple(events), (), (), Counts()))
         error = RayError("out of luck\nand more") if is_lost else None
-        self._items = [make_table([], [cloudpickle.dumps([0, receipt])]), Ended(error)]
+        self._items = [make_rows([], [cloudpickle.dumps([0, receipt])]), Ended(error)]
         return self
 
     def take(self, seconds: float) -> pa.Table | Ended:

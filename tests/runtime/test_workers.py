@@ -18,6 +18,7 @@ from ray.exceptions import ObjectLostError
 
 import engine_stages as bad
 import worker_stages as told
+from strandline.engine import call_size
 from strandline.engine.pools import FIRST_CALL, PoolState, RayOptions
 from strandline.engine.ray_worker import Site, start_worker
 from strandline.engine.setup import StageSetupError
@@ -180,7 +181,10 @@ def test_law_a_worker_beyond_its_limit_is_replaced_and_nothing_is_lost(
     assert pool.recycled <= len(set(read_told(outcome))) <= pool.started
 
 
-def test_a_worker_that_is_lost_is_counted_and_the_seconds_of_work_too(tmp_path: Path) -> None:
+def test_a_worker_that_is_lost_is_counted_and_the_seconds_of_work_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_size, "CALL_TASKS", 1)  # however many have come to wait
     outcome = run(make_plan(bad.Picky(what="die"), max_workers=1), tmp_path)
 
     pool, counts = find_pool(outcome), outcome.counts["told"]

@@ -154,6 +154,22 @@ class Large(Stage):
         return task.replace((task.data, b"1" * LARGE))
 
 
+class Opened(Stage):
+    """Leaves a byte for each number it begins, and hands it on as `SlowSink` takes it."""
+
+    class Params(Stage.Params):
+        """Where."""
+
+        log: str = Field(description="A file.")
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        with Path(self.params.log).open("ab") as file:
+            file.write(b".")
+        return task.replace((task.data,))
+
+
 class SlowHere(Stage):
     """Takes its time, and says on which node; the second half waits for another node to join."""
 

@@ -31,6 +31,11 @@ class StageRun:
         counters: dict[str, int] = self.stage.counters
         return counters
 
+    @property
+    def gap(self) -> str | None:
+        gap: str | None = self.stage.gap
+        return gap
+
     def table(self, rows: Rows | pa.Table) -> pa.Table | None:
         answer = self.stage.process(Task(rows if isinstance(rows, pa.Table) else build(rows)))
         return None if answer is None else answer.table

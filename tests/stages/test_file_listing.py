@@ -165,6 +165,31 @@ def test_a_pattern_without_files_is_counted_and_lists_nothing(
     assert {f"no file matches {root}/*.md": 1} == files.counters
 
 
+def test_what_was_not_looked_at_is_a_gap(
+    run: type[StageRun], tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tree("a.txt", "b/c.txt", "d/e.txt")
+    whole = run("files", paths=[f"{root}/**/*.txt"])
+    assert 3 == len(whole.sources())
+    assert whole.gap is None
+    assert "limit is 3" == run("files", paths=[f"{root}/**/*.txt"], limit=3).gap
+    empty = run("files", paths=[f"{root}/*.txt", f"{root}/*.md"])
+    empty.sources()
+    assert f"no file matches {root}/*.md" == empty.gap
+
+    scan = os.scandir
+
+    def lose(folder: str) -> object:
+        if str(folder).endswith("b"):
+            raise FileNotFoundError(2, "No such file or directory", folder)
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", lose)
+    files = run("files", paths=[f"{root}/**/*.txt"])
+    assert 2 == len(files.sources())
+    assert files.gap == f"the folder '{root}/b' went away while it was listed"
+
+
 def test_urls_are_listed_through_fsspec(run: type[StageRun]) -> None:
     store = fsspec.filesystem("memory")
     for name in ("/shelf/a.txt", "/shelf/deep/b.txt", "/shelf/skip/c.txt", "/shelf/d.md"):

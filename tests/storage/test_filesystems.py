@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.storage.filesystems import explain_unsafe, find_filesystem, read_mounts
+from strandline.storage.filesystems import (
+    JUDGEMENTS,
+    UNKNOWN,
+    explain_unsafe,
+    find_filesystem,
+    judge,
+    read_mounts,
+    spell_judgements,
+)
 
+PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 MOUNTS = r"""
 21 1 0:20 / / rw,relatime - overlay overlay rw,lowerdir=/var/lib/l:/x,upperdir=/u
 22 21 0:5 / /proc rw,nosuid,nodev,noexec shared:12 - proc proc rw
@@ -73,7 +82,10 @@ def test_every_name_of_a_mount_point_is_found_under_its_escapes(name: str) -> No
 
 @pytest.mark.parametrize(
     "kind",
-    ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse", "fuse.s3fs", "fuse.gcsfuse", "fuseblk", "ceph"],
+    [
+        *("nfs", "nfs4", "cifs", "smb3", "9p", "fuse", "fuse.s3fs", "fuse.gcsfuse", "fuseblk"),
+        *("ceph", "fuse.ceph-fuse", "beegfs", "gpfs", "lustre", "virtiofs", "ocfs2", "wekafs"),
+    ],
 )
 def test_a_ledger_is_refused_where_its_map_is_not_reliable(tmp_path: Path, kind: str) -> None:
     reason = explain_unsafe(tmp_path / "ledger", f"1 0 0:1 / / rw - {kind} what rw")
@@ -85,6 +97,20 @@ def test_a_ledger_is_refused_where_its_map_is_not_reliable(tmp_path: Path, kind:
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "overlay", "tmpfs", "zfs"])
 def test_a_ledger_may_live_on_a_local_disk(tmp_path: Path, kind: str) -> None:
     assert explain_unsafe(tmp_path, f"1 0 0:1 / / rw - {kind} what rw") is None
+
+
+def test_each_type_is_judged_once() -> None:
+    kinds = [kind for judgement in JUDGEMENTS for kind in judgement.kinds]
+    assert sorted(set(kinds)) == sorted(kinds)
+    assert all(judge(kind).kinds.count(kind) == 1 for kind in kinds)
+    assert judge("fuse.anything") == judge("fuse")
+    assert UNKNOWN == judge("fusefs2") == judge("ext") == judge("")
+
+
+def test_the_page_shows_the_table() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    begin, end = "<!-- table: filesystems -->\n", "<!-- end -->"
+    assert spell_judgements() == page.partition(begin)[2].partition(end)[0]
 
 
 def test_links_are_followed_to_where_the_bytes_lie(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.storage.errors import VolumeError
-from strandline.storage.inflight import InFlight, InFlightTable, read_inflight
+from strandline.storage.inflight import InFlight, InFlightTable, read_inflight, read_worked
 
 ITEMS = [bytes([number]) * 16 for number in range(6)]
 NOTHING = InFlight(frozenset(), frozenset())
@@ -125,14 +124,22 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
         InFlightTable(tmp_path / "none/table")
 
 
-def test_a_sign_of_life_is_the_time_of_the_file(tmp_path: Path) -> None:
+def test_a_table_shows_when_its_process_worked_last(tmp_path: Path) -> None:
     path = tmp_path / "table"
     table = InFlightTable(path)
-    os.utime(path, (1, 1))
-    table.touch()
-    assert path.stat().st_mtime > 1
-    path.unlink()
-    table.touch()  # whoever misses the sign will say so
+    assert read_worked(path) is None
+    table.queue(ITEMS[:2])
+    table.show_work(1234.5)
+    assert (1234.5, spell(set(), set(ITEMS[:2]))) == (read_worked(path), read_inflight(path))
+    table.clear()
+    assert (1234.5, NOTHING) == (read_worked(path), read_inflight(path))
+
+
+@pytest.mark.parametrize("content", [None, b"", bytes(17 * 16_384), bytes(17 * 16_384 + 7)])
+def test_where_no_work_is_shown_nothing_is_known(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "table").write_bytes(content)
+    assert read_worked(tmp_path / "table") is None
 
 
 def test_a_cleared_table_is_empty_and_goes_on(tmp_path: Path) -> None:

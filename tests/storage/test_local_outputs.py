@@ -215,7 +215,7 @@ def test_others_are_removed(outputs: LocalOutputs, keep: set[str], left: set[str
 def test_nothing_is_removed_where_nothing_is(outputs: LocalOutputs) -> None:
     assert 0 == outputs.remove_others(SOURCE, ())
     assert [] == names(outputs)
-    assert 0 == outputs.sweep()
+    assert 0 == outputs.sweep("ours")
 
 
 def test_leftovers_that_cannot_be_removed_are_told(
@@ -231,12 +231,14 @@ def test_leftovers_that_cannot_be_removed_are_told(
         outputs.remove_others(SOURCE, ())
 
 
-def test_a_sweep_takes_temporary_files_only(outputs: LocalOutputs) -> None:
+def test_a_sweep_takes_the_owners_temporary_files_only(outputs: LocalOutputs) -> None:
     outputs.write(SOURCE, "t.txt", spell(CONTENT))
-    for number in range(3):
-        (outputs.root / TEMPORARY / f"0001-{number}").touch()
-    assert 3 == outputs.sweep()
-    assert [f"{FOLDER}/t.txt"] == names(outputs)
+    for owner in ("ours", "theirs", "oursandmore"):
+        for number in range(3):
+            (outputs.root / TEMPORARY / f"{owner}-0001-{number}").touch()
+    assert 3 == outputs.sweep("ours")
+    left = {Path(name).name.partition("-")[0] for name in names(outputs)}
+    assert left == {"t.txt", "theirs", "oursandmore"}
 
 
 def test_a_missing_file_has_no_digest(outputs: LocalOutputs) -> None:

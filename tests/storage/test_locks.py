@@ -261,7 +261,7 @@ def test_a_second_one_is_refused_and_told_who_is_first(lock: Path, start: Start)
     told = f"process {first.pid} runs this pipeline already; `strandline drain` stops it"
     with pytest.raises(HeldError, match=told), hold_alone(lock, slept.append):
         pytest.fail("it must not be had twice")
-    assert 65 == HeldError.exit_code
+    assert 69 == HeldError.exit_code
     assert 0.5 < sum(slept) < 2.0
     assert find_holder(lock) == Holder(find_process(first.pid))  # the refused one changed nothing
 

@@ -70,7 +70,7 @@ def test_others_are_removed(outputs: RemoteOutputs) -> None:
 def test_nothing_is_removed_where_nothing_is(outputs: RemoteOutputs) -> None:
     assert 0 == outputs.remove_others(SOURCE, ())
     assert [] == list(outputs.list_names())
-    assert 0 == outputs.sweep()
+    assert 0 == outputs.sweep("ours")
 
 
 def test_a_missing_file_has_no_digest(outputs: RemoteOutputs) -> None:

@@ -36,7 +36,9 @@ TIMES = {
     "attempt.renamed": (1, 2),
     "commit.written": (1, 4),  # of the lease, and of finished sources
 }
-WORKERS = frozenset({"output.opened", "output.written", "output.synced", "output.renamed"})
+WORKERS = frozenset(
+    {"output.placed", "output.opened", "output.written", "output.synced", "output.renamed"}
+)
 LEDGER = frozenset(
     {
         "listing.marked",

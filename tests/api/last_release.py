@@ -1,0 +1,78 @@
+"""The readers of the last release, run from the repository's history as a process of their own.
+
+They are asked line by line; see `release_reader.py`, which answers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from images.history import LAST_RELEASE, NoHistoryError, need_sources
+
+ROOT = Path(__file__).parents[2]
+READER = Path(__file__).parent / "release_reader.py"
+PLACES = ("crds", "pipelines/strandline")
+
+
+@dataclass(frozen=True, slots=True)
+class LastRelease:
+    """What the last release makes of documents.
+
+    Attributes:
+        definitions: its definitions, by plural.
+    """
+
+    definitions: dict[str, dict[str, Any]] = field(repr=False)
+    _process: subprocess.Popen[str]
+
+    def ask(self, what: str, given: object) -> Any:
+        """The answer, any JSON; an AssertionError with its own words where it has none."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(json.dumps([what, given]) + "\n")
+        stdin.flush()
+        answer = json.loads(stdout.readline())
+        assert "error" not in answer, f"the last release: {answer['error']}"
+        return answer["answer"]
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[LastRelease]:
+    """The last release as long as the block runs; its sources are unpacked into the folder.
+
+    Without the history, a test is skipped, which in CI is a failure.
+    """
+    try:
+        sources = need_sources(ROOT, LAST_RELEASE, folder, PLACES)
+    except NoHistoryError as error:
+        said = f"NO HISTORY, so nothing was tried with the last release: {error}"
+        if os.environ.get("CI"):
+            pytest.fail(said)
+        pytest.skip(said)
+    definitions = {
+        plural: yaml.safe_load((sources / "crds" / f"strandline.dev_{plural}.yaml").read_text())
+        for plural in ("curationpipelines", "curationattempts")
+    }
+    places = (sources / "crds", sources / "pipelines", ROOT / "pipelines" / "examples")
+    path = os.pathsep.join(map(str, places))
+    with subprocess.Popen(
+        [sys.executable, "-P", str(READER), str(sources)],
+        env=os.environ | {"PYTHONPATH": path},
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        yield LastRelease(definitions, process)
+        process.terminate()

@@ -1,0 +1,94 @@
+"""A program of the last release: it answers what its readers make of documents, a line each.
+
+It is run with that release's sources before all others, and may use nothing of today's.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import strandline_api
+from strandline_api.attempt import AttemptSpec, parse_attempt_status
+from strandline_api.documents import parse_pipeline
+from strandline_api.status import parse_status
+
+
+def drive(text: str) -> Any:
+    """What a driver reads in the manifest that it is given."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "pipeline.yaml"
+        path.write_text(text, encoding="utf-8")
+        from strandline.run.yaml_file import read_pipeline  # noqa: PLC0415 - slow, and seldom asked
+
+        reading: Any = read_pipeline(path)
+        return spell(getattr(reading, "pipeline", reading))
+
+
+def operate(document: Any) -> Any:
+    """What an operator reads in a pipeline that is stored; null where it refuses what is new."""
+    if importlib.util.find_spec("strandline_api.stored") is None:
+        return None
+    from strandline_api.stored import parse_stored_pipeline  # noqa: PLC0415 - not in all releases
+
+    return spell(parse_stored_pipeline(document).pipeline)
+
+
+def fingerprint(text: str) -> str:
+    """What a driver's plan has for a fingerprint."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "pipeline.yaml"
+        path.write_text(text, encoding="utf-8")
+        from strandline.run.manifest import read_manifest  # noqa: PLC0415 - loads all stages
+
+        return read_manifest(path).plan.fingerprint.digest
+
+
+def command(line: str) -> dict[str, str]:
+    """The arguments of a command line `strandline ...`, as the command would get them."""
+    import click  # noqa: PLC0415 - the same
+
+    from strandline.cli.commands import program  # noqa: PLC0415 - slow, and seldom asked
+
+    _, name, *words = shlex.split(line)
+    found = program.get_command(click.Context(program), name)
+    assert found is not None, f"there is no command {name}"
+    return {key: str(value) for key, value in found.make_context(name, words).params.items()}
+
+
+def spell(pipeline: Any) -> Any:
+    """A pipeline's spec with every default."""
+    return pipeline.spec.model_dump(mode="json", by_alias=True)
+
+
+ANSWERS: dict[str, Callable[[Any], Any]] = {
+    "attempt-spec": lambda document: AttemptSpec.parse(document).to_json(),
+    "attempt-status": lambda document: parse_attempt_status(document).to_json(),
+    "command": command,
+    "drive": drive,
+    "fingerprint": fingerprint,
+    "operate": operate,
+    "pipeline": lambda document: spell(parse_pipeline(document)),
+    "status": lambda document: parse_status(document).to_json(),
+}
+
+
+def answer(line: str) -> dict[str, Any]:
+    """The answer to a line, or what went wrong."""
+    what, given = json.loads(line)
+    try:
+        return {"answer": ANSWERS[what](given)}
+    except Exception as error:  # noqa: BLE001 - told to who has asked
+        return {"error": f"{type(error).__name__}: {getattr(error, 'message', error)}"}
+
+
+if __name__ == "__main__":
+    assert str(strandline_api.__file__).startswith(sys.argv[1]), strandline_api.__file__
+    for asked in sys.stdin:
+        print(json.dumps(answer(asked)), flush=True)

@@ -1,0 +1,174 @@
+"""The last release and today's: each reads what the other writes, on one cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+
+from images.history import LAST_RELEASE
+from last_release import ROOT, LastRelease, reading
+from pipeline_documents import SMALLEST, pipelines
+from status_documents import ATTEMPT_STATUS, PIPELINE_STATUS, like
+from stored_documents import plant_unknown, prune, schema_of, store
+from strandline.run.manifest import read_manifest
+from strandline_api.attempt import AttemptSpec, parse_attempt_status
+from strandline_api.definition import pipeline_definition
+from strandline_api.documents import parse_pipeline
+from strandline_api.pipeline import PipelineSpec
+from strandline_api.status import parse_status
+from strandline_api.stored import OPERATORS_OWN, hand_on, parse_stored_pipeline, spell_document
+
+# The one release whose operator refuses a field that it does not know.
+STRICT = "ea59655b63faa5879f81bbb9c14439988d00fa4e"
+TODAY = pipeline_definition()
+# Those that can be planned before anything has run.
+EXAMPLES = sorted((ROOT / "pipelines" / "examples").glob("*[!2].yaml"))
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def last(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LastRelease]:
+    with reading(tmp_path_factory.mktemp("release")) as release:
+        yield release
+
+
+def place(document: Json) -> Json:
+    return {**document, "metadata": {"name": "corpus", "namespace": "team"}}
+
+
+def as_users_of(release: LastRelease, document: Json) -> Json:
+    """The document without fields and causes that the release does not have: nobody uses them."""
+    schema = schema_of(release.definitions["curationpipelines"])["properties"]["spec"]
+    spec = prune(document["spec"], schema)
+    causes = schema["properties"]["retry"]["properties"]["eligibleCauses"]["items"]["enum"]
+    if given := (spec.get("retry") or {}).get("eligibleCauses"):
+        known = [cause for cause in given if cause in causes]
+        spec = {**spec, "retry": {**spec["retry"], "eligibleCauses": known}}
+    return {**document, "spec": spec}
+
+
+def spell(spec: PipelineSpec) -> Json:
+    return spec.model_dump(mode="json", by_alias=True)
+
+
+def without_operators_own(spec: Json) -> Json:
+    return {name: value for name, value in spec.items() if name not in OPERATORS_OWN}
+
+
+def find_differences(older: Any, newer: Any, path: str = "") -> list[str]:
+    """Places where the older has something else than the newer; fields of its own are none."""
+    if path.endswith(".eligibleCauses") and set(older) < set(newer):
+        return []  # by default all causes that there are, and the newer has more of them
+    if isinstance(older, dict) and isinstance(newer, dict):
+        return [
+            found
+            for name, value in older.items()
+            for found in find_differences(value, newer.get(name), f"{path}.{name}")
+        ]
+    if isinstance(older, list) and isinstance(newer, list) and len(older) == len(newer):
+        pairs = enumerate(zip(older, newer, strict=True))
+        return [found for at, pair in pairs for found in find_differences(*pair, f"{path}[{at}]")]
+    return [] if older == newer else [f"{path}: {older!r}, and now {newer!r}"]
+
+
+@given(document=pipelines)
+@settings(max_examples=40)
+def test_law_its_driver_reads_what_is_handed_on_today(last: LastRelease, document: Json) -> None:
+    full = store(place(as_users_of(last, document)), TODAY)
+    spec = parse_pipeline(full).spec
+    read = last.ask("drive", spell_document(hand_on(full, spec)))
+    assert find_differences(without_operators_own(read), spell(spec)) == []
+
+
+def test_defaults_that_newer_definitions_write_never_reach_its_driver(last: LastRelease) -> None:
+    full, planted = plant_unknown(store(place(SMALLEST), TODAY), TODAY)
+    with pytest.raises(AssertionError, match="unknown field"):
+        last.ask("drive", spell_document(full))
+    read = parse_stored_pipeline(full)
+    assert set(read.unknown) == planted
+    handed = hand_on(full, read.pipeline.spec)
+    assert (
+        find_differences(
+            without_operators_own(last.ask("drive", spell_document(handed))),
+            spell(read.pipeline.spec),
+        )
+        == []
+    )
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.stem))
+def test_its_driver_goes_on_with_the_same_ledger(
+    last: LastRelease, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    document["metadata"]["namespace"] = "team"
+    monkeypatch.syspath_prepend(str(path.parent))
+    full = store(document, TODAY)
+    handed = hand_on(full, parse_pipeline(full).spec)
+    assert (
+        last.ask("fingerprint", spell_document(handed))
+        == read_manifest(path).plan.fingerprint.digest
+    )
+
+
+@given(document=pipelines)
+@settings(max_examples=40)
+def test_law_today_reads_what_is_stored_by_its_definitions(
+    last: LastRelease, document: Json
+) -> None:
+    used = as_users_of(last, document)
+    stored = store(used, last.definitions["curationpipelines"])
+    read = parse_stored_pipeline(stored)
+    assert read.unknown == ()
+    assert read.pipeline.spec == parse_pipeline(used).spec
+    assert find_differences(last.ask("pipeline", stored), spell(read.pipeline.spec)) == []
+
+
+@given(document=pipelines)
+@settings(max_examples=20)
+def test_law_its_operator_reads_what_is_stored_by_todays_definitions(
+    last: LastRelease, document: Json
+) -> None:
+    grown, _ = plant_unknown(store(as_users_of(last, document), TODAY), TODAY)
+    read = last.ask("operate", grown)
+    if LAST_RELEASE == STRICT:
+        assert read is None
+    else:
+        assert find_differences(read, spell(parse_stored_pipeline(grown).pipeline.spec)) == []
+
+
+@given(written=like(PIPELINE_STATUS), attempt=like(ATTEMPT_STATUS))
+@settings(max_examples=60)
+def test_law_each_reads_the_others_statuses(
+    last: LastRelease, written: object, attempt: object
+) -> None:
+    now = parse_status(written).to_json()
+    before = last.ask("status", now)
+    assert find_differences(before, now) == []
+    assert parse_status(before).to_json() == before
+    now = parse_attempt_status(attempt).to_json()
+    before = last.ask("attempt-status", now)
+    assert find_differences(before, now) == []
+    assert parse_attempt_status(before).to_json() == before
+
+
+def test_each_reads_the_others_attempts(last: LastRelease) -> None:
+    spec = AttemptSpec(
+        pipeline="corpus", pipeline_uid="uid", run="first", number=2, previous=1, memory={"head": 7}
+    ).to_json()
+    before = last.ask("attempt-spec", {**spec, "later": {"colour": "blue"}})
+    assert find_differences(before, spec) == []
+    assert AttemptSpec.parse(before).to_json() == before
+
+
+def test_a_difference_is_seen() -> None:
+    assert find_differences({"a": [{"b": 1}]}, {"a": [{"b": 2}], "c": 3}) == [
+        ".a[0].b: 1, and now 2"
+    ]
+    assert find_differences({"a": [1]}, {"a": [1, 2]}) == [".a: [1], and now [1, 2]"]
+    assert find_differences({"a": 1}, {"a": 1, "b": 2}) == []

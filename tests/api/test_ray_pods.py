@@ -1,0 +1,250 @@
+"""What Ray's containers may be given: variables, volumes, and templates that fit their pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipeline_documents import with_change
+from strandline_api.documents import parse_pipeline
+from strandline_api.pod_places import (
+    CLOSED_PLACES,
+    CONTAINERS,
+    SHARED_PLACES,
+    VARIABLE_PREFIXES,
+    VOLUME_NAMES,
+)
+from strandline_api.problems import SpecError
+from strandline_api.spec_ray import RayCluster
+from strandline_api.spec_variables import TAKEN_VARIABLE
+from strandline_api.spec_volumes import TAKEN_PLACE, TAKEN_VOLUME
+from strandline_api.stored import omit_defaults
+
+SECRET = {"name": "s3", "key": "access-key"}
+FULL: dict[str, Any] = {
+    "env": [
+        {"name": "AWS_REGION", "value": "eu-1"},
+        {"name": "AWS_ACCESS_KEY_ID", "valueFrom": {"secretKeyRef": SECRET}},
+        {"name": "EMPTY"},
+        {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        {"name": "MEM", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory"}}},
+    ],
+    "envFrom": [{"configMapRef": {"name": "site", "optional": True}, "prefix": "SITE_"}],
+    "volumes": [
+        {"name": "keys", "secret": {"secretName": "s3", "defaultMode": 0o400}},
+        {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+    ],
+    "volumeMounts": [{"name": "keys", "mountPath": "/etc/keys", "readOnly": True}],
+}
+
+
+def read_ray(**fields: Any) -> RayCluster:
+    return parse_pipeline(with_change("spec.ray", fields)).spec.ray
+
+
+def refuse(**fields: Any) -> str:
+    """The one sentence for a `ray` with these fields."""
+    with pytest.raises(SpecError) as caught:
+        read_ray(**fields)
+    (problem,) = caught.value.problems
+    return str(problem)
+
+
+def test_what_stands_in_a_deployment_can_be_pasted() -> None:
+    ray = read_ray(**FULL)
+    spelled = ray.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    assert spelled == FULL
+
+
+def test_what_a_model_keeps_without_knowing_it_is_no_default() -> None:
+    given = {"volumes": FULL["volumes"], "submissionMode": "K8sJobMode"}
+    assert omit_defaults(given, read_ray(**given)) == {"volumes": FULL["volumes"]}
+
+
+def test_nothing_is_added_where_nothing_was_asked_for() -> None:
+    ray = read_ray()
+    assert (ray.env, ray.env_from, ray.volumes, ray.volume_mounts) == ((), (), (), ())
+
+
+@pytest.mark.parametrize("name", [f"{prefix}ADDRESS" for prefix in VARIABLE_PREFIXES])
+def test_a_variable_of_ours_is_refused(name: str) -> None:
+    assert refuse(env=[{"name": name}]) == f"spec.ray.env[0].name: {TAKEN_VARIABLE}"
+
+
+def test_a_prefix_that_makes_variables_of_ours_is_refused() -> None:
+    source = {"prefix": "RAY_", "secretRef": {"name": "s3"}}
+    assert refuse(envFrom=[source]) == f"spec.ray.envFrom[0].prefix: {TAKEN_VARIABLE}"
+
+
+@pytest.mark.parametrize("name", VOLUME_NAMES)
+def test_a_volume_of_ours_is_refused(name: str) -> None:
+    said = refuse(volumes=[{"name": name, "emptyDir": {}}])
+    assert said == f"spec.ray.volumes[0].name: {TAKEN_VOLUME}"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *CLOSED_PLACES,
+        *SHARED_PLACES,
+        *(f"{place}/deep/er" for place in CLOSED_PLACES),
+        *(f"{place}/" for place in (*CLOSED_PLACES, *SHARED_PLACES)),
+    ],
+)
+def test_a_place_of_ours_is_refused(path: str) -> None:
+    fields = {**FULL, "volumeMounts": [{"name": "keys", "mountPath": path}]}
+    assert refuse(**fields) == f"spec.ray.volumeMounts[0].mountPath: {TAKEN_PLACE}"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [f"{SHARED_PLACES[0]}/keys", "/var/lib/strandline2", "/etc/strand", f"{SHARED_PLACES[1]}2"],
+)
+def test_a_place_beside_ours_is_free(path: str) -> None:
+    ray = read_ray(**FULL | {"volumeMounts": [{"name": "keys", "mountPath": path}]})
+    assert ray.volume_mounts[0].mount_path == path
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"env": [{"name": "A", "value": 1}]}, "env[0].value: must be text, not 1; put it in"),
+        ({"env": [{"name": "A"}, {"name": "A"}]}, "env: must not contain 'A' twice"),
+        ({"env": [{"name": "1A"}]}, "env[0].name: must be letters, digits"),
+        ({"env": [{"name": "A", "val": "x"}]}, "unknown field 'val'; did you mean 'value'?"),
+        (
+            {"env": [{"name": "A", "value": "x", "valueFrom": {"secretKeyRef": SECRET}}]},
+            "env[0]: give 'value' or 'valueFrom', not both",
+        ),
+        ({"env": [{"name": "A", "valueFrom": {}}]}, "env[0].valueFrom: 'valueFrom' needs one of"),
+        (
+            {
+                "env": [
+                    {
+                        "name": "A",
+                        "valueFrom": {"secretKeyRef": SECRET, "configMapKeyRef": SECRET},
+                    }
+                ]
+            },
+            "env[0].valueFrom: 'valueFrom' needs one of",
+        ),
+        (
+            {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s3"}}}]},
+            "env[0].valueFrom.secretKeyRef.key: required",
+        ),
+        ({"envFrom": [{"prefix": "A"}]}, "envFrom[0]: give one of 'secretRef' and"),
+        (
+            {"envFrom": [{"secretRef": {"name": "a"}, "configMapRef": {"name": "a"}}]},
+            "envFrom[0]: give one of 'secretRef' and",
+        ),
+        ({"volumes": [{"name": "a"}, {"name": "a"}]}, "volumes: must not contain 'a' twice"),
+        (
+            {"volumes": [{"name": "a", "emptyDir": {}, "secret": {"secretName": "s"}}]},
+            "volumes[0]: a volume has one kind, not emptyDir and secret",
+        ),
+        (
+            {"volumes": [{"name": "a", "secret": {"name": "s"}}]},
+            "volumes[0].secret.secretName: required",
+        ),
+        (
+            {"volumeMounts": [{"name": "a", "mountPath": "/a"}]},
+            "ray: 'volumeMounts' may name only what 'volumes' beside it has",
+        ),
+        (
+            {"volumeMounts": [{"name": "a", "mountPath": "a/b"}]},
+            "mountPath: must be an absolute path",
+        ),
+        (
+            {
+                "volumes": [{"name": "a"}],
+                "volumeMounts": [{"name": "a", "mountPath": "/a"}] * 2,
+            },
+            "volumeMounts: must not contain '/a' twice",
+        ),
+    ],
+)
+def test_what_would_make_no_valid_pod_is_refused(fields: dict[str, Any], said: str) -> None:
+    assert said in refuse(**fields)
+
+
+def template_of(*containers: Any, kind: str = "containers") -> dict[str, Any]:
+    return {"spec": {kind: list(containers)}}
+
+
+def place(template: dict[str, Any], where: str) -> dict[str, Any]:
+    """The fields of `ray` with a template for all pods, the head's or a group's."""
+    if where == "workerGroups[0]":
+        return {"workerGroups": [{"name": "a", "podTemplate": template}]}
+    return {"head": {"podTemplate": template}} if where == "head" else {"podTemplate": template}
+
+
+FITTING = {"": CONTAINERS, "head": ("ray-head",), "workerGroups[0]": ("ray-worker",)}
+
+
+@pytest.mark.parametrize("where", FITTING)
+@pytest.mark.parametrize("name", [*CONTAINERS, "main"])
+def test_a_container_that_no_pod_has_is_refused_with_the_names_that_fit(
+    where: str, name: str
+) -> None:
+    fields = place(template_of({"name": name, "env": []}), where)
+    if name in FITTING[where]:
+        read_ray(**fields)
+        return
+    path = f"{where}.podTemplate" if where else "podTemplate"
+    names = ", ".join(f"'{one}'" for one in FITTING[where])
+    said = refuse(**fields)
+    assert said.startswith(
+        f"spec.ray.{path}.spec.containers[0]: no such container here is named '{name}'; "
+        f"names that fit: {names}"
+    )
+    assert said.endswith("one of your own needs an 'image'") == (name == "main")
+
+
+@pytest.mark.parametrize("where", FITTING)
+def test_a_container_with_an_image_is_one_of_the_users_own(where: str) -> None:
+    read_ray(**place(template_of({"name": "logs", "image": "logs:1"}), where))
+    init = template_of({"name": "fetch", "image": "fetch:1"}, kind="initContainers")
+    read_ray(**place(init, where))
+
+
+def test_a_head_has_no_container_of_a_worker_whatever_its_image() -> None:
+    worker = {"name": "ray-worker", "image": "mine:1"}
+    assert "names that fit: 'ray-head'" in refuse(head={"podTemplate": template_of(worker)})
+
+
+def test_kuberay_makes_the_submitters_container_in_a_sidecar() -> None:
+    template = template_of({"name": "ray-job-submitter", "env": []})
+    assert read_ray(podTemplate=template).pod_template == template
+    assert "names that fit: 'ray-head', 'ray-worker'" in refuse(
+        podTemplate=template, submissionMode="SidecarMode"
+    )
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ({"spec": None}, "podTemplate.spec: must be an object"),
+        ({"metadata": []}, "podTemplate.metadata: must be an object"),
+        ({"spec": {"containers": "ray-head"}}, "spec.containers: must be a container"),
+        (template_of("ray-head"), "spec.containers[0]: must be a container"),
+        (template_of({"env": []}), "spec.containers[0]: a container needs a 'name'; names that"),
+        (
+            template_of({"name": "ray-head", "image": "a"}, kind="initContainers"),
+            "spec.initContainers[0]: no such container here is named 'ray-head'",
+        ),
+        (
+            template_of({"name": "wait"}, kind="initContainers"),
+            "there are none to change; one of your own needs an 'image'",
+        ),
+    ],
+)
+def test_a_template_of_another_shape_is_refused(template: dict[str, Any], said: str) -> None:
+    assert said in refuse(podTemplate=template)
+
+
+@pytest.mark.parametrize(
+    "template", [{}, {"spec": {}}, {"spec": {"containers": []}}, {"spec": {"containers": None}}]
+)
+def test_a_template_may_leave_the_containers_alone(template: dict[str, Any]) -> None:
+    assert read_ray(podTemplate=template).pod_template == template

@@ -1,0 +1,210 @@
+"""What a cluster has stored is read by older and newer programs: unknown fields are named only."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_documents import SMALLEST, pipelines, with_change
+from stored_documents import plant_unknown, store
+from strandline_api.definition import pipeline_definition
+from strandline_api.documents import parse_pipeline
+from strandline_api.pipeline import CurationPipeline, PipelineSpec
+from strandline_api.problems import SpecError
+from strandline_api.spec_policy import RetryPolicy
+from strandline_api.stored import (
+    OPERATORS_OWN,
+    describe_unknown,
+    hand_on,
+    is_stored,
+    omit_unknown,
+    parse_stored_pipeline,
+    spell_document,
+)
+
+DEFINITION = pipeline_definition()
+RUNTIME = Path(__file__).parents[2] / "pipelines" / "strandline"
+
+
+def place(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with the metadata that every stored object has."""
+    return {**document, "metadata": {"name": "corpus", "namespace": "team", "uid": "1"}}
+
+
+def without_operators_own(spec: PipelineSpec) -> dict[str, Any]:
+    fields = PipelineSpec.model_fields.items()
+    return {name: getattr(spec, name) for name, field in fields if field.alias not in OPERATORS_OWN}
+
+
+@given(pipelines)
+def test_law_fields_of_a_later_release_change_nothing_and_are_all_named(
+    document: dict[str, Any],
+) -> None:
+    grown, planted = plant_unknown(store(document, DEFINITION), DEFINITION)
+    read = parse_stored_pipeline(grown)
+    assert read.pipeline.spec == parse_pipeline(document).spec
+    assert set(read.unknown) == planted
+    assert len(read.unknown) == len(planted)
+
+
+def test_a_file_that_a_person_wrote_is_refused_for_the_same() -> None:
+    with pytest.raises(SpecError, match="unknown field 'tomorrow'"):
+        parse_pipeline(with_change("spec.tomorrow", {"colour": "blue"}))
+
+
+def test_what_is_all_known_is_read_as_ever() -> None:
+    document = store(SMALLEST, DEFINITION)
+    before = copy.deepcopy(document)
+    assert parse_stored_pipeline(document) == (parse_pipeline(document), ())
+    assert document == before
+
+
+def test_what_is_wrong_is_said_without_what_is_ignored() -> None:
+    document = with_change("spec.stages.1.batchSize", 0)
+    document["spec"]["tomorrow"] = 1
+    with pytest.raises(SpecError) as caught:
+        parse_stored_pipeline(document)
+    assert [each.path for each in caught.value.problems] == ["spec.stages[1].batchSize"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("spec.engine", "dask", "spec.engine: must be 'ray' or 'ray-data', not 'dask'"),
+        ("spec.onChange", "Ask", "spec.onChange: must be 'Fail', 'Restart' or 'Continue'"),
+        ("spec.storage.retention", "Archive", "spec.storage.retention: must be 'Retain' or"),
+    ],
+)
+def test_an_unknown_word_in_a_known_field_is_refused(path: str, value: str, said: str) -> None:
+    # Another engine, or another answer to a change, is nothing that may be guessed.
+    document = with_change(path, value)
+    document["spec"]["tomorrow"] = 1
+    with pytest.raises(SpecError) as caught:
+        parse_stored_pipeline(document)
+    assert str(caught.value).startswith(said)
+
+
+def test_an_unknown_field_is_found_behind_another_mistake() -> None:
+    # Pydantic looks into no worker bounds that are a bare number.
+    document = with_change("spec.source.workers", {"tomorrow": {"min": 2}})
+    document["spec"]["sink"]["workers"] = {"later": 1}
+    known, unknown = omit_unknown(document, CurationPipeline)
+    assert known["spec"]["source"]["workers"] == known["spec"]["sink"]["workers"] == {}
+    assert sorted(unknown) == ["spec.sink.workers.later", "spec.source.workers.tomorrow"]
+    assert document["spec"]["sink"]["workers"] == {"later": 1}
+
+
+@pytest.mark.parametrize("document", [None, 7, "text", [], {}, {"kind": "RayJob", "x": 1}])
+def test_what_is_no_pipeline_is_refused_as_ever(document: object) -> None:
+    with pytest.raises(SpecError):
+        parse_stored_pipeline(document)
+
+
+def test_any_model_can_be_read_so() -> None:
+    assert omit_unknown({"maxRetries": 1, "tries": 2}, RetryPolicy) == (
+        {"maxRetries": 1},
+        ("tries",),
+    )
+    assert omit_unknown([1], RetryPolicy) == ([1], ())
+
+
+@given(pipelines, st.booleans())
+def test_law_what_a_driver_is_given_means_the_same(
+    document: dict[str, Any], is_grown: bool
+) -> None:
+    full = store(place(document), DEFINITION)
+    if is_grown:
+        full, _ = plant_unknown(full, DEFINITION)
+    spec = parse_stored_pipeline(full).pipeline.spec
+    before = copy.deepcopy(full)
+    handed = hand_on(full, spec)
+    assert full == before
+    read = parse_pipeline(handed)  # strictly, as drivers of before do
+    assert without_operators_own(read.spec) == without_operators_own(spec)
+    assert (read.metadata.name, read.metadata.namespace) == ("corpus", "team")
+
+
+def test_a_driver_is_given_nothing_that_is_a_default_or_the_operators_own() -> None:
+    full = store(place(SMALLEST), DEFINITION)
+    assert full["spec"]["storage"]["ledger"] == {"accessMode": "ReadWriteOnce"}
+    full["spec"]["ray"] |= {"image": "mine:1"}
+    full["spec"]["checkpoint"] |= {"keepLast": 7}
+    full["spec"]["stages"][0] |= {"batchSize": 1, "resources": {"cpu": 1, "gpu": 0.5}}
+    full["spec"]["retry"] = {"maxDelay": None, "delay": "60s"}
+    handed = hand_on(full, parse_pipeline(full).spec)
+    assert handed["spec"] == {
+        **SMALLEST["spec"],
+        "stages": [
+            {"use": "min-words", "resources": {"gpu": 0.5}},
+            {"use": "my_stages.text:FixUnicode"},
+        ],
+        "checkpoint": {"keepLast": 7},
+    }
+
+
+def test_free_objects_are_handed_on_as_they_are() -> None:
+    parameters = {"tomorrow": None, "cpu": 1, "deep": {"name": None, "list": [{"x": None}]}}
+    full = place(with_change("spec.source.with", parameters))
+    handed = hand_on(full, parse_pipeline(full).spec)
+    assert handed["spec"]["source"]["with"] == parameters
+    assert handed["spec"]["source"]["with"]["deep"] is not parameters["deep"]
+
+
+def test_no_driver_reads_what_it_is_not_given() -> None:
+    names = [name for name, one in PipelineSpec.model_fields.items() if one.alias in OPERATORS_OWN]
+    assert len(names) == len(OPERATORS_OWN)
+    supervisor = RUNTIME / "cli" / "run_command.py"  # reads `retry`; on a cluster there is none
+    assert "spec.retry" in supervisor.read_text(encoding="utf-8")
+    for path in set(RUNTIME.rglob("*.py")) - {supervisor}:
+        text = path.read_text(encoding="utf-8")
+        assert not [name for name in names if f"spec.{name}" in text], path
+
+
+def test_a_document_says_that_it_was_stored() -> None:
+    full = place(SMALLEST)
+    assert not is_stored(full)
+    assert is_stored(hand_on(full, parse_pipeline(full).spec))
+
+
+@pytest.mark.parametrize(
+    "document", [None, [], {}, {"metadata": 1}, {"metadata": {"annotations": []}}]
+)
+def test_other_documents_do_not(document: object) -> None:
+    assert not is_stored(document)
+
+
+@given(pipelines)
+def test_law_what_is_spelled_is_the_same_as_yaml_and_as_json(document: dict[str, Any]) -> None:
+    spelled = spell_document(document)
+    assert json.loads(spelled) == document
+    assert yaml.load(spelled, Loader=yaml.CSafeLoader) == json.loads(spelled)
+
+
+@pytest.mark.parametrize(
+    "text", ["\U0001f600", "\x7f", "\x85", "a\u2028b", "\ufeff", "\uffff", "\x00"]
+)
+def test_every_character_reaches_the_driver(text: str) -> None:
+    document = with_change("spec.sink.with.path", text)
+    assert yaml.safe_load(spell_document(document)) == document
+
+
+@pytest.mark.parametrize("number", [1e-7, 1e16, -2e-9, 1.5e-7, 0.5, 1e5, 7, -3])
+def test_every_number_reaches_the_driver(number: float) -> None:
+    document = with_change("spec.sink.with.share", [number, "1e-07", '"1e-07', "\\"])
+    spelled = spell_document(document)
+    assert yaml.safe_load(spelled) == json.loads(spelled) == document
+
+
+def test_what_is_ignored_is_one_sentence() -> None:
+    few, many = ("spec.a", "spec.b.c"), [f"spec.f{number}" for number in range(11)]
+    assert describe_unknown("this operator", few) == (
+        "this operator does not know and ignores spec.a, spec.b.c"
+    )
+    assert describe_unknown("it", many).endswith("spec.f7 and 3 more")

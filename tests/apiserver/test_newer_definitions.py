@@ -1,0 +1,70 @@
+"""Definitions of a later release on a real server: it writes defaults that nobody here knows."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+import pytest
+
+from kube_client import KubeClient
+from recordings import Json
+from strandline_api.definition import pipeline_definition
+from strandline_api.documents import parse_pipeline
+from strandline_api.stored import hand_on
+from strandline_operator.reconcile.spec_memory import read_spec
+from waiting import wait_until
+
+DEFINITION = pipeline_definition()
+PLURAL, NAME = "CustomResourceDefinition", DEFINITION["metadata"]["name"]
+PIPELINE: Json = {
+    "apiVersion": "strandline.dev/v1alpha1",
+    "kind": "CurationPipeline",
+    "metadata": {"name": "corpus"},
+    "spec": {"source": {"use": "files"}, "sink": {"use": "parquet"}},
+}
+LATER: Json = {
+    "type": "object",
+    "default": {},
+    "properties": {"colour": {"type": "string", "default": "blue"}},
+}
+PLACES = ((), ("properties", "ray"), ("properties", "storage", "properties", "output"))
+
+
+def grow() -> Json:
+    """The definition with an object of a later release in several objects of the spec."""
+    grown = copy.deepcopy(DEFINITION)
+    schema = grown["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for place in PLACES:
+        node = schema["properties"]["spec"]
+        for part in place:
+            node = node[part]
+        node["properties"]["later"] = copy.deepcopy(LATER)
+        if place:
+            node.setdefault("default", {})
+    return grown
+
+
+@pytest.fixture
+def newer(client: KubeClient) -> Iterator[None]:
+    """The server has the definitions of a later release meanwhile."""
+    client.patch(PLURAL, NAME, {"spec": {"versions": grow()["spec"]["versions"]}})
+    yield
+    client.patch(PLURAL, NAME, {"spec": {"versions": DEFINITION["spec"]["versions"]}})
+
+
+@pytest.mark.usefixtures("newer")
+def test_what_a_newer_server_stores_is_read_and_handed_on_as_it_was_written(
+    client: KubeClient, namespace: str
+) -> None:
+    def create() -> Json:
+        return client.create(PIPELINE, namespace, dryRun="All")
+
+    wait_until(lambda: "later" in create()["spec"])  # a server takes a while to learn
+    stored = create()
+    found = read_spec(stored)
+    assert found.problems == ()
+    assert set(found.unknown) == {"spec.later", "spec.ray.later", "spec.storage.output.later"}
+    assert found.spec is not None
+    assert found.spec.model_dump() == parse_pipeline(PIPELINE).spec.model_dump()
+    assert hand_on(stored, found.spec)["spec"] == PIPELINE["spec"]

@@ -1,0 +1,79 @@
+"""Ctrl-C in the first second: a sentence and exit code 75, whatever is being loaded just then."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from cli_project import Project
+from strandline_api.exit_codes import ExitCode
+
+# Python tells on stderr what it has loaded: so the moment is known, without a clock.
+TELLING = os.environ | {"PYTHONPROFILEIMPORTTIME": "1"}
+# Of the command itself, and then of the driver that it starts.
+MOMENTS = [
+    "click.core",
+    "strandline.cli.commands",
+    "pydantic._internal._config",
+    "strandline_api.pipeline",
+    "strandline.cli.launch",
+    "strandline.run.driver_process",
+    "strandline.cli.progress_file",
+    "pyarrow.lib",
+    "strandline.run.attempt",
+    "strandline.stages.catalogue",
+]
+
+
+def interrupt(process: subprocess.Popen[str], moment: str) -> str:
+    """Send Ctrl-C's signal once a module is loaded; what is said besides, to the end."""
+    said, is_sent = [], False
+    with process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if not line.startswith("import time:"):
+                said.append(line)
+            elif not is_sent and line.rpartition("|")[2].strip() == moment:
+                is_sent = True
+                process.send_signal(signal.SIGINT)
+    assert is_sent
+    return "".join(said)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_law_ctrl_c_while_it_starts_is_an_interruption(project: Project, moment: str) -> None:
+    project.add_stage(
+        "def process(self, task):\n    import time\n    time.sleep(1)\n    return task"
+    )
+    process = project.start("run", "--engine", "inline", "--json", env=TELLING)
+
+    said = interrupt(process, moment)
+
+    assert "Traceback" not in said
+    assert process.returncode == ExitCode.INTERRUPTED, said
+
+
+@pytest.mark.parametrize("moment", ["click.core", "strandline.run.manifest"])
+def test_another_command_ends_as_programs_of_a_shell_do(project: Project, moment: str) -> None:
+    process = project.start("validate", env=TELLING)
+
+    said = interrupt(process, moment)
+
+    assert "Traceback" not in said
+    assert process.returncode == 130, said
+
+
+def test_who_was_started_to_ignore_it_goes_on(project: Project) -> None:
+    """As a shell starts what is to run in the background."""
+    process = project.start(
+        "validate",
+        env=TELLING,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )
+
+    interrupt(process, "click.core")
+
+    assert process.returncode == 0

@@ -1,0 +1,131 @@
+"""`strandline ledger move-outputs`, and what other commands say of outputs that are elsewhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from cli_project import Call, Project, read_errors
+
+
+def go_to(project: Project, place: str) -> None:
+    project.spec["sink"]["with"] = {"path": place}
+    project.save()
+
+
+def test_a_run_elsewhere_is_refused_until_the_move_is_told(
+    project: Project, call: Call, run: Call
+) -> None:
+    go_to(project, "old")
+    assert run().exit_code == 0
+    go_to(project, "new")
+    result = run()
+    assert result.exit_code == 65
+    assert read_errors(result) == (
+        "the pipeline is not the one that wrote this ledger:\n"
+        f"  outputs: {project.path}/old -> {project.path}/new\n"
+        "set onChange to Restart to redo everything, or to Continue to keep what is finished\n"
+        "if you have moved the outputs there, run `strandline ledger move-outputs`"
+    )
+    Path("old").rename("new")
+    result = call("ledger", "move-outputs", "pipeline.yaml")
+    assert (0, "") == (result.exit_code, result.stderr)
+    first, last = result.stdout.splitlines()
+    assert first.startswith("verified: 3 finished sources: 3 files, ")
+    assert f"the outputs are at {project.path}/new, no longer at {project.path}/old" == last
+    assert run().exit_code == 0
+    assert call("verify", "pipeline.yaml").exit_code == 0
+
+
+def test_what_is_not_there_is_listed_and_nothing_is_believed(
+    project: Project, call: Call, run: Call
+) -> None:
+    go_to(project, "old")
+    assert run().exit_code == 0
+    go_to(project, "new")
+    result = call("ledger", "move-outputs", "pipeline.yaml")
+    assert (65, "") == (result.exit_code, result.stderr)
+    first, *_, last = result.stdout.splitlines()
+    assert first.startswith("not verified, 3 problems")
+    assert f"the ledger stays as it was, with its outputs at {project.path}/old" == last
+    told = json.loads(call("ledger", "move-outputs", "pipeline.yaml", "--json").stdout)
+    assert (told["moved"], told["from"], len(told["problems"])) == (
+        False,
+        f"{project.path}/old",
+        3,
+    )
+    assert run().exit_code == 65
+
+
+def test_nothing_has_moved(project: Project, call: Call, run: Call) -> None:
+    assert run().exit_code == 0
+    result = call("ledger", "move-outputs", "pipeline.yaml")
+    assert result.exit_code == 0
+    assert f"the outputs are at {project.folder}/output" == result.stdout.splitlines()[-1]
+
+
+def test_what_moves_is_a_ledgers(project: Project, call: Call) -> None:
+    result = call("ledger", "move-outputs", "pipeline.yaml")
+    assert result.exit_code == 65
+    assert "there is no ledger here" in read_errors(result)
+    assert not project.folder.exists()
+
+
+def test_a_change_of_more_than_the_place_is_refused(
+    project: Project, call: Call, run: Call
+) -> None:
+    assert run().exit_code == 0
+    result = call("ledger", "move-outputs", "pipeline.yaml", "--set", "sink.use=parquet")
+    assert result.exit_code == 65
+    assert read_errors(result).startswith("the pipeline has changed otherwise too:\n")
+
+
+def test_verify_does_not_judge_another_place(project: Project, call: Call, run: Call) -> None:
+    go_to(project, "old")
+    assert run().exit_code == 0
+    go_to(project, "new")
+    result = call("verify", "pipeline.yaml")
+    assert result.exit_code == 65
+    assert read_errors(result) == (
+        f"the outputs of this ledger are at {project.path}/old, but the pipeline says "
+        f"{project.path}/new; if you have moved them, run `strandline ledger move-outputs`"
+    )
+
+
+def test_plan_says_that_the_place_has_changed(project: Project, call: Call, run: Call) -> None:
+    go_to(project, "old")
+    assert run().exit_code == 0
+    go_to(project, "new")
+    said = call("plan", "pipeline.yaml").stdout
+    assert f"outputs: {project.path}/old -> {project.path}/new" in said
+    assert f"output       {project.path}/new" in said
+
+
+def test_a_place_of_another_is_refused_and_can_be_taken(
+    project: Project, call: Call, run: Call
+) -> None:
+    go_to(project, "out")
+    assert run().exit_code == 0
+    project.document["metadata"]["name"] = "others"
+    project.save()
+    result = run()
+    assert result.exit_code == 64
+    assert read_errors(result).startswith(
+        f"the outputs at {project.path}/out belong to default/notes (ledger "
+    )
+    said = call("ledger", "own-outputs", "pipeline.yaml")
+    assert (0, "") == (said.exit_code, said.stderr)
+    assert said.stdout.startswith(
+        f"{project.path}/out is this ledger's, no longer default/notes (ledger "
+    )
+    assert run().exit_code == 0
+    assert call("verify", "pipeline.yaml").exit_code == 0
+    told = json.loads(call("ledger", "own-outputs", "pipeline.yaml", "--json").stdout)
+    assert {"place": f"{project.path}/out", "former": None} == told
+
+
+def test_only_a_ledger_can_take_a_place(project: Project, call: Call) -> None:
+    result = call("ledger", "own-outputs", "pipeline.yaml")
+    assert result.exit_code == 65
+    assert "there is no ledger here" in read_errors(result)
+    assert not project.folder.exists()

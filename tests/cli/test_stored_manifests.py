@@ -1,0 +1,125 @@
+"""A manifest that a cluster has handed on: fields of another version are ignored, and said once."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cli_project import Call, Project, read_errors
+from strandline.run.manifest import read_manifest
+from strandline_api.exit_codes import ExitCode
+from strandline_api.labels import STORED_ANNOTATION
+
+SAID = "this image does not know and ignores spec.sink.later, spec.tomorrow"
+
+
+@pytest.fixture
+def grown(project: Project) -> Project:
+    """A pipeline with two fields of a later release."""
+    project.spec["tomorrow"] = {"colour": "blue"}
+    project.spec["sink"]["later"] = True
+    project.save()
+    return project
+
+
+@pytest.fixture
+def stored(grown: Project) -> Project:
+    """The same as a driver on a cluster is given it."""
+    grown.document["metadata"]["annotations"] = {STORED_ANNOTATION: "true"}
+    grown.save()
+    return grown
+
+
+@pytest.mark.parametrize("command", ["run", "plan", "drain", "attempts", "verify"])
+def test_a_file_of_ones_own_is_refused(grown: Project, call: Call, command: str) -> None:
+    refused = call(command, "pipeline.yaml")
+    assert refused.exit_code == ExitCode.BAD_SPEC
+    assert [line.partition(": unknown")[0] for line in read_errors(refused).splitlines()] == [
+        "spec.sink.later",
+        "spec.tomorrow",
+    ]
+    assert not grown.folder.exists()
+
+
+def test_a_stored_one_runs_and_says_once_what_it_ignores(stored: Project) -> None:
+    done = stored.execute("run", "--no-supervise", "--engine", "inline")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count(SAID) == 1
+    assert len(stored.list_outputs()) == 3
+
+
+@pytest.mark.parametrize("command", ["plan", "describe", "drain", "attempts", "verify"])
+def test_every_command_beside_it_reads_it_too(
+    stored: Project, run: Call, call: Call, command: str
+) -> None:
+    assert run().exit_code == 0
+    done = call(command, "pipeline.yaml")
+    assert done.exit_code == 0, done.output
+
+
+def test_validate_refuses_it_all_the_same(stored: Project, call: Call) -> None:
+    refused = call("validate", "pipeline.yaml", "--json")
+    assert refused.exit_code == ExitCode.BAD_SPEC
+    paths = [each["path"] for each in json.loads(refused.stdout)["problems"]]
+    assert paths == ["spec.sink.later", "spec.tomorrow"]
+
+
+def test_what_is_typed_here_is_a_slip_wherever_the_file_comes_from(
+    stored: Project, call: Call
+) -> None:
+    refused = call("plan", "pipeline.yaml", "--set", "sink.bachSize=4")
+    assert read_errors(refused) == (
+        "spec.sink.bachSize: unknown field 'bachSize'; did you mean 'batchSize'?"
+    )
+    assert call("plan", "pipeline.yaml", "--set", "sink.batchSize=4").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("engine", "dask", "spec.engine: must be 'ray' or 'ray-data', not 'dask'"),
+        ("onChange", "Ask", "spec.onChange: must be 'Fail', 'Restart' or 'Continue', not 'Ask'"),
+    ],
+)
+def test_an_unknown_word_in_a_known_field_is_refused(
+    stored: Project, call: Call, path: str, value: Any, said: str
+) -> None:
+    stored.spec[path] = value
+    stored.save()
+    refused = call("run", "pipeline.yaml", "--no-supervise", "--engine", "inline")
+    assert (refused.exit_code, read_errors(refused)) == (ExitCode.BAD_SPEC, said)
+
+
+def test_parameters_of_a_stage_are_nobodys_defaults(stored: Project, call: Call) -> None:
+    stored.spec["sink"]["with"] = {"tomorrow": 1}
+    stored.save()
+    refused = call("run", "pipeline.yaml", "--no-supervise", "--engine", "inline")
+    assert refused.exit_code == ExitCode.BAD_SPEC
+    assert "spec.sink.with.tomorrow: unknown field" in refused.output
+
+
+def test_the_fingerprint_does_not_see_what_is_ignored(stored: Project) -> None:
+    path = stored.path / "pipeline.yaml"
+    before = read_manifest(path)
+    assert before.unknown == ("spec.sink.later", "spec.tomorrow")
+    del stored.spec["tomorrow"], stored.spec["sink"]["later"]
+    stored.save()
+    after = read_manifest(path)
+    assert after.unknown == ()
+    assert after.plan.fingerprint == before.plan.fingerprint
+
+
+def test_a_cause_that_only_a_newer_operator_knows_is_no_reason_to_end(stored: Project) -> None:
+    words = ("--no-supervise", "--engine", "inline", "--after", "Enchanted")
+    assert stored.execute("run", *words).returncode == 0
+
+
+def test_a_cause_that_nobody_knows_is_refused_where_a_person_typed_it(
+    project: Project, call: Call
+) -> None:
+    refused = call("run", "pipeline.yaml", "--no-supervise", "--after", "Preemptd")
+    assert refused.exit_code == ExitCode.BAD_SPEC
+    assert "'Preemptd' is not one of Preempted, Evicted" in refused.output
+    assert not project.folder.exists()

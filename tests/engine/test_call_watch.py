@@ -1,0 +1,102 @@
+"""A call that takes longer than it may: who notices, and what is said of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from strandline.engine.call_watch import CallWatch, explain_overdue
+from strandline.engine.worker_pool import Call, Pool, Worker
+from strandline.plan.pipeline import StagePlan
+from strandline.plan.stage import Stage
+from test_flow import make_slots
+
+PATIENCE = 60.0
+
+
+class Clock:
+    """Seconds that pass when somebody says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def test_a_call_that_hangs_is_told_of_while_it_hangs() -> None:
+    said: list[str] = []
+    is_told = threading.Event()
+
+    def hear(words: str) -> None:
+        said.append(words)
+        is_told.set()
+
+    watch = CallWatch(lambda: 100.0, hear)
+
+    with watch.watching(0.0, "too long"):
+        assert is_told.wait(PATIENCE)
+
+    assert said == ["too long"]
+
+
+def test_calls_that_are_over_in_time_are_never_told_of() -> None:
+    clock, said, last = Clock(), list[str](), threading.Event()
+
+    def hear(words: str) -> None:
+        said.append(words)
+        last.set()
+
+    watch = CallWatch(clock, hear)
+    for number in range(20):
+        with watch.watching(10.0, f"call {number}"):
+            clock.seconds += 9.0
+    with watch.watching(None, "without a limit"):
+        clock.seconds += 1e9
+    with watch.watching(0.0, "the last"):
+        assert last.wait(PATIENCE)
+
+    assert said == ["the last"]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "said"),
+    [(1, "a task took longer than the 2.5 s"), (4, "a call of 4 tasks took longer than the 2.5 s")],
+)
+def test_it_is_said_what_took_too_long(tasks: int, said: str) -> None:
+    assert explain_overdue(tasks, 2.5).startswith(said)
+
+
+def make_pool(timeout: float | None = 10.0, group: int | None = None) -> Pool:
+    """A pool of one worker that works on two tasks since 100."""
+    pool = Pool(StagePlan("s", "s", Stage(), batch_size=2, timeout=timeout, group=group))
+    worker = Worker(0, "actor", is_ready=True, busy_since=100.0)
+    worker.calls["first"] = Call(0, worker, make_slots(2), "data", 1)
+    worker.calls["second"] = Call(0, worker, make_slots(1), "data", 2)
+    pool.workers = [worker, Worker(0, "idle", is_ready=True)]
+    return pool
+
+
+Make = Callable[[], Pool]
+
+
+@pytest.mark.parametrize(
+    ("make", "now", "overdue"),
+    [
+        (make_pool, 119.0, 0),  # twice ten seconds for two tasks
+        (make_pool, 121.0, 1),
+        (lambda: make_pool(group=2), 111.0, 1),  # which make one
+        (lambda: make_pool(timeout=None), 1e9, 0),
+    ],
+)
+def test_law_a_call_gets_the_time_of_its_tasks(make: Make, now: float, overdue: int) -> None:
+    assert len(list(make().list_overdue(now))) == overdue
+
+
+def test_the_oldest_call_under_way_is_shown() -> None:
+    pool = make_pool()
+    assert pool.look(107.0).oldest == 7.0
+    pool.workers[0].calls.clear()
+    assert pool.look(107.0).oldest == 0.0

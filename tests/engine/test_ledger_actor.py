@@ -1,0 +1,45 @@
+"""The ledger's process removes outputs, so a take-over waits for it as for any who writes them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from strandline.ledger.store import Store
+from strandline.storage.locks import hold_exclusive
+
+ORPHAN = """
+import sys
+from pathlib import Path
+from strandline.engine.ray_ledger import LedgerActor, LedgerPlace
+
+folder = Path(sys.argv[1])
+place = LedgerPlace(
+    folder / "ledger", 1, "a", str(folder / "out"), False, 3, None, folder / "writers.lock"
+)
+actor = LedgerActor(place)
+print("ready", flush=True)
+input()
+"""
+
+
+def test_a_take_over_waits_for_an_orphan_and_ends_it(tmp_path: Path) -> None:
+    with closing(Store(tmp_path / "ledger")) as store:
+        store.take_lease({"attempt": 1, "uid": "a"})
+    orphan = subprocess.Popen(
+        [sys.executable, "-c", ORPHAN, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert orphan.stdout is not None
+        assert "ready\n" == orphan.stdout.readline()
+        with hold_exclusive(tmp_path / "writers.lock", 0.1) as ended:
+            assert [orphan.pid] == [process.pid for process in ended]
+        assert -9 == orphan.wait(60)
+    finally:
+        orphan.kill()
+        orphan.communicate()

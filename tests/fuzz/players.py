@@ -1,0 +1,186 @@
+"""Who runs a drawn pipeline, and disturbs it: one process, a Ray of its own, or one of two nodes.
+
+They must not know what comes of it.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
+from typing import NamedTuple, Protocol
+
+import psutil
+
+from drawing import Disturbance
+from jobs import PATIENCE, find_ray_processes, find_victims
+from stands import Stand
+from strandline_api.exit_codes import ExitCode
+from two_node_ray import TwoNodeRay
+from warm_driver import WarmDriver
+
+KILLED = -signal.SIGKILL
+TIMED = frozenset({"moment", "stop", "rival", "lost"})
+
+
+class Played(NamedTuple):
+    """How a disturbed run has ended: its exit code, and what took place, if anything did."""
+
+    code: int
+    fired: str | None
+
+
+class Player(Protocol):
+    """Runs pipelines.
+
+    Attributes:
+        name: of the engine, and of what else there is about it.
+    """
+
+    name: str
+
+    def run(self, stand: Stand) -> int:
+        """Run undisturbed; the exit code."""
+
+    def disturb(self, stand: Stand, disturbance: Disturbance) -> Played:
+        """Run, and have it disturbed."""
+
+
+class InlinePlayer:
+    """The engine `inline`, in processes that are forked.
+
+    Args:
+        environment: of all of them, such as a store's keys.
+
+    Attributes:
+        length: seconds of the last undisturbed run.
+    """
+
+    name = "inline"
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self._drivers: list[WarmDriver] = []
+        self.length = 0.3
+
+    def run(self, stand: Stand) -> int:
+        begun = time.monotonic()
+        code = self._start(stand, {}).wait()
+        self.length = time.monotonic() - begun
+        return code
+
+    def disturb(self, stand: Stand, disturbance: Disturbance) -> Played:
+        kind = disturbance.kind
+        driver = self._start(stand, stand.arm(disturbance))
+        if kind in TIMED:
+            time.sleep(disturbance.moment * self.length)
+        if kind == "rival":
+            rival = self._start(stand, {}, 1).wait()
+            code = driver.wait()
+            # Whichever is refused, the other one goes on as if it were alone.
+            is_refused = ExitCode.LEDGER_IN_USE in {rival, code}
+            return Played(rival if code == ExitCode.LEDGER_IN_USE else code, "rival" * is_refused)
+        if kind == "moment":
+            driver.send(signal.SIGKILL)
+        elif kind == "stop":
+            driver.send(signal.SIGTERM)
+        code = driver.wait()
+        return Played(code, kind if _has_fired(stand, disturbance, code) else None)
+
+    def close(self) -> None:
+        """End all processes."""
+        for driver in self._drivers:
+            driver.close()
+
+    def _start(self, stand: Stand, extra: Mapping[str, str], number: int = 0) -> WarmDriver:
+        while len(self._drivers) <= number:
+            self._drivers.append(WarmDriver(self._environment))
+        words = ["drive", str(stand.manifest), "--volume", str(stand.volume)]
+        words += ["--engine", "inline", "--json"]
+        # Not for Ray: it has sockets there, whose names must be short.
+        own = {**stand.variables, **extra, "TMPDIR": str(stand.temporary)}
+        self._drivers[number].start(words, own, stand.volume / "run.log")
+        return self._drivers[number]
+
+
+class RayPlayer:
+    """The engine `ray`: each run has a Ray of its own, or all share one of two nodes.
+
+    Args:
+        environment: of all processes.
+        nodes: the shared Ray.
+    """
+
+    def __init__(self, environment: Mapping[str, str], nodes: TwoNodeRay | None = None) -> None:
+        self._environment = environment
+        self._nodes = nodes
+        self.name = "nodes" if nodes else "ray"
+
+    def run(self, stand: Stand) -> int:
+        with self._started(stand, {}) as process:
+            return process.wait(PATIENCE)
+
+    def disturb(self, stand: Stand, disturbance: Disturbance) -> Played:
+        fired = None
+        with self._started(stand, stand.arm(disturbance)) as process:
+            if disturbance.kind in TIMED:
+                _await_moment(process, stand, disturbance)
+                fired = self._strike(process, disturbance)
+            code = process.wait(PATIENCE)
+        if fired is None and _has_fired(stand, disturbance, code):
+            fired = disturbance.kind
+        return Played(code, fired)
+
+    def _started(
+        self, stand: Stand, extra: Mapping[str, str]
+    ) -> AbstractContextManager[subprocess.Popen[bytes]]:
+        path = {"PYTHONPATH": self._environment["PYTHONPATH"]}
+        environment = {**path, **stand.variables, **extra}
+        options = ["--address", self._nodes.address] if self._nodes else ["--workers", "2"]
+        return stand.job.started(stand.volume, environment, engine="ray", options=options)
+
+    def _strike(self, process: subprocess.Popen[bytes], disturbance: Disturbance) -> str | None:
+        """Do what is to be done now; what it was."""
+        if disturbance.kind == "stop":
+            process.terminate()
+            return None
+        if disturbance.kind == "lost" and self._nodes:
+            self._nodes.lose_one()
+            return "node"
+        victims = self._find_victims(process, disturbance.target)
+        with suppress(psutil.Error, IndexError):
+            victims[int(disturbance.moment * len(victims))].kill()
+            return disturbance.target
+        return None
+
+    def _find_victims(self, process: subprocess.Popen[bytes], target: str) -> list[psutil.Process]:
+        if self._nodes and target in {"worker", "ledger"}:
+            return find_ray_processes(psutil.Process(self._nodes.pid), target)
+        return find_victims(process.pid, "driver" if self._nodes else target)
+
+
+def _has_fired(stand: Stand, disturbance: Disturbance, code: int) -> bool:
+    """Whether what was to happen did."""
+    match disturbance.kind:
+        case "moment":
+            return code == KILLED
+        case "stop":
+            return code == ExitCode.INTERRUPTED
+        case "gap":
+            return True
+        case "trouble" if disturbance.trouble != "die":
+            return code == ExitCode.SOURCES_FAILED
+    return stand.has_fired(disturbance)
+
+
+def _await_moment(process: subprocess.Popen[bytes], stand: Stand, disturbance: Disturbance) -> None:
+    """Wait until so much of the run is done, or it ends."""
+    wanted = len(stand.read_opened()) + int(disturbance.moment * 20)
+    end = time.monotonic() + PATIENCE
+    while process.poll() is None and time.monotonic() < end:
+        if len(stand.read_opened()) >= wanted:
+            time.sleep(disturbance.moment)
+            return
+        time.sleep(0.02)

@@ -1,0 +1,128 @@
+"""`make fuzz`: draw pipelines and kills for SECONDS_TO_RUN seconds (60 unless given).
+
+A round is known by who plays it and by its number: SEED=inline:17 repeats that one, and SEED=17
+begins with it. WITH=inline,store,ray,nodes says who plays; all of them, unless given, where there
+is a server for the store.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import count, cycle
+from pathlib import Path
+
+from fuzzing import Fuzz, make_environment
+from players import InlinePlayer, RayPlayer
+from store_server import NoServerError, find_server, serve
+from two_node_ray import NoRayError, TwoNodeRay
+
+PLAYERS = ("inline", "store", "ray", "nodes")
+# A round of Ray's takes as long as many others do.
+TURNS = (*["inline"] * 9, "store", *["inline"] * 9, "store", "ray", *["inline"] * 9, "nodes")
+BUCKET = "fuzz"
+
+
+class Table:
+    """All who play, each asked to it when its first turn comes."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder = folder
+        self._stack = stack
+        self._reference = InlinePlayer(make_environment({}))
+        stack.callback(self._reference.close)
+        self.fuzz = Fuzz(folder, self._reference)
+        self._store: Fuzz | None = None
+        self._nodes: RayPlayer | None = None
+
+    def play(self, name: str, seed: int) -> list[str]:
+        """Play one round; what is wrong with it."""
+        if name == "inline":
+            return self.fuzz.play(seed, self._reference)
+        if name == "store":
+            return self._play_store(seed)
+        if name == "ray":
+            return self.fuzz.play(seed, RayPlayer(make_environment({})))
+        try:
+            return self.fuzz.play(seed, self._get_nodes())
+        except NoRayError as error:
+            print(f"this round was not played: {error}", flush=True)
+            return []
+
+    def _get_nodes(self) -> RayPlayer:
+        if self._nodes is None:
+            nodes = TwoNodeRay(make_environment({}), self._folder / "ray.log")
+            self._stack.callback(nodes.close)
+            self._nodes = RayPlayer(make_environment({}), nodes)
+        return self._nodes
+
+    def _play_store(self, seed: int) -> list[str]:
+        if self._store is None:
+            server = self._stack.enter_context(serve(find_server(), self._folder / "s3"))
+            os.environ.update(server.variables)  # outputs are looked at from here, too
+            server.open().mkdir(BUCKET)
+            player = InlinePlayer(make_environment({}))
+            self._stack.callback(player.close)
+            self._store = Fuzz(self._folder, player, self.fuzz.rounds, self.fuzz.fired)
+        return self._store.play(seed, self._store.reference, f"s3://{BUCKET}")
+
+
+def main() -> int:
+    """Fuzz; exit code 1 where anything was not as it has to be."""
+    seconds = float(os.environ.get("SECONDS_TO_RUN", "60"))
+    name, _, given = os.environ.get("SEED", "").rpartition(":")
+    seed = int(given) if given else random.SystemRandom().randrange(1_000_000)
+    print(f"fuzz for {seconds:g} s from SEED={seed}", flush=True)
+    folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    end = time.monotonic() + seconds
+    with _ended(folder) as table:
+        bad = _show(name, seed, table.play(name, seed)) if name else 0
+        for player, number in zip(cycle(choose_turns()), count(seed), strict=False):
+            if name or time.monotonic() > end:
+                break
+            bad += _show(player, number, table.play(player, number))
+    print(f"{_spell(table.fuzz.rounds)}: {table.fuzz.rounds.total()} rounds")
+    print(f"{_spell(table.fuzz.fired)}: {table.fuzz.fired.total()} disturbances")
+    print(f"{bad} rounds have left traces in {folder}" if bad else "nothing was lost or doubled")
+    if not bad:
+        shutil.rmtree(folder)
+    return 1 if bad else 0
+
+
+def choose_turns() -> tuple[str, ...]:
+    """Who plays, in turn."""
+    wanted = os.environ.get("WITH", "").replace(",", " ").split()
+    if not wanted:
+        wanted = list(PLAYERS)
+        try:
+            find_server()
+        except NoServerError as error:
+            wanted.remove("store")
+            print(error, flush=True)
+    return tuple(turn for turn in TURNS if turn in wanted)
+
+
+@contextmanager
+def _ended(folder: Path) -> Iterator[Table]:
+    with ExitStack() as stack:
+        yield Table(folder, stack)
+
+
+def _show(player: str, seed: int, problems: list[str]) -> int:
+    """Tell what was found; 1 where anything was."""
+    if problems:
+        print(f"SEED={player}:{seed}", *problems, sep="\n    ", flush=True)
+    return 1 if problems else 0
+
+
+def _spell(counts: dict[str, int]) -> str:
+    return ", ".join(f"{number} {name}" for name, number in sorted(counts.items()))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,179 @@
+"""A few rounds of the fuzzer, and that it notices what it is there to notice."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from drawing import KINDS, Disturbance, Round, draw_round
+from fuzz_stages import OPENED
+from fuzzing import Fuzz, Play, find_differences, make_environment
+from players import InlinePlayer, Played, RayPlayer
+from stands import Stand
+from store_server import NEEDED, NoServerError, find_server, serve
+from strandline.storage.faults import STEPS
+
+PLAYERS = sorted(KINDS)
+# A round with outputs, and pieces of its sources.
+TELLING = 106
+
+
+@pytest.fixture(scope="module")
+def inline() -> Iterator[InlinePlayer]:
+    player = InlinePlayer(make_environment({}))
+    yield player
+    player.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_drawn_run_ends_as_one_that_nobody_disturbs(
+    inline: InlinePlayer, seed: int, tmp_path: Path
+) -> None:
+    fuzz = Fuzz(tmp_path, inline)
+    assert fuzz.play(seed, inline) == []
+    assert fuzz.rounds == {"inline": 1}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_drawn_run_of_ray_ends_as_one_that_nobody_disturbs(
+    inline: InlinePlayer, tmp_path: Path
+) -> None:
+    assert Fuzz(tmp_path, inline).play(48, RayPlayer(make_environment({}))) == []
+
+
+def test_a_drawn_run_to_a_store_ends_as_one_that_nobody_disturbs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    try:
+        program = find_server()
+    except NoServerError as error:
+        if os.environ.get(NEEDED):
+            pytest.fail(str(error), pytrace=False)
+        pytest.skip(str(error))
+    with serve(program, tmp_path / "s3") as server:
+        for name, value in server.variables.items():
+            monkeypatch.setenv(name, value)
+        server.open().mkdir("fuzz")
+        player = InlinePlayer(make_environment({}))
+        try:
+            assert Fuzz(tmp_path, player).play(1, player, "s3://fuzz") == []
+        finally:
+            player.close()
+
+
+class Tampering:
+    """Runs as another player does, and then spoils what is left."""
+
+    name = "inline"
+
+    def __init__(self, player: InlinePlayer, spoil: Callable[[Stand], None]) -> None:
+        self._player = player
+        self._spoil = spoil
+
+    def run(self, stand: Stand) -> int:
+        code = self._player.run(stand)
+        self._spoil(stand)
+        return code
+
+    def disturb(self, stand: Stand, disturbance: Disturbance) -> Played:
+        return self._player.disturb(stand, disturbance)
+
+
+def lose_output(stand: Stand) -> None:
+    next(stand.job.find_folder(stand.volume).output.glob("???/*/*.*")).unlink()
+
+
+def add_output(stand: Stand) -> None:
+    source = next(stand.job.find_folder(stand.volume).output.glob("???/*"))
+    (source / "more.json").write_text("[]")
+
+
+def change_artifact(stand: Stand) -> None:
+    artifact = next((stand.job.find_folder(stand.volume).latest / "artifacts").iterdir())
+    artifact.write_bytes(artifact.read_bytes() * 2)
+
+
+def open_again(stand: Stand) -> None:
+    log = stand.folder / OPENED
+    log.write_text(log.read_text() * 2)
+
+
+def leave_something(stand: Stand) -> None:
+    (stand.temporary / "spool").touch()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lose_output, "outputs missing: 1"),
+        (add_output, "outputs too many: 1"),
+        (change_artifact, "artifacts not the same: 1"),
+        (open_again, "was finished, and opened again"),
+        (leave_something, "left over in the temporary folder: spool"),
+    ],
+)
+def test_what_is_not_as_it_has_to_be_is_noticed(
+    inline: InlinePlayer, tmp_path: Path, spoil: Callable[[Stand], None], words: str
+) -> None:
+    play = Play(draw_round(TELLING), tmp_path / "round", Tampering(inline, spoil), inline)
+    assert [problem for problem in play.find_problems() if words in problem]
+
+
+@pytest.mark.parametrize(
+    ("ours", "problems"),
+    [
+        ({"a": 1, "b": 2}, []),
+        ({"a": 1}, ["things missing: 1, such as 'b'"]),
+        ({"a": 1, "b": 2, "c": 3}, ["things too many: 1, such as 'c'"]),
+        ({"a": 2, "b": 1}, ["things not the same: 2, such as 'a'"]),
+    ],
+)
+def test_differences_are_told(ours: dict[str, int], problems: list[str]) -> None:
+    assert list(find_differences("things", ours, {"a": 1, "b": 2})) == problems
+
+
+@pytest.mark.parametrize("player", PLAYERS)
+def test_a_seed_draws_the_same_round_and_another_one_another(player: str) -> None:
+    assert draw_round(7, player) == draw_round(7, player)
+    assert draw_round(7, player) != draw_round(8, player)
+
+
+@pytest.mark.parametrize("player", PLAYERS)
+def test_all_that_can_happen_is_drawn_before_long(player: str) -> None:
+    disturbances = [one for seed in range(400) for one in list_disturbances(seed, player)]
+    assert {one.kind for one in disturbances} == set(KINDS[player])
+    if "kill" in KINDS[player]:
+        assert {one.step for one in disturbances} == {"", *STEPS}
+    assert {one.trouble for one in disturbances} >= {"", "die", "ValueError"}
+
+
+def list_disturbances(seed: int, player: str) -> list[Disturbance]:
+    chapters = draw_round(seed, player).chapters
+    return [chapter.disturbance for chapter in chapters if chapter.disturbance]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_last_chapter_of_a_round_is_quiet_and_a_version_is_never_used_twice(seed: int) -> None:
+    told = draw_round(seed)
+    assert told.chapters[-1].disturbance is None
+    assert all(chapter.disturbance for chapter in told.chapters[:-1])
+    used: dict[int, str] = {}
+    for chapter in told.chapters:
+        for key, version in chapter.sources.items():
+            assert used.setdefault(version, key) == key
+
+
+def test_chains_of_all_shapes_are_drawn() -> None:
+    rounds = [draw_round(seed) for seed in range(200)]
+    used = {stage["use"].rpartition(":")[2] for told in rounds for stage in told.stages}
+    assert used >= {"Split", "Batched", "Joined", "Kept", "Failing", "Trouble", "Tabulate"}
+    assert {told.sink["use"] for told in rounds} == {"fuzz_stages:WordSink", "jsonl", "parquet"}
+    assert {told.is_shared for told in rounds} == {True, False}
+    assert max(count_kinds(told) for told in rounds) > 4
+
+
+def count_kinds(told: Round) -> int:
+    return len({stage["use"] for stage in told.stages})

@@ -1,0 +1,160 @@
+"""What earlier tries left goes after the commit, under the lease, and is not forgotten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ledger_builders import Desk, failed, finish_of, listed, opened, output_of, written
+from strandline.ledger.entries import Change, Mark
+from strandline.ledger.errors import LeaseLostError
+from strandline.ledger.leftovers import clean_up
+from strandline.ledger.store import Store
+from strandline.ledger.vanished import clean_away
+from strandline.ledger.verification import verify
+from strandline.plan.token import derive_root
+from strandline.storage.errors import VolumeError
+from strandline.storage.outputs import LocalOutputs, name_source_folder
+
+A, B, C = (listed(key, ordinal=place) for place, key in enumerate("abc"))
+LEASE = {"attempt": 9, "uid": "successor"}
+
+
+def take_over(desk: Desk) -> None:
+    """Another attempt has the ledger from now on; whoever wrote does not know yet."""
+    desk.store.write(Change(meta={"lease": LEASE}))
+    desk.log.clear()
+
+
+def removals(desk: Desk) -> list[bytes]:
+    return [step[1] for step in desk.log if step[0] == "remove_others"]
+
+
+def test_who_has_lost_the_ledger_removes_nothing(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    keeper = desk.next_attempt(2)
+    keeper.admit([A])
+    keeper.apply(1, [written(A, output_of(A))])
+    take_over(desk)
+    with pytest.raises(LeaseLostError):
+        keeper.commit()
+    assert [] == desk.log
+
+
+def test_who_loses_the_ledger_while_it_removes_stops(desk: Desk) -> None:
+    desk.keeper.admit([A, B])
+    keeper = desk.next_attempt(2)
+    keeper.admit([A, B])
+    keeper.apply(1, [written(A), written(B)])
+    remove = desk.outputs.remove_others
+
+    def be_overtaken(source: bytes, keep: set[str]) -> int:
+        count = remove(source, keep)
+        desk.store.write(Change(meta={"lease": LEASE}))
+        return count
+
+    desk.outputs.remove_others = be_overtaken  # type: ignore[method-assign,assignment]
+    with pytest.raises(LeaseLostError):
+        keeper.commit()
+    assert 1 == len(removals(desk))
+
+
+def test_who_loses_the_ledger_while_vanished_sources_go_stops(desk: Desk) -> None:
+    remove = desk.outputs.remove_others
+
+    def be_overtaken(source: bytes, keep: set[str]) -> int:
+        count = remove(source, keep)
+        desk.store.write(Change(meta={"lease": LEASE}))
+        return count
+
+    desk.outputs.remove_others = be_overtaken  # type: ignore[method-assign,assignment]
+    with pytest.raises(LeaseLostError):
+        clean_away(desk.store, desk.outputs, [(A.source, "a"), (B.source, "b")])
+    assert 1 == len(removals(desk))
+
+
+def test_what_is_removed_is_noted_until_it_is_gone(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    keeper = desk.next_attempt(2)
+    keeper.admit([A, B])
+    keeper.apply(1, [written(A, output_of(A)), written(B)])
+    desk.outputs.is_broken = True
+    with pytest.raises(VolumeError):
+        keeper.commit()
+    assert [A.source] == list(desk.store.list_untidy())
+    desk.outputs.is_broken = False
+    keeper.drain(1, anything_died=False)
+    assert [A.source] == removals(desk)
+    assert [] == list(desk.store.list_untidy())
+
+
+def test_the_next_attempt_removes_what_one_did_not_come_to(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    keeper = desk.next_attempt(2)
+    keeper.admit([A])
+    keeper.apply(1, [written(A, output_of(A))])
+    desk.outputs.is_broken = True
+    with pytest.raises(VolumeError):
+        keeper.commit()
+    desk.outputs.is_broken = False
+    desk.next_attempt(3)
+    assert 1 == clean_up(desk.store, desk.outputs)
+    kept = [derive_root(A.source, A.version).hex() + ".txt"]
+    assert [("remove_others", A.source, kept)] == desk.log
+    assert 0 == clean_up(desk.store, desk.outputs)
+
+
+def test_a_source_that_is_begun_anew_is_left_to_its_next_finish(desk: Desk) -> None:
+    desk.store.write(Change(finish=[finish_of(A, output_of(A))], untidy=[A.source]))
+    desk.store.write(Change(mark=[(A.source, Mark("a", A.version, 0, 0, is_stale=True))]))
+    desk.log.clear()
+    assert 1 == clean_up(desk.store, desk.outputs)
+    assert [] == desk.log
+    assert [] == list(desk.store.list_untidy())
+
+
+def test_a_clean_up_that_is_cut_short_is_done_again(desk: Desk) -> None:
+    desk.store.write(Change(finish=[finish_of(A)], untidy=[A.source]))
+    desk.outputs.is_broken = True
+    with pytest.raises(VolumeError):
+        clean_up(desk.store, desk.outputs)
+    desk.outputs.is_broken = False
+    assert 1 == clean_up(desk.store, desk.outputs)
+
+
+def test_who_has_lost_the_ledger_cleans_nothing_up(desk: Desk) -> None:
+    desk.store.write(Change(finish=[finish_of(A)], untidy=[A.source]))
+    take_over(desk)
+    with pytest.raises(LeaseLostError):
+        clean_up(desk.store, desk.outputs)
+    assert [] == desk.log
+
+
+def test_what_is_to_go_still_is_not_held_against_a_data_set(tmp_path: Path) -> None:
+    outputs = LocalOutputs(tmp_path / "output")
+    with opened(tmp_path / "ledger") as store:
+        outputs.write(A.source, "left.txt", lambda file: None)
+        store.write(Change(finish=[finish_of(A)], untidy=[A.source]))
+        assert [] == verify(store, outputs).problems
+        store.take_lease({"attempt": 2, "uid": "b"})
+        clean_up(store, outputs)
+        assert [] == verify(store, outputs).problems
+        assert not (outputs.root / name_source_folder(A.source)).exists()
+        outputs.write(A.source, "strange.txt", lambda file: None)
+        assert 1 == len(verify(store, outputs).problems)
+
+
+def test_records_of_some(store: Store) -> None:
+    store.write(Change(finish=[finish_of(A, output_of(A)), finish_of(B)]))
+    found = store.find_records([A.source, C.source])
+    assert {A.source: finish_of(A, output_of(A)).record} == found
+
+
+def test_a_failed_source_notes_nothing(desk: Desk) -> None:
+    desk.keeper.admit([A])
+    keeper = desk.next_attempt(2)
+    keeper.admit([A])
+    keeper.apply(1, [], [failed(A)])
+    keeper.commit()
+    assert [] == list(desk.store.list_untidy())

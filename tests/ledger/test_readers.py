@@ -1,0 +1,194 @@
+"""Who looks at a ledger, or was killed while it looked, does not make it grow."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from ledger_builders import failed, finish_of, listed, output_of, root_of
+from strandline.ledger import portions
+from strandline.ledger.entries import Change, FailureRecord, Finish, Mark, Parked, Record
+from strandline.ledger.store import Store
+from strandline.ledger.verification import verify
+from strandline.ledger.words import Listed
+from strandline.plan.receipt import Piece, Place
+from strandline.storage.outputs import LocalOutputs, name_source_folder
+
+WRITES = 60
+# Reads, and says so; then it is killed.
+READ = """
+import sys, lmdb, time
+with lmdb.open(sys.argv[1], readonly=True, max_dbs=16).begin() as reading:
+    print("reading", flush=True)
+    time.sleep(1000)
+"""
+SOURCES = [listed(f"source {number}") for number in range(30)]
+SIZES = {"finished": 8, "records": 8, "marks": 8, "failures": 7, "parked": 7, "pieces": 8}
+LISTS: dict[str, Callable[[Store], Iterator[object]]] = {
+    "finished": Store.list_finished,
+    "records": Store.list_records,
+    "marks": Store.list_marks,
+    "failures": Store.list_failures,
+    "parked": Store.list_parked,
+    "pieces": lambda store: store.list_pieces(1, is_whole=True),
+}
+
+
+@pytest.fixture(autouse=True)
+def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(portions, "PORTION", 4)
+
+
+def gathered(one: Listed) -> Record:
+    piece = Piece("count", root_of(one), Place(1, 0, 3, b"d" * 16))
+    return Record(one.key, (output_of(one),), (piece,))
+
+
+def fill(store: Store) -> None:
+    """Sources in every state."""
+    first, second, third, fourth = (SOURCES[place::4] for place in range(4))
+    failure = failed(first[0]).message
+    store.write(
+        Change(
+            finish=[Finish(one.source, one.version, gathered(one)) for one in first],
+            mark=[(one.source, Mark(one.key, one.version, 1, 1, is_stale=False)) for one in second],
+            fail=[
+                (one.source, FailureRecord(one.key, 1, "decode", failure, 1, one.version))
+                for one in third
+            ],
+            park=[
+                (one.source, Parked(one.key, one.version, 1, "Killed", "decode", failure, 3))
+                for one in fourth
+            ],
+        )
+    )
+
+
+def rewrite(store: Store, times: int = WRITES) -> None:
+    """Write over the same again and again, as a run does with marks."""
+    for number in range(times):
+        store.write(Change(meta={"filler": [number] * 5000}))
+
+
+def measure(store: Store) -> int:
+    return (store._path / "data.mdb").stat().st_blocks * 512
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_law_who_walks_through_a_ledger_keeps_no_transaction(store: Store, name: str) -> None:
+    fill(store)
+    alone = [*LISTS[name](store)]
+    rewrite(store)
+    before = measure(store)
+    walked = []
+    for one in LISTS[name](store):
+        walked.append(one)
+        rewrite(store, 8)
+    assert alone == walked
+    assert SIZES[name] == len(walked)
+    assert measure(store) <= before + (1 << 17)
+
+
+def test_a_proof_that_reads_every_output_keeps_no_transaction(tmp_path: Path, store: Store) -> None:
+    class Slow(LocalOutputs):
+        """Much is written while a file is read."""
+
+        def digest(self, name: str) -> bytes:
+            rewrite(store, 8)
+            return super().digest(name)
+
+    outputs = Slow(tmp_path / "output")
+    finish_with_files(store, outputs, SOURCES[:12])
+    rewrite(store)
+    before = measure(store)
+    assert [] == verify(store, outputs).problems
+    assert measure(store) <= before + (1 << 17)
+
+
+def finish_with_files(store: Store, outputs: LocalOutputs, sources: list[Listed]) -> None:
+    change = Change()
+    for one in sources:
+        output = output_of(one)
+        name = f"{output.token.hex()}{output.suffix}"
+        written = outputs.write(one.source, name, write_rows)
+        change.finish.append(finish_of(one, output._replace(size=written[0], digest=written[1])))
+    store.write(change)
+
+
+def write_rows(file: BinaryIO) -> None:
+    file.write(b"rows")
+
+
+@pytest.mark.parametrize("what", ["finished", "left over"])
+def test_what_is_written_during_a_proof_is_no_problem(
+    tmp_path: Path, store: Store, what: str
+) -> None:
+    """A source finishes between two looks, one at its files and one at the ledger."""
+
+    class Meanwhile(LocalOutputs):
+        is_done = False
+
+        def digest(self, name: str) -> bytes:
+            if not self.is_done:
+                self.is_done = True
+                if what == "finished":
+                    finish_with_files(store, self, SOURCES[1:])
+                else:
+                    store.write(Change(forget=[one.source for one in SOURCES[1:]]))
+                    for one in SOURCES[1:]:
+                        self.remove_others(one.source, ())
+            return super().digest(name)
+
+    outputs = Meanwhile(tmp_path / "output")
+    first = min(SOURCES, key=lambda one: one.source)
+    SOURCES.sort(key=lambda one: one is not first)  # so that it comes first in the ledger too
+    finish_with_files(store, outputs, SOURCES[:1] if what == "finished" else SOURCES)
+    assert [] == verify(store, outputs).problems
+
+
+def test_what_is_wrong_stays_so_whatever_is_written_meanwhile(tmp_path: Path, store: Store) -> None:
+    class Busy(LocalOutputs):
+        def digest(self, name: str) -> bytes:
+            rewrite(store, 1)
+            return super().digest(name)
+
+    outputs = Busy(tmp_path / "output")
+    finish_with_files(store, outputs, SOURCES[:6])
+    paths = sorted((outputs.root / name_source_folder(SOURCES[0].source)).glob("*"))
+    paths[0].unlink()
+    other = next((outputs.root / name_source_folder(SOURCES[1].source)).glob("*"))
+    other.write_bytes(b"ROWS")
+    problems = verify(store, outputs).problems
+    assert sorted(problem.partition(":")[0] for problem in problems) == [
+        "missing, or recorded twice",
+        "other bytes than were written",
+    ]
+
+
+def kill_a_reader(path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", READ, str(path)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"reading\n"
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def hold(store: Store) -> None:
+    store.take_lease({"attempt": 1, "uid": "a", "time": 0.0, "ended": False})
+
+
+def test_a_beat_forgets_readers_that_were_killed(store: Store) -> None:
+    hold(store)
+    rewrite(store)
+    kill_a_reader(store._path)
+    store.beat(1.0)
+    before = measure(store)
+    rewrite(store)
+    assert measure(store) <= before + (1 << 17)

@@ -1,0 +1,135 @@
+"""`make mutants`: plant faults into the rooms that decide, and see their own tests fail.
+
+For SECONDS_TO_RUN seconds (600 unless given) mutants are drawn; SEED=... draws the same ones.
+ONLY=... takes those whose line has that in it, all of them. What lives and may is in `alive.toml`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from mutant_runs import Fate, load, run
+from mutations import Mutant, list_mutants
+
+ROOT = Path(__file__).parents[2]
+ALIVE = Path(__file__).with_name("alive.toml")
+ENOUGH = 0.95
+PATIENCE = 1000.0
+LEDGER = ("tests/laws", "tests/ledger")
+API = (
+    "tests/api/test_retry_law.py",
+    "tests/api/test_retry_layers.py",
+    "tests/api/test_evidence.py",
+)
+DECIDE = "operator/strandline_operator/decide"
+# Those of the operator that play whole stories over and over tell nothing that these don't.
+STORIES = {"chaos", "decide_cuts", "enact_cut_short"}
+# They know none of it.
+ELSEWHERE = {"kubernetes_client", "namespace_defaults", "operator_command", "listening", "watch"}
+# A module's file, and the room's tests, the quickest and closest ones first.
+TARGETS = {
+    "pipelines/strandline/ledger/tally.py": LEDGER,
+    "pipelines/strandline/ledger/keeper.py": ("tests/ledger", "tests/laws"),
+    "pipelines/strandline/ledger/lease.py": (
+        "tests/ledger/test_lease.py",
+        "tests/ledger",
+    ),
+    "pipelines/strandline/ledger/suspects.py": (
+        "tests/ledger/test_suspects.py",
+        "tests/ledger",
+    ),
+    "pipelines/strandline/engine/suspects.py": (
+        "tests/engine/test_held_suspects.py",
+        "tests/engine/test_flow.py",
+    ),
+    "crds/strandline_api/retry.py": API,
+    "crds/strandline_api/evidence.py": API,
+}
+
+
+def main() -> int:
+    """Draw and try mutants; exit code 1 where too many live that nobody has named."""
+    seconds = float(os.environ.get("SECONDS_TO_RUN", "600"))
+    seed = int(os.environ.get("SEED") or random.SystemRandom().randrange(1_000_000))
+    only = os.environ.get("ONLY", "")
+    named = read_alive()
+    drawn = [(path, mutant) for path, mutant in list_all() if only in f"{mutant}"]
+    random.Random(seed).shuffle(drawn)
+    print(f"{len(drawn)} mutants, drawn for {seconds:g} s with SEED={seed}", flush=True)
+    load()
+    end = time.monotonic() + seconds
+    fates: Counter[str] = Counter()
+    lengths: dict[tuple[str, ...], float] = {}
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        for path, mutant in drawn:
+            if str(mutant) in named:
+                fates["alive, and may"] += 1
+                continue
+            if time.monotonic() > end:
+                break
+            tests, log = find_tests(path), Path(folder, "log")
+            if tests not in lengths:
+                lengths[tests] = measure(tests, log)
+            fate, _ = run(mutant, ROOT / path, tests, log, 10 + 3 * lengths[tests])
+            fates[fate] += 1
+            if fate is Fate.ALIVE:
+                print(f"{fate}: {path}:{mutant.line} {mutant}", flush=True)
+    tried = sum(fates[fate] for fate in Fate)
+    share = 1 - fates[Fate.ALIVE] / tried if tried else 1.0
+    print(f"{tried} tried, {share:.1%} killed; {dict(fates)}")
+    return 0 if share >= ENOUGH else 1
+
+
+def list_all() -> Iterator[tuple[str, Mutant]]:
+    """Every mutant of every target, with its file."""
+    for path in list_targets():
+        module = ".".join(Path(path).with_suffix("").parts[1:])
+        yield from ((path, mutant) for mutant in list_mutants(module, (ROOT / path).read_text()))
+
+
+def list_targets() -> list[str]:
+    """Files of all modules, below the repository's folder."""
+    decide = sorted((ROOT / DECIDE).glob("[a-z]*.py"))
+    return [*TARGETS, *(str(path.relative_to(ROOT)) for path in decide)]
+
+
+def find_tests(path: str) -> tuple[str, ...]:
+    """The tests of a module's room."""
+    return TARGETS.get(path) or _find_operator_tests()
+
+
+def _find_operator_tests() -> tuple[str, ...]:
+    """Those of decisions first, and then what replays recordings, which takes longest."""
+    left_out = {f"test_{name}.py" for name in STORIES | ELSEWHERE}
+    paths = (ROOT / "tests/operator").glob("test_*.py")
+    chosen = [path for path in paths if path.name not in left_out]
+    chosen.sort(key=lambda path: ("recorded" in path.name, "decide" not in path.name, path.name))
+    return tuple(str(path.relative_to(ROOT)) for path in chosen)
+
+
+def measure(tests: tuple[str, ...], log: Path) -> float:
+    """Seconds of computing that the tests take while there is no fault.
+
+    Raises:
+        RuntimeError: they don't pass.
+    """
+    fate, seconds = run(None, ROOT, tests, log, PATIENCE)
+    if fate is not Fate.ALIVE:
+        raise RuntimeError(f"without a fault, {' '.join(tests)}: {fate}\n{log.read_text()[-2000:]}")
+    return seconds
+
+
+def read_alive() -> dict[str, str]:
+    """Mutants that may live, and why."""
+    return {one["mutant"]: one["why"] for one in tomllib.loads(ALIVE.read_text())["alive"]}
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,200 @@
+"""How large a pod a cluster could hold: which nodes count, and how seldom they are read."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fake_api import FakeApi
+from operator_bodies import KEY, NAMESPACE, make_attempt, make_pipeline, make_pod
+from played_operator import Operator
+from strandline_api.documents import parse_pipeline
+from strandline_api.pipeline import PipelineSpec
+from strandline_operator.cluster.errors import Forbidden, Unavailable
+from strandline_operator.decide.capacity import find_rooms
+from strandline_operator.model.capacity import NodeSize, Taint, read_size
+from strandline_operator.model.limits import Limits
+from strandline_operator.model.plan import Resource
+from strandline_operator.reconcile.capacity_memory import CapacityMemory
+from strandline_operator.reconcile.observe import find_pipeline, observe
+
+Body = dict[str, Any]
+GI = 2**30
+NOW = 1_000_000.0
+GPU_ONLY = Taint("gpu", "yes", "NoSchedule")
+
+
+def spell_node(name: str, memory: str = "10Gi", **more: Any) -> Body:
+    allocatable = {"memory": memory, "cpu": "3920m", "nvidia.com/gpu": more.get("gpu", "0")}
+    return {
+        "metadata": {"name": name, "labels": more.get("labels", {})},
+        "spec": {"taints": more.get("taints", [])},
+        "status": {"allocatable": allocatable},
+    }
+
+
+def spec_of(**group: Any) -> PipelineSpec:
+    ray = {"workerGroups": [{"name": "cpu", "resources": {"cpu": 2, "memory": "1Gi"}, **group}]}
+    return parse_pipeline(
+        {
+            "apiVersion": "strandline.dev/v1alpha1",
+            "kind": "CurationPipeline",
+            "metadata": {"name": "corpus"},
+            "spec": {"source": {"use": "files"}, "sink": {"use": "jsonl"}, "ray": ray},
+        }
+    ).spec
+
+
+# --- Which nodes count
+
+
+def test_the_largest_node_counts_less_what_every_node_keeps_for_others() -> None:
+    nodes = [NodeSize("a", 10 * GI, 4), NodeSize("b", 20 * GI, 4), NodeSize("c", 90 * GI, 1.5)]
+    rooms = find_rooms(nodes, spec_of())
+    assert rooms["cpu"] == (18 * GI, "b")
+    assert rooms.keys() == {"head", "cpu"}
+
+
+@pytest.mark.parametrize(
+    ("pod", "room"),
+    [
+        ({}, 9),
+        ({"nodeSelector": {"pool": "big"}}, 90),
+        ({"nodeSelector": {"pool": "none"}}, None),
+        ({"tolerations": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}, 180),
+        ({"tolerations": [{"key": "gpu", "value": "no", "effect": "NoSchedule"}]}, 9),
+        ({"tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoExecute"}]}, 9),
+        ({"tolerations": [{"key": "gpu", "operator": "Exists"}]}, 180),
+        ({"tolerations": [{"operator": "Exists"}]}, 180),
+    ],
+)
+def test_a_node_counts_where_the_pod_may_go(pod: Body, room: int | None) -> None:
+    nodes = [
+        NodeSize("plain", 10 * GI, 4),
+        NodeSize("big", 100 * GI, 1, labels={"pool": "big"}),
+        NodeSize("gpu", 200 * GI, 4, gpu=4, taints=(GPU_ONLY,)),
+    ]
+    resources = {"cpu": 1 if "nodeSelector" in pod else 2, "memory": "1Gi"}
+    rooms = find_rooms(nodes, spec_of(podTemplate={"spec": pod}, resources=resources))
+    found = rooms.get("cpu")
+    assert (found.memory if found else None) == (None if room is None else room * GI)
+
+
+def test_a_pod_with_gpus_counts_on_nodes_with_as_many() -> None:
+    nodes = [NodeSize("two", 30 * GI, 8, gpu=2), NodeSize("four", 20 * GI, 8, gpu=4)]
+    rooms = find_rooms(nodes, spec_of(resources={"cpu": 1, "memory": "1Gi", "gpu": 3}))
+    assert rooms["cpu"].node == "four"
+
+
+# --- Reading
+
+
+def test_a_node_is_read_as_kubernetes_spells_it() -> None:
+    sick = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
+    mild = {"key": "noise", "effect": "PreferNoSchedule"}
+    strict = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+    node = spell_node("n", "16393584Ki", gpu="2", labels={"a": "b"}, taints=[sick, mild, strict])
+    assert read_size(node) == NodeSize("n", 16393584 << 10, 3.92, 2, {"a": "b"}, (GPU_ONLY,))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {},
+        {"status": None},
+        {"status": {"allocatable": {"memory": "much", "cpu": "1"}}},
+        {"status": {"allocatable": {"memory": "1Gi", "cpu": "1", "nvidia.com/gpu": "x"}}},
+        {"status": {"allocatable": {"memory": [], "cpu": "1"}}, "spec": {"taints": 7}},
+    ],
+)
+def test_a_node_that_says_nothing_of_its_size_is_passed_over(odd: Body) -> None:
+    assert read_size(odd) is None
+
+
+def count_lists(api: FakeApi) -> int:
+    return sum((call.verb, call.resource) == ("list", Resource.NODE) for call in api.calls)
+
+
+def test_nodes_are_read_once_in_ten_minutes_for_all() -> None:
+    api, memory = FakeApi(), CapacityMemory()
+    api.nodes = {"a": spell_node("a"), "b": None, "c": {"metadata": {"name": "c"}}}
+
+    async def read() -> None:
+        sizes = await asyncio.gather(*(memory.read(api, NOW) for _ in range(5)))
+        assert [[one.name for one in size or ()] for size in sizes] == [["a"]] * 5
+        assert count_lists(api) == 1
+        await memory.read(api, NOW + 599)
+        assert count_lists(api) == 1
+        await memory.read(api, NOW + 600)
+        assert count_lists(api) == 2
+        await memory.read(api, NOW - 1)  # a clock that was put back
+        assert count_lists(api) == 3
+
+    asyncio.run(read())
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [(Forbidden(403, "Forbidden", "no"), 86_400.0), (Unavailable(503, "", "later"), 600.0)],
+)
+def test_nodes_that_can_not_be_listed_are_left_alone_for_a_while(
+    error: Exception, again: float
+) -> None:
+    api, memory = FakeApi(), CapacityMemory()
+
+    def refuse(call: Any) -> None:
+        if call.resource is Resource.NODE:
+            raise error
+
+    api.before.append(refuse)
+
+    async def read() -> None:
+        for passed in (0.0, 1.0, again - 1):
+            assert await memory.read(api, NOW + passed) is None
+        assert count_lists(api) == 1
+        await memory.read(api, NOW + again)
+        assert count_lists(api) == 2
+
+    asyncio.run(read())
+
+
+# --- When
+
+
+def look(api: FakeApi) -> tuple[NodeSize, ...] | None:
+    senses = Operator(api, Limits()).passes.senses
+
+    async def run() -> tuple[NodeSize, ...] | None:
+        pipeline = await find_pipeline(api, KEY, senses.specs)
+        assert pipeline is not None
+        return (await observe(api, pipeline, senses, NOW)).view.sizes
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("status", "is_killed", "oom", "expected"),
+    [
+        ({"endTime": "2026-11-21T10:00:00Z"}, True, {}, True),
+        ({"endTime": "2026-11-21T10:00:00Z"}, True, {"maxMemory": "64Gi"}, False),
+        ({"endTime": "2026-11-21T10:00:00Z"}, False, {}, False),
+        ({}, True, {}, False),
+    ],
+)
+def test_nodes_are_read_where_memory_may_have_to_grow(
+    status: Body, is_killed: bool, oom: Body, expected: bool
+) -> None:
+    api = FakeApi()
+    api.nodes = {"a": spell_node("a")}
+    pipeline = make_pipeline(api.store, oom=oom)
+    make_attempt(api.store, pipeline)
+    api.store.put_status(Resource.ATTEMPT, NAMESPACE, "corpus-1", status)
+    pod = make_pod(api.store, pipeline, "w", "worker")
+    if is_killed:
+        ended = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
+        killed = {**pod["status"], "containerStatuses": [{"name": "ray-worker", "state": ended}]}
+        api.store.put_status(Resource.POD, NAMESPACE, "w", killed)
+    assert (look(api) is not None) == expected
+    assert count_lists(api) == expected

@@ -1,0 +1,133 @@
+"""Kills for memory: whom they are laid to, whose memory grows, and when they say nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from operator_bodies import oom
+from simulated_cluster import SimulatedCluster
+from strandline_api.causes import Cause
+from strandline_api.evidence import Evidence
+from strandline_api.outcomes import DriverOutcome
+from strandline_api.words import PipelinePhase
+from strandline_operator.model.plan import Resource
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    """A pipeline whose first attempt runs."""
+    return SimulatedCluster.running()
+
+
+def causes(cluster: SimulatedCluster) -> list[Cause | None]:
+    return [status.cause for _, status in cluster.attempts.values()]
+
+
+def test_a_head_killed_for_memory_gets_more(cluster: SimulatedCluster) -> None:
+    cluster.set_pod("head", containerStatuses=[oom("ray-head")])
+    cluster.end_rayjob("Failed", "RUNNING", reason="AppFailed", message="Ray job not found")
+    cluster.finish_teardown()
+
+    assert causes(cluster)[0] is Cause.OOM_KILLED
+    evidence = next(iter(cluster.attempts.values()))[1].evidence[0]
+    assert evidence.details["container"] == "ray-head"
+    assert evidence.details["exitCode"] == 137
+    assert cluster.status.memory == {"head": "6144Mi"}
+    cluster.run_next()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    head = rayjob["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
+    assert head["resources"]["limits"]["memory"] == str(6144 << 20)
+
+
+def test_a_worker_killed_for_memory_ends_the_attempt_and_its_group_gets_more(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.set_pod("cpu", containerStatuses=[oom("ray-worker")])
+    cluster.settle()
+    assert next(iter(cluster.attempts.values()))[1].end_time is not None
+    cluster.finish_teardown()
+    assert causes(cluster)[0] is Cause.OOM_KILLED
+    assert cluster.status.memory == {"cpu": "12288Mi"}
+
+
+@pytest.mark.parametrize(
+    ("message", "raised"),
+    [
+        ("lost 4 workers: memory on the node (IP: 10.0.0.7, ID: 12ab)", {"cpu": "12288Mi"}),
+        ("lost 4 workers: memory on the node (IP: 10.0.0.3, ID: 34cd)", {"head": "6144Mi"}),
+        ("lost 4 workers: memory on the node (IP: 10.9.9.9, ID: 56ef)", {"cpu": "12288Mi"}),
+    ],
+)
+def test_the_group_of_which_ray_says_that_it_lacks_memory_gets_more(
+    cluster: SimulatedCluster, message: str, raised: dict[str, str]
+) -> None:
+    cluster.set_pod("cpu", podIP="10.0.0.7")
+    cluster.set_pod("head", podIP="10.0.0.3")
+    cluster.settle()
+    told = Evidence(Cause.OOM_KILLED, message * 20, "ray")
+    cluster.outcome = DriverOutcome(exit_code=1, message=message, evidence=(told,))
+    cluster.end_rayjob("Failed", "FAILED")
+    cluster.settle()
+    cluster.settle()
+    cluster.finish_teardown()
+    cluster.settle()
+    (status,) = [status for _, status in cluster.attempts.values()]
+    assert cluster.status.memory == raised
+    assert len([one for one in status.evidence if one.source == "ray"]) == 1
+
+
+def test_what_a_driver_adds_to_its_word_is_taken_down_and_all_of_it_once(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.set_pod("cpu", podIP="10.0.0.7")
+    cluster.set_pod("head", podIP="10.0.0.3")
+    told = [
+        Evidence(Cause.OOM_KILLED, f"memory on the node (IP: {address}, ID: 12ab)", "ray")
+        for address in ("10.0.0.7", "10.0.0.3")
+    ]
+    for said in (told[:1], told, told):
+        cluster.outcome = DriverOutcome(exit_code=1, evidence=tuple(said))
+        cluster.settle()
+    cluster.advance(30)
+    cluster.sweep()  # what is said is not placed anew once the pods are gone
+    cluster.gone_pods.clear()
+    cluster.settle()
+    (status,) = [status for _, status in cluster.attempts.values()]
+    placed = [one.details["pod"] for one in status.evidence if one.source == "ray"]
+    assert sorted(map(str, placed)) == ["corpus-1-cpu", "corpus-1-head"]
+
+
+def test_a_worker_killed_for_memory_may_be_absorbed() -> None:
+    cluster = SimulatedCluster()
+    cluster.edit(onWorkerLoss={"oom": "Absorb"})
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.settle()
+    cluster.set_pod("cpu", containerStatuses=[oom("ray-worker")])
+    cluster.settle()
+    (status,) = [status for _, status in cluster.attempts.values()]
+    assert status.end_time is None
+    assert status.incidents == 1
+    cluster.finish()
+    assert cluster.status.phase is PipelinePhase.SUCCEEDED
+    assert cluster.status.incidents == 1
+
+
+def test_an_oom_that_shows_at_the_teardown_still_names_the_cause(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.end_rayjob("Failed", "FAILED", message="WorkerCrashedError", reason="AppFailed")
+    cluster.settle()
+    cluster.advance(21)
+    cluster.set_pod("cpu", containerStatuses=[oom("ray-worker", code=1)])
+    cluster.settle()
+    cluster.finish_teardown()
+    assert causes(cluster)[0] is Cause.OOM_KILLED
+
+
+def test_an_oom_at_the_teardown_of_a_good_end_is_no_cause(cluster: SimulatedCluster) -> None:
+    cluster.outcome = DriverOutcome(exit_code=0)
+    cluster.settle()
+    cluster.set_pod("cpu", containerStatuses=[oom("ray-worker")])
+    cluster.finish()
+    assert causes(cluster) == [None]

@@ -1,0 +1,235 @@
+"""A request by annotation stands until it was acted upon, whatever goes on when it comes."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulated_cluster import SimulatedCluster
+from strandline_api.causes import Cause
+from strandline_api.outcomes import DriverOutcome
+from strandline_api.reasons import ConditionType
+from strandline_api.spec_policy import RetryPolicy
+from strandline_api.status import HandledTokens
+from strandline_api.words import PipelinePhase, Trigger
+from strandline_operator.model.plan import Resource
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    """A pipeline whose first attempt runs."""
+    return SimulatedCluster.running()
+
+
+def break_down(cluster: SimulatedCluster, code: int = 1) -> None:
+    """The attempt ends, and its pods are still there."""
+    cluster.outcome = DriverOutcome(exit_code=code)
+    cluster.settle()
+    assert not cluster.attempts["corpus-1"][1].is_frozen
+
+
+def handled(cluster: SimulatedCluster) -> tuple[str, str]:
+    tokens = cluster.status.handled
+    assert tokens is not None
+    return tokens.retry, tokens.cancel
+
+
+def find_end(cluster: SimulatedCluster) -> tuple[str, str]:
+    found = cluster.status.find_condition(ConditionType.SUCCEEDED)
+    assert found is not None
+    return found.status, found.reason
+
+
+def is_going(cluster: SimulatedCluster) -> bool:
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    return "deletionTimestamp" not in rayjob["metadata"]
+
+
+@pytest.mark.parametrize("code", [1, 75])
+def test_a_cancel_during_the_teardown_ends_the_run(cluster: SimulatedCluster, code: int) -> None:
+    break_down(cluster, code)
+    cluster.annotate("cancel", "enough")
+    cluster.settle()
+    assert handled(cluster) == ("", "")
+    cluster.finish_teardown()
+    assert find_end(cluster) == ("False", "UserCancelled")
+    assert handled(cluster) == ("", "enough")
+    cluster.advance(100_000)
+    assert len(cluster.attempts) == 1
+    assert cluster.attempts["corpus-1"][1].cause is not Cause.USER_CANCELLED
+
+
+def test_a_cancel_while_a_suspended_attempt_goes_ends_the_run(cluster: SimulatedCluster) -> None:
+    cluster.edit(suspend=True)
+    cluster.settle()
+    cluster.annotate("cancel", "enough")
+    cluster.settle()
+    cluster.finish_teardown()
+    cluster.edit(suspend=False)
+    cluster.advance(1000)
+    assert find_end(cluster) == ("False", "UserCancelled")
+    assert len(cluster.attempts) == 1
+
+
+def test_a_cancel_that_comes_after_a_good_end_changes_nothing(cluster: SimulatedCluster) -> None:
+    break_down(cluster, 0)
+    cluster.annotate("cancel", "too late")
+    cluster.settle()
+    cluster.finish_teardown()
+    assert find_end(cluster) == ("True", "Completed")
+    assert handled(cluster) == ("", "too late")
+    cluster.edit(runId="second")
+    cluster.settle()
+    assert len(cluster.attempts) == 2  # it was for the run that it came to
+
+
+def test_a_retry_during_the_teardown_starts_an_attempt_at_once(cluster: SimulatedCluster) -> None:
+    break_down(cluster, 64)
+    cluster.annotate("retry", "one")
+    cluster.settle()
+    assert handled(cluster) == ("", "")
+    cluster.finish_teardown()
+    assert handled(cluster) == ("one", "")
+    assert cluster.attempts["corpus-2"][0]["spec"]["trigger"] == Trigger.MANUAL
+    cluster.start_rayjob()
+    cluster.finish()
+    cluster.advance(1000)
+    assert len(cluster.attempts) == 2
+
+
+def test_who_cancels_and_asks_for_a_retry_has_cancelled(cluster: SimulatedCluster) -> None:
+    break_down(cluster)
+    cluster.annotate("retry", "one")
+    cluster.annotate("cancel", "enough")
+    cluster.settle()
+    cluster.finish_teardown()
+    cluster.advance(100_000)
+    assert handled(cluster) == ("one", "enough")
+    assert len(cluster.attempts) == 1
+
+
+def test_who_asks_for_a_retry_after_a_cancel_gets_it(cluster: SimulatedCluster) -> None:
+    cluster.annotate("cancel", "enough")
+    cluster.settle()
+    assert handled(cluster) == ("", "enough")
+    cluster.annotate("retry", "after all")
+    cluster.settle()
+    cluster.finish_teardown()
+    assert cluster.attempts["corpus-2"][0]["spec"]["trigger"] == Trigger.MANUAL
+
+
+def test_a_cancel_whose_handling_was_lost_does_not_reach_the_next_run(
+    cluster: SimulatedCluster,
+) -> None:
+    """The operator was killed between the two statuses, and meanwhile another run was asked for."""
+    cluster.annotate("cancel", "enough")
+    cluster.settle()
+    cluster.status = cluster.status.model_copy(update={"handled": HandledTokens()})
+    cluster.edit(runId="second")
+    cluster.settle()
+    cluster.finish_teardown()
+    assert cluster.attempts["corpus-1"][1].cause is Cause.USER_CANCELLED
+    assert cluster.attempts["corpus-2"][0]["spec"]["run"] == "second"
+
+
+def test_what_was_taken_back_may_be_asked_for_again(cluster: SimulatedCluster) -> None:
+    break_down(cluster, 64)
+    cluster.annotate("retry", "one")
+    cluster.settle()
+    cluster.pipeline["metadata"]["annotations"].clear()
+    cluster.settle()
+    cluster.finish_teardown()
+    assert len(cluster.attempts) == 1
+    cluster.annotate("retry", "one")
+    cluster.settle()
+    assert len(cluster.attempts) == 2
+
+
+def test_a_running_attempt_is_cancelled_though_its_spec_is_invalid(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.edit(sink={"use": "NO"})
+    cluster.settle()
+    assert is_going(cluster)
+    cluster.annotate("cancel", "enough")
+    cluster.settle()
+    assert not is_going(cluster)
+    assert handled(cluster) == ("", "enough")
+    cluster.finish_teardown()
+    assert cluster.attempts["corpus-1"][1].cause is Cause.USER_CANCELLED
+    cluster.edit(sink={"use": "jsonl"})
+    cluster.advance(1000)
+    assert find_end(cluster) == ("False", "UserCancelled")
+    assert len(cluster.attempts) == 1
+
+
+def test_a_running_attempt_is_suspended_though_its_spec_is_invalid(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.edit(sink={"use": "NO"}, suspend=True)
+    cluster.settle()
+    assert not is_going(cluster)
+    cluster.finish_teardown()
+    cluster.edit(sink={"use": "jsonl"})
+    cluster.settle()
+    assert cluster.status.phase is PipelinePhase.SUSPENDED
+    cluster.edit(suspend=False)
+    cluster.settle()
+    assert cluster.attempts["corpus-2"][0]["spec"]["trigger"] == Trigger.RESUME
+
+
+@pytest.mark.parametrize("odd", [None, [], "true", {"suspend": "yes"}])
+def test_what_does_not_say_suspend_suspends_nothing(cluster: SimulatedCluster, odd: object) -> None:
+    cluster.policy = RetryPolicy()
+    cluster.pipeline["spec"] = odd
+    cluster.settle()
+    assert is_going(cluster)
+
+
+def test_an_attempt_that_waits_for_its_rayjob_is_cancelled_though_its_spec_is_invalid() -> None:
+    cluster = SimulatedCluster(has_kuberay=False)
+    cluster.settle()
+    cluster.edit(sink={"use": "NO"})
+    cluster.annotate("cancel", "enough")
+    cluster.settle()
+    cluster.advance(10)
+    assert cluster.attempts["corpus-1"][1].cause is Cause.USER_CANCELLED
+
+
+@pytest.mark.parametrize("when", ["waiting", "tearing down"])
+def test_requests_during_an_invalid_spec_are_not_lost(cluster: SimulatedCluster, when: str) -> None:
+    break_down(cluster)
+    if when == "waiting":
+        cluster.finish_teardown()
+    cluster.edit(sink={"use": "NO"})
+    cluster.annotate("cancel", "enough")
+    cluster.settle()
+    if when != "waiting":
+        cluster.finish_teardown()
+    cluster.edit(sink={"use": "jsonl"})
+    cluster.advance(100_000)
+    assert find_end(cluster) == ("False", "UserCancelled")
+    assert len(cluster.attempts) == 1
+
+
+def test_a_retry_during_an_invalid_spec_waits_until_it_is_mended(cluster: SimulatedCluster) -> None:
+    cluster.finish(64)
+    cluster.edit(sink={"use": "NO"})
+    cluster.annotate("retry", "one")
+    cluster.settle()
+    assert handled(cluster) == ("", "")
+    cluster.edit(sink={"use": "jsonl"})
+    cluster.settle()
+    assert handled(cluster) == ("one", "")
+    assert len(cluster.attempts) == 2
+
+
+def test_a_cancel_of_a_finished_run_with_an_invalid_spec_does_not_reach_the_next(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.finish()
+    cluster.edit(sink={"use": "NO"})
+    cluster.annotate("cancel", "whatever")
+    cluster.settle()
+    cluster.edit(sink={"use": "jsonl"}, runId="second")
+    cluster.settle()
+    assert len(cluster.attempts) == 2

@@ -1,0 +1,357 @@
+"""What keeps pods from starting is told within seconds, of attempt and pipeline, in its words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulated_cluster import SimulatedCluster
+from strandline_api.reasons import ConditionType, Reason
+from strandline_api.times import spell_time
+from strandline_operator.model.plan import Resource
+
+HEAD, WORKER = "corpus-1-head", "corpus-1-cpu"
+CREATING = {"waiting": {"reason": "ContainerCreating"}}
+RUNNING = {"running": {"startedAt": "2026-11-22T23:09:51Z"}}
+QUOTA = (
+    'pods "corpus-1-abcde-head-m692s" is forbidden: exceeded quota: small, '
+    "requested: limits.memory=1610612736, used: limits.memory=0, limited: limits.memory=700Mi"
+)
+POLICY = (
+    'admission webhook "validate.kyverno.svc-fail" denied the request: '
+    "resource Pod/team/corpus-1-abcde-head-m692s was blocked: require-team-label"
+)
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    """An attempt whose pods have their nodes, and no container yet."""
+    cluster = SimulatedCluster()
+    cluster.settle()
+    cluster.bind_claim()
+    cluster.start_rayjob()
+    cluster.end_rayjob("Initializing", "")
+    for pod in cluster.list_of(Resource.POD):
+        name = "ray-head" if pod["metadata"]["name"] == HEAD else "ray-worker"
+        pod["spec"] = {"nodeName": "node-1"}
+        pod["metadata"]["creationTimestamp"] = spell_time(cluster.time)
+        containers = [{"name": name, "state": CREATING}]
+        pod["status"] = {"phase": "Pending", "containerStatuses": containers}
+    cluster.settle()
+    return cluster
+
+
+def read_told(cluster: SimulatedCluster) -> tuple[str, str]:
+    """Reason and message of the condition Succeeded; attempt and pipeline say the same."""
+    summary = cluster.status.find_condition(ConditionType.SUCCEEDED)
+    (status,) = (status for _, status in cluster.attempts.values())
+    told = [one for one in status.conditions if one.type == ConditionType.SUCCEEDED]
+    assert summary is not None
+    assert (summary.status, summary.reason) == ("Unknown", told[0].reason)
+    if summary.reason != Reason.STARTING:
+        assert summary.message == told[0].message
+    return summary.reason, summary.message
+
+
+def wait_in(cluster: SimulatedCluster, pod: str, reason: str, words: str, kind: str = "") -> None:
+    state = {"waiting": {"reason": reason, "message": words}}
+    name = "fetch" if kind else "ray-head"
+    cluster.set_pod(pod, **{kind or "containerStatuses": [{"name": name, "state": state}]})
+
+
+def run_unready(cluster: SimulatedCluster, pod: str, since: float) -> None:
+    state = {"running": {"startedAt": spell_time(since)}}
+    message = "containers with unready status: [ray]"
+    ready = {"type": "Ready", "status": "False", "message": message}
+    cluster.set_pod(
+        pod,
+        phase="Running",
+        conditions=[ready],
+        containerStatuses=[{"name": "ray", "state": state}],
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("CreateContainerConfigError", 'secret "s3-credentials" not found'),
+        ("CreateContainerError", "failed to reserve container name"),
+        ("RunContainerError", "exec: no such file or directory"),
+        ("CrashLoopBackOff", "back-off 10s restarting failed container"),
+        ("PostStartHookError", "command exited with 1"),
+        ("SomethingNew", ""),
+    ],
+)
+def test_what_a_container_waits_for_is_told(
+    cluster: SimulatedCluster, reason: str, words: str
+) -> None:
+    wait_in(cluster, HEAD, reason, words)
+    cluster.settle()
+    told, message = read_told(cluster)
+    assert told == Reason.CONTAINER_NOT_STARTED
+    assert f"head pod {HEAD}: container ray-head: {reason}: {words or 'no message'}" in message
+    assert Reason.CONTAINER_NOT_STARTED.advice in message
+    wait_in(cluster, HEAD, "ContainerCreating", "")
+    cluster.settle()
+    assert read_told(cluster)[0] == Reason.STARTING
+
+
+@pytest.mark.parametrize("usual", ["ContainerCreating", "PodInitializing"])
+def test_what_every_container_waits_for_is_not_told(cluster: SimulatedCluster, usual: str) -> None:
+    wait_in(cluster, HEAD, usual, "")
+    cluster.advance(59)
+    assert read_told(cluster)[0] == Reason.STARTING
+
+
+def test_an_image_that_has_no_valid_name_counts_as_not_pulled(cluster: SimulatedCluster) -> None:
+    wait_in(cluster, HEAD, "InvalidImageName", "couldn't parse image name")
+    cluster.settle()
+    assert read_told(cluster)[0] == Reason.IMAGE_NOT_PULLED
+
+
+def test_init_containers_count(cluster: SimulatedCluster) -> None:
+    words = 'configmap "mystages" not found'
+    wait_in(cluster, WORKER, "CreateContainerConfigError", words, "initContainerStatuses")
+    cluster.settle()
+    told, message = read_told(cluster)
+    assert told == Reason.CONTAINER_NOT_STARTED
+    assert f"worker pod {WORKER}: init container fetch: CreateContainerConfigError" in message
+
+
+def test_an_init_container_that_fails_again_and_again_stays_told(cluster: SimulatedCluster) -> None:
+    """It waits, runs and ends by turns; the condition does not follow it."""
+    end = {"terminated": {"exitCode": 3, "reason": "Error", "message": "no such bucket"}}
+    for state in (RUNNING, end, {"waiting": {"reason": "PodInitializing"}}):
+        containers = [{"name": "fetch", "state": state, "lastState": end}]
+        cluster.set_pod(HEAD, initContainerStatuses=containers)
+        cluster.settle()
+        told, message = read_told(cluster)
+        assert told == Reason.CONTAINER_NOT_STARTED
+        assert "init container fetch: Error, exit code 3: no such bucket" in message
+    assert [one.reason for one in cluster.events].count("Blocked") == 1
+
+
+def test_a_container_that_can_not_be_run_is_told_though_its_pod_is_gone(
+    cluster: SimulatedCluster,
+) -> None:
+    words = 'exec: "ray": executable file not found in $PATH'
+    end = {"terminated": {"exitCode": 128, "reason": "StartError", "message": words}}
+    cluster.set_pod(HEAD, phase="Failed", containerStatuses=[{"name": "ray-head", "state": end}])
+    cluster.lose_pod(HEAD)
+    cluster.settle()
+    told, message = read_told(cluster)
+    assert told == Reason.CONTAINER_NOT_STARTED
+    assert f"container ray-head: StartError, exit code 128: {words}" in message
+
+
+def test_a_pod_that_ends_as_it_is_deleted_is_no_obstacle(cluster: SimulatedCluster) -> None:
+    ends = {"terminated": {"exitCode": 143, "reason": "Error"}}
+    cluster.set_pod(WORKER, initContainerStatuses=[{"name": "fetch", "state": ends}])
+    cluster.lose_pod(WORKER)
+    cluster.settle()
+    assert read_told(cluster)[0] == Reason.STARTING
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("FailedMount", 'MountVolume.SetUp failed for volume "s3": secret "s3" not found'),
+        ("FailedAttachVolume", 'Multi-Attach error for volume "pvc-1": used by pod corpus-0'),
+        ("FailedMapVolume", "no such device"),
+    ],
+)
+def test_a_volume_that_is_not_mounted_is_told(
+    cluster: SimulatedCluster, reason: str, words: str
+) -> None:
+    cluster.warn("Pod", HEAD, reason, words)
+    cluster.settle()
+    told, message = read_told(cluster)
+    assert told == Reason.VOLUME_NOT_MOUNTED
+    assert f"head pod {HEAD}: {words}" in message
+    # It was mounted in the end, and its image takes long.
+    cluster.advance(200)
+    assert read_told(cluster)[0] == Reason.STARTING
+
+
+def test_a_network_that_is_not_there_is_told(cluster: SimulatedCluster) -> None:
+    cluster.warn("Pod", WORKER, "FailedCreatePodSandBox", "failed to set up network")
+    cluster.settle()
+    assert read_told(cluster)[0] == Reason.CONTAINER_NOT_STARTED
+
+
+def test_a_warning_about_another_pod_of_the_name_is_not_this_ones(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.warn("Pod", HEAD, "FailedMount", "not found")
+    cluster.notices[0]["involvedObject"]["uid"] = "of-an-earlier-pod"
+    cluster.settle()
+    assert read_told(cluster)[0] == Reason.STARTING
+
+
+def test_a_pod_that_may_not_be_made_is_told_with_the_servers_sentence(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fail_replicas(POLICY)
+    cluster.settle()
+    told, message = read_told(cluster)
+    assert told == Reason.OBJECT_REFUSED
+    assert "RayCluster corpus-1-abcde: admission webhook" in message
+    assert "require-team-label" in message
+    assert "FailedCreateHeadPod" not in message
+    cluster.advance(600)
+    assert read_told(cluster) == (told, message)
+
+
+def test_each_try_of_kuberay_draws_a_name_and_is_no_news(cluster: SimulatedCluster) -> None:
+    cluster.fail_replicas(QUOTA)
+    cluster.settle()
+    before = read_told(cluster)
+    assert 'pods "corpus-1-abcde-head-…" is forbidden' in before[1]
+    since = cluster.time
+    cluster.time += 5
+    cluster.fail_replicas(QUOTA.replace("m692s", "xdfvd"))
+    for one in cluster.list_of(Resource.RAYCLUSTER):
+        one["status"]["conditions"][0]["lastTransitionTime"] = spell_time(since)
+    assert cluster.pass_once().pipeline is None
+    assert read_told(cluster) == before
+
+
+def test_a_pod_that_could_not_be_deleted_delays_nothing(cluster: SimulatedCluster) -> None:
+    cluster.fail_replicas("pods not found", "FailedDeleteWorkerPod")
+    cluster.settle()
+    assert read_told(cluster)[0] == Reason.STARTING
+
+
+@pytest.mark.parametrize("reason", ["FailedCreateHeadPod", "FailedCreateWorkerPod"])
+def test_a_quota_that_stays_used_up_ends_the_attempt(
+    cluster: SimulatedCluster, reason: str
+) -> None:
+    cluster.fail_replicas(QUOTA, reason)
+    cluster.settle()
+    told, message = read_told(cluster)
+    assert (told, "exceeded quota: small" in message) == (Reason.QUOTA_USED_UP, True)
+    assert cluster.pass_once().wake_at == pytest.approx(cluster.time + 10, abs=5)
+    cluster.advance(9)
+    assert cluster.attempts["corpus-1"][1].end_time is None
+    cluster.advance(3)
+    cluster.finish_teardown()
+    status = cluster.attempts["corpus-1"][1]
+    assert status.cause == "QuotaExceeded"
+    assert "exceeded quota: small, requested: limits.memory=1610612736" in status.message
+
+
+def test_a_worker_that_may_not_be_made_again_ends_no_run() -> None:
+    cluster = SimulatedCluster.running()
+    cluster.fail_replicas(QUOTA, "FailedCreateWorkerPod")
+    cluster.advance(60)
+    assert cluster.attempts["corpus-1"][1].end_time is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [("RayJob", "FailedToCreateRayCluster"), ("Job", "FailedCreate")],
+)
+def test_what_kuberay_may_not_make_beside_pods_is_told(
+    cluster: SimulatedCluster, kind: str, reason: str
+) -> None:
+    words = 'admission webhook "policy" denied the request: no'
+    for pod in cluster.list_of(Resource.POD):
+        pod["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    if kind == "RayJob":
+        for resource, name in list(cluster.objects):
+            if resource in {Resource.POD, Resource.RAYCLUSTER}:
+                del cluster.objects[resource, name]
+    cluster.warn(kind, "corpus-1", reason, words)
+    cluster.settle()
+    told, message = read_told(cluster)
+    assert (told, f"{kind} corpus-1: {words}" in message) == (Reason.OBJECT_REFUSED, True)
+    # The same of an earlier RayJob of that name.
+    cluster.notices[0]["lastTimestamp"] = spell_time(cluster.time - 60)
+    cluster.settle()
+    assert read_told(cluster)[0] == Reason.STARTING
+
+
+def test_a_pod_that_runs_and_is_not_ready_is_named_after_a_minute(
+    cluster: SimulatedCluster,
+) -> None:
+    begun = cluster.time
+    run_unready(cluster, WORKER, begun - 5)
+    run_unready(cluster, HEAD, begun)
+    probe = "Readiness probe failed: bash: line 1: wget: command not found"
+    cluster.warn("Pod", HEAD, "Unhealthy", f"{probe}\n")
+    cluster.advance(54)
+    assert read_told(cluster)[0] == Reason.STARTING
+    assert cluster.pass_once().wake_at == pytest.approx(begun + 56, abs=1)
+    cluster.advance(7)
+    told, message = read_told(cluster)
+    assert told == Reason.POD_NOT_READY
+    since = spell_time(begun)[11:19]
+    unready = "containers with unready status: [ray]"
+    assert f"head pod {HEAD} runs but is not Ready since {since}: {unready}; {probe}" in message
+    # It says a moment, not a duration: nothing is written while nothing changes.
+    cluster.time += 100
+    assert cluster.pass_once().pipeline is None
+
+
+def make_late(cluster: SimulatedCluster) -> str:
+    """Let the time to start go by; the attempt's message."""
+    cluster.advance(1801)
+    cluster.finish_teardown()
+    status = cluster.attempts["corpus-1"][1]
+    assert status.cause == "SchedulingTimeout"
+    assert status.message.startswith("the driver did not run within 1800 s: ")
+    return status.message.partition("1800 s: ")[2]
+
+
+def test_the_timeout_names_the_pod_that_is_not_ready(cluster: SimulatedCluster) -> None:
+    run_unready(cluster, HEAD, cluster.time)
+    words = "containers with unready status: [ray]"
+    assert make_late(cluster) == f"head pod {HEAD} runs but is not Ready for 1801 s: {words}"
+
+
+def test_the_timeout_names_what_a_container_waits_for(cluster: SimulatedCluster) -> None:
+    run_unready(cluster, HEAD, cluster.time)
+    wait_in(cluster, WORKER, "CreateContainerConfigError", 'secret "s3" not found')
+    expected = f"worker pod {WORKER}: container ray-head: CreateContainerConfigError: secret"
+    assert expected in make_late(cluster)
+
+
+def test_the_timeout_names_what_was_refused(cluster: SimulatedCluster) -> None:
+    cluster.fail_replicas(POLICY)
+    assert "require-team-label" in make_late(cluster)
+
+
+@pytest.mark.parametrize(
+    ("head", "worker", "words"),
+    [
+        ({"phase": "Pending"}, {}, f"head pod {HEAD}: container ray-head: ContainerCreating"),
+        (
+            {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+            {
+                "initContainerStatuses": [{"name": "wait-gcs-ready", "state": RUNNING}],
+                "containerStatuses": [],
+            },
+            f"worker pod {WORKER}: init container wait-gcs-ready: runs",
+        ),
+    ],
+)
+def test_the_timeout_names_the_slowest_pod_where_nothing_is_wrong(
+    cluster: SimulatedCluster, head: dict[str, Any], worker: dict[str, Any], words: str
+) -> None:
+    cluster.set_pod(HEAD, **head)
+    cluster.set_pod(WORKER, **worker)
+    assert make_late(cluster) == words
+
+
+def test_a_start_is_looked_at_soon_and_then_ever_less(cluster: SimulatedCluster) -> None:
+    """Nobody tells of what does not happen, such as the event of a mount that fails."""
+    pauses = []
+    for _ in range(12):
+        plan = cluster.pass_once()
+        assert plan.wake_at is not None
+        pauses.append(round(plan.wake_at - cluster.time, 3))
+        cluster.time = plan.wake_at
+    assert pauses[0] == 5
+    assert pauses == sorted(pauses)
+    assert max(pauses) <= cluster.limits.resync

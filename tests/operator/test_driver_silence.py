@@ -1,0 +1,261 @@
+"""A driver that can't be reached ends nothing soon, and nothing that happened before we asked."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fake_api import FakeApi
+from operator_bodies import KEY, NAMESPACE, make_attempt, make_pipeline, make_pod, make_rayjob
+from played_operator import Operator
+from simulated_cluster import SimulatedCluster
+from strandline_api.causes import Cause
+from strandline_api.event_reasons import EventReason
+from strandline_api.reasons import ConditionType
+from strandline_api.status import Progress
+from strandline_operator.model.limits import Limits
+from strandline_operator.model.plan import Resource
+from strandline_operator.model.view import Silence
+from strandline_operator.reconcile.driver_talk import LONGEST_PAUSE
+
+URL = "http://10.0.0.7:8780"
+STALL = 600.0
+HOURS = 3 * 3600.0
+READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    """A run in flight whose driver was heard."""
+    cluster = SimulatedCluster.running()
+    cluster.set_pod("head", **READY)
+    cluster.progress = Progress(finished=1, time=cluster.time)
+    cluster.settle()
+    return cluster
+
+
+def find_message(cluster: SimulatedCluster) -> tuple[str, str]:
+    found = cluster.status.find_condition(ConditionType.SUCCEEDED)
+    assert found is not None
+    return found.reason, found.message
+
+
+def status_of(cluster: SimulatedCluster) -> Any:
+    return next(iter(cluster.attempts.values()))[1]
+
+
+def test_an_outage_of_the_operator_ends_nothing(cluster: SimulatedCluster) -> None:
+    cluster.restart(HOURS)
+    cluster.silence = cluster.silence.prolong(HOURS, LONGEST_PAUSE)  # the first question fails
+    cluster.settle()
+    assert status_of(cluster).end_time is None
+    cluster.ask_in_vain(STALL - 30)
+    assert status_of(cluster).end_time is None
+    cluster.silence = Silence()
+    cluster.progress = Progress(finished=2, time=cluster.time)
+    cluster.advance(60)
+    assert find_message(cluster)[0] == "Running"
+
+
+def test_silence_is_told_first_and_ends_the_attempt_when_all_of_it_has_passed(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.ask_in_vain(45)
+    assert find_message(cluster)[0] == "Running"
+    cluster.ask_in_vain(60)
+    reason, message = find_message(cluster)
+    assert reason == "DriverNotReached"
+    assert (
+        "head pod corpus-1-head runs and is Ready, so the way to its port 8780 may be cut"
+        in message
+    )
+    assert "after 600 s of that the attempt ends as Stalled. Look for a NetworkPolicy" in message
+    assert status_of(cluster).find_condition("Succeeded").message == message
+    plan = cluster.pass_once()
+    assert (plan.pipeline, plan.attempts) == (None, {})  # it is told once, and written once
+    told = [one for one in cluster.events if one.reason == EventReason.BLOCKED]
+    assert [one.message for one in told] == [message]
+
+    cluster.ask_in_vain(STALL - 90)
+    assert status_of(cluster).end_time is None
+    cluster.ask_in_vain(45)
+    cluster.finish_teardown()
+    assert status_of(cluster).cause is Cause.STALLED
+    assert "so the way to its port 8780 may be cut" in status_of(cluster).message
+
+
+@pytest.mark.parametrize(
+    ("pod", "words"),
+    [
+        ({"conditions": []}, "head pod corpus-1-head is Running but not Ready"),
+        ({"phase": "Failed"}, "head pod corpus-1-head is Failed"),
+        (None, "there is no head pod"),
+    ],
+)
+def test_what_is_known_of_the_head_is_said(
+    cluster: SimulatedCluster, pod: dict[str, Any] | None, words: str
+) -> None:
+    if pod is None:
+        cluster.lose_pod("head")
+        cluster.gone_pods.clear()
+    else:
+        cluster.set_pod("head", **pod)
+    cluster.ask_in_vain(90)
+    assert words in find_message(cluster)[1]
+
+
+def test_a_driver_that_was_never_heard_is_told_of_and_let_alone() -> None:
+    cluster = SimulatedCluster.running()
+    cluster.ask_in_vain(120)
+    assert "the attempt goes on" in find_message(cluster)[1]
+    cluster.silence = Silence(10_000, 100_000.0)
+    cluster.advance(100_000)
+    assert status_of(cluster).end_time is None
+
+
+def test_a_stall_that_is_short_still_takes_a_minute(cluster: SimulatedCluster) -> None:
+    cluster.edit(deadlines={"stall": "5s"})
+    cluster.ask_in_vain(60)
+    assert status_of(cluster).end_time is None
+    cluster.ask_in_vain(30)
+    assert status_of(cluster).end_time is not None
+
+
+PAUSES = st.lists(st.floats(-1e7, 1e7), max_size=40)
+
+
+@given(PAUSES, st.floats(1.0, 120.0))
+def test_law_silence_is_no_longer_than_its_questions_and_their_pauses(
+    pauses: list[float], longest: float
+) -> None:
+    silence = Silence()
+    for number, pause in enumerate(pauses):
+        after = silence.prolong(pause, longest)
+        assert silence.seconds <= after.seconds <= longest * number
+        assert after.seconds <= sum(max(0.0, one) for one in pauses[1 : number + 1]) + 1e-6
+        silence = after
+    assert silence.questions == len(pauses)
+    assert silence.is_lasting is (silence.questions >= 3 and silence.seconds >= 60)
+
+
+class Watched:
+    """A run in flight under an operator's process that may be replaced; passes by hand."""
+
+    def __init__(self) -> None:
+        self.api = FakeApi()
+        self.limits = Limits()
+        store = self.api.store
+        pipeline = make_pipeline(store, deadlines={"stall": "120s"})
+        attempt = make_attempt(store, pipeline)
+        status = {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"}
+        make_rayjob(store, pipeline, attempt, status)
+        make_pod(store, pipeline, "head", "head", ip="10.0.0.7")
+        self.answer()
+        self.restart()
+        self.look()
+
+    def answer(self, page: object = None) -> None:
+        """The driver answers from now on."""
+        progress = page or {"sources": {"total": 10, "finished": 4}}
+        self.api.drivers |= {f"{URL}/progress": progress, f"{URL}/outcome": None}
+
+    def restart(self, outage: float = 0.0) -> None:
+        self.api.store.time += outage
+        self.operator = Operator(self.api, self.limits)
+
+    def look(self, seconds: float = 0.0) -> None:
+        """A pass, some seconds later."""
+        self.api.store.time += seconds
+        asyncio.run(self.operator.passes.run(KEY))
+
+    def poll(self, seconds: float) -> None:
+        """The poller alone, some seconds later."""
+        self.api.store.time += seconds
+        talk = self.operator.passes.senses.drivers
+        for uid in talk.list_due(self.api.store.time):
+            asyncio.run(talk.ask(self.api, uid, self.api.store.time))
+
+    @property
+    def status(self) -> dict[str, Any]:
+        (attempt,) = self.api.store.list(Resource.ATTEMPT)
+        status: dict[str, Any] = attempt["status"]
+        return status
+
+    @property
+    def reason(self) -> str:
+        (pipeline,) = self.api.store.list(Resource.PIPELINE)
+        conditions = {one["type"]: one["reason"] for one in pipeline["status"]["conditions"]}
+        return str(conditions["Succeeded"])
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+def test_a_new_process_counts_from_its_own_first_question(watched: Watched) -> None:
+    assert watched.status["progress"]["finished"] == 4
+    watched.api.drivers.clear()
+    watched.restart(HOURS)
+    for seconds in (0.0, 20.0, 20.0, 20.0, 20.0, 20.0, 20.0):
+        watched.look(seconds)
+        assert "endTime" not in watched.status
+    watched.look(20.0)  # 140 s since the first question
+    assert watched.status["endTime"]
+
+
+def test_a_clock_that_is_set_ends_nothing(watched: Watched) -> None:
+    watched.api.drivers.clear()
+    watched.look(20.0)
+    for step in (HOURS, -2 * HOURS, HOURS):
+        watched.look(step)
+        assert "endTime" not in watched.status, step
+    watched.answer()
+    watched.look(-HOURS)  # and whoever is asked by an old clock is asked by the new one
+    assert watched.reason == "Running"
+
+
+def test_a_driver_that_answers_lives_though_it_says_nothing_new(watched: Watched) -> None:
+    watched.api.drivers[f"{URL}/progress"] = None
+    for _ in range(40):
+        watched.look(30.0)
+    assert "endTime" not in watched.status
+    assert watched.reason == "Running"
+
+
+def test_passes_that_come_rarely_end_a_silence_too(watched: Watched) -> None:
+    watched.api.drivers.clear()
+    ends = []
+    for _ in range(5):
+        watched.look(300.0)
+        ends.append("endTime" in watched.status)
+    assert ends == [False, False, False, True, True]
+
+
+def test_an_operator_that_is_cut_off_itself_knows_nothing_of_drivers(watched: Watched) -> None:
+    """No pass comes through for hours, as its network is gone, and no driver answers either."""
+    watched.api.drivers.clear()
+    for _ in range(100):
+        watched.poll(60.0)
+    watched.answer()
+    watched.look(5.0)
+    assert "endTime" not in watched.status
+    assert watched.reason == "Running"
+
+    watched.api.drivers.clear()
+    for _ in range(100):
+        watched.poll(60.0)
+    watched.look(5.0)  # the driver's way comes back a little later than the server's
+    watched.look(5.0)
+    assert "endTime" not in watched.status
+
+
+def test_a_head_that_is_missing_is_silence(watched: Watched) -> None:
+    watched.api.store.remove(Resource.POD, NAMESPACE, "head")
+    for _ in range(10):
+        watched.look(20.0)
+    assert watched.status["endTime"]

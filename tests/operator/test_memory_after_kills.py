@@ -1,0 +1,162 @@
+"""Memory after kills for memory: raised, bounded, lowered again, and told of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulated_cluster import SimulatedCluster
+from strandline_api.event_reasons import EventReason
+from strandline_api.reasons import ConditionType
+from strandline_api.status import parse_status
+from strandline_operator.model.capacity import NodeSize
+from strandline_operator.model.plan import Resource
+
+GI = 2**30
+OOM = {"name": "ray-worker", "state": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    """A pipeline whose first attempt runs, with 8 GiB in each pod of the group `cpu`."""
+    cluster = SimulatedCluster.running()
+    cluster.edit(retry={"maxRetries": 50, "jitter": "none"})
+    cluster.settle()
+    return cluster
+
+
+def kill(cluster: SimulatedCluster) -> None:
+    """A worker of the newest attempt is killed for memory, and all of it goes."""
+    cluster.set_pod("cpu", containerStatuses=[OOM])
+    cluster.settle()
+    cluster.finish_teardown()
+
+
+def kill_again(cluster: SimulatedCluster, times: int) -> None:
+    for _ in range(times):
+        cluster.run_next()
+        kill(cluster)
+
+
+def ask(cluster: SimulatedCluster, memory: str, **more: Any) -> None:
+    group = {"name": "cpu", "resources": {"memory": memory}, **more}
+    cluster.edit(ray={"workerGroups": [group]})
+
+
+def given(cluster: SimulatedCluster) -> int:
+    """Bytes of a worker pod of the attempt under way."""
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    (group,) = rayjob["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    (container,) = group["template"]["spec"]["containers"]
+    return int(container["resources"]["limits"]["memory"])
+
+
+def told(cluster: SimulatedCluster, reason: EventReason) -> list[str]:
+    return [event.message for event in cluster.events if event.reason == reason]
+
+
+def test_a_limit_that_was_lowered_holds_for_the_next_attempt(cluster: SimulatedCluster) -> None:
+    kill(cluster)
+    kill_again(cluster, 2)
+    assert cluster.status.memory == {"cpu": "27648Mi"}
+    cluster.edit(oom={"maxMemory": "10Gi"})
+    cluster.settle()
+    assert cluster.status.memory == {"cpu": "10240Mi"}
+    cluster.run_next()
+    assert given(cluster) == 10 * GI
+    kill(cluster)
+    assert cluster.status.memory == {"cpu": "10240Mi"}
+    assert "memory of cpu stops at 10240Mi, as oom.maxMemory says" in cluster.status.state
+    cluster.edit(oom={"maxMemory": "4Gi"})  # less than was asked for: what was asked for
+    cluster.run_next()
+    assert given(cluster) == 8 * GI
+    assert cluster.attempts["corpus-5"][0]["spec"].get("memory", {}) == {}
+
+
+def test_a_new_run_begins_with_what_the_pipeline_asks_for(cluster: SimulatedCluster) -> None:
+    kill(cluster)
+    cluster.run_next()
+    cluster.finish()
+    assert cluster.status.memory == {"cpu": "12288Mi"}
+    cluster.edit(runId="second")
+    cluster.settle()
+    assert cluster.status.memory == {}
+    assert given(cluster) == 8 * GI
+
+
+@pytest.mark.parametrize("memory", ["2Gi", "10Gi", "20Gi"])
+def test_what_somebody_writes_replaces_what_kills_have_raised(
+    cluster: SimulatedCluster, memory: str
+) -> None:
+    kill(cluster)
+    ask(cluster, memory)
+    cluster.settle()
+    assert cluster.status.memory == {}
+    cluster.run_next()
+    assert given(cluster) == int(memory.removesuffix("Gi")) * GI
+
+
+def test_an_edit_of_something_else_leaves_it_raised(cluster: SimulatedCluster) -> None:
+    kill(cluster)
+    ask(cluster, "8192Mi", maxReplicas=4)  # the same, spelled otherwise
+    cluster.run_next()
+    assert given(cluster) == 12 * GI
+
+
+def test_what_an_earlier_operator_has_raised_stays(cluster: SimulatedCluster) -> None:
+    kill(cluster)
+    written = cluster.status.to_json()
+    del written["memoryRequested"]
+    cluster.status = parse_status(written)
+    cluster.run_next()
+    assert given(cluster) == 12 * GI
+
+
+def test_it_does_not_grow_past_what_the_largest_node_has(cluster: SimulatedCluster) -> None:
+    cluster.sizes = (NodeSize("small", 12 * GI, 4), NodeSize("large", 20 * GI, 4))
+    kill(cluster)
+    assert told(cluster, EventReason.MEMORY_LIMITED) == []
+    kill_again(cluster, 1)
+    why = "memory of cpu stops at 18432Mi, since no node could hold more (large is the largest"
+    assert cluster.status.memory == {"cpu": "18432Mi"}
+    assert told(cluster, EventReason.MEMORY_LIMITED) == []  # it came to just that
+    kill_again(cluster, 1)
+    assert cluster.status.memory == {"cpu": "18432Mi"}
+    assert why in told(cluster, EventReason.MEMORY_LIMITED)[0]
+    condition = cluster.status.find_condition(ConditionType.SUCCEEDED)
+    assert condition is not None
+    assert condition.message.startswith("attempt 4 of 51, retry at ")
+    assert why in condition.message
+    assert len(told(cluster, EventReason.MEMORY_RAISED)) == 2
+    # A large node that goes takes nothing away from what pods have had.
+    cluster.sizes = (NodeSize("small", 12 * GI, 4),)
+    kill_again(cluster, 1)
+    assert cluster.status.memory == {"cpu": "18432Mi"}
+
+
+def test_the_last_sentence_of_a_run_says_that_memory_had_to_stop() -> None:
+    cluster = SimulatedCluster.running()
+    cluster.edit(retry={"maxRetries": 1, "jitter": "none"})
+    cluster.sizes = (NodeSize("only", 9 * GI, 4),)
+    kill(cluster)
+    kill_again(cluster, 1)
+    condition = cluster.status.find_condition(ConditionType.SUCCEEDED)
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("False", "OOMKilled")
+    assert "memory of cpu stops at 8294Mi, since no node could hold more" in condition.message
+
+
+def test_a_limit_that_was_set_is_not_the_nodes_to_lower(cluster: SimulatedCluster) -> None:
+    """Nodes may be made as they are needed; whoever sets a limit knows."""
+    cluster.edit(oom={"maxMemory": "64Gi"})
+    cluster.sizes = (NodeSize("only", 9 * GI, 4),)
+    kill(cluster)
+    assert cluster.status.memory == {"cpu": "12288Mi"}
+
+
+def test_where_nodes_may_not_be_listed_nothing_is_said_of_them(cluster: SimulatedCluster) -> None:
+    kill(cluster)
+    assert cluster.status.memory == {"cpu": "12288Mi"}
+    assert told(cluster, EventReason.MEMORY_LIMITED) == []
+    assert "node" not in cluster.status.state

@@ -1,0 +1,208 @@
+"""Events are read for what does not get to start, seldom, and for nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from kubernetes.aio.client.configuration import Configuration
+
+from fake_api import Call, FakeApi
+from fake_store import FakeStore
+from http_stub import Stub, serve
+from operator_bodies import (
+    KEY,
+    NAMESPACE,
+    make_attempt,
+    make_pipeline,
+    make_pod,
+    make_rayjob,
+    spell_labels,
+)
+from played_operator import Operator
+from strandline_api.times import spell_time
+from strandline_operator.cluster.client import KubernetesApi
+from strandline_operator.cluster.errors import Forbidden, Unavailable
+from strandline_operator.model.limits import Limits
+from strandline_operator.model.notices import Notice, find_newest
+from strandline_operator.model.objects import Pod, RayCluster, RayJob
+from strandline_operator.model.plan import Resource
+from strandline_operator.reconcile.notice_memory import MOST_OBJECTS, NoticeMemory, list_stuck
+
+Body = dict[str, Any]
+NOW = 1_000_000.0
+READY = {"conditions": [{"type": "Ready", "status": "True"}], "phase": "Running"}
+UNREADY = {
+    "conditions": [{"type": "Ready", "status": "False", "message": "unready"}],
+    "phase": "Running",
+}
+CREATING = {"phase": "Pending"}
+WELL = ""
+
+
+def make_parts(
+    pods: dict[str, Body], age: float = 10.0, **rayjob: Any
+) -> tuple[RayJob, list[RayCluster], list[Pod]]:
+    """The RayJob of attempt 1, its RayCluster, and pods of that age by name."""
+    created = spell_time(NOW - age)
+    labels = {"strandline.dev/attempt": "1"}
+    metadata = {"labels": labels, "creationTimestamp": created}
+    status = {"jobDeploymentStatus": "Initializing", **rayjob}
+    job = RayJob.read({"metadata": {**metadata, "name": "corpus-1"}, "status": status})
+    cluster = RayCluster.read({"metadata": {**metadata, "name": "corpus-1-abcde"}})
+    made = [
+        {
+            "metadata": {
+                **metadata,
+                "name": name,
+                "labels": {**labels, "strandline.dev/role": name.partition("-")[0]},
+            },
+            "spec": {"nodeName": "node-1"},
+            "status": pod,
+        }
+        for name, pod in pods.items()
+    ]
+    return job, [cluster], [Pod.read(one) for one in made]
+
+
+@pytest.mark.parametrize(
+    ("pods", "age", "expected"),
+    [
+        ({"worker-1": CREATING, "head-1": CREATING}, 10, "head-1 worker-1"),
+        ({"worker-1": CREATING, "head-1": READY}, 10, "worker-1"),
+        ({"head-1": CREATING}, 2, WELL),
+        ({"head-1": UNREADY}, 40, WELL),
+        ({"head-1": UNREADY}, 46, "head-1"),
+        ({}, 10, "corpus-1-abcde"),
+        ({"head-1": READY}, 10, "corpus-1"),
+        ({"head-1": {"phase": "Running"}}, 100, WELL),
+    ],
+)
+def test_stuck_is_what_ought_to_have_brought_something_about(
+    pods: dict[str, Body], age: float, expected: str
+) -> None:
+    assert list_stuck(*make_parts(pods, age), NOW) == tuple(expected.split())
+
+
+def test_a_rayjob_without_its_cluster_is_stuck_itself() -> None:
+    rayjob, _, _ = make_parts({})
+    assert list_stuck(rayjob, [], [], NOW) == ("corpus-1",)
+    assert list_stuck(None, [], [], NOW) == ()
+
+
+@pytest.mark.parametrize("status", [{"jobDeploymentStatus": "Running"}])
+def test_nothing_is_asked_once_the_driver_runs(status: Body) -> None:
+    assert list_stuck(*make_parts({"head-1": UNREADY}, 100, **status), NOW) == ()
+
+
+def test_a_pod_that_waits_for_its_node_or_leaves_is_not_stuck() -> None:
+    rayjob, clusters, (pod,) = make_parts({"head-1": CREATING})
+    unplaced = Pod.read({"metadata": {"name": "x", "labels": dict(pod.meta.labels)}})
+    assert list_stuck(rayjob, clusters, [unplaced], NOW) == ()
+
+
+def test_no_more_than_some_objects_are_asked_about() -> None:
+    pods = {f"worker-{number}": CREATING for number in range(20)}
+    assert len(list_stuck(*make_parts(pods), NOW)) == MOST_OBJECTS
+
+
+def test_warnings_are_kept_for_a_moment() -> None:
+    api, memory = FakeApi(FakeStore()), NoticeMemory()
+
+    async def look(now: float) -> int:
+        await memory.look(api, NAMESPACE, ["corpus-1"], now)
+        return len(api.calls)
+
+    asked = [asyncio.run(look(now)) for now in (0.0, 1.0, 3.9, 4.0, 5.0, 2.0)]
+    assert asked == [1, 1, 1, 2, 2, 3]
+
+
+@pytest.mark.parametrize("error", [Forbidden(403, "", "no"), Unavailable(0, "", "gone")])
+def test_where_events_can_not_be_read_nothing_is_told_and_all_goes_on(error: Exception) -> None:
+    api = FakeApi(FakeStore())
+
+    def refuse(call: Call) -> None:
+        if call.verb == "warnings":
+            raise error
+
+    api.before.append(refuse)
+    assert asyncio.run(NoticeMemory().look(api, NAMESPACE, ["a", "b"], 0.0)) == ()
+
+
+def test_the_newest_warning_counts_however_its_time_is_spelled() -> None:
+    bodies: list[Body] = [
+        {"reason": "FailedMount", "message": "first", "lastTimestamp": spell_time(100)},
+        {"reason": "FailedMount", "message": "third\n", "eventTime": spell_time(300)},
+        {
+            "reason": "FailedMount",
+            "message": "second",
+            "series": {"lastObservedTime": spell_time(200)},
+        },
+        {"reason": "Other", "metadata": {"creationTimestamp": spell_time(400)}},
+        {"involvedObject": 3, "series": None, "metadata": "odd"},
+    ]
+    notices = [Notice.read(body) for body in bodies]
+    newest = find_newest(notices, ["FailedMount"])
+    assert newest is not None
+    assert (newest.message, newest.time) == ("third", 300)
+    assert find_newest(notices, ["FailedMount"], uid="x") is None
+    assert [one.time for one in notices] == [100, 300, 200, 400, 0]
+
+
+def test_a_page_of_warnings_about_one_name_is_asked_for() -> None:
+    async def story(stub: Stub, api: KubernetesApi) -> None:
+        stub.answer({"items": [{"reason": "FailedMount"}], "metadata": {"continue": "more"}})
+        assert await api.list_warnings("team", "a") == [{"reason": "FailedMount"}]
+        (asked,) = stub.asked
+        assert asked.path == "/api/v1/namespaces/team/events"
+        fields = "involvedObject.name=a,type=Warning"
+        assert asked.query == {"fieldSelector": fields, "limit": "100"}
+
+    asyncio.run(_tell(story))
+
+
+async def _tell(story: Callable[[Stub, KubernetesApi], Awaitable[None]]) -> None:
+    async with serve() as stub:
+        api = KubernetesApi(Configuration(host=stub.url), agent="tests/1")
+        try:
+            await story(stub, api)
+        finally:
+            await api.close()
+
+
+def test_a_mount_that_fails_is_told_by_the_pass_that_follows() -> None:
+    """From the object of the event to the condition of the pipeline."""
+    api = FakeApi(FakeStore(time=NOW))
+    pipeline = make_pipeline(api.store)
+    attempt = make_attempt(api.store, pipeline)
+    make_rayjob(api.store, pipeline, attempt, {"jobDeploymentStatus": "Initializing"})
+    metadata = {"name": "corpus-1-abcde", "labels": spell_labels(pipeline, 1)}
+    body = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata}
+    api.store.create(Resource.RAYCLUSTER, NAMESPACE, body)
+    pod = make_pod(api.store, pipeline, "corpus-1-head", "head")
+    api.store.put_status(Resource.POD, NAMESPACE, "corpus-1-head", CREATING)
+    operator = Operator(api, Limits())
+    asyncio.run(operator.passes.run(KEY))
+    assert [call.name for call in api.calls if call.verb == "warnings"] == []
+
+    api.store.time += 5
+    about = {"kind": "Pod", "name": "corpus-1-head", "uid": pod["metadata"]["uid"]}
+    warning = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "corpus-1-head.1"},
+        "involvedObject": about,
+        "type": "Warning",
+        "reason": "FailedMount",
+        "message": 'secret "s3" not found',
+        "lastTimestamp": spell_time(api.store.time),
+    }
+    api.store.create(Resource.EVENT, NAMESPACE, warning)
+    asyncio.run(operator.passes.run(KEY))
+    assert [call.name for call in api.calls if call.verb == "warnings"] == ["corpus-1-head"]
+    (found,) = api.store.list(Resource.PIPELINE)
+    (summary,) = (one for one in found["status"]["conditions"] if one["type"] == "Succeeded")
+    assert summary["reason"] == "VolumeNotMounted"
+    assert 'head pod corpus-1-head: secret "s3" not found' in summary["message"]

@@ -1,0 +1,154 @@
+"""The claim for outputs: looked at as the ledger's is, and named in the same condition."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fake_api import FakeApi
+from operator_bodies import KEY, NAMESPACE, make_attempt, make_pipeline
+from played_operator import Operator
+from simulated_cluster import SimulatedCluster
+from strandline_api.reasons import ConditionType
+from strandline_operator.model.limits import Limits
+from strandline_operator.model.plan import Resource
+from strandline_operator.model.view import View
+from strandline_operator.reconcile.claim_memory import KEEP_SECONDS
+from strandline_operator.reconcile.observe import Senses, find_pipeline, observe
+
+Body = dict[str, Any]
+NOW = 1_000_000.0
+SHARED = {"spec": {"accessModes": ["ReadWriteMany"]}, "status": {"phase": "Bound"}}
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    """A pipeline whose ledger has its volume, and whose workers write to a claim."""
+    cluster = SimulatedCluster()
+    cluster.edit(storage={"output": {"claimName": "datasets"}})
+    cluster.pass_once()
+    cluster.bind_claim()
+    return cluster
+
+
+def put(cluster: SimulatedCluster, **body: Any) -> None:
+    cluster.objects[Resource.CLAIM, "datasets"] = {"metadata": {"name": "datasets"}, **body}
+
+
+def said(cluster: SimulatedCluster) -> tuple[str, str, str]:
+    found = cluster.status.find_condition(ConditionType.STORAGE_READY)
+    assert found is not None
+    return found.status, found.reason, found.message
+
+
+def with_modes(*modes: str) -> Body:
+    return {"spec": {"accessModes": list(modes)}, "status": {"phase": "Bound"}}
+
+
+def test_an_output_that_is_not_there_is_waited_for(cluster: SimulatedCluster) -> None:
+    cluster.settle()
+    truth, reason, message = said(cluster)
+    assert (truth, reason) == ("False", "ClaimMissing")
+    assert "claim datasets of storage.output" in message
+    assert not cluster.attempts
+    summary = cluster.status.find_condition(ConditionType.SUCCEEDED)
+    assert summary is not None
+    assert (summary.status, summary.reason) == ("Unknown", "ClaimMissing")
+    put(cluster, **SHARED)
+    cluster.settle()
+    assert said(cluster)[:2] == ("True", "ClaimBound")
+    assert "datasets" in said(cluster)[2]
+    assert len(cluster.attempts) == 1
+
+
+@pytest.mark.parametrize(
+    ("claim", "truth", "reason", "is_made"),
+    [
+        ({}, "Unknown", "ClaimPending", True),
+        ({"status": {"phase": "Pending"}}, "Unknown", "ClaimPending", True),
+        ({"status": {"phase": "Lost"}}, "False", "ClaimLost", False),
+        (with_modes("ReadOnlyMany"), "False", "ClaimNotWritable", False),
+        # Pods of one node share it, and nobody knows yet where they will be.
+        (with_modes("ReadWriteOnce"), "Unknown", "ClaimNotShared", True),
+        (with_modes("ReadWriteOncePod"), "False", "ClaimNotShared", False),
+        (with_modes("ReadWriteOnce", "ReadWriteMany"), "True", "ClaimBound", True),
+        (with_modes(), "True", "ClaimBound", True),
+    ],
+)
+def test_an_output_that_workers_can_not_all_write_to_is_told(
+    cluster: SimulatedCluster, claim: Body, truth: str, reason: str, is_made: bool
+) -> None:
+    put(cluster, **claim)
+    cluster.settle()
+    assert said(cluster)[:2] == (truth, reason)
+    assert "datasets" in said(cluster)[2]
+    assert bool(cluster.attempts) == is_made
+
+
+@pytest.mark.parametrize("mode", ["ReadWriteOnce", "ReadWriteOncePod"])
+@pytest.mark.parametrize("groups", [[], [{"name": "later", "minReplicas": 0, "maxReplicas": 0}]])
+def test_a_head_alone_may_have_a_claim_for_itself(mode: str, groups: list[Body]) -> None:
+    cluster = SimulatedCluster()
+    cluster.edit(storage={"output": {"claimName": "datasets"}}, ray={"workerGroups": groups})
+    cluster.pass_once()
+    cluster.bind_claim()
+    put(cluster, **with_modes(mode))
+    cluster.settle()
+    assert said(cluster)[:2] == ("True", "ClaimBound")
+
+
+def test_the_worse_of_both_is_told(cluster: SimulatedCluster) -> None:
+    put(cluster, **with_modes("ReadWriteOnce"))
+    (ledger,) = [one for one in cluster.list_of(Resource.CLAIM) if "corpus" in str(one)]
+    ledger["status"] = {"phase": "Lost"}
+    cluster.settle()
+    assert said(cluster)[:2] == ("False", "ClaimLost")
+    assert "claim corpus-ledger" in said(cluster)[2]
+
+
+# --- Reading
+
+
+def make_senses(api: FakeApi) -> Senses:
+    return Operator(api, Limits()).passes.senses
+
+
+async def look(api: FakeApi, senses: Senses, now: float = NOW) -> View:
+    pipeline = await find_pipeline(api, KEY, senses.specs)
+    assert pipeline is not None
+    return (await observe(api, pipeline, senses, now)).view
+
+
+def count_reads(api: FakeApi, name: str) -> int:
+    return sum(call.resource is Resource.CLAIM and call.name == name for call in api.calls)
+
+
+def test_both_claims_are_read_and_each_is_kept_for_a_minute_while_in_use() -> None:
+    api = FakeApi()
+    pipeline = make_pipeline(api.store, storage={"output": {"claimName": "datasets"}})
+    make_attempt(api.store, pipeline)
+    for name in ("corpus-ledger", "datasets"):
+        body = {"metadata": {"name": name}, "status": {"phase": "Bound"}}
+        api.store.create(Resource.CLAIM, NAMESPACE, body)
+    senses = make_senses(api)
+
+    async def read() -> None:
+        for _ in range(3):
+            view = await look(api, senses)
+            assert view.claim is not None
+            assert view.output is not None
+            assert (view.claim.meta.name, view.output.meta.name) == ("corpus-ledger", "datasets")
+        await look(api, senses, NOW + KEEP_SECONDS)
+
+    asyncio.run(read())
+    assert [count_reads(api, name) for name in ("corpus-ledger", "datasets")] == [2, 2]
+
+
+@pytest.mark.parametrize("output", [{}, {"url": "s3://bucket/corpus"}])
+def test_a_pipeline_without_such_a_claim_asks_for_none(output: Body) -> None:
+    api = FakeApi()
+    make_pipeline(api.store, storage={"output": output})
+    assert asyncio.run(look(api, make_senses(api))).output is None
+    assert [call.name for call in api.calls if call.resource is Resource.CLAIM] == ["corpus-ledger"]

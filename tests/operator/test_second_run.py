@@ -1,0 +1,72 @@
+"""A driver that is started a second time inside one RayJob ends the attempt, whoever did it."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulated_cluster import SimulatedCluster
+from strandline_api.attempt import AttemptStatus
+from strandline_api.causes import Cause
+from strandline_api.outcomes import DriverOutcome
+
+FIRST, SECOND = "2026-11-21T10:26:19Z", "2026-11-21T10:28:40Z"
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    """A pipeline whose first attempt runs; Ray has said since when."""
+    cluster = SimulatedCluster.running()
+    start(cluster, FIRST)
+    return cluster
+
+
+def start(cluster: SimulatedCluster, time: str | None) -> None:
+    """The RayJob says that its driver was started then."""
+    cluster.end_rayjob("Running", "RUNNING", rayJobInfo={} if time is None else {"startTime": time})
+    cluster.settle()
+
+
+def status_of(cluster: SimulatedCluster, name: str = "corpus-1") -> AttemptStatus:
+    return cluster.attempts[name][1]
+
+
+def test_a_second_start_under_the_same_head_ends_the_attempt(cluster: SimulatedCluster) -> None:
+    start(cluster, SECOND)
+    cluster.finish_teardown()
+    assert status_of(cluster).cause is Cause.INTERRUPTED
+    assert status_of(cluster).message == "RayJob corpus-1 has started its driver a second time"
+    assert cluster.status.next_attempt_time is not None
+
+
+def test_a_second_start_that_no_operator_saw_is_noticed_by_the_next(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.restart(3600.0)
+    start(cluster, SECOND)
+    assert status_of(cluster).end_time is not None
+
+
+@pytest.mark.parametrize("time", [FIRST, None, "2026-11-21T10:26:19+00:00"])
+def test_the_same_start_told_again_is_no_second_one(
+    cluster: SimulatedCluster, time: str | None
+) -> None:
+    start(cluster, time)
+    start(cluster, FIRST)
+    assert status_of(cluster).end_time is None
+
+
+def test_a_run_that_has_completed_is_complete_however_often_it_was_started(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.outcome = DriverOutcome(exit_code=0)
+    start(cluster, SECOND)
+    cluster.finish()
+    assert status_of(cluster).cause is None
+
+
+def test_the_next_attempt_has_a_start_of_its_own(cluster: SimulatedCluster) -> None:
+    cluster.finish(1)
+    cluster.run_next()
+    start(cluster, SECOND)
+    assert status_of(cluster, "corpus-2").end_time is None
+    assert status_of(cluster, "corpus-2").job_start_time != status_of(cluster).job_start_time

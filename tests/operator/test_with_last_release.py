@@ -1,0 +1,97 @@
+"""What today's operator asks of a runtime of the last release, and of its definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from last_release import LastRelease, reading
+from simulated_cluster import SimulatedCluster
+from stored_documents import prune, schema_of
+from strandline_api.causes import Cause
+from strandline_api.evidence import Evidence
+from strandline_api.exit_codes import ExitCode
+from strandline_api.pod_places import CONFIG, VOLUME
+from strandline_api.status import parse_status
+from strandline_api.words import PipelinePhase
+from strandline_operator.model.plan import Resource
+from strandline_operator.render.pods import MANIFEST
+
+# Causes that a driver is not told of, as the next test shows.
+UNSPOKEN = {
+    Cause.LEDGER_IN_USE: ExitCode.LEDGER_IN_USE,
+    Cause.TIMEOUT: ExitCode.APPLICATION_ERROR,
+}
+
+
+@pytest.fixture(scope="module")
+def last(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LastRelease]:
+    with reading(tmp_path_factory.mktemp("release")) as release:
+        yield release
+
+
+@pytest.fixture
+def rayjob() -> dict[str, Any]:
+    cluster = SimulatedCluster()
+    cluster.settle()
+    (made,) = cluster.list_of(Resource.RAYJOB)
+    return dict(made["spec"])
+
+
+@pytest.mark.parametrize("after", ["", *(cause for cause in Cause if cause not in UNSPOKEN)])
+def test_its_driver_understands_how_it_is_started(
+    last: LastRelease, rayjob: dict[str, Any], after: str
+) -> None:
+    words = last.ask("command", rayjob["entrypoint"] + (f" --after {after}" if after else ""))
+    assert words["file"] == f"{CONFIG}/{MANIFEST}"
+    assert words["volume"] == VOLUME
+    assert words["is_single"] == "True"
+    assert words["after"] == (after or "None")
+
+
+@pytest.mark.parametrize(("cause", "code"), UNSPOKEN.items())
+def test_a_cause_that_it_does_not_know_is_not_named(cause: Cause, code: ExitCode) -> None:
+    cluster = SimulatedCluster.running()
+    cluster.finish(code, evidence=(Evidence(cause, "as its driver says", "driver"),))
+    cluster.run_next()
+    assert cluster.attempts["corpus-2"][0]["spec"]["retryCause"] == cause
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    assert "--after" not in rayjob["spec"]["entrypoint"]
+
+
+def test_its_driver_understands_how_it_is_stopped(
+    last: LastRelease, rayjob: dict[str, Any]
+) -> None:
+    (head,) = rayjob["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"]
+    line = head["lifecycle"]["preStop"]["exec"]["command"][-1].partition(";")[0]
+    words = last.ask("command", line)
+    assert (words["file"], words["waits"]) == (f"{CONFIG}/{MANIFEST}", "True")
+
+
+def test_what_it_does_not_know_would_be_refused(last: LastRelease) -> None:
+    with pytest.raises(AssertionError, match="No such option"):
+        last.ask("command", "strandline run pipeline.yaml --tolerant")
+
+
+def test_a_run_comes_to_its_end_where_its_definitions_keep_less(last: LastRelease) -> None:
+    schema = schema_of(last.definitions["curationpipelines"])["properties"]["status"]
+
+    def keep() -> None:
+        cluster.status = parse_status(prune(cluster.status.to_json(), schema))
+
+    cluster = SimulatedCluster.running()
+    for code in (137, 0):
+        keep()
+        cluster.settle()
+        keep()
+        cluster.finish(code)
+        keep()
+        if code:
+            cluster.run_next()
+    cluster.settle()
+    keep()
+    assert cluster.status.phase == PipelinePhase.SUCCEEDED
+    assert len(cluster.attempts) == 2
+    assert cluster.pass_once().actions == ()

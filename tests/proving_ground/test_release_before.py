@@ -1,0 +1,17 @@
+"""The release before is installed with the settings that its own chart has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from proving_ground.installation import HASTE
+from proving_ground.release_before import RAY_VERSION, choose_settings
+
+
+def test_settings_that_its_chart_does_not_have_are_left_out(tmp_path: Path) -> None:
+    known: dict[str, object] = {name: {} for name in (*list(HASTE)[1:], "rayVersion")}
+    schema = {"properties": {"settings": {"properties": known}}}
+    (tmp_path / "values.schema.json").write_text(json.dumps(schema))
+    chosen = choose_settings(tmp_path)
+    assert chosen == {**dict(list(HASTE.items())[1:]), "rayVersion": RAY_VERSION}

@@ -1,0 +1,83 @@
+"""A small pipeline whose outputs go where a test says."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from strandline.ledger.entries import Change
+from strandline.ledger.lease import OnChange
+from strandline.ledger.store import Store
+from strandline.plan.pipeline import PipelinePlan
+from strandline.run.attempt import Options, run_attempt
+from strandline.run.manifest import read_manifest
+from strandline.run.outcome import Outcome
+from strandline.storage.layout import PipelineFolder
+
+
+class Letters:
+    """A pipeline over files of one letter.
+
+    Attributes:
+        name: of the pipeline.
+        volume: where it keeps its ledger.
+    """
+
+    def __init__(self, path: Path, name: str = "letters", volume: str = "volume") -> None:
+        self.name = name
+        self.path = path
+        self.volume = path / volume
+        (path / "letters").mkdir(exist_ok=True)
+        for letter in "abc":
+            self.add(letter)
+
+    @property
+    def folder(self) -> PipelineFolder:
+        return PipelineFolder.of(self.volume, "default", self.name)
+
+    def add(self, letter: str) -> None:
+        (self.path / f"letters/{letter}.txt").write_text(letter)
+
+    def plan(
+        self,
+        *,
+        path: str | None = None,
+        url: str | None = None,
+        sink: str = "jsonl",
+        name: str | None = None,
+    ) -> PipelinePlan:
+        """The plan, with the sink's path or `storage.output.url` and another sink if asked for."""
+        use = {"jsonl": "jsonl", "text": "parquet"}[sink]
+        end: dict[str, Any] = {"use": use, "with": {} if path is None else {"path": path}}
+        document = {
+            "apiVersion": "strandline.dev/v1alpha1",
+            "kind": "CurationPipeline",
+            "metadata": {"name": self.name},
+            "spec": {
+                "source": {"use": "files", "with": {"paths": [f"{self.path}/letters/*.txt"]}},
+                "stages": [{"use": "read-files"}],
+                "sink": end | ({} if name is None else {"name": name}),
+                "storage": {"output": {} if url is None else {"url": url}},
+            },
+        }
+        manifest = self.path / f"{self.name}.yaml"
+        manifest.write_text(yaml.safe_dump(document))
+        return read_manifest(manifest).plan
+
+    def run(self, *, on_change: OnChange = OnChange.FAIL, **changes: Any) -> Outcome:
+        """One attempt in this process; `changes` as in `plan`."""
+        options = Options(self.volume, engine="inline", on_change=on_change)
+        return run_attempt(self.plan(**changes), options)
+
+    def count(self, place: Path) -> int:
+        """Outputs at a place."""
+        return len(list(place.rglob("*.jsonl")))
+
+
+def forget_place(folder: PipelineFolder) -> None:
+    """Make the ledger one of the releases that kept no place of the outputs."""
+    with closing(Store(folder.ledger)) as store:
+        store.write(Change(meta={"outputs": None}))

@@ -1,0 +1,239 @@
+"""Where outputs live is part of what a run is: kept with the ledger, and asked about."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from place_builders import Letters, forget_place
+from strandline.engine.pools import RayOptions
+from strandline.engine.ray_ledger import LedgerPlace
+from strandline.ledger.entries import Change
+from strandline.ledger.errors import LedgerError
+from strandline.ledger.lease import OnChange
+from strandline.ledger.store import Store
+from strandline.ledger.verification import Verdict, verify
+from strandline.run.attempt import Options, run_attempt
+from strandline.run.moving import move_outputs
+from strandline.storage.outputs import OutputStore
+from strandline_api.exit_codes import ExitCode
+
+
+@pytest.fixture
+def letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Letters:
+    """A pipeline over three files, whose runs begin in an empty folder."""
+    start = tmp_path / "start"
+    start.mkdir()
+    monkeypatch.chdir(start)
+    return Letters(tmp_path)
+
+
+def test_a_relative_path_is_that_of_the_first_run(
+    letters: Letters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = letters.run(path="out")
+    assert str(tmp_path / "start/out") == outcome.output
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    with pytest.raises(LedgerError) as caught:
+        letters.run(path="out")
+    assert f"outputs: {tmp_path}/start/out -> {tmp_path}/other/out" in str(caught.value)
+    assert "`strandline ledger move-outputs`" in str(caught.value)
+    assert not (tmp_path / "other/out").exists()
+
+
+def test_another_url_is_another_pipeline(letters: Letters, tmp_path: Path) -> None:
+    letters.run(url="memory://letters/old")
+    with pytest.raises(LedgerError) as caught:
+        letters.run(url="memory://letters/new")
+    assert "outputs: memory://letters/old -> memory://letters/new" in str(caught.value)
+    with pytest.raises(LedgerError) as caught:
+        letters.run()
+    own = tmp_path / "volume/default/letters/output"
+    assert f"outputs: memory://letters/old -> {own}" in str(caught.value)
+
+
+def test_a_moved_place_is_named_beside_what_else_has_changed(letters: Letters) -> None:
+    letters.run(path="old")
+    with pytest.raises(LedgerError) as caught:
+        letters.run(path="new", sink="text", name="jsonl")
+    lines = str(caught.value).splitlines()
+    assert "outputs:" in "".join(lines)
+    assert '  jsonl.use: "jsonl" -> "parquet"' in lines
+    assert not [line for line in lines if "with.path" in line]  # the place speaks for it
+
+
+def test_restart_does_all_anew_at_the_new_place(letters: Letters, tmp_path: Path) -> None:
+    letters.run(path="old")
+    outcome = letters.run(path="new", on_change=OnChange.RESTART)
+    assert (3, 0) == (outcome.standing.finished, outcome.standing.skipped)
+    assert 3 == letters.count(tmp_path / "start/new")
+    assert 3 == letters.count(tmp_path / "start/old")  # somebody's data set still
+    assert 3 == letters.run(path="new").standing.skipped
+
+
+def test_continue_keeps_what_is_finished_where_it_is(letters: Letters, tmp_path: Path) -> None:
+    letters.run(path="old")
+    letters.add("d")
+    outcome = letters.run(path="new", on_change=OnChange.CONTINUE)
+    assert (1, 3) == (outcome.standing.finished, outcome.standing.skipped)
+    assert 1 == letters.count(tmp_path / "start/new")
+    assert 4 == letters.run(path="new").standing.skipped
+
+
+@pytest.mark.parametrize(
+    "spelling", ["out/", "./out", "../start/out", "{start}/out", "file://{start}/out", "{link}/out"]
+)
+def test_another_spelling_is_no_other_place(
+    letters: Letters, tmp_path: Path, spelling: str
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "start")
+    letters.run(path="out")
+    again = spelling.format(start=tmp_path / "start", link=tmp_path / "link")
+    assert 3 == letters.run(path=again).standing.skipped
+    assert 3 == letters.run(url=again).standing.skipped
+
+
+def test_a_slash_at_the_end_of_a_url_is_nothing(letters: Letters) -> None:
+    letters.run(url="memory://letters/slashed")
+    assert 3 == letters.run(url="memory://letters/slashed/").standing.skipped
+
+
+def test_a_link_that_leads_elsewhere_now_is_another_place(letters: Letters, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "start/out").symlink_to(tmp_path / "one")
+    letters.run(path="out")
+    (tmp_path / "start/out").unlink()
+    (tmp_path / "start/out").symlink_to(tmp_path / "two")
+    with pytest.raises(LedgerError, match=f"outputs: {tmp_path}/one -> {tmp_path}/two"):
+        letters.run(path="out")
+
+
+def test_a_volume_may_move_with_the_outputs_in_it(letters: Letters, tmp_path: Path) -> None:
+    letters.run()
+    letters.volume = letters.volume.rename(tmp_path / "elsewhere")
+    outcome = letters.run()
+    assert 3 == outcome.standing.skipped
+    assert outcome.output.startswith(str(tmp_path / "elsewhere"))
+    # Named as a path of its own it is the same folder.
+    assert 3 == letters.run(path=outcome.output).standing.skipped
+
+
+def test_a_ledger_from_before_goes_on_and_keeps_its_place_from_now_on(letters: Letters) -> None:
+    letters.run(url="memory://letters/before")
+    forget_place(letters.folder)
+    assert 3 == letters.run(url="memory://letters/before").standing.skipped
+    with pytest.raises(LedgerError, match="outputs: memory://letters/before -> memory://letters/b"):
+        letters.run(url="memory://letters/b")
+
+
+def test_a_ledger_from_before_asks_about_the_path_as_it_is_written(letters: Letters) -> None:
+    letters.run(path="out")
+    forget_place(letters.folder)
+    with pytest.raises(LedgerError, match=r'jsonl\.with\.path: "out" -> "new"'):
+        letters.run(path="new")
+    assert 3 == letters.run(path="out").standing.skipped
+
+
+def test_workers_are_told_the_place_and_not_its_spelling(
+    letters: Letters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Any] = []
+
+    class CalledError(Exception):
+        pass
+
+    def engine(_: object, __: object, ledger: LedgerPlace | None, options: RayOptions, ___: object):  # type: ignore[no-untyped-def]  # noqa: ANN202
+        told.extend([options.output, ledger and ledger.output])
+        raise CalledError
+
+    monkeypatch.setattr("strandline.run.attempt.find_ray_engine", lambda _: engine)
+    for volume in (None, letters.volume):
+        with pytest.raises(CalledError):
+            run_attempt(letters.plan(path="out"), Options(volume))
+    out = str(tmp_path / "start/out")
+    assert [out, None, out, out] == told
+
+
+def test_a_run_without_a_ledger_says_where_it_wrote(letters: Letters, tmp_path: Path) -> None:
+    outcome = run_attempt(letters.plan(path="out"), Options(None, engine="inline"))
+    assert str(tmp_path / "start/out") == outcome.output
+
+
+class TestMoving:
+    """A data set that was moved on purpose."""
+
+    def test_it_is_proved_before_it_is_believed(self, letters: Letters, tmp_path: Path) -> None:
+        letters.run(path="old")
+        (tmp_path / "start/old").rename(tmp_path / "start/new")
+        moved = move_outputs(letters.plan(path="new"), letters.folder)
+        assert (str(tmp_path / "start/old"), str(tmp_path / "start/new")) == moved[:2]
+        assert (3, 3, []) == (moved.verdict.sources, moved.verdict.outputs, moved.verdict.problems)
+        assert 3 == letters.run(path="new").standing.skipped
+        with pytest.raises(LedgerError, match="outputs: "):
+            letters.run(path="old")
+
+    def test_what_is_not_all_there_stays_where_it_was(
+        self, letters: Letters, tmp_path: Path
+    ) -> None:
+        letters.run(path="old")
+        (tmp_path / "start/old").rename(tmp_path / "start/new")
+        one, two, _ = sorted((tmp_path / "start/new").rglob("*.jsonl"))
+        one.unlink()
+        two.write_bytes(bytes(two.stat().st_size))
+        moved = move_outputs(letters.plan(path="new"), letters.folder)
+        assert ["missing, or recorded twice", "other bytes than were written"] == sorted(
+            problem.partition(":")[0] for problem in moved.verdict.problems
+        )
+        with pytest.raises(LedgerError, match="outputs: "):
+            letters.run(path="new")
+
+    def test_it_may_leave_the_bytes_unread(self, letters: Letters, tmp_path: Path) -> None:
+        letters.run(path="old")
+        (tmp_path / "start/old").rename(tmp_path / "start/new")
+        for path in (tmp_path / "start/new").rglob("*.jsonl"):
+            path.write_bytes(bytes(path.stat().st_size))
+        moved = move_outputs(letters.plan(path="new"), letters.folder, reads_bytes=False)
+        assert [] == moved.verdict.problems
+        assert 3 == letters.run(path="new").standing.skipped
+
+    def test_it_is_not_the_way_to_change_anything_else(self, letters: Letters) -> None:
+        letters.run(path="old")
+        with pytest.raises(LedgerError, match=r"changed otherwise too:\n  jsonl\.use: ") as caught:
+            move_outputs(letters.plan(path="new", sink="text", name="jsonl"), letters.folder)
+        assert ExitCode.LEDGER_MISMATCH == caught.value.exit_code
+
+    def test_a_ledger_from_before_can_be_moved(self, letters: Letters, tmp_path: Path) -> None:
+        letters.run(path="old")
+        forget_place(letters.folder)
+        (tmp_path / "start/old").rename(tmp_path / "start/new")
+        moved = move_outputs(letters.plan(path="new"), letters.folder)
+        assert "old" == moved.old  # as it was written then
+        assert 3 == letters.run(path="new").standing.skipped
+
+    def test_there_must_be_a_ledger(self, letters: Letters) -> None:
+        with pytest.raises(LedgerError, match="there is no ledger here"):
+            move_outputs(letters.plan(path="new"), letters.folder)
+        assert not letters.folder.path.exists()
+
+    def test_a_fenced_one_writes_nothing(
+        self, letters: Letters, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Another host may have taken the ledger over while all was read."""
+        letters.run(path="old")
+
+        def be_overtaken(store: Store, outputs: OutputStore, *, reads_bytes: bool) -> Verdict:
+            store.write(Change(meta={"lease": {"attempt": 9, "uid": "other", "ended": False}}))
+            return real(store, outputs, reads_bytes=reads_bytes)
+
+        real = verify
+        monkeypatch.setattr("strandline.run.moving.verify", be_overtaken)
+        Path("old").rename("new")
+        with pytest.raises(LedgerError, match="has taken the ledger over"):
+            move_outputs(letters.plan(path="new"), letters.folder)
+        with closing(Store(letters.folder.ledger, readonly=True)) as store:
+            assert store.read_meta("outputs")["place"].endswith("/old")

@@ -1,0 +1,126 @@
+"""Packages that a plan needs and that are not here are named before anything is begun."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+import strandline.stages.catalogue  # noqa: F401 - registers them
+from strandline.plan import packages
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.planning import check_plan
+from strandline.plan.registry import list_registered
+from strandline.plan.stage import Source, SourceStage, Stage
+from strandline.plan.task import Task
+from strandline.run.attempt import Options, run_attempt
+from strandline.run.requirements import check_requirements
+from strandline.stages.files import Files
+from strandline.stages.jsonl_sink import JsonlSink
+from strandline_api.problems import SpecError
+
+NOT_HERE = "a_package_that_nobody_has"
+
+
+class Own(Stage):
+    """A user's own stage, that says what it loads."""
+
+    packages: ClassVar[tuple[str, ...]] = ("json", NOT_HERE)
+
+    def process(self, task: Task) -> Task:
+        return task
+
+
+class Bare(SourceStage):
+    """A source whose parameters know nothing of places."""
+
+    def list_sources(self) -> Iterator[Source]:
+        yield Source("a", "1", None)
+
+
+def make_plan(paths: tuple[str, ...], *middle: Stage, path: str | None = None) -> PipelinePlan:
+    source = StagePlan("files", "files", Files(paths=paths))
+    stages = [StagePlan(f"own-{at}", "own:Own", one) for at, one in enumerate(middle)]
+    return check_plan("default", "p", source, [*stages, StagePlan("j", "j", JsonlSink(path=path))])
+
+
+def find_problems(plan: PipelinePlan) -> list[str]:
+    with pytest.raises(SpecError) as caught:
+        check_requirements(plan)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_all_that_is_lacking_is_told_at_once_with_its_place() -> None:
+    plan = make_plan(("in/*", "s4://a/*"), Own(), path="q9://out")
+
+    said = find_problems(plan)
+
+    assert [line.partition(":")[0] for line in said] == [
+        "spec.source.with.paths[1]",
+        "spec.stages[0].use",
+        "spec.sink.with.path",
+    ]
+    assert f"'own:Own' needs the package {NOT_HERE}, which is not installed" in said[1]
+
+
+def test_the_pipelines_own_output_is_looked_at_too() -> None:
+    plan = replace(make_plan(("in/*",)), output="s4://out")
+
+    assert find_problems(plan)[0].startswith("spec.storage.output.url: nothing here knows")
+
+
+def test_what_is_here_is_no_problem() -> None:
+    check_requirements(make_plan(("in/*", "memory://a/*"), path="memory://out"))
+    bare = StagePlan("bare", "bare", Bare())
+    check_requirements(check_plan("default", "p", bare, [StagePlan("j", "j", JsonlSink())]))
+
+
+@pytest.mark.parametrize("engine", ["inline", "ray", "ray-data"])
+def test_no_engine_begins_what_lacks_a_package(tmp_path: Path, engine: str) -> None:
+    with pytest.raises(SpecError, match="did you mean s3"):
+        run_attempt(make_plan(("s4://a/*",)), Options(tmp_path, engine=engine))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_law_whatever_a_shipped_stage_loads_later_has_an_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shipped = [stage for stage in list_registered().values() if stage.packages]
+    assert shipped
+    monkeypatch.setattr(packages, "find_spec", _find_nothing)
+
+    for stage in shipped:
+        for module in packages.list_missing(stage.packages):
+            assert packages.advise(module).startswith("pip install 'strandline["), stage
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            ModuleNotFoundError("No module named 'zarr'", name="zarr"),
+            "it needs the package zarr, which is not installed; pip install 'strandline[fields]'",
+        ),
+        (ImportError("Pillow\n is broken"), "Pillow is broken"),
+        (ImportError(), "ImportError"),
+    ],
+)
+def test_an_import_that_failed_in_one_sentence(error: ImportError, said: str) -> None:
+    assert packages.explain_import(error) == said
+
+
+def test_a_package_of_nobodys_is_asked_for_by_its_module() -> None:
+    assert importlib.util.find_spec(NOT_HERE) is None
+    assert packages.advise("torch.nn") == (
+        "install the package that has the module 'torch.nn' wherever the pipeline runs"
+    )
+    assert packages.name_package("PIL.Image") == "pillow"
+
+
+def _find_nothing(_: Any) -> ModuleSpec | None:
+    return None

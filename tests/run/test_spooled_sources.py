@@ -1,0 +1,81 @@
+"""Sources come back from a spool as they were, whatever a source stage has made of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.plan.stage import Source
+from strandline.run.spooled_sources import SpooledSources
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+class Text(str):
+    """More than a text."""
+
+    __slots__ = ()
+
+
+PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.text()
+    | st.binary()
+    | st.floats(allow_nan=False),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(0, 99), inner),
+    max_leaves=20,
+)
+
+
+def turn(source: Source) -> tuple[Source, bool]:
+    """The source after it was spooled, and whether it was in memory."""
+    kept = SpooledSources()
+    packed = kept.pack(7, source)
+    is_kept = len(kept) == 1
+    assert is_kept == (packed is None)
+    back = kept.unpack(7, packed)
+    assert len(kept) == 0
+    return back, is_kept
+
+
+@given(data=PLAIN, meta=st.none() | st.dictionaries(st.text(), PLAIN))
+def test_law_plain_values_are_spelled_and_come_back(data: Any, meta: dict[str, Any] | None) -> None:
+    source = Source("key \udcff", "1", data, meta)
+    back, is_kept = turn(source)
+    assert (source, False) == (back, is_kept)
+    assert repr(source) == repr(back)  # 1 is no True
+
+
+@pytest.mark.parametrize(
+    "data",
+    [(1, 2), [(1,)], Point(1, 2), {"deep": {1, 2}}, object(), 2**64, Text("x"), {(1, 2): 3}, print],
+)
+def test_whatever_else_is_there_stays_the_very_same(data: Any) -> None:
+    back, is_kept = turn(Source("key", "1", data))
+    assert is_kept
+    assert back.data is data
+
+
+def test_a_value_that_holds_itself_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    back, is_kept = turn(Source("key", "1", loop))
+    assert is_kept
+    assert back.data is loop
+
+
+def test_tables_are_spelled_with_all_they_have() -> None:
+    schema = pa.schema([pa.field("key", pa.string(), metadata={"of": "a"})], {"whole": "b"})
+    table = pa.table({"key": pa.chunked_array([["a"], ["b", None]])}, schema=schema)
+    back, is_kept = turn(Source("key", "1", table))
+    assert not is_kept
+    assert back.data.equals(table, check_metadata=True)

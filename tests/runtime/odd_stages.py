@@ -1,0 +1,115 @@
+"""A source and a stage of which every item is odd in another way, and healthy ones between them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from payload_kinds import Unpicklable, Unreadable
+from strandline.plan.stage import Source, SourceStage, Stage
+from strandline.plan.task import FailedTask, Slot, Task
+
+
+class MuteError(Exception):
+    """Can't be put into words."""
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+ERRORS: dict[str, Any] = {
+    "mute": MuteError,
+    "surrogate": lambda: ValueError("half \ud800"),
+    "exit": lambda: SystemExit(3),
+    "generator exit": GeneratorExit,
+}
+ANSWERS: dict[str, Any] = {
+    "unpicklable": Unpicklable,
+    "unreadable": Unreadable,
+    "lock": threading.Lock,
+    "odd failure": lambda: FailedTask("half \ud800"),
+}
+
+
+class OddSources(SourceStage):
+    """Lists what the stage is to do, and sources that are odd themselves."""
+
+    def list_sources(self) -> Iterator[Source]:
+        """A healthy source between any two odd ones."""
+        odd: list[Any] = [Source(what, "1", what) for what in ODDITIES]
+        odd += [
+            Source("key \ud800", "1", "healthy"),
+            Source("locked", "1", threading.Lock()),
+            Source("unread", "1", Unreadable()),
+        ]
+        for number, source in enumerate(odd):
+            yield source
+            yield Source(f"healthy {number}", "1", "healthy")
+
+
+class Odd(Stage):
+    """Does what its task says."""
+
+    def process(self, task: Task) -> Task | Iterator[Slot]:
+        """The same task, or what is odd."""
+        what = task.data
+        if what in ERRORS:
+            error = ERRORS[what]()
+            raise error
+        if what in ANSWERS:
+            answer = ANSWERS[what]()
+            return answer if isinstance(answer, FailedTask) else Task(answer)  # type: ignore[return-value]
+        if what == "deep":
+            return self.process(task)
+        if what == "late":
+            return raise_late(task)
+        if what == "closed":
+            sys.stdout.close()
+            os.close(1)
+            return task
+        print(what)
+        return task
+
+
+class Printing(Stage):
+    """Prints, wherever that goes."""
+
+    def process_batch(self, tasks: list[Task]) -> list[Task]:  # type: ignore[override]
+        """The same tasks."""
+        print(len(tasks), flush=True)
+        return tasks
+
+
+def raise_late(task: Task) -> Iterator[Slot]:
+    """A child, and then no more."""
+    yield task
+    msg = "too late"
+    raise ValueError(msg)
+
+
+class Bad(Stage):
+    """Fails the sources at the head of the listing."""
+
+    class Params(Stage.Params):
+        """How many of them."""
+
+        count: int = 60
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        """The same task.
+
+        Raises:
+            ValueError: it is one of those.
+        """
+        if int(task.data) < self.params.count:
+            msg = "no good"
+            raise ValueError(msg)
+        return task
+
+
+ODDITIES = [*ERRORS, *ANSWERS, "deep", "late", "closed"]

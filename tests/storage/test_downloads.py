@@ -1,0 +1,154 @@
+"""A file is fetched from anywhere; what may pass is tried again, what will not is said at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from strandline.plan.errors import code_of
+from strandline.storage import downloads
+from strandline.storage.downloads import (
+    PAUSES,
+    NothingThereError,
+    UnreachableError,
+    copy_matching,
+    download,
+)
+from strandline_api.exit_codes import ExitCode
+
+CONTENT = b"some code\n"
+
+
+class Web:
+    """A web server that answers with these codes in turn; the last one stays."""
+
+    def __init__(self, codes: list[int]) -> None:
+        self.codes = codes
+        self.asked = 0
+        web = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                code = web.codes[min(web.asked, len(web.codes) - 1)]
+                web.asked += 1
+                self.send_response(code)
+                self.send_header("Content-Length", str(len(CONTENT)))
+                self.end_headers()
+                self.wfile.write(CONTENT if code == 200 else b"x" * len(CONTENT))
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_address[1]}/code.zip"
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    web = Web([200])
+    yield web
+    web.server.shutdown()
+    web.server.server_close()
+
+
+@pytest.fixture
+def pauses() -> list[float]:
+    return []
+
+
+def test_a_file_is_fetched_by_http_by_fsspec_and_from_a_path(web: Web, tmp_path: Path) -> None:
+    fsspec.filesystem("memory").pipe_file("/bucket/code.zip", CONTENT)
+    (tmp_path / "code.zip").write_bytes(CONTENT)
+    places = [web.url, "memory://bucket/code.zip", str(tmp_path / "code.zip")]
+    places.append(f"file://{tmp_path / 'code.zip'}")
+    for number, url in enumerate(places):
+        target = tmp_path / str(number)
+        assert download(url, target, lambda _: None) == sha256(CONTENT).hexdigest()
+        assert target.read_bytes() == CONTENT
+
+
+def test_a_server_that_is_busy_is_asked_again(
+    web: Web, tmp_path: Path, pauses: list[float]
+) -> None:
+    web.codes = [503, 429, 200]
+    assert download(web.url, tmp_path / "a", pauses.append) == sha256(CONTENT).hexdigest()
+    assert (web.asked, pauses) == (3, list(PAUSES))
+
+
+def test_a_server_that_stays_busy_may_answer_another_day(
+    web: Web, tmp_path: Path, pauses: list[float]
+) -> None:
+    web.codes = [500]
+    with pytest.raises(UnreachableError, match="the server answers 500") as told:
+        download(web.url, tmp_path / "a", pauses.append)
+    assert code_of(told.value) is ExitCode.APPLICATION_ERROR
+    assert (web.asked, pauses) == (3, list(PAUSES))
+
+
+def test_where_nobody_listens_it_is_tried_again(
+    web: Web, tmp_path: Path, pauses: list[float]
+) -> None:
+    url = web.url
+    web.server.server_close()
+    with pytest.raises(UnreachableError, match="can't be reached"):
+        download(url, tmp_path / "a", pauses.append)
+    assert pauses == list(PAUSES)
+
+
+@pytest.mark.parametrize("code", [401, 403, 404, 410])
+def test_what_is_not_to_be_had_is_said_at_once(
+    web: Web, tmp_path: Path, pauses: list[float], code: int
+) -> None:
+    web.codes = [code]
+    with pytest.raises(NothingThereError, match=f"code.zip: the server answers {code}") as told:
+        download(web.url, tmp_path / "a", pauses.append)
+    assert code_of(told.value) is ExitCode.BAD_SPEC
+    assert (web.asked, pauses) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("memory://bucket/missing.zip", "there is no such file"),
+        ("/nowhere/code.zip", "there is no such file"),
+        ("nonsense://bucket/code.zip", "nonsense"),
+    ],
+)
+def test_a_place_that_is_wrong_is_said_at_once(
+    tmp_path: Path, pauses: list[float], url: str, words: str
+) -> None:
+    with pytest.raises(NothingThereError) as told:
+        download(url, tmp_path / "a", pauses.append)
+    assert url in str(told.value)
+    assert words in str(told.value)
+    assert pauses == []
+
+
+def test_more_than_may_be_is_not_fetched(
+    web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(downloads, "MOST_BYTES", len(CONTENT) - 1)
+    with pytest.raises(NothingThereError, match="it has more than"):
+        download(web.url, tmp_path / "a", lambda _: None)
+
+
+def test_files_of_one_kind_are_copied_from_a_folder(tmp_path: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    for name in ("a.whl", "b.whl", "notes.txt", "deeper/c.whl"):
+        memory.pipe_file(f"/shelf/wheels/{name}", name.encode())
+    assert copy_matching("memory://shelf/wheels", ".whl", tmp_path) == 2
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "a.whl": "a.whl", "b.whl": "b.whl"
+    }  # fmt: skip
+    with pytest.raises(NothingThereError, match="memory://shelf/none"):
+        copy_matching("memory://shelf/none", ".whl", tmp_path)

@@ -1,0 +1,181 @@
+"""Folders are durable before anything relies on them, whoever has made them and died since."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from power_loss import Disk
+from strandline.storage.layout import make_durable, sync_folder
+from strandline.storage.outputs import LocalOutputs, name_source_folder
+from strandline.storage.ownership import Owner, read_owner, take_place
+
+SOURCE = bytes.fromhex("abcdef0123456789abcdef0123456789")
+NEIGHBOUR = bytes.fromhex("abc0000000000000abcdef0123456789")
+ELSEWHERE = bytes.fromhex("0000000000000000abcdef0123456789")
+CONTENT = b"some rows\n"
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    (tmp_path / "volume").mkdir()
+    return tmp_path / "volume"
+
+
+@pytest.fixture
+def disk(volume: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    disk = Disk(volume, monkeypatch)
+    yield disk
+    disk.close()
+
+
+def spell(file: BinaryIO) -> None:
+    file.write(CONTENT)
+
+
+def write(root: Path, *sources: bytes, name: str = "t.txt") -> None:
+    """Write an output of each source, as one process does it."""
+    outputs = LocalOutputs(root, "0001-7")
+    for source in sources:
+        outputs.write(source, name, spell)
+
+
+def read(root: Path, source: bytes = SOURCE, name: str = "t.txt") -> bytes | None:
+    path = root / name_source_folder(source) / name
+    return path.read_bytes() if path.exists() else None
+
+
+class TestTheDiskItself:
+    """What would be no proof if it kept more, or less, than a disk must."""
+
+    def test_what_is_synced_lasts(self, volume: Path, disk: Disk, tmp_path: Path) -> None:
+        with (volume / "a").open("wb") as file:
+            file.write(CONTENT)
+            file.flush()
+            os.fsync(file.fileno())
+            file.write(b"more")
+        (volume / "f").mkdir()
+        sync_folder(volume)
+        (volume / "a").rename(volume / "b")
+        left = disk.lose_power(tmp_path / "left")
+        assert CONTENT == (left / "a").read_bytes()
+        assert not (left / "b").exists()
+
+    def test_a_name_that_is_not_synced_is_lost(
+        self, volume: Path, disk: Disk, tmp_path: Path
+    ) -> None:
+        with (volume / "a").open("wb") as file:
+            file.write(CONTENT)
+            file.flush()
+            os.fsync(file.fileno())
+        assert [] == list(disk.lose_power(tmp_path / "left").iterdir())
+
+    def test_bytes_that_are_not_synced_are_lost(
+        self, volume: Path, disk: Disk, tmp_path: Path
+    ) -> None:
+        (volume / "a").write_bytes(CONTENT)
+        sync_folder(volume)
+        assert [] == list(disk.lose_power(tmp_path / "left").iterdir())
+
+    def test_a_folder_is_lost_with_all_in_it(
+        self, volume: Path, disk: Disk, tmp_path: Path
+    ) -> None:
+        (volume / "f/g").mkdir(parents=True)
+        sync_folder(volume / "f/g")
+        sync_folder(volume / "f")
+        assert [] == list(disk.lose_power(tmp_path / "left").iterdir())
+
+
+@pytest.mark.parametrize("below", ["out", "a/b/out"])
+def test_the_root_of_outputs_lasts(volume: Path, disk: Disk, tmp_path: Path, below: str) -> None:
+    """Its own name, and those of the folders that were made for it."""
+    write(volume / below, SOURCE)
+    assert CONTENT == read(disk.lose_power(tmp_path / "left") / below)
+
+
+MADE = [
+    "out",
+    "out/.tmp",
+    f"out/{name_source_folder(SOURCE)[:3]}",
+    f"out/{name_source_folder(SOURCE)}",
+]
+
+
+@pytest.mark.parametrize("made", MADE, ids=["root", "temporary", "fan-out", "source"])
+def test_a_folder_that_another_made_and_did_not_sync_lasts(
+    volume: Path, disk: Disk, tmp_path: Path, made: str
+) -> None:
+    """Another process may be about to sync it, or have been killed before."""
+    (volume / made).mkdir(parents=True)
+    write(volume / "out", SOURCE)
+    assert CONTENT == read(disk.lose_power(tmp_path / "left") / "out")
+
+
+@pytest.mark.parametrize("source", [SOURCE, NEIGHBOUR, ELSEWHERE], ids=["same", "near", "far"])
+def test_a_later_output_of_one_process_lasts_too(
+    volume: Path, disk: Disk, tmp_path: Path, source: bytes
+) -> None:
+    write(volume / "out", SOURCE, source)
+    left = disk.lose_power(tmp_path / "left") / "out"
+    assert CONTENT == read(left) == read(left, source)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 2), st.sampled_from([SOURCE, NEIGHBOUR, ELSEWHERE]), st.booleans()
+        ),
+        max_size=8,
+    )
+)
+def test_whoever_writes_what_is_told_lasts(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, bytes, bool]]
+) -> None:
+    """Three processes; each writes, or makes a source's folder and is killed before it syncs."""
+    place = tmp_path_factory.mktemp("whoever")
+    (place / "volume").mkdir()
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        disk = Disk(place / "volume", monkeypatch)
+        root, told = place / "volume/out", set()
+        processes = [LocalOutputs(root, str(number)) for number in range(3)]
+        for process, source, is_killed in steps:
+            if is_killed:
+                (root / name_source_folder(source)).mkdir(parents=True, exist_ok=True)
+                processes[process] = LocalOutputs(root, str(process))
+            else:
+                processes[process].write(source, f"{process}.txt", lambda file: None)
+                told.add((source, f"{process}.txt"))
+        left = disk.lose_power(place / "left")
+        disk.close()
+    assert all(read(left / "out", *one) == b"" for one in told)
+
+
+def test_a_source_folder_that_was_removed_is_made_again(tmp_path: Path) -> None:
+    outputs = LocalOutputs(tmp_path / "out", "0001-7")
+    for _ in range(2):
+        outputs.write(SOURCE, "t.txt", spell)
+        assert 1 == outputs.remove_others(SOURCE, ())
+        assert read(tmp_path / "out") is None
+
+
+def test_an_owner_lasts(volume: Path, disk: Disk, tmp_path: Path) -> None:
+    owner = Owner("1" * 32, "default/clips")
+    take_place(str(volume / "a/out"), owner)
+    assert owner == read_owner(str(disk.lose_power(tmp_path / "left") / "a/out"))
+
+
+@pytest.mark.parametrize("made", ["", "default", "default/clips", "default/clips/ledger"])
+def test_a_folder_with_its_parents_lasts(
+    volume: Path, disk: Disk, tmp_path: Path, made: str
+) -> None:
+    (volume / made).mkdir(parents=True, exist_ok=True)
+    make_durable(volume / "default/clips/ledger")
+    sync_folder(volume / "default/clips/ledger")
+    assert (disk.lose_power(tmp_path / "left") / "default/clips/ledger").is_dir()

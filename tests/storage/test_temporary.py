@@ -1,0 +1,141 @@
+"""Temporary folders: gone with who made them, and never taken from who lives."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from strandline.storage import temporary
+from strandline.storage.temporary import hold_folder, owned_folder, spooling, sweep_folders
+
+# Makes a folder, says so, and waits for its end.
+OWN = """
+import sys, tempfile, time
+tempfile.tempdir = sys.argv[1]
+from strandline.storage.temporary import owned_folder
+with owned_folder("kind") as folder:
+    (folder / "content").write_text("x")
+    print(folder, flush=True)
+    time.sleep(1000)
+"""
+APART = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+
+Start = Callable[..., tuple[subprocess.Popen[str], Path]]
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary folders are made."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def start(root: Path) -> Iterator[Start]:
+    """Starts a process that owns a folder."""
+    started = []
+
+    def start(*before: str) -> tuple[subprocess.Popen[str], Path]:
+        command = [*before, sys.executable, "-c", OWN, str(root)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        assert process.stdout is not None
+        return process, Path(process.stdout.readline().strip())
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def can_be_apart() -> bool:
+    found = shutil.which("unshare")
+    return bool(found) and subprocess.run([*APART, "true"], check=False).returncode == 0
+
+
+def test_a_folder_is_gone_in_the_end(root: Path) -> None:
+    with owned_folder("kind") as folder:
+        assert folder.parent == root
+        (folder / "content").write_text("x")
+    assert [] == list(root.iterdir())
+
+
+def test_what_a_killed_process_left_goes_with_the_next(start: Start) -> None:
+    process, left = start()
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert left.exists()
+    with owned_folder("other"):
+        assert left.exists()
+    with owned_folder("kind"):
+        assert not left.exists()
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_law_nobody_takes_the_folder_of_who_lives(start: Start, apart: bool) -> None:
+    """Not even of one whose pid means another process here, or none."""
+    if apart and not can_be_apart():
+        pytest.skip("this machine gives no process a namespace of its own")
+    _, living = start(*(APART if apart else ()))
+    with owned_folder("kind") as folder:
+        assert (living / "content").exists()
+        assert folder != living
+
+
+def test_what_is_no_folder_of_ours_stays(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / "strandline-kind-file").write_text("x")
+    (root / "elsewhere").mkdir()
+    (root / "strandline-kind-link").symlink_to(root / "elsewhere")
+    sweep_folders(root, "strandline-kind-")
+    assert 3 == len(list(root.iterdir()))
+    (root / "strandline-kind-others").mkdir()
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    sweep_folders(root, "strandline-kind-")
+    assert (root / "strandline-kind-others").exists()
+
+
+def test_a_folder_that_was_swept_before_it_was_held_is_made_anew(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever sweeps comes in between making a folder and holding it."""
+    known, swept = temporary.hold_folder, list[Path]()
+
+    def hold(path: Path) -> int | None:
+        if not swept:
+            swept.append(path)
+            sweep_folders(root, "strandline-kind-")
+        return known(path)
+
+    monkeypatch.setattr(temporary, "hold_folder", hold)
+    with owned_folder("kind") as folder:
+        assert folder.exists()
+        assert not swept[0].exists()
+
+
+def test_a_folder_is_held_by_many_and_swept_after_the_last(root: Path) -> None:
+    path = root / "strandline-kind-shared"
+    path.mkdir()
+    handles = [hold_folder(path), hold_folder(path)]
+    for handle in handles:
+        sweep_folders(root, "strandline-kind-")
+        assert path.exists()
+        assert handle is not None
+        os.close(handle)
+    sweep_folders(root, "strandline-kind-")
+    assert hold_folder(path) is None
+
+
+def test_a_spool_takes_rows_and_is_gone_in_the_end(root: Path) -> None:
+    with spooling("things (name, size INT)") as spool:
+        spool.execute("INSERT INTO things VALUES ('a', 1)")
+        assert [("a", 1)] == spool.execute("SELECT * FROM things").fetchall()
+        (folder,) = root.iterdir()
+        assert folder.name.startswith("strandline-spool-")
+    assert [] == list(root.iterdir())

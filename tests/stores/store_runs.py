@@ -1,0 +1,124 @@
+"""Runs of a small pipeline from `s3://` to `s3://`, each a process with the store's variables."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import s3fs
+import yaml
+
+from store_server import Store as Server
+from strandline.ledger.store import Store
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs import OWNER
+
+COUNT = 12
+NAME = "lines"
+STAGES = '''
+"""Notes which sources it is given, and takes as long over each as two commits of the ledger."""
+
+import os
+import time
+from pathlib import Path
+
+from strandline import Stage
+
+
+class Note(Stage):
+    def process(self, task):
+        with Path(os.environ["OPENED_LOG"]).open("a") as file:
+            file.write(f"{task.key}\\n")
+        time.sleep(0.1)
+        return task
+'''
+
+
+class StoreRuns:
+    """One bucket with sources, and a manifest over it.
+
+    Args:
+        folder: for manifest, volumes and stages.
+    """
+
+    def __init__(self, store: Server, bucket: str, folder: Path) -> None:
+        self.files: s3fs.S3FileSystem = store.open()
+        self.bucket = bucket
+        self._store = store
+        self._folder = folder
+        self.files.mkdir(bucket)
+        for number in range(COUNT):
+            rows = "".join(f'{{"id": {number}, "row": {row}}}\n' for row in range(number + 1))
+            self.files.pipe_file(f"{bucket}/in/{number:02}.jsonl", rows.encode())
+        (folder / "noting.py").write_text(STAGES)
+        self.opened = folder / "opened.log"
+
+    def run(
+        self, *words: str, output: str, extra: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """One `strandline` command over the manifest; its output is in a prefix of that name."""
+        command = [sys.executable, "-m", "strandline", words[0], self._write(output), *words[1:]]
+        return subprocess.run(
+            command,
+            env=self._make_environment() | dict(extra or {}),
+            cwd=self._folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+    def read_outputs(self, output: str) -> dict[str, bytes]:
+        """All that lies in the output, by name."""
+        root = f"{self.bucket}/{output}"
+        self.files.invalidate_cache()
+        return {
+            path.removeprefix(root): self.files.cat_file(path)
+            for path in self.files.find(root)
+            if not path.endswith(OWNER)
+        }
+
+    def read_finished(self, volume: Path) -> set[str]:
+        """Keys of the sources that the ledger on a volume holds as finished."""
+        store = Store(PipelineFolder.of(volume, "default", NAME).ledger, readonly=True)
+        try:
+            return {record.key for _, _, record in store.list_records()}
+        finally:
+            store.close()
+
+    def take_opened(self) -> list[str]:
+        """The sources that were opened since this was asked last."""
+        lines = self.opened.read_text().split() if self.opened.exists() else []
+        self.opened.unlink(missing_ok=True)
+        return lines
+
+    def _write(self, output: str) -> str:
+        document = {
+            "apiVersion": "strandline.dev/v1alpha1",
+            "kind": "CurationPipeline",
+            "metadata": {"name": NAME},
+            "spec": {
+                "source": {
+                    "use": "jsonl-files",
+                    "with": {"paths": [f"s3://{self.bucket}/in/*.jsonl"]},
+                },
+                "stages": [{"use": "noting:Note"}, {"use": "read-jsonl"}],
+                "sink": {"use": "jsonl"},
+                "storage": {"output": {"url": f"s3://{self.bucket}/{output}"}},
+            },
+        }
+        path = self._folder / f"{output}.yaml"
+        path.write_text(yaml.safe_dump(document))
+        return str(path)
+
+    def _make_environment(self) -> dict[str, str]:
+        path = os.pathsep.join([str(self._folder), os.environ.get("PYTHONPATH", "")])
+        return {
+            **os.environ,
+            **self._store.variables,
+            "PYTHONPATH": path,
+            "OPENED_LOG": str(self.opened),
+        }

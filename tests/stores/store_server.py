@@ -1,0 +1,110 @@
+"""A real S3-compatible server on loopback, with keys that it checks; ended with the test session.
+
+It is built from its Go module, once. This room must not know what is kept in it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import s3fs
+
+ROOT = Path(__file__).parents[2]
+NEEDED = "STRANDLINE_NEEDS_S3"
+ADVICE = (
+    "NO S3 SERVER, so object stores were not tested: install Go 1.25 or newer and run `make s3`,"
+    " which builds it once"
+)
+KEY, SECRET = "reader", "known-to-tests"
+PATIENCE = 30.0
+
+
+class NoServerError(Exception):
+    """There is no server to be had here; the text says how to get one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A server that runs."""
+
+    url: str
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What a process needs in its environment, as a Secret has it."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ACCESS_KEY_ID": KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+
+    def open(self) -> s3fs.S3FileSystem:
+        """The store, as its owner sees it."""
+        return s3fs.S3FileSystem(
+            key=KEY, secret=SECRET, endpoint_url=self.url, skip_instance_cache=True
+        )
+
+
+@contextmanager
+def serve(program: Path, folder: Path) -> Iterator[Store]:
+    """Run a server over an empty folder until it is no longer needed."""
+    data = folder / "data"
+    data.mkdir(parents=True)
+    port = _find_port()
+    address = f"127.0.0.1:{port}"
+    words = [str(program), "--port", address, "--access", KEY, "--secret", SECRET, "--quiet"]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [*words, "posix", str(data)],
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            env={"HOME": str(folder)},
+        )
+        try:
+            _await_port(port, process)
+            yield Store(f"http://{address}")
+        finally:
+            process.terminate()
+            process.wait(PATIENCE)
+
+
+def find_server() -> Path:
+    """Find the server's program where it was built, or build it where that is asked for.
+
+    Raises:
+        NoServerError: it is not there, or cannot be built.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    is_built = any(cache.glob("strandline/s3-*/versitygw"))
+    if shutil.which("make") is None or not (is_built or os.environ.get(NEEDED)):
+        raise NoServerError(ADVICE)
+    command = ["make", "--silent", "--no-print-directory", "s3"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NoServerError(f"{ADVICE} ({done.stderr.strip()[-500:]})")
+    return Path(done.stdout.splitlines()[-1])
+
+
+def _find_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        assert process.poll() is None, "the server has ended; its log lies beside its data"
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
+            return
+        time.sleep(0.05)
+    raise TimeoutError(f"nothing listens on port {port}")

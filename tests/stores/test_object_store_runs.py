@@ -1,0 +1,108 @@
+"""Runs that read from and write to a real S3-compatible server, and are killed on the way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from store_runs import COUNT, StoreRuns
+from store_server import Store
+from strandline_api.exit_codes import ExitCode
+
+KILLED = -9
+
+
+@pytest.fixture(scope="session")
+def runs(store: Store, tmp_path_factory: pytest.TempPathFactory) -> StoreRuns:
+    return StoreRuns(store, "corpus", tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="session")
+def whole(runs: StoreRuns, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What a run leaves that nobody disturbs."""
+    volume = str(tmp_path_factory.mktemp("whole"))
+    done = runs.run("run", "--engine", "inline", "--volume", volume, output="whole")
+    assert done.returncode == 0, done.stderr
+    assert len(runs.take_opened()) == COUNT
+    verified = runs.run("verify", "--volume", volume, output="whole")
+    assert (verified.returncode, f"{COUNT} finished sources" in verified.stdout) == (0, True)
+    return runs.read_outputs("whole")
+
+
+def test_every_row_arrives(whole: dict[str, bytes]) -> None:
+    rows = [json.loads(line) for one in whole.values() for line in one.splitlines()]
+
+    assert len(whole) == COUNT
+    assert sorted((row["id"], row["row"]) for row in rows) == [
+        (number, row) for number in range(COUNT) for row in range(number + 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("engine", "step"),
+    [("inline", "output.written"), ("inline", "output.renamed"), ("ray", "commit.synced")],
+)
+def test_a_killed_run_goes_on_where_it_was(
+    runs: StoreRuns, whole: dict[str, bytes], tmp_path: Path, engine: str, step: str
+) -> None:
+    output = f"{engine}-{step.replace('.', '-')}"
+    words = ("run", "--no-supervise", "--engine", engine, "--volume", str(tmp_path))
+    nth = 2 if step.startswith("commit") else COUNT // 2
+    fault = {"STRANDLINE_FAULT": f"{step}:kill:{nth}"}
+
+    killed = runs.run(*words, output=output, extra=fault)
+
+    assert killed.returncode != 0
+    left = runs.read_outputs(output)
+    assert left.items() <= whole.items()  # each is whole, or not there
+    finished = runs.read_finished(tmp_path)
+    runs.take_opened()
+    again = runs.run(*words, output=output)
+
+    assert again.returncode == 0, again.stderr
+    opened = runs.take_opened()
+    assert finished
+    assert len(finished) + len(opened) == COUNT
+    assert not finished.intersection(opened)
+    assert runs.read_outputs(output) == whole
+    verified = runs.run("verify", "--volume", str(tmp_path), output=output)
+    assert verified.returncode == 0, verified.stdout
+
+
+@pytest.mark.parametrize(
+    ("extra", "why"),
+    [
+        ({"AWS_SECRET_ACCESS_KEY": "another"}, "signature"),
+        ({"AWS_ACCESS_KEY_ID": "nobody"}, "No user exists with the provided access key ID"),
+        (
+            {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "HOME": "/nowhere"},
+            "Unable to locate credentials",
+        ),
+    ],
+    ids=["wrong secret", "unknown key", "none"],
+)
+def test_wrong_keys_end_with_one_sentence(
+    runs: StoreRuns, tmp_path: Path, extra: dict[str, str], why: str
+) -> None:
+    words = ("run", "--no-supervise", "--engine", "inline", "--volume", str(tmp_path))
+
+    done = runs.run(*words, output="wrong", extra={"AWS_EC2_METADATA_DISABLED": "true", **extra})
+
+    assert done.returncode == ExitCode.APPLICATION_ERROR
+    said = [line for line in done.stderr.splitlines() if line.startswith("strandline: error")]
+    assert len(said) == 1, done.stderr
+    assert "s3://corpus/wrong: can't be read (" in said[0]
+    assert why in said[0]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_bucket_that_is_not_there_is_named(runs: StoreRuns, tmp_path: Path) -> None:
+    words = ("run", "--no-supervise", "--engine", "inline", "--volume", str(tmp_path))
+    sink = ("--set", "spec.storage.output.url=s3://No-Such-Bucket/out")
+
+    done = runs.run(*words, *sink, output="wrong")
+
+    assert done.returncode == ExitCode.APPLICATION_ERROR, done.stderr
+    assert "s3://No-Such-Bucket/out: can't be read (" in done.stderr
