@@ -27,7 +27,8 @@ COPY constraints.txt /build/
 FROM builder AS needs
 COPY pyproject.toml /build/
 RUN /build/tools/bin/python environment.py needs operator operator \
-    && /build/tools/bin/python environment.py needs runtime runtime cluster ray-data
+    && /build/tools/bin/python environment.py needs runtime \
+        runtime cluster ray-data stores fields images statistics
 
 FROM builder AS operator-libraries
 COPY --from=needs /build/operator.txt /build/

@@ -11,7 +11,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check browser crds bench rivals picture kills gather-kills crash soak soak-operator cluster dns node e2e e2e-all helm chart gitops workflow images changelog constraints upgrade clean
+.PHONY: help run test check browser crds bench rivals picture kills crash fuzz mutants soak soak-operator cluster dns s3 node e2e e2e-all helm chart gitops workflow images changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -61,11 +61,14 @@ picture: $(STAMP) ## Draw the README's picture: the report of a run that is kill
 kills: $(STAMP) ## Kill every kind of process twenty times in the main job, and tell what was lost
 	@$(BIN)/python tests/runtime/run_kills.py $(ARGS)
 
-gather-kills: $(STAMP) ## Kill a run that gathers fifty times on one volume, and compare what it gathered
-	@$(BIN)/python tests/runtime/run_gather_kills.py $(ARGS)
-
 crash: $(STAMP) ## Make every named step fail in every way, with both engines, and run again
 	@PYTHONPATH=tests/runtime $(BIN)/python tests/runtime/crash/run_matrix.py $(ARGS)
+
+fuzz: $(STAMP) ## Draw pipelines and kills for SECONDS_TO_RUN seconds (60), and compare; SEED=... repeats
+	@PYTHONPATH=tests/runtime:tests/stores $(BIN)/python tests/fuzz/run_fuzz.py
+
+mutants: $(STAMP) ## Plant faults where things are decided, SECONDS_TO_RUN seconds (600); tests must fail
+	@$(BIN)/python tests/mutants/run_mutants.py
 
 soak: $(STAMP) ## Disturb running jobs at random for SECONDS_TO_RUN seconds (600), then verify them
 	@$(BIN)/python tests/runtime/run_soak.py
@@ -79,13 +82,16 @@ cluster: ## Build the control plane for tests, once: Go and five minutes; prints
 dns: ## Build the DNS server and the pause program of a node for tests, once: Go and a minute or two
 	@$(call build_go,dns,strandline-dns,1.25,a minute or two)
 
+s3: ## Build the S3 server for tests, once: Go and three minutes; prints where it is
+	@$(call build_go,s3,versitygw,1.25,three minutes)
+
 node: $(STAMP) ## Bring up a real Kubernetes node in namespaces of its own until Ctrl-C; ARGS=--trial tries it
 	@PYTHONPATH=e2e $(BIN)/python -m real_node up $(ARGS)
 
-e2e: $(STAMP) ## Play the scenarios with short deadlines on a real node, or in the cluster of KUBECONFIG
+e2e: $(STAMP) ## Play the short scenarios on a real node, or in the cluster of KUBECONFIG; KUBERAY=CHECKOUT
 	@$(call play,not extended)
 
-e2e-all: $(STAMP) ## Play all scenarios, the same way
+e2e-all: $(STAMP) ## Play all scenarios, the same ways
 	@$(call play,extended or not extended)
 
 helm: ## Build Helm for tests, once: Go and four minutes; prints where it is
@@ -132,17 +138,28 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 # A node needs images in the cache; a cluster that is there needs them in its registry, or loaded.
+# KUBERAY, the folder of a checkout in which KubeRay was built, takes the place of the stand-in.
 # 1: which scenarios, as pytest's marks say it
 define play
 	if [ -z "$$KUBECONFIG" ] && [ "$$(id -u)" != 0 ]; then \
 		echo "strandline: a node is brought up by root only; or name a cluster by KUBECONFIG" >&2; exit 1; fi; \
+	export PYTHONPATH=e2e; \
+	if [ -n "$$KUBERAY" ]; then \
+		[ -z "$$KUBECONFIG" ] || { \
+			echo "strandline: KUBERAY is for a node that is brought up here; the cluster of KUBECONFIG" \
+				"keeps the KubeRay that it has: say one or the other" >&2; exit 1; }; \
+		KUBERAY=$$($(BIN)/python -m proving_ground.kuberay "$$KUBERAY") || exit 1; export KUBERAY; \
+	fi; \
 	STRANDLINE_HELM=$$($(MAKE) --silent --no-print-directory helm) || exit 1; \
-	export STRANDLINE_HELM PYTHONPATH=e2e; \
+	export STRANDLINE_HELM; \
 	set -- $(BIN)/python -m pytest e2e/scenarios -p no:cacheprovider -m "$(1)" $(ARGS); \
 	if [ -z "$$KUBECONFIG" ]; then \
 		export STRANDLINE_IMAGE_BASE="$(or $(BASE),local)"; \
 		echo "images on $$STRANDLINE_IMAGE_BASE" && \
 			$(BIN)/python -m images build --base "$$STRANDLINE_IMAGE_BASE" || exit 1; \
+		[ "$(1)" = "not extended" ] || { \
+			$(BIN)/python -m images build --last-release --base "$$STRANDLINE_IMAGE_BASE" \
+				|| [ -z "$$CI" ] || exit 1; }; \
 		set -- $(BIN)/python -m real_node up \
 			--folder "$${XDG_CACHE_HOME:-$$HOME/.cache}/strandline/e2e-node" -- "$$@"; \
 	fi; \
@@ -175,11 +192,11 @@ endef
 
 # What only the images hold is asked of pip, which moves it from the pins in $(1) only where it must.
 define freeze
-	$(BIN)/python -m pip freeze --exclude-editable --exclude pip 2> /dev/null \
+	$(BIN)/python -m pip freeze --all --exclude-editable --exclude setuptools --exclude wheel 2> /dev/null \
 		| grep -E '^[A-Za-z0-9._-]+==[^ ]+$$' > $(VENV)/frozen.txt; \
 	awk -F == '/==/ && !seen[tolower($$1)]++' $(VENV)/frozen.txt $(1) > $(VENV)/pins.txt; \
 	$(BIN)/python -m pip install --dry-run --quiet --report $(VENV)/cluster.json \
-		--constraint $(VENV)/pins.txt '.[cluster]' > $(LOG) 2>&1 || { \
+		--constraint $(VENV)/pins.txt '.[cluster,stores,fields]' > $(LOG) 2>&1 || { \
 		echo "strandline: pip found no versions for the images; all that it said is in $(LOG)" >&2; exit 1; }; \
 	{ echo "# The versions that are tested together. Made by: make constraints"; \
 		{ cat $(VENV)/frozen.txt; $(BIN)/python -c 'import json, sys; \
@@ -227,6 +244,11 @@ define compile_helm
 	CGO_ENABLED=0 nice -n 10 go build -C e2e/helm -trimpath -buildvcs=false \
 		-ldflags "-s -w -X helm.sh/helm/v4/internal/version.version=$$version" \
 		-o "$$binary.new" helm.sh/helm/v4/cmd/helm
+endef
+
+define compile_s3
+	CGO_ENABLED=0 nice -n 10 go build -C e2e/s3 -trimpath -buildvcs=false -ldflags "-s -w" \
+		-o "$$binary.new" github.com/versity/versitygw/cmd/versitygw
 endef
 
 define compile_actionlint
