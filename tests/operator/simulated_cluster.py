@@ -17,6 +17,7 @@ from strandline_api.outcomes import DriverOutcome
 from strandline_api.spec_policy import RetryPolicy
 from strandline_api.status import PipelineStatus, Progress
 from strandline_api.times import spell_time
+from strandline_operator.decide.namesakes import may_launch
 from strandline_operator.decide.pipeline import decide
 from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.code import CodeFiles
@@ -138,11 +139,17 @@ class SimulatedCluster:
             refusals=self.refusals,
             unread=self.unread,
             nodes=self.nodes,
-            code=self.code,
+            code=self._read_code(),
             sizes=self.sizes,
             namesakes=self.namesakes,
             notices=tuple(map(Notice.read, self.notices)),
         )
+
+    def _read_code(self) -> CodeFiles | None:
+        """What a pass reads of the ConfigMap, which it does where it may make an attempt."""
+        views = self._view_attempts()
+        is_read = may_launch(self._view_pipeline(), views[-1] if views else None)
+        return self.code if is_read else None
 
     def _storage(self, part: str) -> str | None:
         spec = self.pipeline["spec"]

@@ -199,6 +199,19 @@ def test_a_run_that_is_over_does_not_miss_its_files() -> None:
     assert said(cluster)[0] == "Completed"
 
 
+@pytest.mark.parametrize("code", [1, 64, 75])
+def test_the_end_of_an_attempt_misses_no_files(code: int) -> None:
+    """Nobody looks for them while an attempt has its copy, nor in the pass that ends it."""
+    cluster = begin({"configMap": "mystages"}, FILES)
+    cluster.start_rayjob()
+    cluster.settle()
+    cluster.finish(code)
+    assert not [one for one in cluster.events if one.reason == "Blocked"]
+    statuses = [plan.pipeline for plan in cluster.plans if plan.pipeline is not None]
+    told = [one.find_condition(ConditionType.SUCCEEDED) for one in statuses]
+    assert "CodeMissing" not in {one.reason for one in told if one is not None}
+
+
 def end_fetch(code: int, message: str = "", reason: str = "Error") -> Json:
     """The status of a pod whose code could not be fetched."""
     end = {"exitCode": code, "message": message, "reason": reason}

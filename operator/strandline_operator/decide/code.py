@@ -9,6 +9,7 @@ from strandline_api.outcomes import find_outcome_line
 from strandline_api.pipeline import PipelineSpec
 from strandline_api.reasons import Reason
 from strandline_operator.decide.blocks import Block
+from strandline_operator.decide.namesakes import may_launch
 from strandline_operator.decide.scene import Scene, is_head
 from strandline_operator.model.objects import Container, Pod, Termination
 from strandline_operator.model.view import View
@@ -16,9 +17,12 @@ from strandline_operator.render.code import CONTAINER
 
 
 def find_missing_code(view: View, spec: PipelineSpec) -> Block | None:
-    """That no attempt can be made, since the ConfigMap with its code is not there."""
-    name = spec.code.config_map
-    if name is None:
+    """That no attempt can be made, since the ConfigMap with its code is not there.
+
+    Unknown in the pass in which an attempt has become final: it began with one that had its copy.
+    """
+    name, current = spec.code.config_map, view.attempts[-1] if view.attempts else None
+    if name is None or not may_launch(view.pipeline, current):
         return None
     if view.code is None:
         return Block(Reason.CODE_MISSING, f"ConfigMap {name}")

@@ -21,7 +21,10 @@ _MOST_NAMED = 3
 
 
 def may_launch(pipeline: PipelineView, current: AttemptView | None) -> bool:
-    """Whether this pass may make an attempt or its RayJob, so that it must know of namesakes."""
+    """Whether this pass may make an attempt or its RayJob, so that it must know what hinders that.
+
+    That is namesakes, and code that is not there.
+    """
     spec, status = pipeline.spec, pipeline.status
     if spec is None or pipeline.meta.is_deleting or spec.suspend:
         return False

@@ -159,7 +159,7 @@ class View:
         unread: what could not be read for want of rights; what depends on it is not known.
         nodes: those whose pods are overdue, by name.
         code: what the ConfigMap holds that the next attempt brings; None where there is none, or
-            no attempt is to be made.
+            this pass can't make an attempt.
         namesakes: what may still run of a former pipeline of this name, by kind and name; looked
             for where this pass may make an attempt.
         sizes: of all nodes, where this pass may need them and they may be read; else None.

@@ -284,10 +284,9 @@ async def _read_claims(
 async def _read_code(
     reader: Reader, pipeline: PipelineView, current: AttemptView | None
 ) -> CodeFiles | None:
-    """What the next attempt is to bring; nothing where one has its own copy already."""
+    """What the next attempt is to bring, where this pass may make it."""
     name = pipeline.spec.code.config_map if pipeline.spec else None
-    is_made = current is not None and not current.status.is_frozen and current.status.ray_job
-    if name is None or is_made or pipeline.meta.is_deleting:
+    if name is None or not may_launch(pipeline, current):
         return None
     body = await reader.get(Resource.CONFIG_MAP, name)
     return None if body is None else CodeFiles.read(body)
