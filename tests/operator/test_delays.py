@@ -262,6 +262,7 @@ def test_what_kuberay_may_not_make_beside_pods_is_told(
         for resource, name in list(cluster.objects):
             if resource in {Resource.POD, Resource.RAYCLUSTER}:
                 del cluster.objects[resource, name]
+    cluster.time += 1
     cluster.warn(kind, "corpus-1", reason, words)
     cluster.settle()
     told, message = read_told(cluster)
@@ -270,6 +271,38 @@ def test_what_kuberay_may_not_make_beside_pods_is_told(
     cluster.notices[0]["lastTimestamp"] = spell_time(cluster.time - 60)
     cluster.settle()
     assert read_told(cluster)[0] == Reason.STARTING
+
+
+@pytest.mark.parametrize("has_pods", [True, False])
+def test_a_quota_that_has_had_room_since_ends_nothing(
+    cluster: SimulatedCluster, has_pods: bool
+) -> None:
+    """The event stays for an hour; what it was about has been made meanwhile."""
+    cluster.warn("RayJob", "corpus-1", "FailedToCreateRayCluster", QUOTA)
+    cluster.time += 5
+    for resource in (Resource.RAYCLUSTER, Resource.POD):
+        for one in cluster.list_of(resource):
+            one["metadata"]["creationTimestamp"] = spell_time(cluster.time)
+    if has_pods:
+        cluster.set_pod("", phase="Running", conditions=[{"type": "Ready", "status": "True"}])
+    else:
+        cluster.lose_pod("")
+    cluster.advance(20)
+    assert read_told(cluster)[0] == Reason.STARTING
+    assert cluster.attempts["corpus-1"][1].end_time is None
+
+
+def test_a_quota_gets_its_time_however_late_it_is_used_up(cluster: SimulatedCluster) -> None:
+    """The submitter is made when the cluster is ready, long after the RayJob."""
+    cluster.set_pod("", phase="Running", conditions=[{"type": "Ready", "status": "True"}])
+    for seconds in (40, 4, 4):
+        cluster.advance(seconds)
+        cluster.warn("Job", "corpus-1", "FailedCreate", QUOTA)
+        cluster.settle()
+        assert read_told(cluster)[0] == Reason.QUOTA_USED_UP
+    cluster.advance(4)
+    cluster.finish_teardown()
+    assert cluster.attempts["corpus-1"][1].cause == "QuotaExceeded"
 
 
 def test_a_pod_that_runs_and_is_not_ready_is_named_after_a_minute(

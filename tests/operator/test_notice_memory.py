@@ -133,7 +133,12 @@ def test_where_events_can_not_be_read_nothing_is_told_and_all_goes_on(error: Exc
 
 def test_the_newest_warning_counts_however_its_time_is_spelled() -> None:
     bodies: list[Body] = [
-        {"reason": "FailedMount", "message": "first", "lastTimestamp": spell_time(100)},
+        {
+            "reason": "FailedMount",
+            "message": "first",
+            "firstTimestamp": spell_time(50),
+            "lastTimestamp": spell_time(100),
+        },
         {"reason": "FailedMount", "message": "third\n", "eventTime": spell_time(300)},
         {
             "reason": "FailedMount",
@@ -149,6 +154,7 @@ def test_the_newest_warning_counts_however_its_time_is_spelled() -> None:
     assert (newest.message, newest.time) == ("third", 300)
     assert find_newest(notices, ["FailedMount"], uid="x") is None
     assert [one.time for one in notices] == [100, 300, 200, 400, 0]
+    assert [one.first for one in notices] == [50, 300, 200, 400, 0]
 
 
 def test_a_page_of_warnings_about_one_name_is_asked_for() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from operator import itemgetter
+from typing import NamedTuple
 
 from strandline_api.reasons import Reason
 from strandline_api.times import spell_time
@@ -46,6 +47,23 @@ _TERMINATED = 143  # by the signal that a deletion sends
 _DRAWN_NAME = re.compile(r'(pods "[^"]*-)[a-z0-9]{5}"')
 
 
+class Refused(NamedTuple):
+    """What the API server does not let KubeRay make.
+
+    Attributes:
+        words: the server's sentence, after what it is about.
+        since: since when (epoch).
+    """
+
+    words: str
+    since: float
+
+    @property
+    def is_by_quota(self) -> bool:
+        """Whether a quota has no room for it."""
+        return QUOTA in self.words
+
+
 def is_starting(scene: Scene) -> bool:
     """Whether KubeRay is to bring the driver about and has not yet; time in a queue is free."""
     rayjob = scene.rayjob
@@ -63,9 +81,9 @@ def find_delay(scene: Scene, now: float) -> Block | None:
     if image is not None:
         return Block(Reason.IMAGE_NOT_PULLED, f"{image.message}.")
     refused = find_refusal(scene)
-    if refused:
-        reason = Reason.QUOTA_USED_UP if QUOTA in refused else Reason.OBJECT_REFUSED
-        return Block(reason, refused)
+    if refused is not None:
+        reason = Reason.QUOTA_USED_UP if refused.is_by_quota else Reason.OBJECT_REFUSED
+        return Block(reason, refused.words)
     return next(_list_obstacles(scene, now), None)
 
 
@@ -79,22 +97,34 @@ def explain_delay(scene: Scene, now: float) -> str:
     if block is not None and (unready is None or block.reason is not Reason.POD_NOT_READY):
         return f"{block.detail[:1].lower()}{block.detail[1:]}".rstrip(".")
     if unready is not None:
-        return _tell_unready(scene, *unready, f"for {now - unready[1]:.0f} s")
+        pod, start = unready
+        return _tell_unready(scene, pod, f"for {now - start:.0f} s")
     slow = min((pod for pod in scene.pods if not pod.is_ready), key=_rank, default=None)
     return "" if slow is None else _tell_state(slow)
 
 
-def find_refusal(scene: Scene) -> str:
-    """The server's sentence about what KubeRay may not make for the attempt; empty without one."""
+def find_refusal(scene: Scene) -> Refused | None:
+    """What KubeRay may not make for the attempt, which it tries again and again."""
+    rayjob = scene.rayjob
+    if rayjob is None:
+        return None
     for cluster in scene.clusters:
         if cluster.failure.startswith("FailedCreate"):
-            return _quote(cluster)
-    if scene.rayjob is None or any(not pod.is_ready for pod in scene.pods):
-        return ""  # something was made, and is on its way
+            since = rayjob.meta.created if cluster.failed is None else cluster.failed
+            return Refused(_quote(cluster), since)
+    if any(not pod.is_ready for pod in scene.pods):
+        return None  # something was made, and is on its way
     # An earlier pipeline may have had objects of the same names.
-    own = (one for one in scene.notices if one.time >= scene.rayjob.meta.created)
-    notice = find_newest(own, _REFUSED_WARNINGS)
-    return "" if notice is None else f"{notice.kind} {notice.name}: {_hide_drawn(notice.message)}"
+    own = [one for one in scene.notices if one.time >= rayjob.meta.created]
+    # What was made after a warning shows that it is refused no more.
+    metas = [*(one.meta for one in scene.clusters), *(one.meta for one in scene.pods)]
+    made = max((meta.created for meta in metas), default=0.0)
+    standing = [one for one in own if one.time > made and one.reason in _REFUSED_WARNINGS]
+    if not standing:
+        return None
+    newest = max(standing, key=lambda one: one.time)
+    since = max(min(one.first for one in standing), rayjob.meta.created, made)
+    return Refused(f"{newest.kind} {newest.name}: {_hide_drawn(newest.message)}", since)
 
 
 def find_next_look(scene: Scene, now: float) -> float | None:
@@ -192,9 +222,10 @@ def _find_slow(scene: Scene, now: float) -> Block | None:
     found = _find_unready(scene, now)
     if found is None:
         return None
+    pod, start = found
     # A moment and no duration: a message that changed with time would be written without end.
-    since = f"since {spell_time(int(found[1]))[11:19]}"
-    return Block(Reason.POD_NOT_READY, _tell_unready(scene, *found, since))
+    since = f"since {spell_time(int(start))[11:19]}"
+    return Block(Reason.POD_NOT_READY, _tell_unready(scene, pod, since))
 
 
 def _find_unready(scene: Scene, now: float) -> tuple[Pod, float] | None:
@@ -228,8 +259,7 @@ def is_unmade(pod: Pod) -> bool:
     return is_placed and not any(one.is_running or one.ends for one in pod.containers)
 
 
-def _tell_unready(scene: Scene, pod: Pod, start: float, time: str) -> str:
-    del start
+def _tell_unready(scene: Scene, pod: Pod, time: str) -> str:
     probe = find_newest(scene.notices, _PROBE_WARNINGS, uid=pod.meta.uid)
     words = f"{pod.unready}; {probe.message}" if probe is not None else pod.unready
     return f"{_name(pod)} runs but is not Ready {time}: {words}"

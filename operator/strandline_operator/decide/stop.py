@@ -6,7 +6,6 @@ from strandline_api.attempt import AttemptStatus
 from strandline_api.causes import Cause
 from strandline_api.evidence import Evidence
 from strandline_api.pipeline import PipelineSpec
-from strandline_operator.decide.blocks import QUOTA
 from strandline_operator.decide.code import find_lost_code
 from strandline_operator.decide.delays import explain_delay, find_refusal, is_starting
 from strandline_operator.decide.evidence import find_image_problem, find_pod_evidence
@@ -118,14 +117,10 @@ def _find_quota(scene: Scene, status: AttemptStatus, now: float) -> Evidence | N
     """That KubeRay may not make the pods, since a quota is used up and stays so."""
     if status.running_time is not None or not is_starting(scene):
         return None
-    words = find_refusal(scene)
-    if QUOTA not in words:
+    refused = find_refusal(scene)
+    if refused is None or not refused.is_by_quota or now - refused.since <= _QUOTA_PATIENCE:
         return None
-    begun = [one.failed for one in scene.clusters if one.failed is not None]
-    begun += [scene.rayjob.meta.created] if scene.rayjob is not None and not begun else []
-    if now - min(begun, default=now) <= _QUOTA_PATIENCE:
-        return None
-    return Evidence(Cause.QUOTA_EXCEEDED, words, "raycluster")
+    return Evidence(Cause.QUOTA_EXCEEDED, refused.words, "raycluster")
 
 
 def _find_deadline(status: AttemptStatus, spec: PipelineSpec, now: float) -> Evidence | None:

@@ -22,7 +22,7 @@ class Notice:
     Attributes:
         kind, name: of the object that it is about.
         uid: of that object; empty where the event does not say.
-        time: when it was given last, in seconds since the epoch.
+        first, time: when it was given first and last, in seconds since the epoch.
     """
 
     kind: str
@@ -30,6 +30,7 @@ class Notice:
     uid: str
     reason: str
     message: str
+    first: float
     time: float
 
     @classmethod
@@ -37,13 +38,15 @@ class Notice:
         """A warning from the object of its event; what is missing is empty."""
         about = body.get("involvedObject")
         about = about if isinstance(about, Mapping) else {}
+        times = _list_times(body)
         return cls(
             kind=_text(about.get("kind")),
             name=_text(about.get("name")),
             uid=_text(about.get("uid")),
             reason=_text(body.get("reason")),
             message=" ".join(_text(body.get("message")).split()),
-            time=max(_list_times(body), default=0.0),
+            first=min(times, default=0.0),
+            time=max(times, default=0.0),
         )
 
 
@@ -60,7 +63,8 @@ def _list_times(body: Json) -> list[float]:
     told = series.get("lastObservedTime") if isinstance(series, Mapping) else None
     metadata = body.get("metadata")
     made = metadata.get("creationTimestamp") if isinstance(metadata, Mapping) else None
-    times = (body.get("lastTimestamp"), body.get("eventTime"), told, made)
+    given = (body.get(name) for name in ("firstTimestamp", "lastTimestamp", "eventTime"))
+    times = (*given, told, made)
     return [time for time in map(read_time, times) if time is not None]
 
 
