@@ -107,6 +107,18 @@ def test_a_pod_of_another_namespace_is_none_of_the_pipelines_whatever_its_labels
     assert len(memory.gone(place)) == 1
 
 
+def test_nothing_is_kept_of_owners_whose_pods_have_made_room() -> None:
+    """Of some nobody says that they went: no pipeline has their uid, or it went before its pods."""
+    memory, store = PodMemory(most_of_all=1), FakeStore()
+    for name in ("one", "two", "three"):
+        _, (pod,) = make_pods(1, name, store)
+        memory.note(Sight(pod, is_gone=False))
+        memory.note(Sight(pod, is_gone=True))
+    alone = PodMemory(most_of_all=1)
+    alone.note(Sight(pod, is_gone=True))
+    assert memory == alone
+
+
 def test_a_roster_knows_who_has_which_uid_now() -> None:
     roster, key = Roster(), Key("team", "corpus")
     assert roster.note(key, "one") == ""

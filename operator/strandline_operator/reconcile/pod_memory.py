@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from strandline_api.labels import PIPELINE_UID_LABEL
 from strandline_operator.cluster.watch import Sight
@@ -18,6 +18,7 @@ from strandline_operator.model.objects import Meta, Pod
 # A pod takes some 2 kB here.
 MOST_OF_ONE = 200
 MOST_OF_ALL = 10_000
+Pods = TypeVar("Pods", dict[str, Pod], OrderedDict[str, Pod])
 
 
 class Owner(NamedTuple):
@@ -47,7 +48,7 @@ class PodMemory:
         pod = sight.value
         pipeline = find_owner(pod.meta)
         if sight.is_gone:
-            self._live.get(pipeline, {}).pop(pod.meta.uid, None)
+            _take_out(self._live, pipeline, pod.meta.uid)
             self._bury(pipeline, pod)
         elif pod.meta.uid not in self._order:
             self._live.setdefault(pipeline, {})[pod.meta.uid] = pod
@@ -100,7 +101,16 @@ class PodMemory:
             self._order.pop(uid, None)
         while len(self._order) > self.most_of_all:
             uid, owner = self._order.popitem(last=False)
-            self._gone[owner].pop(uid, None)
+            _take_out(self._gone, owner, uid)
+
+
+def _take_out(pods: dict[Owner, Pods], owner: Owner, uid: str) -> None:
+    """Remove a pod, and its owner with the last one: of some owners nobody says that they went."""
+    mine = pods.get(owner)
+    if mine is not None:
+        mine.pop(uid, None)
+        if not mine:
+            del pods[owner]
 
 
 def find_owner(meta: Meta) -> Owner:
