@@ -54,6 +54,23 @@ def test_a_template_wins_over_the_fields() -> None:
     assert ADDED["env"][0] not in ray_container(pods["head"])["env"]
 
 
+SECRET = {"secretKeyRef": {"name": "s3", "key": "user"}}
+
+
+@pytest.mark.parametrize("place", ["field", "template"])
+@pytest.mark.parametrize("own", [{"value": "me"}, {"valueFrom": SECRET}])
+def test_a_variable_of_ours_that_a_user_sets_is_the_users_alone(
+    place: str, own: dict[str, Any]
+) -> None:
+    """KubeRay's definition refuses a name twice, and Kubernetes a value beside its origin."""
+    user = {"name": "USER", **own}
+    template = {"spec": {"containers": [{"name": "ray-head", "env": [user]}]}}
+    field, everywhere = {"env": [user]}, {"head": {"podTemplate": template}}
+    pods = pods_of(render(ray=field if place == "field" else everywhere))
+    found = [one for one in ray_container(pods["head"])["env"] if one["name"] == "USER"]
+    assert found == [user]
+
+
 GROUPS = [{"name": "cpu"}]
 
 

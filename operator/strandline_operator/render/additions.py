@@ -9,17 +9,20 @@ from pydantic import BaseModel
 
 from strandline_api.pod_places import CONTAINERS
 from strandline_api.spec_ray import RayCluster
+from strandline_operator.render.overlay import lay_over
 
 
 def add_to_container(container: Mapping[str, Any], ray: RayCluster) -> dict[str, Any]:
-    """A Ray container with the variables and mounts that the pipeline asks for."""
+    """A Ray container with the variables and mounts that the pipeline asks for.
+
+    A variable of ours that it sets too is there once, since KubeRay's definition refuses two.
+    """
     added = {
         "env": _spell(ray.env),
         "envFrom": _spell(ray.env_from),
         "volumeMounts": _spell(ray.volume_mounts),
     }
-    longer = {name: [*container.get(name, ()), *more] for name, more in added.items() if more}
-    return {**container, **longer}
+    return dict(lay_over(container, {name: more for name, more in added.items() if more}))
 
 
 def spell_volumes(ray: RayCluster) -> list[dict[str, Any]]:

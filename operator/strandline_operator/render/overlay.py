@@ -7,6 +7,8 @@ from typing import Any
 
 # Mounts have a name too, that of the volume, and several may share one.
 _KEYS = ("mountPath", "containerPort", "name")
+# Of these an entry has one: a variable's value, or where that comes from.
+_EITHER = frozenset({"value", "valueFrom"})
 
 
 def lay_over(base: Any, top: Any) -> Any:  # noqa: ANN401 - any part of a manifest
@@ -27,6 +29,8 @@ def lay_over(base: Any, top: Any) -> Any:  # noqa: ANN401 - any part of a manife
     entries = {entry[key]: entry for entry in base}
     for entry in top:
         known = entries.get(entry[key])
+        if known is not None and _EITHER & entry.keys():
+            known = {name: value for name, value in known.items() if name not in _EITHER}
         entries[entry[key]] = entry if known is None else lay_over(known, entry)
     return list(entries.values())
 
