@@ -7,9 +7,16 @@ has a digest, a package has a version. This room must not know how anything is f
 import re
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
-from strandline_api.spec_base import ApiModel, ObjectName, distinct, matching, text_schema
+from strandline_api.spec_base import (
+    ApiModel,
+    ObjectName,
+    distinct,
+    matching,
+    text_schema,
+    validated_by,
+)
 
 _DIGEST_PATTERN = r"[0-9a-f]{64}"
 # A URL of any scheme, or a path in the pods, such as one of a volume that is mounted there.
@@ -25,6 +32,7 @@ _PACKAGE_LIKE = "a name and its one version, such as 'langdetect==1.0.9'"
 _FOLDER_PATTERN = r"[A-Za-z0-9_][^/\\]*(/[A-Za-z0-9_][^/\\]*)*"
 _FOLDER_LIKE = "a folder inside of the archive, such as 'corpus-1.2/src'"
 _MOST_PACKAGES = 64
+NO_PACKAGES = "'index' and 'wheels' say where 'packages' come from; name some"
 
 _Place = Annotated[
     str,
@@ -70,18 +78,14 @@ class CodeArchive(ApiModel):
 class Code(ApiModel):
     """Modules and packages that the image does not have."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "x-kubernetes-validations": [
-                {
-                    "rule": (
-                        "(has(self.packages) && size(self.packages) > 0) || "
-                        "(!has(self.index) && !has(self.wheels))"
-                    ),
-                    "message": "'index' and 'wheels' say where 'packages' come from; name some",
-                }
-            ]
-        }
+    model_config = validated_by(
+        (
+            (
+                "(has(self.packages) && size(self.packages) > 0) || "
+                "(!has(self.index) && !has(self.wheels))"
+            ),
+            NO_PACKAGES,
+        )
     )
 
     config_map: ObjectName | None = Field(
@@ -126,7 +130,7 @@ class Code(ApiModel):
     @model_validator(mode="after")
     def _check_packages(self) -> Self:
         if not self.packages and (self.index is not None or self.wheels is not None):
-            raise ValueError("'index' and 'wheels' say where 'packages' come from; name some")
+            raise ValueError(NO_PACKAGES)
         return self
 
 
