@@ -53,6 +53,14 @@ def ground(installation: Installation, request: pytest.FixtureRequest) -> Iterat
         yield ground
 
 
+@pytest.fixture
+def unhurried(installation: Installation) -> Iterator[Installation]:
+    """The installation without a setting of ours; the others have theirs back afterwards."""
+    installation.upgrade(settings={})
+    yield installation
+    installation.upgrade()
+
+
 @pytest.fixture(scope="session")
 def release_before(installation: Installation) -> ReleaseBefore:
     """Without its sources or its images a scenario is skipped, which in CI is a failure."""

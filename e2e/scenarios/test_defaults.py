@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,6 @@ pytestmark = pytest.mark.extended
 EXAMPLE = Path(__file__).parents[2] / "pipelines" / "examples" / "python-functions.yaml"
 # Where it runs; deadlines, retries and checkpoints stay as they are where nobody sets them.
 CLUSTER_FIELDS = ("storage", "ray")
-
-
-@pytest.fixture
-def unhurried(installation: Installation) -> Iterator[Installation]:
-    """The installation without a setting of ours; the others have theirs back afterwards."""
-    installation.upgrade(settings={})
-    yield installation
-    installation.upgrade()
 
 
 def test_the_main_path_on_the_charts_defaults(unhurried: Installation, ground: Ground) -> None:

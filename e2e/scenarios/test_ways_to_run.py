@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from proving_ground.figures import Figures
@@ -14,14 +12,6 @@ from proving_ground.story import Story
 COUNT, EARLY = 60, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
 pytestmark = pytest.mark.extended
-
-
-@pytest.fixture
-def unhurried(ground: Ground) -> Iterator[None]:
-    """The times that the chart sets by itself."""
-    ground.installation.upgrade(settings={})
-    yield
-    ground.installation.upgrade()
 
 
 def test_a_head_is_deleted_in_sidecar_mode(ground: Ground, figures: Figures) -> None:
