@@ -40,6 +40,15 @@ UNREADY = {
 }
 CREATING = {"phase": "Pending"}
 WELL = ""
+WARNING = {
+    "apiVersion": "v1",
+    "kind": "Event",
+    "metadata": {"name": "a.1"},
+    "involvedObject": {"kind": "Pod", "name": "a"},
+    "type": "Warning",
+    "reason": "FailedMount",
+    "message": "not found",
+}
 
 
 def make_parts(
@@ -129,6 +138,26 @@ def test_where_events_can_not_be_read_nothing_is_told_and_all_goes_on(error: Exc
 
     api.before.append(refuse)
     assert asyncio.run(NoticeMemory().look(api, NAMESPACE, ["a", "b"], 0.0)) == ()
+
+
+def test_what_was_read_before_stands_while_events_can_not_be_read() -> None:
+    """Or a condition would come and go with each question that fails."""
+    api, memory = FakeApi(FakeStore()), NoticeMemory()
+    api.store.create(Resource.EVENT, NAMESPACE, WARNING)
+
+    def refuse(call: Call) -> None:
+        if call.verb == "warnings":
+            raise Unavailable(429, "", "later")
+
+    async def look(now: float) -> list[str]:
+        return [one.message for one in await memory.look(api, NAMESPACE, ["a"], now)]
+
+    assert asyncio.run(look(0.0)) == ["not found"]
+    api.before.append(refuse)
+    assert asyncio.run(look(5.0)) == ["not found"]
+    api.before.clear()
+    api.store.remove(Resource.EVENT, NAMESPACE, "a.1")
+    assert asyncio.run(look(10.0)) == []
 
 
 def test_the_newest_warning_counts_however_its_time_is_spelled() -> None:

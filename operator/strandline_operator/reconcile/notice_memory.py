@@ -8,6 +8,7 @@ every few seconds. This room must not know what a warning means.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from strandline_api.labels import ATTEMPT_LABEL, ROLE_LABEL
@@ -77,7 +78,7 @@ class NoticeMemory:
     async def look(
         self, api: Api, namespace: str, names: Iterable[str], now: float
     ) -> tuple[Notice, ...]:
-        """All warnings about objects of those names; none where events can't be read.
+        """All warnings about objects of those names; none where events never could be read.
 
         What is not read is only not told: nothing is decided by the absence of a warning.
         """
@@ -87,10 +88,9 @@ class NoticeMemory:
     async def _look(self, api: Api, namespace: str, name: str, now: float) -> tuple[Notice, ...]:
         read_at, notices = self._kept.get((namespace, name), (float("-inf"), ()))
         if not 0 <= now - read_at < KEEP_SECONDS:
-            try:
+            # What was read before stands while nobody answers: it says itself how old it is.
+            with suppress(ApiError):
                 notices = tuple(map(Notice.read, await api.list_warnings(namespace, name)))
-            except ApiError:
-                notices = ()
             if len(self._kept) >= _MOST:
                 self._kept.clear()
             self._kept[namespace, name] = (now, notices)
