@@ -20,6 +20,7 @@ from report_builders import live_of
 from strandline.cli.snapshot import spell_json
 from strandline.run.serving import spell_metrics
 from strandline_api.causes import Cause
+from strandline_api.reasons import Reason
 from strandline_api.status import Progress
 from strandline_operator.metrics.numbers import COMPLETED, Numbers
 
@@ -250,6 +251,23 @@ def test_a_value_that_never_occurs_is_seen() -> None:
     assert list_values("strandline_driver_stage_workers", "state") == {"all", "draining", "ready"}
     assert "TeardownOverdue" in list_values("strandline_pipelines", "reason")
     assert split_pattern("300(a|b)?|Claim.*") == ["300(a|b)?", "Claim.*"]
+
+
+# What passes by itself, ends an attempt within minutes, or is what somebody wanted.
+NOBODYS = {
+    *(Reason.PENDING, Reason.QUEUED, Reason.STARTING, Reason.RUNNING, Reason.DRAINING),
+    *(Reason.TEARING_DOWN, Reason.WAITING_TO_RETRY, Reason.RETRIES_HELD_BACK),
+    *(Reason.DISPATCH_STOPPED, Reason.SUSPENDED, Reason.DELETING, Reason.COMPLETED),
+    *(Reason.EVIDENCE_COMPLETE, Reason.APPLIED, Reason.WAITS_FOR_NEXT_ATTEMPT),
+    *(Reason.WAITS_FOR_NEXT_RUN, Reason.OPERATOR_IS_OLDER, Reason.IMAGE_NOT_PULLED),
+    *(Reason.NAMESPACE_TERMINATING, Reason.API_UNAVAILABLE),
+}
+
+
+def test_whatever_waits_for_somebody_is_in_the_alert_that_calls_them() -> None:
+    (rule,) = (one for one in RULES if one.get("alert") == "StrandlinePipelinesBlocked")
+    pattern = rule["expr"].partition('reason=~"')[2].partition('"')[0]
+    assert {one for one in Reason if re.fullmatch(pattern, one) is None} == NOBODYS
 
 
 def test_the_chart_puts_its_own_labels_into_the_alerts(helm: Helm) -> None:
