@@ -14,7 +14,7 @@ from simulated_cluster import SimulatedCluster
 from strandline_api.reasons import ConditionType
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
-from strandline_operator.model.view import View
+from strandline_operator.model.view import Refusal, View
 from strandline_operator.reconcile.claim_memory import KEEP_SECONDS
 from strandline_operator.reconcile.observe import Senses, find_pipeline, observe
 
@@ -106,6 +106,21 @@ def test_the_worse_of_both_is_told(cluster: SimulatedCluster) -> None:
     cluster.settle()
     assert said(cluster)[:2] == ("False", "ClaimLost")
     assert "claim corpus-ledger" in said(cluster)[2]
+
+
+def test_an_output_that_may_not_be_read_is_not_taken_for_missing(
+    cluster: SimulatedCluster,
+) -> None:
+    refused = "persistentvolumeclaims is forbidden"
+    cluster.unread = (Refusal(Resource.CLAIM.value, "datasets", 403, refused, "get"),)
+    cluster.settle()
+    assert said(cluster)[:2] == ("Unknown", "PermissionDenied")
+    assert refused in said(cluster)[2]
+    assert not cluster.attempts
+    cluster.unread = ()
+    put(cluster, **SHARED)
+    cluster.settle()
+    assert len(cluster.attempts) == 1
 
 
 # --- Reading

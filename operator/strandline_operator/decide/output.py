@@ -9,15 +9,19 @@ from strandline_api.pipeline import PipelineSpec
 from strandline_api.reasons import Reason
 from strandline_operator.decide.storage import WRITABLE, Storage, judge_claim, say_problem
 from strandline_operator.model.objects import Claim
+from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import View
 
 SHARED, ALONE = "ReadWriteMany", "ReadWriteOncePod"
 
 
 def examine_output(view: View, spec: PipelineSpec) -> Storage | None:
-    """What the claim for outputs says; None where the pipeline names none."""
+    """What the claim for outputs says; None where the pipeline names none.
+
+    None as well where claims may not be read, which is said of the ledger's.
+    """
     given = spec.storage.output.claim_name
-    if given is None:
+    if given is None or any(one.what == Resource.CLAIM for one in view.unread):
         return None
     name, claim = f"{given} of storage.output", view.output
     if claim is None:
