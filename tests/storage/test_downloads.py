@@ -23,10 +23,14 @@ from strandline.storage.downloads import (
 from strandline_api.exit_codes import ExitCode
 
 CONTENT = b"some code\n"
+CUT = -200
 
 
 class Web:
-    """A web server that answers with these codes in turn; the last one stays."""
+    """A web server that answers with these codes in turn; the last one stays.
+
+    `CUT` is an answer whose connection is lost before it has come to its end.
+    """
 
     def __init__(self, codes: list[int]) -> None:
         self.codes = codes
@@ -37,10 +41,13 @@ class Web:
             def do_GET(self) -> None:
                 code = web.codes[min(web.asked, len(web.codes) - 1)]
                 web.asked += 1
-                self.send_response(code)
+                self.send_response(200 if code == CUT else code)
                 self.send_header("Content-Length", str(len(CONTENT)))
                 self.end_headers()
-                self.wfile.write(CONTENT if code == 200 else b"x" * len(CONTENT))
+                if code == CUT:
+                    self.wfile.write(CONTENT[:4])  # and the connection is closed
+                else:
+                    self.wfile.write(CONTENT if code == 200 else b"x" * len(CONTENT))
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -103,6 +110,17 @@ def test_where_nobody_listens_it_is_tried_again(
     with pytest.raises(UnreachableError, match="can't be reached"):
         download(url, tmp_path / "a", pauses.append)
     assert pauses == list(PAUSES)
+
+
+def test_an_answer_that_was_cut_short_is_asked_for_again(
+    web: Web, tmp_path: Path, pauses: list[float]
+) -> None:
+    web.codes = [CUT, 200]
+    assert download(web.url, tmp_path / "a", pauses.append) == sha256(CONTENT).hexdigest()
+    assert (tmp_path / "a").read_bytes() == CONTENT
+    web.codes = [CUT]
+    with pytest.raises(UnreachableError, match=r"can't be reached \(it ended 6 bytes early\)"):
+        download(web.url, tmp_path / "b", pauses.append)
 
 
 @pytest.mark.parametrize("code", [401, 403, 404, 410])

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from http import HTTPStatus
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -18,6 +19,7 @@ import fsspec
 
 from strandline.plan.errors import StrandlineError
 from strandline.storage.errors import naming_volume
+from strandline.storage.protocols import describe_store_error
 from strandline_api.exit_codes import ExitCode
 
 MOST_BYTES = 1 << 30
@@ -91,6 +93,9 @@ def _read(url: str) -> Iterator[bytes]:
     with _explaining(url), _open(url) as source:
         while block := source.read(_BLOCK):
             yield block
+        # Python's reader of HTTP takes a lost connection for the end.
+        if isinstance(source, HTTPResponse) and source.length:
+            raise ConnectionError(f"it ended {source.length:,} bytes early")
 
 
 def _open(url: str) -> BinaryIO:
@@ -116,10 +121,7 @@ def _explaining(url: str) -> Iterator[None]:
         raise NothingThereError(msg) from error
     except (PermissionError, ImportError, ValueError) as error:
         # A missing right, a library that a protocol needs, a protocol that nobody knows.
-        raise NothingThereError(f"{url}: {_say(error)}") from error
+        raise NothingThereError(f"{url}: {describe_store_error(error)}") from error
     except Exception as error:  # each file system has errors of its own
-        raise UnreachableError(f"{url}: can't be reached ({_say(error)})") from error
-
-
-def _say(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+        msg = f"{url}: can't be reached ({describe_store_error(error)})"
+        raise UnreachableError(msg) from error
