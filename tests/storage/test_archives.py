@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from archive_builders import FILES, digest, read_all, write_tar, write_zip
+from power_loss import Disk
 from strandline.plan.errors import code_of
 from strandline.storage import archives
 from strandline.storage.archives import ArchiveError, fetch_archive
@@ -51,6 +52,18 @@ def test_every_kind_is_unpacked_whatever_its_name(
     fetch(tmp_path / "code", wanted, tmp_path / "into/deep", is_kept=is_kept)
     assert read_all(tmp_path / "into/deep") == FILES
     assert [path.name for path in (tmp_path / "into").iterdir()] == ["deep"]
+
+
+def test_what_is_kept_outlives_a_loss_of_power(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = write_zip(tmp_path / "code.zip")
+    (tmp_path / "cache").mkdir()
+    disk = Disk(tmp_path / "cache", monkeypatch)
+    fetch(tmp_path / "code.zip", wanted, tmp_path / "cache/into", is_kept=True)
+    left = disk.lose_power(tmp_path / "left")
+    disk.close()
+    assert read_all(left / "into") == FILES
 
 
 def test_a_tape_that_ends_in_a_zip_is_a_tape(tmp_path: Path) -> None:
@@ -143,6 +156,44 @@ def test_damaged_archives_are_told(tmp_path: Path, write: Write, damage: str) ->
         content[len(content) // 3 : len(content) // 3 + 20] = b"\xff" * 20
     path.write_bytes(content)
     assert str(path) in refuse(path, digest(path))
+
+
+def spoil_later_block(content: bytearray) -> None:
+    """In a bzip2 of two megabytes, behind what is read when it is opened."""
+    middle = len(content) * 2 // 3
+    content[middle : middle + 20] = b"\xff" * 20
+
+
+def spoil_directory(content: bytearray) -> None:
+    """Have the list of a zip lie where no file has room for it."""
+    end = content.rindex(b"PK\x05\x06")
+    content[end + 16 : end + 20] = b"\xff\xff\xff\x7f"
+
+
+def spoil_name(content: bytearray) -> None:
+    """Have the list of a zip name a file in bytes that are no UTF-8."""
+    start = content.rindex("é".encode())
+    content[start : start + 2] = b"\xff\xff"
+
+
+@pytest.mark.parametrize(
+    ("write", "spoil"),
+    [
+        (lambda path, files: write_tar(path, files, mode="w:bz2"), spoil_later_block),
+        (write_zip, spoil_directory),
+        (write_zip, spoil_name),
+    ],
+    ids=["block", "directory", "name"],
+)
+def test_damage_is_told_of_the_archive_and_not_of_the_disk(
+    tmp_path: Path, write: Callable[..., str], spoil: Callable[[bytearray], None]
+) -> None:
+    path = tmp_path / "code"
+    write(path, {"a.py": os.urandom(1 << 21), "é.py": b""})
+    content = bytearray(path.read_bytes())
+    spoil(content)
+    path.write_bytes(content)
+    assert "is no archive that can be read" in refuse(path, digest(path))
 
 
 @pytest.mark.parametrize("content", [b"", b"import os\n", b"PK\x03\x04", os.urandom(2000)])

@@ -6,6 +6,7 @@ not know what the files are for.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import lzma
 import os
@@ -40,6 +41,7 @@ _DAMAGES = (
     lzma.LZMAError,
     zlib.error,
     EOFError,
+    UnicodeDecodeError,
 )
 
 
@@ -123,6 +125,9 @@ def _unpack(file: Path, folder: Path, url: str, *, is_kept: bool) -> None:
                 raise ArchiveError(f"the archive at {url} holds {member.name!r} twice")
             names.add(place)
             left = _write(member, folder / place, left, url, is_kept=is_kept)
+    if is_kept:
+        for below, _, _ in os.walk(folder):  # names last once their folders are synced, each one
+            sync_folder(below)
 
 
 def _write(member: Member, path: Path, left: int, url: str, *, is_kept: bool) -> int:
@@ -161,14 +166,23 @@ def _listing(file: Path, url: str) -> Iterator[Iterator[Member]]:
             with tarfile.open(file) as tape:
                 yield _list_tar(tape)
     except _DAMAGES as error:
-        msg = f"{url} is no archive that can be read (.zip, .whl, .tar, .tar.gz): {error}"
-        raise ArchiveError(msg) from error
+        raise _tell_damage(url, error) from error
     except (NotImplementedError, RuntimeError) as error:  # a password, or a rare compression
         raise ArchiveError(f"the archive at {url} can't be unpacked: {error}") from error
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         name = Path(str(error.filename)).name
         msg = f"the archive at {url} holds {name!r} as a file and as a folder"
         raise ArchiveError(msg) from error
+    except OSError as error:
+        # So bzip2's reader tells damage, and a file a place in it that can't be; a disk has others.
+        if error.errno not in {None, errno.EINVAL}:
+            raise
+        raise _tell_damage(url, error) from error
+
+
+def _tell_damage(url: str, error: Exception) -> ArchiveError:
+    what = "is no archive that can be read (.zip, .whl, .tar, .tar.gz)"
+    return ArchiveError(f"{url} {what}: {error}")
 
 
 def _begins_as_zip(file: Path) -> bool:
