@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from strandline.lazy_names import load_lazily
+
 # `typing` is not loaded for it: the command comes by here before it can listen to Ctrl-C.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,16 +67,10 @@ _ROOMS = {
     "work": "strandline.run.pipeline",
 }
 
+_load, __dir__ = load_lazily(globals(), _ROOMS)
+
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the public names
     if name == "__version__":
         return import_module("importlib.metadata").version("strandline")
-    if name not in _ROOMS:
-        msg = f"module 'strandline' has no attribute {name!r}"
-        raise AttributeError(msg)
-    found = globals()[name] = getattr(import_module(_ROOMS[name]), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return _load(name)

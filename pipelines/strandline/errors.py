@@ -3,8 +3,9 @@
 Each is loaded when it is first named, so that naming one costs no more than it must.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from strandline.lazy_names import load_lazily
 
 if TYPE_CHECKING:
     from strandline.engine.flow import StageBrokenError
@@ -99,14 +100,4 @@ _ROOMS = {
     "WindowLostError": "strandline.engine.ray_data",
 }
 
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the errors
-    if name not in _ROOMS:
-        msg = f"module 'strandline.errors' has no attribute {name!r}"
-        raise AttributeError(msg)
-    found = globals()[name] = getattr(import_module(_ROOMS[name]), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = load_lazily(globals(), _ROOMS)

@@ -4,8 +4,9 @@ A stage knows tasks and its parameters; it must not know the ledger, the engine 
 classes are public here, and each is loaded when it is first used: a worker needs one of them.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from strandline.lazy_names import load_lazily
 
 if TYPE_CHECKING:
     from strandline.stages.count_languages import CountLanguages
@@ -108,14 +109,4 @@ _ROOMS = {
     "ZarrSink": "strandline.stages.zarr_sink",
 }
 
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the stages
-    if name not in _ROOMS:
-        msg = f"module 'strandline.stages' has no attribute {name!r}"
-        raise AttributeError(msg)
-    found = globals()[name] = getattr(import_module(_ROOMS[name]), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = load_lazily(globals(), _ROOMS)
