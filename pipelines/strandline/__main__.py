@@ -20,6 +20,7 @@ def main() -> None:
     makes_attempts = bool(_ATTEMPTS.intersection(sys.argv[1:2]))
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as for a shell's background job
         signal.signal(signal.SIGINT, _leave if makes_attempts else _leave_quietly)
+    _fill_streams()
     here = os.getcwd()  # noqa: PTH109 - `pathlib` need not be loaded before the rest is
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -28,6 +29,21 @@ def main() -> None:
     if not makes_attempts and signal.getsignal(signal.SIGINT) is _leave_quietly:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     program.main(prog_name="strandline")
+
+
+def _fill_streams() -> None:
+    """Have standard streams that are closed lead nowhere, here and in what is started.
+
+    The next file to be opened would else be taken for one of them, and be written to by whoever
+    prints: it may be the ledger.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            # The lowest number that is free is this one, since those below it are open by now.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # noqa: FBT003 - its signature
+            mode = "w" if number else "r"
+            stream = open(number, mode, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115 - as long as this
+            setattr(sys, name, stream)
 
 
 def _leave(*_: object) -> None:

@@ -7,7 +7,6 @@ must not know what is written.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
 from contextlib import suppress
@@ -30,8 +29,7 @@ class JsonOutput:
     def __init__(self) -> None:
         sys.stdout.flush()
         self._former = sys.stdout
-        # Not in the place of a standard stream that is closed: it would be taken for that.
-        self.number = fcntl.fcntl(_OUT, fcntl.F_DUPFD_CLOEXEC, _ERROR + 1)
+        self.number = os.dup(_OUT)
         self._is_real = _find_number(sys.stdout) == _OUT
         # What a program reads Python's own object of stays its: so do tests of a command.
         self.text: TextIO = (
@@ -39,7 +37,7 @@ class JsonOutput:
             if self._is_real
             else sys.stdout
         )
-        _lead(_ERROR, _OUT)
+        os.dup2(_ERROR, _OUT)
         sys.stdout = sys.stderr
 
     def close(self) -> None:
@@ -84,13 +82,3 @@ def _find_number(stream: TextIO) -> int | None:
         return stream.fileno()
     except (OSError, ValueError):  # a test's, which is no file
         return None
-
-
-def _lead(source: int, to: int) -> None:
-    """Have one descriptor lead where another does; nowhere, where that one is closed."""
-    try:
-        os.dup2(source, to)
-    except OSError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, to)
-        os.close(nowhere)

@@ -1,0 +1,42 @@
+"""A command whose standard streams were closed by who started it, as some daemons and shells do."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from cli_project import Project
+
+# What is opened next has the number of a closed one, and what others print then goes into it.
+STAGE = """def process(self, task):
+    import os
+    os.system("echo a shell; echo its errors >&2; cat")
+    return task"""
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("words", ["", "--no-supervise --json"], ids=["supervised", "single"])
+def test_law_a_run_does_its_work_whatever_is_closed(
+    project: Project, closed: str, words: str
+) -> None:
+    project.add_stage(STAGE)
+    command = f"run pipeline.yaml --engine inline --set retry.maxRetries=0 {words}"
+    line = f"exec {shlex.quote(sys.executable)} -m strandline {command} {closed}"
+
+    done = subprocess.run(
+        ["/bin/sh", "-c", line],
+        cwd=project.path,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert len(project.list_outputs()) == 3
+    told = [done.stdout, done.stderr]
+    assert not any("unexpected" in text for text in told)
+    assert project.execute("verify").returncode == 0
