@@ -23,7 +23,13 @@ from strandline.run.attempt import Options, run_attempt
 from strandline.run.moving import move_outputs, seize_outputs
 from strandline.storage.errors import VolumeError
 from strandline.storage.outputs import OWNER
-from strandline.storage.ownership import PlaceTakenError, read_owner
+from strandline.storage.ownership import (
+    Owner,
+    PlaceTakenError,
+    UnreadablePlaceError,
+    read_owner,
+    seize_place,
+)
 from strandline.storage.remote import open_outputs
 from strandline_api.exit_codes import ExitCode
 
@@ -264,6 +270,31 @@ class TestMoving:
         assert read_owner(str(old)) is None
         assert 3 == second.run(path=str(old)).standing.finished
         assert 3 == first.run(path=str(new)).standing.skipped
+
+    def test_an_old_place_that_another_has_taken_stays_its(
+        self, first: Letters, second: Letters, tmp_path: Path
+    ) -> None:
+        old, new = tmp_path / "old", tmp_path / "new"
+        first.run(path=str(old))
+        shutil.copytree(old, new)
+        (new / OWNER).unlink()
+        seized = Owner("2" * 32, "default/second")
+        seize_place(str(old), seized)
+        assert [] == move_outputs(first.plan(path=str(new)), first.folder).verdict.problems
+        assert read_owner(str(old)) == seized
+
+    def test_an_old_place_that_does_not_answer_holds_nothing_up(
+        self, first: Letters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def be_silent(place: str, owner: Owner) -> None:
+            raise UnreadablePlaceError(f"{place}: can't be read")
+
+        first.run(path=str(tmp_path / "old"))
+        shutil.copytree(tmp_path / "old", tmp_path / "new")
+        monkeypatch.setattr("strandline.run.moving.release_place", be_silent)
+        plan = first.plan(path=str(tmp_path / "new"))
+        assert [] == move_outputs(plan, first.folder).verdict.problems
+        assert 3 == first.run(path=str(tmp_path / "new")).standing.skipped
 
     def test_not_to_a_place_of_another(
         self, first: Letters, second: Letters, tmp_path: Path

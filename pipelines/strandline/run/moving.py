@@ -21,6 +21,7 @@ from strandline.storage.layout import PipelineFolder
 from strandline.storage.ownership import (
     Owner,
     PlaceTakenError,
+    UnreadablePlaceError,
     read_owner,
     refuse_other,
     release_place,
@@ -74,7 +75,8 @@ def move_outputs(plan: PipelinePlan, folder: PipelineFolder, *, reads_bytes: boo
                 is_left = knows_place(store) and old not in {None, place}
                 record_place(store, plan.fingerprint, placing)
                 if is_left:
-                    with suppress(VolumeError, PlaceTakenError):  # it may be gone altogether
+                    # It may be gone altogether, or its store not be there to be asked.
+                    with suppress(VolumeError, PlaceTakenError, UnreadablePlaceError):
                         release_place(str(old), owner)
     return Moved(old, place, verdict)
 
