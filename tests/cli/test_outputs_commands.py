@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from cli_project import Call, Project, read_errors
 
 
@@ -13,17 +15,23 @@ def go_to(project: Project, place: str) -> None:
     project.save()
 
 
-def test_a_run_elsewhere_is_refused_until_the_move_is_told(
-    project: Project, call: Call, run: Call
-) -> None:
+@pytest.fixture
+def elsewhere(project: Project, run: Call) -> Project:
+    """A pipeline whose outputs are in `old`, and whose file says `new`."""
     go_to(project, "old")
     assert run().exit_code == 0
     go_to(project, "new")
+    return project
+
+
+def test_a_run_elsewhere_is_refused_until_the_move_is_told(
+    elsewhere: Project, call: Call, run: Call
+) -> None:
     result = run()
     assert result.exit_code == 65
     assert read_errors(result) == (
         "the pipeline is not the one that wrote this ledger:\n"
-        f"  outputs: {project.path}/old -> {project.path}/new\n"
+        f"  outputs: {elsewhere.path}/old -> {elsewhere.path}/new\n"
         "set onChange to Restart to redo everything, or to Continue to keep what is finished\n"
         "if you have moved the outputs there, run `strandline ledger move-outputs`"
     )
@@ -32,26 +40,23 @@ def test_a_run_elsewhere_is_refused_until_the_move_is_told(
     assert (0, "") == (result.exit_code, result.stderr)
     first, last = result.stdout.splitlines()
     assert first.startswith("verified: 3 finished sources: 3 files, ")
-    assert f"the outputs are at {project.path}/new, no longer at {project.path}/old" == last
+    assert f"the outputs are at {elsewhere.path}/new, no longer at {elsewhere.path}/old" == last
     assert run().exit_code == 0
     assert call("verify", "pipeline.yaml").exit_code == 0
 
 
 def test_what_is_not_there_is_listed_and_nothing_is_believed(
-    project: Project, call: Call, run: Call
+    elsewhere: Project, call: Call, run: Call
 ) -> None:
-    go_to(project, "old")
-    assert run().exit_code == 0
-    go_to(project, "new")
     result = call("ledger", "move-outputs", "pipeline.yaml")
     assert (65, "") == (result.exit_code, result.stderr)
     first, *_, last = result.stdout.splitlines()
     assert first.startswith("not verified, 3 problems")
-    assert f"the ledger stays as it was, with its outputs at {project.path}/old" == last
+    assert f"the ledger stays as it was, with its outputs at {elsewhere.path}/old" == last
     told = json.loads(call("ledger", "move-outputs", "pipeline.yaml", "--json").stdout)
     assert (told["moved"], told["from"], len(told["problems"])) == (
         False,
-        f"{project.path}/old",
+        f"{elsewhere.path}/old",
         3,
     )
     assert run().exit_code == 65
@@ -80,25 +85,19 @@ def test_a_change_of_more_than_the_place_is_refused(
     assert read_errors(result).startswith("the pipeline has changed otherwise too:\n")
 
 
-def test_verify_does_not_judge_another_place(project: Project, call: Call, run: Call) -> None:
-    go_to(project, "old")
-    assert run().exit_code == 0
-    go_to(project, "new")
+def test_verify_does_not_judge_another_place(elsewhere: Project, call: Call) -> None:
     result = call("verify", "pipeline.yaml")
     assert result.exit_code == 65
     assert read_errors(result) == (
-        f"the outputs of this ledger are at {project.path}/old, but the pipeline says "
-        f"{project.path}/new; if you have moved them, run `strandline ledger move-outputs`"
+        f"the outputs of this ledger are at {elsewhere.path}/old, but the pipeline says "
+        f"{elsewhere.path}/new; if you have moved them, run `strandline ledger move-outputs`"
     )
 
 
-def test_plan_says_that_the_place_has_changed(project: Project, call: Call, run: Call) -> None:
-    go_to(project, "old")
-    assert run().exit_code == 0
-    go_to(project, "new")
+def test_plan_says_that_the_place_has_changed(elsewhere: Project, call: Call) -> None:
     said = call("plan", "pipeline.yaml").stdout
-    assert f"outputs: {project.path}/old -> {project.path}/new" in said
-    assert f"output       {project.path}/new" in said
+    assert f"outputs: {elsewhere.path}/old -> {elsewhere.path}/new" in said
+    assert f"output       {elsewhere.path}/new" in said
 
 
 def test_a_place_of_another_is_refused_and_can_be_taken(
