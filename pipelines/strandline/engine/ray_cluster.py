@@ -11,13 +11,17 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 import ray
 from ray.exceptions import RayTaskError
 
 from strandline.plan.errors import StrandlineError
+from strandline.storage.errors import VolumeError
 from strandline.storage.temporary import owned_folder
+
+_MOST_BYTES = 107  # of a socket's name; the kernel takes no more
 
 
 def unwrap(error: RayTaskError) -> Exception:
@@ -76,6 +80,7 @@ def connected(address: str | None, workers: int | None) -> Iterator[Connection]:
 
     Raises:
         ConnectionError: there is no cluster at the address.
+        VolumeError: a local one has no room for its sockets' names.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if ray.is_initialized():
@@ -94,6 +99,7 @@ def connected(address: str | None, workers: int | None) -> Iterator[Connection]:
 @contextmanager
 def _started(cpus: int) -> Iterator[Connection]:
     with owned_folder("ray") as folder:
+        _check_length(folder)
         try:
             ray.init(
                 num_cpus=cpus,
@@ -106,6 +112,20 @@ def _started(cpus: int) -> Iterator[Connection]:
             yield Connection(_count_cpus(), _find_raylet())
         finally:
             ray.shutdown()
+
+
+def _check_length(folder: Path) -> None:
+    # Ray makes a folder of each session below it, named by the microsecond and this process.
+    session = f"session_2026-11-23_09-30-00_123456_{os.getpid()}"
+    excess = len(os.fsencode(folder / session / "sockets" / "plasma_store")) - _MOST_BYTES
+    if excess > 0:
+        place = folder.parent
+        share = f"by {excess} of its {len(os.fsencode(place))} bytes"
+        msg = (
+            f"{place}: the name of this temporary folder is too long for Ray's sockets, {share}; "
+            "set TMPDIR to a shorter one, such as /tmp"
+        )
+        raise VolumeError(msg)
 
 
 def _silence_raylet() -> None:
