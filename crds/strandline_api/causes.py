@@ -141,8 +141,9 @@ _WORDS = {
     Cause.STALLED: (
         "The driver gave no sign of life for `deadlines.stall`.",
         (
-            "Look for a stage that hangs in the last log lines. Where one call may take so "
-            "long, raise `deadlines.stall`."
+            "Look in the last log lines for what the driver did: a merge, or a disk that does not "
+            "answer. Where that may take so long, raise `deadlines.stall`. A worker that hangs is "
+            "no silence: `timeout` of the stage ends that."
         ),
     ),
     Cause.SOURCES_FAILED: (
