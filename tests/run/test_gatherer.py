@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import operator
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -270,10 +271,27 @@ def test_what_will_not_fit_at_the_end_is_said_once_before(
     assert with_none.is_ready()
     ground.run()
     gatherer = Gatherer(ground.folder, {"letters": Letters()}, note=said.append)
-    for _ in range(3):
-        gatherer.is_ready()
-    gatherer.close()
+    for _ in range(2):
+        wait_for(gatherer)
     assert [f"{ground.folder.shards}: no room"] == said
+
+
+def test_law_room_is_looked_for_once_a_gathering_however_often_it_is_asked_for(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine asks in each turn of its loop."""
+    looks: list[Path] = []
+    ground.run()
+    monkeypatch.setattr(gatherer_module, "explain_shortage", looks.append)
+    may_end = threading.Event()
+    monkeypatch.setitem(LINGER, "merge", may_end.wait)
+    stages = {"letters": Letters(), "other": Kept()}  # so that all is merged anew
+    gatherer = Gatherer(ground.folder, stages)
+    for _ in range(5):
+        assert not gatherer.is_ready()
+    may_end.set()
+    wait_for(gatherer)
+    assert [ground.folder.shards] == looks
 
 
 def test_what_is_told_to_stop_leaves_the_sealing_to_the_next(ground: Ground) -> None:

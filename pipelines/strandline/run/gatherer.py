@@ -69,7 +69,6 @@ class Gatherer:
         """
         if not self.stages:
             return True
-        self.warn()
         if self.store is not None:
             self._gather_too()
         elif self._thread is None:
@@ -81,15 +80,6 @@ class Gatherer:
         self._thread = None
         self._raise()
         return True
-
-    def warn(self) -> None:
-        """Say once, while there is time, that the volume has no room for what is gathered."""
-        if not self.stages or self._has_warned:
-            return
-        shortage = explain_shortage(self.folder.shards)
-        if shortage is not None:
-            self._has_warned = True
-            self.note(shortage)
 
     def close(self) -> None:
         """Wait for the thread, which gathers no further."""
@@ -195,9 +185,20 @@ class Gatherer:
 
     def _gather_too(self) -> None:
         try:
+            self._warn()
             self.gather(is_whole=False)
         except BaseException as error:  # noqa: BLE001 - raised where somebody waits for it
             self._error = error
+
+    def _warn(self) -> None:
+        """Say once, while there is time, that the volume has no room for what is gathered."""
+        if self._has_warned:
+            return
+        with naming_volume(self.folder.shards):
+            shortage = explain_shortage(self.folder.shards)
+        if shortage is not None:
+            self._has_warned = True
+            self.note(shortage)
 
     def _raise(self) -> None:
         error, self._error = self._error, None
