@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +19,7 @@ from strandline.engine.wire import unpack_events
 from strandline.plan.receipt import Event
 
 PLACE = LedgerPlace(Path("nowhere"), 1, "uid", "out", deletes_vanished=False, quarantine_after=3)
+PATIENCE = 60.0
 EVENT = Event(b"s" * 16, (), (b"t" * 16,))
 
 
@@ -28,6 +31,7 @@ class Actor:
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
         self.answered = 0
         self.named: dict[str, dict[str, Any]] = {}
+        self.groups: dict[str, str] = {}
 
     def __getattr__(self, name: str) -> Any:
         def remote(*words: Any, **named: Any) -> int:
@@ -37,8 +41,11 @@ class Actor:
             self.named[name] = named
             return len(self.calls) - 1
 
-        method = SimpleNamespace(remote=remote)
-        method.options = lambda **_: method
+        def options(*, concurrency_group: str) -> Any:
+            self.groups[name] = concurrency_group
+            return method
+
+        method = SimpleNamespace(remote=remote, options=options)
         return method
 
     def applied(self) -> list[Any]:
@@ -114,6 +121,20 @@ def test_while_an_answer_is_waited_for_the_steps_of_the_ledger_are_the_drivers(
     assert 2 == len(told)
 
 
+def test_law_who_looks_at_the_ledger_waits_for_no_message_before(ray: FakeRay) -> None:
+    """A message may have a group committed, and all that is left of its sources removed."""
+    ledger = RayLedger(PLACE)
+    ledger.beat()
+    ledger.count_finished()
+    ledger._look_at_steps()
+    assert ray.actor.groups == {
+        "watch": "watch",
+        "beat": "life",
+        "count_finished": "life",
+        "count_steps": "life",
+    }
+
+
 def test_a_beat_that_ray_can_not_send_is_no_error(
     ray: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,14 +175,79 @@ def test_messages_that_were_answered_are_forgotten(ray: FakeRay) -> None:
     assert len(ledger._pending) <= PENDING_CALLS
 
 
-def test_what_goes_wrong_in_a_message_is_told_by_the_watch() -> None:
-    class Broken:
-        def apply(self, *_: Any) -> None:
-            raise OSError(28, "No space left on device")
+class Broken:
+    """A keeper that has no room; it notes what it does all the same."""
 
+    def __init__(self) -> None:
+        self.may_fail = threading.Event()
+        self.done: list[str] = []
+
+    def apply(self, *_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    def commit_due(self) -> None:
+        self.may_fail.wait(PATIENCE)
+        raise OSError(28, "No space left on device")
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_, **__: self.done.append(name)
+
+
+class Queue:
+    """A lock that tells how many have come to it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.comers = threading.Semaphore(0)
+
+    def __enter__(self) -> None:
+        self.comers.release()
+        self.lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+
+
+def make_actor(keeper: Broken) -> Any:
     actor: Any = object.__new__(LedgerActor)
-    actor._lock, actor._failed = threading.Lock(), threading.Event()
-    actor._error, actor._keeper = None, Broken()
+    actor._lock, actor._failed = Queue(), threading.Event()
+    actor._error, actor._keeper = None, keeper
+    return actor
+
+
+ASKED: dict[str, Callable[[Any], Any]] = {
+    "drain": lambda actor: actor.drain(1, anything_died=True),
+    "end_listing": lambda actor: actor.end_listing(1, is_whole=True),
+    "admit": lambda actor: actor.admit([]),
+}
+
+
+def test_what_goes_wrong_in_a_message_is_told_by_the_watch() -> None:
+    actor = make_actor(Broken())
     actor.apply(1, [], [])
     with pytest.raises(OSError, match="No space left"):
         actor.watch()
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_law_a_ledger_that_has_failed_does_nothing_more(name: str) -> None:
+    actor = make_actor(keeper := Broken())
+    actor.apply(1, [], [])
+    with pytest.raises(OSError, match="No space left"):
+        ASKED[name](actor)
+    assert keeper.done == []
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_law_who_waits_for_a_ledger_that_fails_meanwhile_is_refused(name: str) -> None:
+    actor = make_actor(keeper := Broken())
+    with ThreadPoolExecutor(2) as threads:
+        watch = threads.submit(actor.watch)
+        assert actor._lock.comers.acquire(timeout=PATIENCE)
+        asked = threads.submit(ASKED[name], actor)
+        assert actor._lock.comers.acquire(timeout=PATIENCE)
+        keeper.may_fail.set()
+        for one in (watch, asked):
+            with pytest.raises(OSError, match="No space left"):
+                one.result(PATIENCE)
+    assert keeper.done == []

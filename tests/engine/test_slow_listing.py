@@ -91,6 +91,19 @@ def test_ray_data_lists_all_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     driver.stop()
 
 
+def test_law_ray_data_shows_life_while_it_waits_for_a_ledger_that_works(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    control = Control(lambda: False, lambda _: None, time.monotonic)
+    driver: Any = make_ray_data_driver(monkeypatch, Listing(iter(())), control)
+    waited: list[object] = []
+    driver._ledger = SimpleNamespace(is_tracked=True, wait=waited.append)
+
+    driver._get("answer")
+
+    assert waited == ["answer"]
+
+
 class Steps(Heart):
     """Writes down when it is told of a step."""
 

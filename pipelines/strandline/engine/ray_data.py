@@ -98,12 +98,8 @@ class _Driver:
         self._finished = 0
 
     def run(self) -> Ending:
-        try:
+        with self._ledger.recording(self._connection.is_alive):
             return self._run()
-        except StrandlineError:
-            if self._connection.is_alive():
-                self._ledger.record()  # what failed is known to the next attempt
-            raise
 
     def _run(self) -> Ending:
         while not self._flow.is_stopped:
@@ -267,6 +263,8 @@ class _Driver:
 
     def _get(self, reference: Any) -> Any:  # noqa: ANN401 - whatever an actor answers
         try:
+            if self._ledger.is_tracked:  # it may be that which takes long
+                self._ledger.wait(reference)
             return ray.get(reference)
         except RayTaskError as error:
             raise unwrap(error) from None

@@ -27,7 +27,6 @@ from strandline.engine.ray_pool import RayPools
 from strandline.engine.ray_scaling import Scaler
 from strandline.engine.wire import Plain
 from strandline.engine.worker_pool import Worker
-from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 
 POLL_SECONDS = 0.5
@@ -88,12 +87,8 @@ class _Driver:
         self._here = str(ray.get_runtime_context().get_node_id())
 
     def run(self) -> Ending:
-        try:
+        with self._ledger.recording(self._connection.is_alive):
             return self._run()
-        except StrandlineError:
-            if self._connection.is_alive():
-                self._ledger.record()  # what failed is known to the next attempt
-            raise
 
     def _run(self) -> Ending:
         while not self._is_done():

@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,10 @@ class LedgerPlace:
 
 
 class LedgerActor:
-    """Hosts a keeper. Calls come from one thread; the watch is another, so a lock joins them."""
+    """Hosts a keeper. Calls come from one thread; the watch is another, so a lock joins them.
+
+    After an error that nobody waits for, nothing more is done: what is counted may not be whole.
+    """
 
     def __init__(self, place: LedgerPlace) -> None:
         self._lock = threading.Lock()
@@ -89,19 +92,17 @@ class LedgerActor:
 
     def admit(self, batch: Sequence[Listed]) -> list[int]:
         """See `Keeper.admit`."""
-        with self._lock:
+        with self._working():
             return self._keeper.admit(batch)
 
     def apply(self, number: int, events: list[Plain], failures: list[Plain]) -> None:
-        """See `Keeper.apply`; an error is told by `watch`, and nothing is applied after it."""
-        if self._error is not None:
-            return
-        try:
-            with self._lock:
-                failed = [Failure(*failure) for failure in failures]
-                self._keeper.apply(number, unpack_events(events), failed)
-        except Exception as error:  # noqa: BLE001 - nobody waits for this call: the watch tells
-            self._fail(error)
+        """See `Keeper.apply`; an error is told by `watch`."""
+
+        def work() -> None:
+            failed = [Failure(*failure) for failure in failures]
+            self._keeper.apply(number, unpack_events(events), failed)
+
+        self._do(work)
 
     def beat(self) -> None:
         """Renew the lease, however long a call of the keeper takes; `watch` tells of an error."""
@@ -112,14 +113,12 @@ class LedgerActor:
 
     def end_listing(self, total: int, *, is_whole: bool) -> None:
         """See `Keeper.end_listing`."""
-        with self._lock:
+        with self._working():
             self._keeper.end_listing(total, is_whole=is_whole)
 
     def drain(self, number: int, *, anything_died: bool) -> Standing:
         """See `Keeper.drain`."""
-        if self._error is not None:
-            raise self._error
-        with self._lock:
+        with self._working():
             return self._keeper.drain(number, anything_died=anything_died)
 
     def count_finished(self) -> int:
@@ -133,13 +132,27 @@ class LedgerActor:
     def watch(self) -> None:
         """Never returns; commits groups that are due and raises what goes wrong."""
         while not self._failed.wait(GROUP_SECONDS):
-            try:
-                with self._lock:
-                    self._keeper.commit_due()
-            except Exception as error:  # noqa: BLE001 - told below
-                self._fail(error)
+            self._do(self._keeper.commit_due)
         assert self._error is not None  # set before the event
         raise self._error
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """Have the keeper for a call; an error that nobody has waited for is raised first."""
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            yield
+
+    def _do(self, work: Callable[[], None]) -> None:
+        """Have the keeper do what nobody waits for: `watch` tells of an error."""
+        with self._lock:  # to its end, or who waits for the lock would not know of the error
+            if self._error is not None:
+                return
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001 - told by the watch
+                self._fail(error)
 
     def _work(self) -> None:
         self._steps += 1
@@ -187,14 +200,14 @@ class RayLedger:
 
     def count_finished(self) -> Any:  # noqa: ANN401 - an object reference
         """A reference to the number of finished sources."""
-        return self._actor.count_finished.remote()
+        return self._aside(self._actor.count_finished)
 
     def beat(self) -> None:
         """Have the lease renewed, in whatever thread; nobody waits for it."""
         if self._actor is None:
             return
         with suppress(Exception):  # without Ray; whoever works on hears of that otherwise
-            self._actor.beat.options(concurrency_group="life").remote()
+            self._aside(self._actor.beat)
 
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
         """Tell what happened; sent with the next `flush`."""
@@ -235,11 +248,20 @@ class RayLedger:
         )
         return standing
 
-    def record(self) -> None:
-        """Make durable what was told, where that can be done; for a run that is given up."""
-        if self.is_tracked:
-            with suppress(Exception):  # why the run is given up says more
-                self.drain(None, anything_died=True)
+    @contextmanager
+    def recording(self, is_reachable: Callable[[], bool]) -> Iterator[None]:
+        """Make durable what was told where an error ends the block: the next attempt is to know.
+
+        Args:
+            is_reachable: whether there still is a Ray to ask.
+        """
+        try:
+            yield
+        except StrandlineError:
+            if self.is_tracked and is_reachable():
+                with suppress(Exception):  # why the run is given up says more
+                    self.drain(None, anything_died=True)
+            raise
 
     def conclude(self, listing: Drawn, failed: int, *, anything_died: bool) -> Standing:
         """How the sources stand in the end, by the ledger or, without one, by what was seen.
@@ -265,6 +287,11 @@ class RayLedger:
             return _lost(error)
         return LedgerLostError("the ledger's watch ended without a reason")
 
+    def wait(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
+        """Wait for an answer; what the ledger does meanwhile is the driver's work."""
+        while not ray.wait([reference], timeout=LOOK_SECONDS)[0]:
+            self._look_at_steps()
+
     def stop(self) -> None:
         """End the actor."""
         if self._actor is not None:
@@ -282,8 +309,7 @@ class RayLedger:
 
     def _get(self, reference: Any) -> Any:  # noqa: ANN401 - whatever the call returns
         try:
-            while not ray.wait([reference], timeout=LOOK_SECONDS)[0]:
-                self._look_at_steps()
+            self.wait(reference)
             return ray.get(reference)
         except RayTaskError as error:
             raise unwrap(error) from None
@@ -291,11 +317,14 @@ class RayLedger:
             raise _lost(error) from error
 
     def _look_at_steps(self) -> None:
-        counting = self._actor.count_steps.options(concurrency_group="life").remote()
-        steps: int = ray.get(counting)
+        steps: int = ray.get(self._aside(self._actor.count_steps))
         if steps != self._steps:
             self._steps = steps
             self._work()
+
+    def _aside(self, method: Any) -> Any:  # noqa: ANN401 - a method of an actor, and a reference
+        """Call what waits for no message before, however much each of them has to be done."""
+        return method.options(concurrency_group="life").remote()
 
 
 def _lost(error: Exception) -> LedgerLostError:
