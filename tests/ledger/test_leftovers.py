@@ -27,6 +27,18 @@ def take_over(desk: Desk) -> None:
     desk.log.clear()
 
 
+def be_overtaken_after_a_removal(desk: Desk) -> None:
+    """Another attempt has the ledger as soon as something was removed."""
+    remove = desk.outputs.remove_others
+
+    def be_overtaken(source: bytes, keep: set[str]) -> int:
+        count = remove(source, keep)
+        desk.store.write(Change(meta={"lease": LEASE}))
+        return count
+
+    desk.outputs.remove_others = be_overtaken  # type: ignore[method-assign,assignment]
+
+
 def removals(desk: Desk) -> list[bytes]:
     return [step[1] for step in desk.log if step[0] == "remove_others"]
 
@@ -47,28 +59,14 @@ def test_who_loses_the_ledger_while_it_removes_stops(desk: Desk) -> None:
     keeper = desk.next_attempt(2)
     keeper.admit([A, B])
     keeper.apply(1, [written(A), written(B)])
-    remove = desk.outputs.remove_others
-
-    def be_overtaken(source: bytes, keep: set[str]) -> int:
-        count = remove(source, keep)
-        desk.store.write(Change(meta={"lease": LEASE}))
-        return count
-
-    desk.outputs.remove_others = be_overtaken  # type: ignore[method-assign,assignment]
+    be_overtaken_after_a_removal(desk)
     with pytest.raises(LeaseLostError):
         keeper.commit()
     assert 1 == len(removals(desk))
 
 
 def test_who_loses_the_ledger_while_vanished_sources_go_stops(desk: Desk) -> None:
-    remove = desk.outputs.remove_others
-
-    def be_overtaken(source: bytes, keep: set[str]) -> int:
-        count = remove(source, keep)
-        desk.store.write(Change(meta={"lease": LEASE}))
-        return count
-
-    desk.outputs.remove_others = be_overtaken  # type: ignore[method-assign,assignment]
+    be_overtaken_after_a_removal(desk)
     with pytest.raises(LeaseLostError):
         clean_away(desk.store, desk.outputs, [(A.source, "a"), (B.source, "b")])
     assert 1 == len(removals(desk))

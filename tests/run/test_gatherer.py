@@ -127,7 +127,7 @@ class Ground:
         return run_attempt(self.plan, Options(self.path, "inline", checkpoint=checkpoint)).code
 
     def by_hand(self) -> tuple[dict[str, int], bool]:
-        done = gather_by_hand(self.plan, self.folder, OnChange.FAIL, 3, lambda: 1e9, time.monotonic)
+        done = gather_by_hand(self.plan, self.folder, OnChange.FAIL, 3, lambda: 1e9)
         assert done.latest is None or done.latest == self.latest
         return done.pieces, done.is_new
 
@@ -396,7 +396,7 @@ def test_by_hand_nothing_is_gathered_that_is_to_be_made_anew(ground: Ground) -> 
     ground.run()
     plan = ground.plan_of(Kept())
     with pytest.raises(LedgerError, match=r"has changed, .* made anew; run it"):
-        gather_by_hand(plan, ground.folder, OnChange.RESTART, 3, lambda: 1e9, time.monotonic)
+        gather_by_hand(plan, ground.folder, OnChange.RESTART, 3, lambda: 1e9)
     assert ["letters.json", "letters.table.csv"] == ground.names()
 
 

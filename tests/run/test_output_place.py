@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from place_builders import Letters, forget_place
+from strandline.engine import heartbeat
 from strandline.engine.pools import RayOptions
 from strandline.engine.ray_ledger import LedgerPlace
 from strandline.ledger.entries import Change
@@ -18,8 +20,11 @@ from strandline.ledger.store import Store
 from strandline.ledger.verification import Verdict, verify
 from strandline.run.attempt import Options, run_attempt
 from strandline.run.moving import move_outputs
-from strandline.storage.outputs import OutputStore
+from strandline.storage.outputs import OWNER, OutputStore
+from strandline.storage.ownership import read_owner
 from strandline_api.exit_codes import ExitCode
+
+PATIENCE = 60.0
 
 
 @pytest.fixture
@@ -220,6 +225,32 @@ class TestMoving:
             move_outputs(letters.plan(path="new"), letters.folder)
         assert not letters.folder.path.exists()
 
+    def test_law_the_lease_is_renewed_while_all_is_read(
+        self, letters: Letters, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Else a driver on another host would take it, however much there is to read still."""
+        monkeypatch.setattr(heartbeat, "TICK_SECONDS", 0.005)
+        monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.0)
+        beats: list[float] = []
+        real, beat, has_beaten = verify, Store.beat, threading.Event()
+
+        def note(store: Store, time: float) -> None:
+            beat(store, time)
+            beats.append(store.read_meta("lease")["time"])
+            has_beaten.set()
+
+        def read_long(store: Store, outputs: OutputStore, *, reads_bytes: bool) -> Verdict:
+            assert has_beaten.wait(PATIENCE)
+            return real(store, outputs, reads_bytes=reads_bytes)
+
+        letters.run(path="old")
+        monkeypatch.setattr(Store, "beat", note)
+        monkeypatch.setattr("strandline.run.moving.verify", read_long)
+        Path("old").rename("new")
+        has_beaten.clear()
+        assert [] == move_outputs(letters.plan(path="new"), letters.folder).verdict.problems
+        assert beats
+
     def test_a_fenced_one_writes_nothing(
         self, letters: Letters, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -233,7 +264,9 @@ class TestMoving:
         real = verify
         monkeypatch.setattr("strandline.run.moving.verify", be_overtaken)
         Path("old").rename("new")
+        (Path("new") / OWNER).unlink()
         with pytest.raises(LedgerError, match="has taken the ledger over"):
             move_outputs(letters.plan(path="new"), letters.folder)
+        assert read_owner(str(Path("new").resolve())) is None
         with closing(Store(letters.folder.ledger, readonly=True)) as store:
             assert store.read_meta("outputs")["place"].endswith("/old")

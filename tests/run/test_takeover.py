@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,15 @@ from typing import Any
 import pytest
 
 from attempt_builders import killed_for, outcome_of, record_of
+from strandline.engine.heartbeat import Heart
 from strandline.ledger.entries import Change, Finish, Mark, Record
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import OnChange
+from strandline.ledger.liveness import HEARTBEAT_SECONDS
 from strandline.ledger.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.token import digest_key
+from strandline.run import takeover
 from strandline.run.chain import TABLE, AttemptRecord, Trigger, Witness, read_record, write_record
 from strandline.run.manifest import read_manifest
 from strandline.run.takeover import Approach, Held, take_over
@@ -26,7 +29,7 @@ from strandline.storage.errors import VolumeError
 from strandline.storage.inflight import InFlightTable, read_inflight
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.locks import find_process, read_boot_id
-from strandline.storage.outputs import name_source_folder
+from strandline.storage.outputs import LocalOutputs, name_source_folder
 from strandline_api.causes import Cause
 
 MANIFEST = """
@@ -46,9 +49,11 @@ class Place:
         manifest = path / "letters.yaml"
         manifest.write_text(MANIFEST)
         self.plan: PipelinePlan = read_manifest(manifest).plan
+        self.passed = 0.0
+        self.heart = Heart(lambda: self.passed, patience=HEARTBEAT_SECONDS)
 
     def take(self, **approach: Any) -> Any:
-        return take_over(self.plan, self.folder, Approach(**approach))
+        return take_over(self.plan, self.folder, Approach(**approach), self.heart)
 
     def go_through(self, **approach: Any) -> Held:
         """An attempt that does nothing; what was held."""
@@ -56,6 +61,19 @@ class Place:
             held.end(outcome_of(0, held.attempt))
         taken: Held = held
         return taken
+
+    def leave_untidy(self, keys: str) -> list[Path]:
+        """Finish the sources of these letters with something left in the folder of each."""
+        self.go_through()
+        sources = [digest_key(key) for key in keys]
+        left = [self.folder.output / name_source_folder(one) / "left.jsonl" for one in sources]
+        for path in left:
+            path.parent.mkdir(parents=True)
+            path.touch()
+        with closing(Store(self.folder.ledger)) as store:
+            done = [Finish(digest_key(key), VERSION, Record(key, ())) for key in keys]
+            store.write(Change(finish=done, untidy=sources))
+        return left
 
     def cut_off(self, number: int, processing: str, queued: str = "", **record: Any) -> None:
         """Leave what a driver leaves that was killed over the sources of these letters."""
@@ -314,28 +332,43 @@ def test_a_ledger_that_does_not_fit_is_left_as_it_is(place: Place, tmp_path: Pat
     lease = place.read_meta("lease")
     with (
         pytest.raises(LedgerError, match="set onChange to Restart"),
-        take_over(other, place.folder, Approach()),
+        take_over(other, place.folder, Approach(), place.heart),
     ):
         pytest.fail("it must not begin")
     assert lease == place.read_meta("lease")
-    with take_over(other, place.folder, Approach(OnChange.CONTINUE)) as held:
+    with take_over(other, place.folder, Approach(OnChange.CONTINUE), place.heart) as held:
         assert 2 == held.attempt
 
 
 def test_what_the_attempt_before_had_still_to_remove_goes(place: Place) -> None:
     """It finished the source and was killed before it tidied its folder."""
-    place.go_through()
-    source = digest_key("a")
-    left = place.folder.output / name_source_folder(source) / "left.jsonl"
-    left.parent.mkdir(parents=True)
-    left.touch()
-    with closing(Store(place.folder.ledger)) as store:
-        record = Finish(source, VERSION, Record("a", ()))
-        store.write(Change(finish=[record], untidy=[source]))
+    (left,) = place.leave_untidy("a")
     place.go_through()
     assert not left.exists()
     with closing(Store(place.folder.ledger, readonly=True)) as store:
         assert [] == list(store.list_untidy())
+
+
+def test_law_the_lease_is_renewed_however_long_that_takes(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a driver on another host would take it from a living run."""
+    left = place.leave_untidy("abc")
+    beats: list[float] = []
+    monkeypatch.setattr(Store, "beat", lambda _, time: beats.append(time))
+
+    class Slow(LocalOutputs):
+        def remove_others(self, source: bytes, keep: Collection[str]) -> int:
+            place.passed += HEARTBEAT_SECONDS - 1
+            place.heart.beat()
+            return super().remove_others(source, keep)
+
+    monkeypatch.setattr(takeover, "open_outputs", lambda where: Slow(Path(where)))
+    place.go_through()
+    assert len(left) == len(beats)
+    place.passed += HEARTBEAT_SECONDS
+    place.heart.beat()
+    assert len(left) == len(beats)  # the ledger is closed, and the engine has its own
 
 
 @pytest.fixture

@@ -36,7 +36,6 @@ def gather(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -
         OnChange(spec.on_change),
         spec.checkpoint.keep_last,
         time.time,
-        time.monotonic,
     )
     if as_json:
         latest = str(done.latest) if done.latest else None

@@ -7,6 +7,8 @@ has the next attempt do it where this one was cut short.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from strandline.ledger.entries import Change, Record
 from strandline.ledger.store import Store
 from strandline.storage.outputs import OutputStore
@@ -17,8 +19,11 @@ def name_kept(record: Record) -> set[str]:
     return {output.token.hex() + output.suffix for output in record.outputs}
 
 
-def clean_up(store: Store, outputs: OutputStore) -> int:
+def clean_up(store: Store, outputs: OutputStore, work: Callable[[], None] = lambda: None) -> int:
     """Remove what attempts before have not come to; of how many sources.
+
+    Args:
+        work: is told of each.
 
     Raises:
         LeaseLostError: another attempt has the ledger.
@@ -30,6 +35,7 @@ def clean_up(store: Store, outputs: OutputStore) -> int:
     for source, record in records.items():
         store.require_lease()
         outputs.remove_others(source, name_kept(record))
+        work()
     if untidy:
         store.write(Change(tidy=untidy))
     return len(untidy)

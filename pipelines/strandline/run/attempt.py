@@ -163,7 +163,7 @@ def _run_tracked(
         options.quarantine.after,
     )
     with (
-        take_over(plan, folder, approach) as held,
+        take_over(plan, folder, approach, control.heart) as held,
         control.heart.showing(held.inflight.show_work),
     ):
         gatherer = make_gatherer(plan, held, control.heart, control.notes.append)

@@ -8,15 +8,14 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from strandline.engine.heartbeat import Heart
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather_state import read_state
-from strandline.ledger.lease import OnChange, holding, refuse_changes
+from strandline.ledger.lease import OnChange, refuse_changes
 from strandline.ledger.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.gatherer import ARTIFACTS, Artifacts, Gatherer
 from strandline.run.placing import make_claim
-from strandline.run.takeover import make_claimant, written_alone
+from strandline.run.takeover import held_by_hand, make_claimant, written_alone
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs import digest_file
 from strandline.storage.publications import publish, retain
@@ -43,13 +42,11 @@ def gather_by_hand(
     on_change: OnChange,
     keep_last: int,
     clock: Callable[[], float],
-    now: Callable[[], float],
 ) -> Done:
     """Gather all there is, and publish the artifacts if they are others than those of `latest`.
 
     Args:
         clock: wall clock, seconds since the epoch.
-        now: seconds from any fixed point.
 
     Raises:
         LedgerError: there is no ledger, it does not fit, or a driver is alive.
@@ -65,12 +62,7 @@ def gather_by_hand(
             raise LedgerError(msg)
         if store.read_meta("lease") is None:
             return Done({}, None, is_new=False)
-        heart = Heart(now)
-        with (
-            holding(store, claimant) as attempt,
-            heart.beating(),
-            heart.renewing(lambda: store.beat(clock())),
-        ):
+        with held_by_hand(store, claimant) as (attempt, heart):
             gatherer = Gatherer(folder, plan.gathering, store=store, heart=heart)
             gatherer.gather(is_whole=True)
             gatherer.check()

@@ -9,13 +9,13 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.lease import OnChange, holding, refuse_changes
+from strandline.ledger.lease import OnChange, refuse_changes
 from strandline.ledger.placing import find_other_changes, knows_place, name_old, record_place
 from strandline.ledger.store import Store
 from strandline.ledger.verification import Verdict, verify
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.placing import find_placing, is_own, make_claim, place_outputs
-from strandline.run.takeover import make_claimant, read_ledger_id, written_alone
+from strandline.run.takeover import held_by_hand, make_claimant, read_ledger_id, written_alone
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.ownership import (
@@ -65,12 +65,13 @@ def move_outputs(plan: PipelinePlan, folder: PipelineFolder, *, reads_bytes: boo
             lines = "\n".join(f"  {line}" for line in changed)
             msg = f"the pipeline has changed otherwise too:\n{lines}\nmove the outputs first"
             raise LedgerError(msg)
-        with holding(store, claimant):
+        with held_by_hand(store, claimant):
             place, old = place_outputs(plan, folder), name_old(store, placing)
             owner = Owner(read_ledger_id(store), f"{plan.namespace}/{plan.name}")
             refuse_other(place, read_owner(place), owner, inherits=is_own(placing))
             verdict = verify(store, open_outputs(place), reads_bytes=reads_bytes)
             if not verdict.problems:
+                store.require_lease()  # no transaction can do the next step
                 take_place(place, owner, inherits=is_own(placing))
                 is_left = knows_place(store) and old not in {None, place}
                 record_place(store, plan.fingerprint, placing)

@@ -14,9 +14,17 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 
+from strandline.engine.heartbeat import Heart
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.lease import Claim, OnChange, end_attempt, open_attempt, refuse_changes
+from strandline.ledger.lease import (
+    Claim,
+    OnChange,
+    end_attempt,
+    holding,
+    open_attempt,
+    refuse_changes,
+)
 from strandline.ledger.leftovers import clean_up
 from strandline.ledger.liveness import ORPHAN_SECONDS, Claimant, refuse_live_driver
 from strandline.ledger.placing import record_place
@@ -98,8 +106,13 @@ class Held:
 
 
 @contextmanager
-def take_over(plan: PipelinePlan, folder: PipelineFolder, approach: Approach) -> Iterator[Held]:
+def take_over(
+    plan: PipelinePlan, folder: PipelineFolder, approach: Approach, heart: Heart
+) -> Iterator[Held]:
     """Open the ledger for a new attempt, and hand it back in the end.
+
+    Args:
+        heart: renews the lease while all is put in order, and is told of each step.
 
     Raises:
         VolumeError: the folder can't be used.
@@ -115,14 +128,15 @@ def take_over(plan: PipelinePlan, folder: PipelineFolder, approach: Approach) ->
         claim, owner = _look_at_place(store, claim, place)
         attempt = open_attempt(store, claim, claimant, _find_highest(folder))
         try:
-            # After a restart that was asked for: all that is finished is there from now on.
-            _own_place(store, claim, place, owner)
-            outputs = open_outputs(place)
-            outputs.sweep(owner.ledger[:SHORT])
-            clean_up(store, outputs)
-            sweep_records(folder)
-            _look_back(store, folder, approach, claimant)
-            sweep_tables(folder)
+            with heart.renewing(lambda: store.beat(time.time())):
+                # After a restart that was asked for: all that is finished is there from now on.
+                _own_place(store, claim, place, owner)
+                outputs = open_outputs(place)
+                outputs.sweep(owner.ledger[:SHORT])
+                clean_up(store, outputs, heart.work)
+                sweep_records(folder)
+                _look_back(store, folder, approach, claimant)
+                sweep_tables(folder)
         except BaseException:
             with suppress(LedgerError, VolumeError):  # what has gone wrong before says more
                 _hand_back(store, folder, attempt, claimant)
@@ -161,6 +175,18 @@ def written_alone(folder: PipelineFolder, claimant: Claimant) -> Iterator[Store]
             # Another may have been quicker while this one waited.
             refuse_live_driver(store, claimant, find_process, time.sleep, known_dead=dead)
             yield store
+
+
+@contextmanager
+def held_by_hand(store: Store, claimant: Claimant) -> Iterator[tuple[int, Heart]]:
+    """Write for the last attempt, see `holding`, with a lease that is renewed meanwhile."""
+    heart = Heart(time.monotonic)
+    with (
+        holding(store, claimant) as attempt,
+        heart.beating(),
+        heart.renewing(lambda: store.beat(time.time())),
+    ):
+        yield attempt, heart
 
 
 def make_claimant(parent: int | None = None) -> Claimant:
