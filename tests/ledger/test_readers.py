@@ -139,17 +139,18 @@ def test_what_is_written_during_a_proof_is_no_problem(
             if not self.is_done:
                 self.is_done = True
                 if what == "finished":
-                    finish_with_files(store, self, SOURCES[1:])
+                    finish_with_files(store, self, others)
                 else:
-                    store.write(Change(forget=[one.source for one in SOURCES[1:]]))
-                    for one in SOURCES[1:]:
+                    store.write(Change(forget=[one.source for one in others]))
+                    for one in others:
                         self.remove_others(one.source, ())
             return super().digest(name)
 
     outputs = Meanwhile(tmp_path / "output")
     first = min(SOURCES, key=lambda one: one.source)
-    SOURCES.sort(key=lambda one: one is not first)  # so that it comes first in the ledger too
-    finish_with_files(store, outputs, SOURCES[:1] if what == "finished" else SOURCES)
+    others = [one for one in SOURCES if one is not first]
+    # The first one in the ledger, so that the rest changes before it is come to.
+    finish_with_files(store, outputs, [first] if what == "finished" else SOURCES)
     assert [] == verify(store, outputs).problems
 
 

@@ -127,7 +127,6 @@ class _Gathering:
         serial = max(self._before.serial, self._before.pack) + 1
         with naming_volume(self._folder), self._scratching(), self._packing(serial) as pack:
             for source, piece, data in self._read_all(generation, is_whole=True):
-                self._look_up()
                 pack.append(Title(source, piece.token, piece.stage), data)
         state = replace(self._before, is_sealed=False, pack=serial, through=last_shard)
         self._store.write(Change(meta={"gathered": state.spell()}))
@@ -175,20 +174,18 @@ class _Gathering:
         faults.reach("pack.synced")
 
     def _read_all(self, generation: int, *, is_whole: bool) -> Iterator[tuple[bytes, Piece, bytes]]:
-        """Sources and their pieces, with the bytes of each."""
+        """Sources and their pieces, with the bytes of each; until it is told to stop."""
         with closing(PieceReader(self._folder, self._before)) as reader:
             for source, pieces in self._store.list_pieces(generation, is_whole=is_whole):
                 for piece in pieces:
+                    if self._must_stop():
+                        raise MergeError("the gathering was stopped")
                     try:
                         data = reader.read(source, piece)
                     except DamagedFileError as error:
                         msg = f"{error}; restore it from a copy, or move the ledger away"
                         raise LedgerError(f"{msg} to start over") from error
                     yield source, piece, data
-
-    def _look_up(self) -> None:
-        if self._must_stop():
-            raise MergeError("the gathering was stopped")
 
     def _finish(self, after: State, before: Mapping[str, Merged]) -> dict[str, Merged]:
         """Join to what was merged before, file by file, and put the files where they belong."""

@@ -28,7 +28,7 @@ class MergeTree:
         name: of the stage, for messages.
         merge: joins files to one.
         folder: for files in between; it exists, and has no others.
-        must_stop: asked before each piece and each join.
+        must_stop: asked before each join.
     """
 
     def __init__(
@@ -48,7 +48,6 @@ class MergeTree:
             MergeError: files can't be joined.
             OSError: the disk is full or fails.
         """
-        self._look_up()
         path = self._next_path()
         path.write_bytes(data)
         self._push(0, path)
@@ -81,7 +80,8 @@ class MergeTree:
             self._push(level + 1, self._join(waiting, self._next_path()))
 
     def _join(self, paths: list[Path], out: Path, keep: Path | None = None) -> Path:
-        self._look_up()
+        if self._must_stop():
+            raise MergeError(f"the merge of stage {self._name!r} was stopped")
         try:
             self._merge(paths, out)
         except Exception as error:
@@ -96,10 +96,6 @@ class MergeTree:
             if path != keep:
                 path.unlink(missing_ok=True)  # it may be what was moved there
         return out
-
-    def _look_up(self) -> None:
-        if self._must_stop():
-            raise MergeError(f"the merge of stage {self._name!r} was stopped")
 
     def _next_path(self) -> Path:
         return self._folder / f"{next(self._numbers):08d}"

@@ -48,7 +48,7 @@ def clean_away(
     Args:
         work: is told of each that is gone.
     """
-    # A list, not a stream: the map can't grow under a transaction that still reads.
+    # A list, not a stream: what is written here is what would still be walked through.
     left = iter(list(vanished))
     removed = 0
     while group := list(islice(left, 1000)):

@@ -65,12 +65,12 @@ def _compare(store: Store, outputs: OutputStore, *, reads_bytes: bool) -> Verdic
             if fault:
                 problems.append(f"{fault}: {name}, of source {record.key}")
     unfinished = _list_unfinished(store)
-    untidy = {name_source_folder(source) for source in store.list_untidy()}
+    unjudged = unfinished | {name_source_folder(source) for source in store.list_untidy()}
     for name in sorted(found):
         if name.startswith(f"{TEMPORARY}/"):
             if not unfinished:
                 problems.append(f"left over: {name}")
-        elif name.rpartition("/")[0] not in unfinished | untidy:
+        elif name.rpartition("/")[0] not in unjudged:
             problems.append(f"nobody's: {name}")
     return Verdict(totals["sources"], totals["outputs"], totals["size"], len(unfinished), problems)
 
