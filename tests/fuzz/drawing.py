@@ -26,6 +26,7 @@ ODD_KEYS = (
     "\U0001f9f5",
     "'; --",
     "None",
+    "half \udc80",  # which fails
     "k" * 5000,
 )
 GATHERING = frozenset({"piece", "shard", "merged", "pack", "gather", "artifacts"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from fuzz_stages import OPENED
 from fuzzing import Fuzz, Play, find_differences, make_environment
 from players import InlinePlayer, Played, RayPlayer
 from stands import Stand
-from store_server import NEEDED, NoServerError, find_server, serve
+from store_server import require_server, serve
 from strandline.storage.faults import STEPS
 
 PLAYERS = sorted(KINDS)
@@ -47,13 +46,7 @@ def test_a_drawn_run_of_ray_ends_as_one_that_nobody_disturbs(
 def test_a_drawn_run_to_a_store_ends_as_one_that_nobody_disturbs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    try:
-        program = find_server()
-    except NoServerError as error:
-        if os.environ.get(NEEDED):
-            pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
-    with serve(program, tmp_path / "s3") as server:
+    with serve(require_server(), tmp_path / "s3") as server:
         for name, value in server.variables.items():
             monkeypatch.setenv(name, value)
         server.open().mkdir("fuzz")

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
-from store_server import NEEDED, NoServerError, Store, find_server, serve
+from store_server import Store, require_server, serve
 
 
 @pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    try:
-        program = find_server()
-    except NoServerError as error:
-        if os.environ.get(NEEDED):
-            pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
-    with serve(program, tmp_path_factory.mktemp("s3")) as server:
+    with serve(require_server(), tmp_path_factory.mktemp("s3")) as server:
         yield server

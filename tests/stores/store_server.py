@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 import s3fs
 
 ROOT = Path(__file__).parents[2]
@@ -93,6 +94,16 @@ def find_server() -> Path:
     if done.returncode:
         raise NoServerError(f"{ADVICE} ({done.stderr.strip()[-500:]})")
     return Path(done.stdout.splitlines()[-1])
+
+
+def require_server() -> Path:
+    """Find the server's program; a test without one is skipped, or fails where it must not be."""
+    try:
+        return find_server()
+    except NoServerError as error:
+        if os.environ.get(NEEDED):
+            pytest.fail(str(error), pytrace=False)
+        pytest.skip(str(error))
 
 
 def _find_port() -> int:
