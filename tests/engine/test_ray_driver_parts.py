@@ -13,7 +13,7 @@ from strandline.engine.flow import Flow
 from strandline.engine.pools import RayOptions
 from strandline.engine.ports import Control
 from strandline.engine.ray_driver import _Driver
-from strandline.engine.ray_losses import Losses
+from strandline.engine.ray_losses import Losses, OverdueError
 from strandline.engine.ray_pool import RayPools
 from strandline.engine.slots import Slot
 from strandline.engine.wire import Plain, pack_receipt
@@ -46,6 +46,33 @@ def add_worker(pools: RayPools, batch: list[Slot], *, is_draining: bool) -> Work
     return worker
 
 
+def have_answered(monkeypatch: pytest.MonkeyPatch, batch: list[Slot], why: str = "") -> None:
+    """Let there be a Ray in which a call has been answered; what is said last recycles a worker."""
+    answer: Plain = [*pack_receipt(pass_on(batch)), why]
+    ray = SimpleNamespace(get=lambda *_, **__: answer, kill=lambda _: None)
+    monkeypatch.setattr(ray_pool, "ray", ray)
+    monkeypatch.setattr(ray_driver, "ray", ray)
+    monkeypatch.setattr(ray_pool, "get_local_object_locations", lambda _: {})
+
+
+def test_law_an_overdue_worker_that_answers_at_the_last_moment_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it has next would be blamed for what it has done."""
+    flow = make_flow(1, 1)
+    flow.enter(make_slots(1))
+    batch = flow.next_batch(0)
+    have_answered(monkeypatch, batch)
+    driver = make_driver(flow)
+    worker = add_worker(driver._pools, batch, is_draining=False)
+
+    driver._lose(worker, OverdueError("too long"))
+
+    assert driver._pools.has(worker)
+    assert not driver._losses.anything_died
+    assert [slot.key for slot in flow.queues[1].waiting] == ["k0"]
+
+
 @pytest.mark.parametrize(("is_draining", "why"), [(True, ""), (False, "memory")])
 def test_a_lost_worker_whose_last_answer_ended_it_is_not_taken_out_twice(
     monkeypatch: pytest.MonkeyPatch, is_draining: bool, why: str
@@ -53,11 +80,7 @@ def test_a_lost_worker_whose_last_answer_ended_it_is_not_taken_out_twice(
     flow = make_flow(1, 1)
     flow.enter(make_slots(1))
     batch = flow.next_batch(0)
-    answer: Plain = [*pack_receipt(pass_on(batch)), why]  # what it says last recycles it
-    ray = SimpleNamespace(get=lambda *_, **__: answer, kill=lambda _: None)
-    monkeypatch.setattr(ray_pool, "ray", ray)
-    monkeypatch.setattr(ray_driver, "ray", ray)
-    monkeypatch.setattr(ray_pool, "get_local_object_locations", lambda _: {})
+    have_answered(monkeypatch, batch, why)
     driver = make_driver(flow)
     worker = add_worker(driver._pools, batch, is_draining=is_draining)
 

@@ -285,8 +285,11 @@ class _Driver:
     def _lose(self, worker: Worker, error: Exception) -> None:
         if not self._pools.has(worker):
             return
-        for reference in self._pools.find_answered(worker):  # it did these before it died
+        answered = self._pools.find_answered(worker)
+        for reference in answered:  # it did these before it died
             self._take_receipt(reference)
+        if answered and isinstance(error, OverdueError):
+            return  # it works on the next call now, whose time has only begun
         if is_of_node(error) or not worker.is_placed:
             self._scaler.shun(worker.node)
         if self._pools.has(worker):  # else it was draining, and those were its last calls

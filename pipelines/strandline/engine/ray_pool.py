@@ -227,10 +227,9 @@ class RayPools:
         return calls
 
     def list_overdue(self) -> list[tuple[Worker, str]]:
-        """Workers that take longer for a call than it may and have not answered it, and why."""
+        """Workers that take longer for a call than it may, and why; it may be answered by now."""
         now = self._now()
-        overdue = [one for pool in self._pools for one in pool.list_overdue(now)]
-        return [one for one in overdue if not self.find_answered(one[0])]
+        return [one for pool in self._pools for one in pool.list_overdue(now)]
 
     def has(self, worker: Worker) -> bool:
         """False where the worker was taken out."""
