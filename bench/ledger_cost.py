@@ -14,7 +14,7 @@ from local_ray import started_ray
 from steady_rate import SteadyRate
 from strandline.engine.ports import Progress
 from strandline.run.attempt import Options, run_attempt
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 from table import Row, bound, spell
 
 

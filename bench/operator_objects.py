@@ -9,7 +9,7 @@ import copy
 from enum import StrEnum
 
 from recordings import Json
-from strandline_api.outcomes import DriverOutcome, spell_outcome_line
+from strandline_api.outcome.driver_outcome import DriverOutcome, spell_outcome_line
 
 NODE = "bench-node"
 WORKERS = 2

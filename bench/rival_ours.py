@@ -12,7 +12,7 @@ from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.run.attempt import Options, run_attempt
 from strandline.run.manifest import read_manifest
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 
 def run_untracked(case: Case, folder: Path, begin: Callable[[], None]) -> None:

@@ -10,7 +10,7 @@ import yaml
 
 from chart import render_readme, render_schema, render_template, render_values
 from reference import render_failures, render_reference
-from strandline_api.definition import attempt_definition, pipeline_definition
+from strandline_api.schema.crd import attempt_definition, pipeline_definition
 
 ROOT = Path(__file__).resolve().parents[1]
 HEADER = """\

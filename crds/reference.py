@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from strandline_api.causes import Cause, Treatment
-from strandline_api.event_reasons import EventReason
-from strandline_api.evidence import PRECEDENCE
-from strandline_api.reasons import ConditionType, Reason
-from strandline_api.schema import nodes
+from strandline_api.outcome.causes import Cause, Treatment
+from strandline_api.outcome.evidence import PRECEDENCE
+from strandline_api.schema.openapi import nodes
+from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.reasons import ConditionType, Reason
 
 Node = dict[str, Any]
 

@@ -17,7 +17,7 @@ from importlib.metadata import version
 
 import kopf
 
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 from strandline_operator.cluster.client import KubernetesApi
 from strandline_operator.cluster.connection import (
     Credentials,

@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from strandline_api.problems import Problem, problems_of
+from strandline_api.api_model import Label, ObjectName
+from strandline_api.documents.problems import Problem, problems_of
 from strandline_api.quantities import parse_duration
-from strandline_api.spec_base import Label, ObjectName
-from strandline_api.spec_policy import RetryPolicy
-from strandline_api.spec_ray import PodSecurity
+from strandline_api.spec.policy import RetryPolicy
+from strandline_api.spec.ray_cluster import PodSecurity
 from strandline_operator.model.limits import Limits
 
 PREFIX = "STRANDLINE_"

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from strandline.plan.task import FailedTask, NoneTask, Task
     from strandline.run.outcome import Outcome
     from strandline.run.pipeline import Pipeline, work
-    from strandline_api.exit_codes import ExitCode
-    from strandline_api.spec_policy import Checkpoint, Quarantine
+    from strandline_api.outcome.exit_codes import ExitCode
+    from strandline_api.spec.policy import Checkpoint, Quarantine
 
     __version__: str
 
@@ -48,15 +48,15 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "Checkpoint": "strandline_api.spec_policy",
-    "ExitCode": "strandline_api.exit_codes",
+    "Checkpoint": "strandline_api.spec.policy",
+    "ExitCode": "strandline_api.outcome.exit_codes",
     "FailedTask": "strandline.plan.task",
     "NoneTask": "strandline.plan.task",
     "OnChange": "strandline.ledger.lease",
     "Outcome": "strandline.run.outcome",
     "Params": "strandline.plan.stage",
     "Pipeline": "strandline.run.pipeline",
-    "Quarantine": "strandline_api.spec_policy",
+    "Quarantine": "strandline_api.spec.policy",
     "SinkStage": "strandline.plan.stage",
     "Source": "strandline.plan.stage",
     "SourceStage": "strandline.plan.stage",

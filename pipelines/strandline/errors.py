@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from strandline.storage.downloads import NothingThereError, UnreachableError
     from strandline.storage.errors import HeldError, VolumeError
     from strandline.storage.ownership import PlaceTakenError, UnreadablePlaceError
-    from strandline_api.problems import SpecError
+    from strandline_api.documents.problems import SpecError
 
 __all__ = [
     "ArchiveError",
@@ -90,7 +90,7 @@ _ROOMS = {
     "PlaceTakenError": "strandline.storage.ownership",
     "PoolBrokenError": "strandline.engine.ray_losses",
     "ShapeError": "strandline.engine.receipts",
-    "SpecError": "strandline_api.problems",
+    "SpecError": "strandline_api.documents.problems",
     "StageBrokenError": "strandline.engine.flow",
     "StageSetupError": "strandline.engine.setup",
     "StrandlineError": "strandline.plan.errors",

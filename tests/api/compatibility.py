@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strandline_api.schema import nodes
+from strandline_api.schema.openapi import nodes
 
 Entry = Mapping[str, Any]
 Snapshot = dict[str, Entry]

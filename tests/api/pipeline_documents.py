@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from strandline_api.causes import RETRYABLE_CAUSES
+from strandline_api.outcome.causes import RETRYABLE_CAUSES
 
 SMALLEST: dict[str, Any] = {
     "apiVersion": "strandline.dev/v1alpha1",

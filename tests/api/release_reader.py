@@ -5,6 +5,7 @@ It is run with that release's sources before all others, and may use nothing of 
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import shlex
@@ -15,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import strandline_api
-from strandline_api.attempt import AttemptSpec, parse_attempt_status
-from strandline_api.documents import parse_pipeline
-from strandline_api.status import parse_status
+
+
+def find(module: str, name: str) -> Any:
+    """What that release has under its own names, which today's code need not have."""
+    return getattr(importlib.import_module(module), name)
 
 
 def drive(text: str) -> Any:
@@ -25,9 +28,7 @@ def drive(text: str) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pipeline.yaml"
         path.write_text(text, encoding="utf-8")
-        from strandline.run.yaml_file import read_pipeline  # noqa: PLC0415 - slow, and seldom asked
-
-        reading: Any = read_pipeline(path)
+        reading = find("strandline.run.yaml_file", "read_pipeline")(path)
         return spell(getattr(reading, "pipeline", reading))
 
 
@@ -35,27 +36,23 @@ def operate(document: Any) -> Any:
     """What an operator reads in a pipeline that is stored; null where it refuses what is new."""
     if importlib.util.find_spec("strandline_api.stored") is None:
         return None
-    from strandline_api.stored import parse_stored_pipeline  # noqa: PLC0415 - not in all releases
+    parse = find("strandline_api.stored", "parse_stored_pipeline")
+    return spell(parse(document).pipeline)
 
-    return spell(parse_stored_pipeline(document).pipeline)
 
-
-def fingerprint(text: str) -> str:
+def fingerprint(text: str) -> Any:
     """What a driver's plan has for a fingerprint."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pipeline.yaml"
         path.write_text(text, encoding="utf-8")
-        from strandline.run.manifest import read_manifest  # noqa: PLC0415 - loads all stages
-
-        return read_manifest(path).plan.fingerprint.digest
+        return find("strandline.run.manifest", "read_manifest")(path).plan.fingerprint.digest
 
 
 def command(line: str) -> dict[str, str]:
     """The arguments of a command line `strandline ...`, as the command would get them."""
-    import click  # noqa: PLC0415 - the same
+    import click  # noqa: PLC0415 - slow, and seldom asked
 
-    from strandline.cli.commands import program  # noqa: PLC0415 - slow, and seldom asked
-
+    program = find("strandline.cli.commands", "program")
     _, name, *words = shlex.split(line)
     found = program.get_command(click.Context(program), name)
     assert found is not None, f"there is no command {name}"
@@ -68,14 +65,20 @@ def spell(pipeline: Any) -> Any:
 
 
 ANSWERS: dict[str, Callable[[Any], Any]] = {
-    "attempt-spec": lambda document: AttemptSpec.parse(document).to_json(),
-    "attempt-status": lambda document: parse_attempt_status(document).to_json(),
+    "attempt-spec": lambda document: (
+        find("strandline_api.attempt", "AttemptSpec").parse(document).to_json()
+    ),
+    "attempt-status": lambda document: find("strandline_api.attempt", "parse_attempt_status")(
+        document
+    ).to_json(),
     "command": command,
     "drive": drive,
     "fingerprint": fingerprint,
     "operate": operate,
-    "pipeline": lambda document: spell(parse_pipeline(document)),
-    "status": lambda document: parse_status(document).to_json(),
+    "pipeline": lambda document: spell(
+        find("strandline_api.documents", "parse_pipeline")(document)
+    ),
+    "status": lambda document: find("strandline_api.status", "parse_status")(document).to_json(),
 }
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from strandline_api.causes import RETRYABLE_CAUSES, Cause, Treatment
-from strandline_api.retry import PastAttempt
-from strandline_api.spec_policy import RetryPolicy
+from strandline_api.law.retry import PastAttempt
+from strandline_api.outcome.causes import RETRYABLE_CAUSES, Cause, Treatment
+from strandline_api.spec.policy import RetryPolicy
 
 NOON = 1_800_000_000.0
 UID = "6f9619ff-8b86-d011-b42d-00c04fc964ff"

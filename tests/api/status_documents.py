@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from strandline_api.definition import attempt_definition, pipeline_definition
+from strandline_api.schema.crd import attempt_definition, pipeline_definition
 
 PIPELINE_STATUS, ATTEMPT_STATUS = (
     definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]

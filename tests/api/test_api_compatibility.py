@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from compatibility import find_breaks, flatten, spell
-from strandline_api.definition import attempt_definition, pipeline_definition
+from strandline_api.schema.crd import attempt_definition, pipeline_definition
 
 SNAPSHOT = "api/v1alpha1.json"
 PIPELINE, ATTEMPT = pipeline_definition(), attempt_definition()

@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from status_documents import ATTEMPT_STATUS, junk
-from strandline_api.attempt import (
+from strandline_api.documents.documents import parse_attempt
+from strandline_api.documents.problems import SpecError
+from strandline_api.names import name_attempt
+from strandline_api.objects.attempt import (
     AttemptOutcome,
     AttemptSpec,
     AttemptStatus,
@@ -18,14 +21,11 @@ from strandline_api.attempt import (
     ObjectReference,
     parse_attempt_status,
 )
-from strandline_api.causes import Cause
-from strandline_api.definition import attempt_definition
-from strandline_api.documents import parse_attempt
-from strandline_api.evidence import Evidence, name_cause
-from strandline_api.names import name_attempt
-from strandline_api.problems import SpecError
-from strandline_api.status import Counts
-from strandline_api.words import Trigger
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.evidence import Evidence, name_cause
+from strandline_api.schema.crd import attempt_definition
+from strandline_api.status.enums import Trigger
+from strandline_api.status.pipeline_status import Counts
 from structural_fit import fits
 
 SCHEMA = attempt_definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from pipeline_documents import SMALLEST, with_change
-from strandline_api.definition import pipeline_definition
-from strandline_api.documents import parse_pipeline
-from strandline_api.problems import SpecError
-from strandline_api.schema import nodes
-from strandline_api.spec_code import Code, split_package
+from strandline_api.documents.documents import parse_pipeline
+from strandline_api.documents.problems import SpecError
+from strandline_api.schema.crd import pipeline_definition
+from strandline_api.schema.openapi import nodes
+from strandline_api.spec.code import Code, split_package
 
 ARCHIVE = {"url": "https://example.com/code.zip", "sha256": "0" * 64}
 

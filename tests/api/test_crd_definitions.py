@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from strandline_api.attempt import AttemptStatus
-from strandline_api.definition import attempt_definition, pipeline_definition
-from strandline_api.schema import nodes
-from strandline_api.status import PipelineStatus
+from strandline_api.objects.attempt import AttemptStatus
+from strandline_api.schema.crd import attempt_definition, pipeline_definition
+from strandline_api.schema.openapi import nodes
+from strandline_api.status.pipeline_status import PipelineStatus
 
 PIPELINE, ATTEMPT = pipeline_definition(), attempt_definition()
 BOTH = pytest.mark.parametrize("definition", [PIPELINE, ATTEMPT], ids=["cpipe", "catt"])

@@ -9,12 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from pydantic import BaseModel, Field
 
 from pipeline_documents import SMALLEST, pipelines, with_change
-from strandline_api.attempt import CurationAttempt
-from strandline_api.definition import attempt_definition, pipeline_definition
-from strandline_api.documents import parse_pipeline
-from strandline_api.pipeline import CurationPipeline
-from strandline_api.schema import ALLOWED_KEYS, UnstructuralError, nodes, structural_schema
-from strandline_api.status import parse_status
+from strandline_api.documents.documents import parse_pipeline
+from strandline_api.objects.attempt import CurationAttempt
+from strandline_api.objects.pipeline import CurationPipeline
+from strandline_api.schema.crd import attempt_definition, pipeline_definition
+from strandline_api.schema.openapi import ALLOWED_KEYS, UnstructuralError, nodes, structural_schema
+from strandline_api.status.pipeline_status import parse_status
 from structural_fit import fits
 
 SCHEMAS = {

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline_api.causes import Cause, Treatment
-from strandline_api.evidence import (
+from strandline_api.outcome.causes import Cause, Treatment
+from strandline_api.outcome.evidence import (
     PRECEDENCE,
     Evidence,
     find_signal,
@@ -16,7 +16,7 @@ from strandline_api.evidence import (
     read_exit,
     spell_exit_code,
 )
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 # The published order: whoever stands in an earlier line wins over all of the later ones.
 RANKS = [

@@ -2,8 +2,8 @@
 
 import pytest
 
-from strandline_api.causes import RETRYABLE_CAUSES, Cause, Treatment
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.causes import RETRYABLE_CAUSES, Cause, Treatment
+from strandline_api.outcome.exit_codes import ExitCode
 
 CODES = {
     "COMPLETE": 0,

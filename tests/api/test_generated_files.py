@@ -13,11 +13,11 @@ import pytest
 import yaml
 
 from chart import render_template
-from strandline_api.causes import Cause
-from strandline_api.definition import attempt_definition, pipeline_definition
-from strandline_api.event_reasons import EventReason
-from strandline_api.reasons import ConditionType, Reason
-from strandline_api.schema import nodes
+from strandline_api.outcome.causes import Cause
+from strandline_api.schema.crd import attempt_definition, pipeline_definition
+from strandline_api.schema.openapi import nodes
+from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.reasons import ConditionType, Reason
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATOR = ROOT / "crds" / "generate.py"

@@ -16,12 +16,17 @@ from pipeline_documents import SMALLEST, pipelines
 from status_documents import ATTEMPT_STATUS, PIPELINE_STATUS, like
 from stored_documents import plant_unknown, prune, schema_of, store
 from strandline.run.manifest import read_manifest
-from strandline_api.attempt import AttemptSpec, parse_attempt_status
-from strandline_api.definition import pipeline_definition
-from strandline_api.documents import parse_pipeline
-from strandline_api.pipeline import PipelineSpec
-from strandline_api.status import parse_status
-from strandline_api.stored import OPERATORS_OWN, hand_on, parse_stored_pipeline, spell_document
+from strandline_api.documents.documents import parse_pipeline
+from strandline_api.documents.stored import (
+    OPERATORS_OWN,
+    hand_on,
+    parse_stored_pipeline,
+    spell_document,
+)
+from strandline_api.objects.attempt import AttemptSpec, parse_attempt_status
+from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.schema.crd import pipeline_definition
+from strandline_api.status.pipeline_status import parse_status
 
 # The one release whose operator refuses a field that it does not know.
 STRICT = "ea59655b63faa5879f81bbb9c14439988d00fa4e"

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline_api.memory_growth import grow_memory, hold_memory
-from strandline_api.spec_policy import OomPolicy
+from strandline_api.law.memory_growth import grow_memory, hold_memory
+from strandline_api.spec.policy import OomPolicy
 
 MI = 2**20
 GI = 2**30

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from strandline_api.causes import Cause
-from strandline_api.evidence import Evidence
-from strandline_api.outcomes import (
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import (
     MARK,
     MAX_LINE_BYTES,
     DriverOutcome,
@@ -19,6 +18,7 @@ from strandline_api.outcomes import (
     name_outcome,
     spell_outcome_line,
 )
+from strandline_api.outcome.evidence import Evidence
 
 OUTCOME = DriverOutcome(
     exit_code=75,

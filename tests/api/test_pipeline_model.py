@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from pydantic import ValidationError
 
 from pipeline_documents import SMALLEST, pipelines, with_change
-from strandline_api.causes import RETRYABLE_CAUSES
-from strandline_api.documents import parse_pipeline
-from strandline_api.pipeline import CurationPipeline
-from strandline_api.spec_policy import Quarantine, RetryPolicy
-from strandline_api.spec_work import SinkWork, SourceWork, StageWork, WorkerBounds
+from strandline_api.documents.documents import parse_pipeline
+from strandline_api.objects.pipeline import CurationPipeline
+from strandline_api.outcome.causes import RETRYABLE_CAUSES
+from strandline_api.spec.policy import Quarantine, RetryPolicy
+from strandline_api.spec.work import SinkWork, SourceWork, StageWork, WorkerBounds
 
 
 def spec_with(path: str, value: object) -> Any:

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 
 from pipeline_documents import with_change
-from strandline_api.documents import parse_pipeline
-from strandline_api.pod_places import (
+from strandline_api.documents.documents import parse_pipeline
+from strandline_api.documents.problems import SpecError
+from strandline_api.documents.stored import omit_defaults
+from strandline_api.spec.pod_places import (
     CLOSED_PLACES,
     CONTAINERS,
     SHARED_PLACES,
     VARIABLE_PREFIXES,
     VOLUME_NAMES,
 )
-from strandline_api.problems import SpecError
-from strandline_api.spec_ray import RayCluster
-from strandline_api.spec_variables import TAKEN_VARIABLE
-from strandline_api.spec_volumes import TAKEN_PLACE, TAKEN_VOLUME
-from strandline_api.stored import omit_defaults
+from strandline_api.spec.ray_cluster import RayCluster
+from strandline_api.spec.variables import TAKEN_VARIABLE
+from strandline_api.spec.volumes import TAKEN_PLACE, TAKEN_VOLUME
 
 SECRET = {"name": "s3", "key": "access-key"}
 FULL: dict[str, Any] = {

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from strandline_api.causes import Cause, Treatment
-from strandline_api.event_reasons import EventReason
-from strandline_api.reasons import ConditionType, Reason
-from strandline_api.words import AttemptPhase, PipelinePhase, Trigger
+from strandline_api.outcome.causes import Cause, Treatment
+from strandline_api.status.enums import AttemptPhase, PipelinePhase, Trigger
+from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.reasons import ConditionType, Reason
 
 CAMEL = re.compile(r"([A-Z][a-z]*)+")
 WORDS = [*Cause, *Reason, *ConditionType, *EventReason, *AttemptPhase, *PipelinePhase, *Trigger]

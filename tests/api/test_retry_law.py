@@ -23,8 +23,7 @@ from retry_histories import (
     retried_causes,
     uids,
 )
-from strandline_api.causes import Cause, Treatment
-from strandline_api.retry import (
+from strandline_api.law.retry import (
     GiveUp,
     PastAttempt,
     RetryAt,
@@ -36,7 +35,8 @@ from strandline_api.retry import (
     describe_due,
     describe_wait,
 )
-from strandline_api.spec_policy import RetryPolicy
+from strandline_api.outcome.causes import Cause, Treatment
+from strandline_api.spec.policy import RetryPolicy
 
 OOM = Cause.OOM_KILLED
 PLAIN = {"jitter": "none", "backoff": "fixed", "delay": 60}
@@ -269,8 +269,8 @@ def test_deterministic_jitter_is_the_published_one() -> None:
 
 def test_deterministic_jitter_is_the_same_in_every_process() -> None:
     program = (
-        "from strandline_api.spec_policy import RetryPolicy;"
-        "from strandline_api.retry import add_jitter;"
+        "from strandline_api.spec.policy import RetryPolicy;"
+        "from strandline_api.law.retry import add_jitter;"
         f"print([add_jitter(RetryPolicy(), b, uid={UID!r}, number=n, drawn=0) for n, b in"
         f" {JITTERED}])"
     )

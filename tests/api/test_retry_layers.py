@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retry_histories import policies, policy_of
-from strandline_api.retry import merge_policies
-from strandline_api.spec_policy import RetryPolicy
+from strandline_api.law.retry import merge_policies
+from strandline_api.spec.policy import RetryPolicy
 
 layers_of = st.lists(policies(), max_size=4)
 

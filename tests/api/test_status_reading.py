@@ -11,12 +11,12 @@ from pydantic import ValidationError
 
 from pipeline_documents import with_change
 from status_documents import ATTEMPT_STATUS, PIPELINE_STATUS, junk, like
-from strandline_api.attempt import AttemptStatus, parse_attempt_status
-from strandline_api.causes import Cause
-from strandline_api.documents import parse_pipeline
-from strandline_api.records import MAX_COUNT
-from strandline_api.retry import Spent
-from strandline_api.status import (
+from strandline_api.documents.documents import parse_pipeline
+from strandline_api.law.retry import Spent
+from strandline_api.objects.attempt import AttemptStatus, parse_attempt_status
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.enums import AttemptPhase, PipelinePhase, Trigger
+from strandline_api.status.pipeline_status import (
     Condition,
     Counts,
     HandledTokens,
@@ -26,7 +26,7 @@ from strandline_api.status import (
     RetryCounts,
     parse_status,
 )
-from strandline_api.words import AttemptPhase, PipelinePhase, Trigger
+from strandline_api.status.records import MAX_COUNT
 from structural_fit import fits
 
 FULL: dict[str, Any] = {

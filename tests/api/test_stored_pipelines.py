@@ -14,12 +14,9 @@ from hypothesis import strategies as st
 
 from pipeline_documents import SMALLEST, pipelines, with_change
 from stored_documents import plant_unknown, store
-from strandline_api.definition import pipeline_definition
-from strandline_api.documents import parse_pipeline
-from strandline_api.pipeline import CurationPipeline, PipelineSpec
-from strandline_api.problems import SpecError
-from strandline_api.spec_policy import RetryPolicy
-from strandline_api.stored import (
+from strandline_api.documents.documents import parse_pipeline
+from strandline_api.documents.problems import SpecError
+from strandline_api.documents.stored import (
     OPERATORS_OWN,
     describe_unknown,
     hand_on,
@@ -28,6 +25,9 @@ from strandline_api.stored import (
     parse_stored_pipeline,
     spell_document,
 )
+from strandline_api.objects.pipeline import CurationPipeline, PipelineSpec
+from strandline_api.schema.crd import pipeline_definition
+from strandline_api.spec.policy import RetryPolicy
 
 DEFINITION = pipeline_definition()
 RUNTIME = Path(__file__).parents[2] / "pipelines" / "strandline"

@@ -28,9 +28,9 @@ from typing import Any, ClassVar
 from kube_client import KubeClient, ServerStage
 from kuberay_player import Player
 from recordings import Json, read_recording
-from strandline_api.evidence import read_exit
-from strandline_api.exit_codes import ExitCode
-from strandline_api.outcomes import DriverOutcome, SourceCounts
+from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
+from strandline_api.outcome.evidence import read_exit
+from strandline_api.outcome.exit_codes import ExitCode
 from waiting import wait_until
 
 PAUSE = 0.01

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from recordings import Json, Newcomer, Recording
-from strandline_api.outcomes import DriverOutcome, spell_outcome_line
+from strandline_api.outcome.driver_outcome import DriverOutcome, spell_outcome_line
 
 FINALIZER = "ray.io/rayjob-finalizer"
 SUBMITTER = "ray-job-submitter"

@@ -13,8 +13,8 @@ from api_server import OURS, ROOT, list_ours
 from guide import BLOCK
 from kube_client import KubeClient, Refusal, spell_path
 from recordings import Json
-from strandline_api.definition import UNSEEN
-from strandline_api.pipeline import CurationPipeline
+from strandline_api.objects.pipeline import CurationPipeline
+from strandline_api.schema.crd import UNSEEN
 from waiting import wait_until
 
 DEFINITIONS = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in list_ours()]

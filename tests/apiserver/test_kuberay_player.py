@@ -16,7 +16,7 @@ from played_objects import FINALIZER
 from rayjob_bodies import make_rayjob
 from recordings import Json, list_recordings, read_recording
 from store_stage import StoreStage
-from strandline_api.outcomes import find_outcome_line
+from strandline_api.outcome.driver_outcome import find_outcome_line
 from strandline_operator.model.plan import Resource
 
 NAMESPACE = "here"

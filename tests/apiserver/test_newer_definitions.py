@@ -9,9 +9,9 @@ import pytest
 
 from kube_client import KubeClient
 from recordings import Json
-from strandline_api.definition import pipeline_definition
-from strandline_api.documents import parse_pipeline
-from strandline_api.stored import hand_on
+from strandline_api.documents.documents import parse_pipeline
+from strandline_api.documents.stored import hand_on
+from strandline_api.schema.crd import pipeline_definition
 from strandline_operator.reconcile.spec_memory import read_spec
 from waiting import wait_until
 

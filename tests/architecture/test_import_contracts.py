@@ -76,7 +76,7 @@ FAULTS = [
     (TERMINAL, "strandline/ledger/entries.py", "from rich.table import Table"),
     (YAML, "strandline/plan/pipeline.py", "import yaml"),
     (WORKER, "strandline/engine/setup.py", "import strandline.ledger.words"),
-    (WORKER, "strandline/plan/errors.py", "import strandline_api.documents"),
+    (WORKER, "strandline/plan/errors.py", "import strandline_api.documents.documents"),
     (CIRCLE, "strandline/cli/wording.py", "import strandline.cli.summary"),
 ]
 

@@ -19,9 +19,9 @@ from promql import PromqlError, Reading
 from report_builders import live_of
 from strandline.cli.snapshot import spell_json
 from strandline.run.serving import spell_metrics
-from strandline_api.causes import Cause
-from strandline_api.reasons import Reason
-from strandline_api.status import Progress
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.pipeline_status import Progress
+from strandline_api.status.reasons import Reason
 from strandline_operator.metrics.numbers import COMPLETED, Numbers
 
 Json = dict[str, Any]

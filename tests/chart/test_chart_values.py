@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from helm_program import CASES, CHART
-from strandline_api.retry import merge_policies
-from strandline_api.spec_policy import RetryPolicy
+from strandline_api.law.retry import merge_policies
+from strandline_api.spec.policy import RetryPolicy
 from strandline_operator.settings import Settings, read_settings, spell_flag
 
 Json = dict[str, Any]

@@ -11,12 +11,12 @@ import pytest
 from strandline.cli.announcer import Announcer, JsonAnnouncer, TerminalAnnouncer, create_announcer
 from strandline.run.supervision import Ended
 from strandline.storage.errors import HeldError
-from strandline_api.causes import Cause
-from strandline_api.evidence import Evidence, read_exit
-from strandline_api.outcomes import DriverOutcome, SourceCounts, find_outcome_line
-from strandline_api.problems import Problem, SpecError
-from strandline_api.retry import GiveUp, PastAttempt, RetryAt, decide
-from strandline_api.spec_policy import RetryPolicy
+from strandline_api.documents.problems import Problem, SpecError
+from strandline_api.law.retry import GiveUp, PastAttempt, RetryAt, decide
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts, find_outcome_line
+from strandline_api.outcome.evidence import Evidence, read_exit
+from strandline_api.spec.policy import RetryPolicy
 
 Capture = pytest.CaptureFixture[str]
 

@@ -17,9 +17,9 @@ from strandline.run.chain import AttemptRecord, Trigger, Witness, write_record
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.locks import Process, find_process, read_boot_id
 from strandline.storage.publications import publish
-from strandline_api.causes import Cause
-from strandline_api.evidence import Evidence, read_exit
-from strandline_api.outcomes import DriverOutcome, SourceCounts
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
+from strandline_api.outcome.evidence import Evidence, read_exit
 
 NOON = 1_700_000_000.0 - 1_700_000_000.0 % 86_400 + 43_200
 GONE = Process(2**22 + 1, 1)  # greater than any pid

@@ -12,8 +12,8 @@ from click.testing import Result
 
 from archive_builders import write_tar
 from cli_project import Call, Project, read_errors
-from strandline_api.exit_codes import ExitCode
-from strandline_api.outcomes import find_outcome_line
+from strandline_api.outcome.driver_outcome import find_outcome_line
+from strandline_api.outcome.exit_codes import ExitCode
 
 STAGE = b"""
 import os

@@ -18,7 +18,7 @@ from strandline.ledger.store import Store
 from strandline.run.draining import Drain
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.locks import Process
-from strandline_api.outcomes import find_outcome_line
+from strandline_api.outcome.driver_outcome import find_outcome_line
 
 # Says that it works, and goes on when it is let go or when the run is asked to stop.
 WORK = """

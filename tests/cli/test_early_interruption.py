@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from cli_project import Project
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 # Python tells on stderr what it has loaded: so the moment is known, without a clock.
 TELLING = os.environ | {"PYTHONPROFILEIMPORTTIME": "1"}
@@ -18,7 +18,7 @@ MOMENTS = [
     "click.core",
     "strandline.cli.commands",
     "pydantic._internal._config",
-    "strandline_api.pipeline",
+    "strandline_api.objects.pipeline",
     "strandline.cli.launch",
     "strandline.run.driver_process",
     "strandline.cli.progress_file",

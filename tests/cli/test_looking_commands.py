@@ -14,7 +14,7 @@ from strandline.ledger.entries import Change, FailureRecord, Mark, Parked
 from strandline.ledger.store import Store
 from strandline.ledger.verification import Verdict
 from strandline.plan.token import digest_key
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 
 def test_validate_says_what_the_pipeline_is(project: Project, call: Call) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from strandline.run.manifest import read_manifest
 from strandline.run.yaml_file import change, parse_yaml
-from strandline_api.problems import SpecError
+from strandline_api.documents.problems import SpecError
 
 names = st.from_regex(r"[a-z]{1,5}", fullmatch=True)
 trees = st.recursive(

@@ -24,8 +24,8 @@ from strandline.run.manifest import read_manifest
 from strandline.run.outcome import Outcome
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import find_process, read_boot_id
-from strandline_api.exit_codes import ExitCode
-from strandline_api.spec_policy import Quarantine
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.spec.policy import Quarantine
 
 # It fails on a source as long as there is a file beside it that says so.
 STAGE = """\

@@ -17,7 +17,7 @@ from strandline.ledger.entries import FailureRecord, Parked
 from strandline.ledger.words import Standing
 from strandline.plan.receipt import Counts
 from strandline.run.outcome import Outcome
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 
 class Clock:

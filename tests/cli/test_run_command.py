@@ -20,7 +20,7 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt import Options
 from strandline.run.outcome import Outcome
 from strandline.storage.layout import PipelineFolder
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 
 def read_json(result: Result) -> list[dict[str, object]]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cli_project import Call, Project
 from strandline.run.attempt import Options, run_attempt
 from strandline.run.manifest import read_manifest
-from strandline_api.spec_policy import Checkpoint
+from strandline_api.spec.policy import Checkpoint
 
 SPLIT = (
     "def process(self, task: Task) -> list[Task]:\n"

@@ -9,8 +9,8 @@ import pytest
 
 from cli_project import Call, Project, read_errors
 from strandline.run.manifest import read_manifest
-from strandline_api.exit_codes import ExitCode
 from strandline_api.labels import STORED_ANNOTATION
+from strandline_api.outcome.exit_codes import ExitCode
 
 SAID = "this image does not know and ignores spec.sink.later, spec.tomorrow"
 

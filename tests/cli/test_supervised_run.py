@@ -19,8 +19,8 @@ from cli_project import Project
 from strandline.run.chain import Trigger, Witness, read_chain
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import find_process
-from strandline_api.causes import Cause
-from strandline_api.outcomes import find_outcome_line
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import find_outcome_line
 
 # Kills its process over the second note as often as the file `deaths` says.
 DIE = """

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [

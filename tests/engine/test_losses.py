@@ -21,7 +21,7 @@ from strandline.engine.ray_losses import (
 from strandline.engine.slots import Slot
 from strandline.engine.worker_pool import Call, Worker
 from strandline.plan.receipt import Counts, Emitted, Failure, Receipt
-from strandline_api.causes import Cause
+from strandline_api.outcome.causes import Cause
 from test_flow import make_flow, make_slots
 
 UNREACHABLE = ActorUnavailableError("keepalive watchdog timeout", b"a" * 16)

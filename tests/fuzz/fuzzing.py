@@ -18,7 +18,7 @@ from jobs import end_strays
 from players import KILLED, InlinePlayer, Player
 from stands import Stand
 from strandline.plan.token import digest_version
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 UNFORESEEN = ("strandline: error: unexpected", "Traceback (most recent call last)")
 # How a disturbed run may end.

@@ -17,7 +17,7 @@ import psutil
 from drawing import Disturbance
 from jobs import PATIENCE, find_ray_processes, find_victims
 from stands import Stand
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 from two_node_ray import TwoNodeRay
 from warm_driver import WarmDriver
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from simulated_cluster import SimulatedCluster
-from strandline_api.definition import UNSEEN
+from strandline_api.schema.crd import UNSEEN
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal
 

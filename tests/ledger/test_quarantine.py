@@ -26,7 +26,7 @@ from strandline.ledger.suspects import Crash, accuse, release
 from strandline.ledger.words import PARKED, RELEASED, Listed, Standing
 from strandline.plan.receipt import Event
 from strandline.storage.errors import VolumeError
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))
 A2 = listed("a", version="2")

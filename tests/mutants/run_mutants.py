@@ -49,8 +49,8 @@ TARGETS = {
         "tests/engine/test_held_suspects.py",
         "tests/engine/test_flow.py",
     ),
-    "crds/strandline_api/retry.py": API,
-    "crds/strandline_api/evidence.py": API,
+    "crds/strandline_api/law/retry.py": API,
+    "crds/strandline_api/outcome/evidence.py": API,
 }
 
 

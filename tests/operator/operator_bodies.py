@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from fake_store import FakeStore
-from strandline_api.attempt import AttemptSpec
 from strandline_api.labels import (
     ATTEMPT_LABEL,
     MANAGED_BY_LABEL,
@@ -14,6 +13,7 @@ from strandline_api.labels import (
     PIPELINE_UID_LABEL,
     ROLE_LABEL,
 )
+from strandline_api.objects.attempt import AttemptSpec
 from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.schedule import Key
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Self
 
-from strandline_api.attempt import AttemptSpec, AttemptStatus
 from strandline_api.labels import FINALIZER
-from strandline_api.outcomes import DriverOutcome
-from strandline_api.spec_policy import RetryPolicy
-from strandline_api.status import PipelineStatus, Progress
+from strandline_api.objects.attempt import AttemptSpec, AttemptStatus
+from strandline_api.outcome.driver_outcome import DriverOutcome
+from strandline_api.spec.policy import RetryPolicy
+from strandline_api.status.pipeline_status import PipelineStatus, Progress
 from strandline_api.times import spell_time
 from strandline_operator.decide.namesakes import may_launch
 from strandline_operator.decide.pipeline import decide

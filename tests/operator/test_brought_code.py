@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from simulated_cluster import SimulatedCluster
-from strandline_api.outcomes import DriverOutcome, spell_outcome_line
-from strandline_api.reasons import ConditionType
+from strandline_api.outcome.driver_outcome import DriverOutcome, spell_outcome_line
+from strandline_api.status.reasons import ConditionType
 from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.plan import Resource
 

@@ -10,8 +10,8 @@ import pytest
 from fake_api import FakeApi
 from operator_bodies import KEY, NAMESPACE, make_attempt, make_pipeline, make_pod
 from played_operator import Operator
-from strandline_api.documents import parse_pipeline
-from strandline_api.pipeline import PipelineSpec
+from strandline_api.documents.documents import parse_pipeline
+from strandline_api.objects.pipeline import PipelineSpec
 from strandline_operator.cluster.errors import Forbidden, Unavailable
 from strandline_operator.decide.capacity import find_rooms
 from strandline_operator.model.capacity import NodeSize, Taint, read_size

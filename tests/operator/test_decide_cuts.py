@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simulated_cluster import SimulatedCluster
-from strandline_api.outcomes import DriverOutcome, SourceCounts
+from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
 from strandline_operator.model.plan import Resource
 
 Story = Callable[[SimulatedCluster], None]

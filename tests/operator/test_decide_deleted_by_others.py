@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from simulated_cluster import SimulatedCluster
-from strandline_api.causes import Cause
-from strandline_api.outcomes import DriverOutcome
-from strandline_api.reasons import ConditionType
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import DriverOutcome
+from strandline_api.status.reasons import ConditionType
 from strandline_operator.model.plan import Resource
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from operator_bodies import oom
 from simulated_cluster import SimulatedCluster
-from strandline_api.causes import Cause
-from strandline_api.evidence import Evidence
-from strandline_api.outcomes import DriverOutcome
-from strandline_api.words import PipelinePhase
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import DriverOutcome
+from strandline_api.outcome.evidence import Evidence
+from strandline_api.status.enums import PipelinePhase
 from strandline_operator.model.plan import Resource
 
 

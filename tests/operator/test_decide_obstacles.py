@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from simulated_cluster import SimulatedCluster
-from strandline_api.outcomes import DriverOutcome
-from strandline_api.reasons import ConditionType
+from strandline_api.outcome.driver_outcome import DriverOutcome
+from strandline_api.status.enums import AttemptPhase, PipelinePhase
+from strandline_api.status.reasons import ConditionType
 from strandline_api.times import spell_time
-from strandline_api.words import AttemptPhase, PipelinePhase
 from strandline_operator.decide.pipeline import decide
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Delete, Resource

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from simulated_cluster import SimulatedCluster
-from strandline_api.causes import Cause
-from strandline_api.outcomes import DriverOutcome
-from strandline_api.reasons import ConditionType
-from strandline_api.spec_policy import RetryPolicy
-from strandline_api.status import HandledTokens
-from strandline_api.words import PipelinePhase, Trigger
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import DriverOutcome
+from strandline_api.spec.policy import RetryPolicy
+from strandline_api.status.enums import PipelinePhase, Trigger
+from strandline_api.status.pipeline_status import HandledTokens
+from strandline_api.status.reasons import ConditionType
 from strandline_operator.model.plan import Resource
 
 

@@ -6,12 +6,12 @@ import pytest
 
 from operator_bodies import oom
 from simulated_cluster import SimulatedCluster
-from strandline_api.causes import Cause
-from strandline_api.event_reasons import EventReason
-from strandline_api.evidence import Evidence
-from strandline_api.outcomes import DriverOutcome, SourceCounts
-from strandline_api.reasons import ConditionType
-from strandline_api.words import AttemptPhase, PipelinePhase, Trigger
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
+from strandline_api.outcome.evidence import Evidence
+from strandline_api.status.enums import AttemptPhase, PipelinePhase, Trigger
+from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.reasons import ConditionType
 from strandline_operator.model.plan import Count, Resource
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simulated_cluster import SimulatedCluster
-from strandline_api.reasons import ConditionType, Reason
+from strandline_api.status.reasons import ConditionType, Reason
 from strandline_api.times import spell_time
 from strandline_operator.model.plan import Resource
 

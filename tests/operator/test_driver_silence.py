@@ -13,10 +13,10 @@ from fake_api import FakeApi
 from operator_bodies import KEY, NAMESPACE, make_attempt, make_pipeline, make_pod, make_rayjob
 from played_operator import Operator
 from simulated_cluster import SimulatedCluster
-from strandline_api.causes import Cause
-from strandline_api.event_reasons import EventReason
-from strandline_api.reasons import ConditionType
-from strandline_api.status import Progress
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.pipeline_status import Progress
+from strandline_api.status.reasons import ConditionType
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Silence

@@ -9,9 +9,9 @@ import pytest
 
 from fake_api import FakeApi
 from operator_bodies import NAMESPACE, Body, make_attempt, make_pipeline, make_pod, make_rayjob
-from strandline_api.attempt import AttemptOutcome
-from strandline_api.hearing import derive_token
-from strandline_api.outcomes import DriverOutcome, spell_outcome_line
+from strandline_api.objects.attempt import AttemptOutcome
+from strandline_api.outcome.driver_outcome import DriverOutcome, spell_outcome_line
+from strandline_api.outcome.hearing import derive_token
 from strandline_operator.cluster.driver import pick_drivers_lines
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod, RayJob

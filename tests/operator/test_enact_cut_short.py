@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from fake_api import FakeApi, KilledError, kill_before
 from operator_bodies import NAMESPACE, make_attempt, make_pipeline, make_pod, own, spell_labels
-from strandline_api.attempt import AttemptStatus
-from strandline_api.status import PipelineStatus
+from strandline_api.objects.attempt import AttemptStatus
+from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_operator.cluster.errors import Unavailable
 from strandline_operator.model.plan import (
     Action,

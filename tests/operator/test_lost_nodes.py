@@ -13,9 +13,9 @@ from fake_api import Call, FakeApi, spell_node
 from operator_bodies import KEY, make_attempt, make_pipeline, make_pod
 from played_operator import Operator
 from simulated_cluster import SimulatedCluster
-from strandline_api.causes import Cause
-from strandline_api.outcomes import DriverOutcome
-from strandline_api.reasons import ConditionType
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import DriverOutcome
+from strandline_api.status.reasons import ConditionType
 from strandline_api.times import spell_time
 from strandline_operator.cluster.errors import Forbidden
 from strandline_operator.cluster.paths import spell_path

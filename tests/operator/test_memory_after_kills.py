@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from simulated_cluster import SimulatedCluster
-from strandline_api.event_reasons import EventReason
-from strandline_api.reasons import ConditionType
-from strandline_api.status import parse_status
+from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.pipeline_status import parse_status
+from strandline_api.status.reasons import ConditionType
 from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.plan import Resource
 

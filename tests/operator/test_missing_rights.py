@@ -12,8 +12,8 @@ from fake_api import Call, FakeApi
 from operator_bodies import KEY, NAMESPACE, make_attempt, make_pipeline
 from played_operator import Operator
 from simulated_cluster import SimulatedCluster
-from strandline_api.reasons import ConditionType
-from strandline_api.words import Trigger
+from strandline_api.status.enums import Trigger
+from strandline_api.status.reasons import ConditionType
 from strandline_operator.cluster.errors import Forbidden
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource

@@ -11,7 +11,7 @@ from fake_api import FakeApi
 from operator_bodies import KEY, NAMESPACE, RAY, make_pipeline, make_pod, spell_labels
 from played_operator import Operator
 from simulated_cluster import SimulatedCluster
-from strandline_api.reasons import ConditionType
+from strandline_api.status.reasons import ConditionType
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
 

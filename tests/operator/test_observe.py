@@ -23,9 +23,9 @@ from operator_bodies import (
 )
 from pipeline_documents import SMALLEST
 from stored_documents import plant_unknown, store
-from strandline_api.definition import pipeline_definition
-from strandline_api.documents import parse_pipeline
-from strandline_api.spec_policy import RetryPolicy
+from strandline_api.documents.documents import parse_pipeline
+from strandline_api.schema.crd import pipeline_definition
+from strandline_api.spec.policy import RetryPolicy
 from strandline_operator.cluster.errors import ApiError, Forbidden, TooMany, Unavailable
 from strandline_operator.cluster.watch import Sight
 from strandline_operator.model.code import CodeFiles

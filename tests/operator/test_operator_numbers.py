@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import generate_latest
 
-from strandline_api.status import Progress
+from strandline_api.status.pipeline_status import Progress
 from strandline_operator import decide
 from strandline_operator.metrics.numbers import Numbers
 from strandline_operator.model.plan import Count

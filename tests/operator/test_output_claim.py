@@ -11,7 +11,7 @@ from fake_api import FakeApi
 from operator_bodies import KEY, NAMESPACE, make_attempt, make_pipeline
 from played_operator import Operator
 from simulated_cluster import SimulatedCluster
-from strandline_api.reasons import ConditionType
+from strandline_api.status.reasons import ConditionType
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal, View

@@ -20,9 +20,9 @@ from operator_bodies import (
     spell_attempt,
 )
 from played_operator import Operator
-from strandline_api.attempt import AttemptOutcome, ObjectReference
-from strandline_api.spec_policy import RetryPolicy
-from strandline_api.status import Condition, PipelineStatus, Progress
+from strandline_api.objects.attempt import AttemptOutcome, ObjectReference
+from strandline_api.spec.policy import RetryPolicy
+from strandline_api.status.pipeline_status import Condition, PipelineStatus, Progress
 from strandline_operator.cluster.errors import ApiError, Forbidden, Unavailable
 from strandline_operator.cluster.watch import Sight
 from strandline_operator.model.limits import Limits

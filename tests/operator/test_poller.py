@@ -9,7 +9,7 @@ import pytest
 
 from fake_api import Call, FakeApi, until
 from operator_bodies import NAMESPACE, Body, make_attempt, make_pipeline, make_pod, make_rayjob
-from strandline_api.outcomes import DriverOutcome
+from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.times import spell_time
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod, RayJob

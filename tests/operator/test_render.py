@@ -13,11 +13,11 @@ import yaml
 
 from simulated_cluster import SimulatedCluster
 from stored_documents import store
-from strandline_api.definition import pipeline_definition
-from strandline_api.documents import parse_pipeline
-from strandline_api.hearing import derive_token, spell_digest
-from strandline_api.spec_ray import PodSecurity
-from strandline_api.stored import is_stored
+from strandline_api.documents.documents import parse_pipeline
+from strandline_api.documents.stored import is_stored
+from strandline_api.outcome.hearing import derive_token, spell_digest
+from strandline_api.schema.crd import pipeline_definition
+from strandline_api.spec.ray_cluster import PodSecurity
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
 from strandline_operator.render.overlay import lay_over

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simulated_cluster import SimulatedCluster
-from strandline_api.reasons import ConditionType
+from strandline_api.status.reasons import ConditionType
 from strandline_operator.model.plan import Resource
 from test_render import pods_of, render
 

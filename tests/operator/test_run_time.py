@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from simulated_cluster import SimulatedCluster
-from strandline_api.causes import Cause
-from strandline_api.event_reasons import EventReason
-from strandline_api.reasons import ConditionType
-from strandline_api.run_clock import RunClock
-from strandline_api.status import parse_status
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.pipeline_status import parse_status
+from strandline_api.status.reasons import ConditionType
+from strandline_api.status.run_clock import RunClock
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Turn
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from simulated_cluster import SimulatedCluster
-from strandline_api.attempt import AttemptStatus
-from strandline_api.causes import Cause
-from strandline_api.outcomes import DriverOutcome
+from strandline_api.objects.attempt import AttemptStatus
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import DriverOutcome
 
 FIRST, SECOND = "2026-11-21T10:26:19Z", "2026-11-21T10:28:40Z"
 

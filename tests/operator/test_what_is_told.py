@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from simulated_cluster import SimulatedCluster
-from strandline_api.causes import Cause
-from strandline_api.event_reasons import EventReason
-from strandline_api.outcomes import SourceCounts
-from strandline_api.reasons import ConditionType, Reason
-from strandline_api.status import Progress
-from strandline_api.words import PipelinePhase
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import SourceCounts
+from strandline_api.status.enums import PipelinePhase
+from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.pipeline_status import Progress
+from strandline_api.status.reasons import ConditionType, Reason
 from strandline_operator.model.plan import Resource
 
 SUSPENDED = Reason.SUSPENDED.explain()

@@ -10,12 +10,12 @@ import pytest
 from last_release import LastRelease, reading
 from simulated_cluster import SimulatedCluster
 from stored_documents import prune, schema_of
-from strandline_api.causes import Cause
-from strandline_api.evidence import Evidence
-from strandline_api.exit_codes import ExitCode
-from strandline_api.pod_places import CONFIG, VOLUME
-from strandline_api.status import parse_status
-from strandline_api.words import PipelinePhase
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.evidence import Evidence
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.spec.pod_places import CONFIG, VOLUME
+from strandline_api.status.enums import PipelinePhase
+from strandline_api.status.pipeline_status import parse_status
 from strandline_operator.model.plan import Resource
 from strandline_operator.render.pods import MANIFEST
 

@@ -11,7 +11,7 @@ from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import OnRemoved, Shape, SinkStage, Source, SourceStage, Stage
 from strandline.plan.task import FailedTask, NoneTask, Slot, Task
-from strandline_api.problems import SpecError
+from strandline_api.documents.problems import SpecError
 
 
 class One(Stage):

@@ -21,8 +21,8 @@ from strandline.engine.pools import PoolState
 from strandline.ledger.entries import FailureRecord, Mark, Parked
 from strandline.run.chain import Witness
 from strandline.run.samples import Sample, Samples, StagePoint
-from strandline_api.causes import Cause
-from strandline_api.outcomes import SourceCounts
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import SourceCounts
 
 NOW = 1_800_000_000.0
 VERSION = b"12345678"

@@ -25,7 +25,7 @@ from strandline.cli.report.markup import Markup, element, escape, join
 from strandline.cli.report.overview import list_parts
 from strandline.cli.report.page import spell_page
 from strandline.cli.wording import spell_text
-from strandline_api.causes import Cause
+from strandline_api.outcome.causes import Cause
 
 ACTING = {"script", "img", "base", "object", "embed", "link", "form", "textarea"}
 

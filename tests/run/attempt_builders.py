@@ -6,9 +6,9 @@ from typing import Any
 
 from strandline.run.chain import AttemptRecord, Trigger
 from strandline.storage.locks import Process
-from strandline_api.causes import Cause
-from strandline_api.evidence import Evidence, read_exit
-from strandline_api.outcomes import DriverOutcome, SourceCounts
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
+from strandline_api.outcome.evidence import Evidence, read_exit
 
 BOOT = "boot-1"
 DRIVER = Process(100, 1000)

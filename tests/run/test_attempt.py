@@ -19,11 +19,11 @@ from strandline.run.outcome import describe_error, judge
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import find_process, read_boot_id
-from strandline_api.causes import Cause
-from strandline_api.evidence import name_cause
-from strandline_api.exit_codes import ExitCode
-from strandline_api.problems import SpecError
-from strandline_api.spec_policy import Quarantine
+from strandline_api.documents.problems import SpecError
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.evidence import name_cause
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.spec.policy import Quarantine
 
 MANIFEST = """
 apiVersion: strandline.dev/v1alpha1

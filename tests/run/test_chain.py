@@ -22,7 +22,7 @@ from strandline.run.chain import (
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import Process
-from strandline_api.causes import Cause
+from strandline_api.outcome.causes import Cause
 
 
 @pytest.fixture

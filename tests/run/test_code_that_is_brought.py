@@ -12,8 +12,8 @@ import pytest
 from archive_builders import write_zip
 from strandline.run.code import bring_code, digest_files, fetch_code, find_cache
 from strandline.storage.downloads import UnreachableError
-from strandline_api.problems import SpecError
-from strandline_api.spec_code import Code
+from strandline_api.documents.problems import SpecError
+from strandline_api.spec.code import Code
 from wheel_builders import write_wheel
 
 ABSENT = "nowhere-to-be-found==1.0"

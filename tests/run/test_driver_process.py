@@ -23,8 +23,8 @@ from strandline.run.driver_process import DriverProcess, Limits, Stop, make_comm
 from strandline.run.supervision import Ended
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
-from strandline_api.causes import Cause
-from strandline_api.evidence import name_cause
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.evidence import name_cause
 
 LONG = 1e6
 # What every driver begins with. `note` says something in a file; `linger` lives on with its parent.
@@ -45,7 +45,7 @@ BEGIN = """
 from strandline.run.chain import AttemptRecord, Trigger, Witness, write_record
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import find_process, read_boot_id
-from strandline_api.outcomes import DriverOutcome
+from strandline_api.outcome.driver_outcome import DriverOutcome
 me = find_process(os.getpid())
 folder = PipelineFolder(here)
 record = AttemptRecord(

@@ -11,9 +11,9 @@ from strandline.run.chain import AttemptRecord, Witness
 from strandline.run.ending import DriverEnd, conclude
 from strandline.run.memory_kills import KernelKill
 from strandline.run.progress import AttemptProgress
-from strandline_api.causes import Cause
-from strandline_api.evidence import Evidence, name_cause, read_exit
-from strandline_api.outcomes import DriverOutcome
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import DriverOutcome
+from strandline_api.outcome.evidence import Evidence, name_cause, read_exit
 
 STOP = Evidence(Cause.INTERRUPTED, "asked to stop", "user")
 DEADLINE = Evidence(Cause.DEADLINE_EXCEEDED, "the deadline of 60 s has passed", "deadline")

@@ -36,8 +36,8 @@ from strandline.storage.errors import VolumeError
 from strandline.storage.inflight import read_worked
 from strandline.storage.latest import resolve
 from strandline.storage.layout import PipelineFolder, make_folder
-from strandline_api.exit_codes import ExitCode
-from strandline_api.spec_policy import Checkpoint
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.spec.policy import Checkpoint
 
 BROKEN: set[str] = set()
 LINGER: dict[str, Callable[[], None]] = {}

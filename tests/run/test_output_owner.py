@@ -31,7 +31,7 @@ from strandline.storage.ownership import (
     seize_place,
 )
 from strandline.storage.remote import open_outputs
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 
 @pytest.fixture(params=["folder", "memory"])

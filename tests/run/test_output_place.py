@@ -22,7 +22,7 @@ from strandline.run.attempt import Options, run_attempt
 from strandline.run.moving import move_outputs
 from strandline.storage.outputs import OWNER, OutputStore
 from strandline.storage.ownership import read_owner
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 PATIENCE = 60.0
 

@@ -23,7 +23,7 @@ from strandline.run.packages import (
     spell_command,
 )
 from strandline.storage.downloads import NothingThereError, UnreachableError
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 from wheel_builders import write_wheel
 
 

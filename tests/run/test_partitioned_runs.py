@@ -18,7 +18,7 @@ from strandline.stages.files import Files
 from strandline.stages.parquet_partitions import ParquetPartitions
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs import LocalOutputs
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 
 class Volume:

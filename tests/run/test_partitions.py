@@ -21,8 +21,8 @@ from strandline.plan.task import Task
 from strandline.run.listing import open_listing
 from strandline.run.partitions import PartitionError
 from strandline.stages.parquet_partitions import ParquetPartitions
-from strandline_api.exit_codes import ExitCode
-from strandline_api.problems import SpecError
+from strandline_api.documents.problems import SpecError
+from strandline_api.outcome.exit_codes import ExitCode
 
 
 def list_groups(plan: PipelinePlan) -> list[Source]:

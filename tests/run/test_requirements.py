@@ -22,7 +22,7 @@ from strandline.run.attempt import Options, run_attempt
 from strandline.run.requirements import check_requirements
 from strandline.stages.files import Files
 from strandline.stages.jsonl_sink import JsonlSink
-from strandline_api.problems import SpecError
+from strandline_api.documents.problems import SpecError
 
 NOT_HERE = "a_package_that_nobody_has"
 

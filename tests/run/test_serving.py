@@ -19,8 +19,8 @@ import pytest
 
 from strandline.run import serving
 from strandline.run.serving import AttemptServer, leave_message, read_shown, spell_metrics
-from strandline_api.hearing import HEADER, derive_token, spell_digest
-from strandline_api.outcomes import DriverOutcome, find_outcome_line
+from strandline_api.outcome.driver_outcome import DriverOutcome, find_outcome_line
+from strandline_api.outcome.hearing import HEADER, derive_token, spell_digest
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 SHOWN: dict[str, Any] = {

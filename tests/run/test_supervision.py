@@ -11,10 +11,10 @@ import pytest
 from attempt_builders import killed_for, outcome_of
 from strandline.run.chain import Trigger
 from strandline.run.supervision import Ended, Surroundings, recall, supervise
-from strandline_api.causes import Cause
-from strandline_api.outcomes import DriverOutcome
-from strandline_api.retry import GiveUp, PastAttempt, RetryAt, decide
-from strandline_api.spec_policy import RetryPolicy
+from strandline_api.law.retry import GiveUp, PastAttempt, RetryAt, decide
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import DriverOutcome
+from strandline_api.spec.policy import RetryPolicy
 
 LENGTH = 50.0  # of an attempt
 COMPLETE = outcome_of(0)

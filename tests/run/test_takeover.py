@@ -30,7 +30,7 @@ from strandline.storage.inflight import InFlightTable, read_inflight
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.locks import find_process, read_boot_id
 from strandline.storage.outputs import LocalOutputs, name_source_folder
-from strandline_api.causes import Cause
+from strandline_api.outcome.causes import Cause
 
 MANIFEST = """
 apiVersion: strandline.dev/v1alpha1

@@ -17,7 +17,7 @@ import psutil
 
 from jobs import PATIENCE, Job, end_strays, find_victims
 from strandline.run.chain import Witness, read_chain
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 STEPS = {
     "parent": (),

@@ -24,7 +24,7 @@ import yaml
 
 from jobs import PATIENCE, TARGETS, Job, end_strays, find_victims
 from strandline.storage.faults import STEPS
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 STOPS = ("stop", "stop twice")
 ERRORS = ("enospc", "eio")

@@ -19,7 +19,7 @@ from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Source
 from strandline.run.attempt import Options, run_attempt
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 COUNT = 60
 TINY = 160

@@ -28,7 +28,7 @@ from strandline.run.outcome import Outcome
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs import OWNER
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 EXAMPLES = Path(__file__).parents[2] / "pipelines" / "examples"
 ENGINES = ["inline", "ray"]

@@ -17,8 +17,8 @@ from strandline.stages.files import Files
 from strandline.stages.jsonl_sink import JsonlSink
 from strandline.stages.read_files import ReadFiles
 from strandline.storage.layout import PipelineFolder
-from strandline_api.exit_codes import ExitCode
-from strandline_api.spec_policy import Checkpoint
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.spec.policy import Checkpoint
 
 ENGINES = ("inline", "ray", "ray-data")
 SOURCES = 5

@@ -12,7 +12,7 @@ from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage
 from strandline.plan.task import Slot, Task
 from strandline.run.attempt import Options, run_attempt
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 

@@ -13,7 +13,7 @@ from strandline.ledger.store import Store
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.storage.layout import PipelineFolder
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 from test_engines import make_plan, run
 
 pytestmark = pytest.mark.usefixtures("local_ray")

@@ -47,9 +47,9 @@ from strandline.run.attempt import Options, run_attempt
 from strandline.run.outcome import Outcome
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs import LocalOutputs
-from strandline_api.exit_codes import ExitCode
-from strandline_api.problems import SpecError
-from strandline_api.spec_policy import Checkpoint
+from strandline_api.documents.problems import SpecError
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.spec.policy import Checkpoint
 
 on_shared_ray = pytest.mark.usefixtures("local_ray")
 

@@ -21,7 +21,7 @@ from strandline.run.attempt import Options, run_attempt
 from strandline.run.outcome import Outcome
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs import LocalOutputs
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 SCENES, GROUP = 150, 16
 PATIENCE = 120.0

@@ -22,7 +22,7 @@ from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.receipt import Counts
 from strandline.run.attempt import Options, run_attempt
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 TIMEOUT = 120.0
 

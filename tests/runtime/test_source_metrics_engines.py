@@ -16,8 +16,8 @@ from strandline.plan.task import Task
 from strandline.run.attempt import Options, run_attempt
 from strandline.run.outcome import Outcome
 from strandline.storage.layout import PipelineFolder
-from strandline_api.exit_codes import ExitCode
-from strandline_api.spec_policy import Checkpoint
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.spec.policy import Checkpoint
 
 Numbers = dict[tuple[str, str], tuple[int, int, int]]
 

@@ -16,10 +16,10 @@ from strandline.plan.planning import check_plan
 from strandline.run.attempt import Options, run_attempt
 from strandline.run.chain import read_chain
 from strandline.storage.layout import PipelineFolder
-from strandline_api.causes import Cause
-from strandline_api.exit_codes import ExitCode
-from strandline_api.problems import SpecError
-from strandline_api.spec_policy import Quarantine
+from strandline_api.documents.problems import SpecError
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.spec.policy import Quarantine
 from test_engines import make_plan
 
 pytestmark = pytest.mark.usefixtures("local_ray")

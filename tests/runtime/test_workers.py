@@ -30,7 +30,7 @@ from strandline.plan.stage import Stage
 from strandline.plan.task import Lineage, Task
 from strandline.run.attempt import Options, run_attempt
 from strandline.run.outcome import Outcome
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 both = pytest.mark.parametrize("engine", ["inline", "ray"])
 TIMEOUT = 120.0

@@ -15,7 +15,7 @@ from strandline.plan.errors import code_of
 from strandline.storage import archives
 from strandline.storage.archives import ArchiveError, fetch_archive
 from strandline.storage.downloads import download
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 Write = Callable[[Path], str]
 

@@ -20,7 +20,7 @@ from strandline.storage.downloads import (
     copy_matching,
     download,
 )
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 CONTENT = b"some code\n"
 CUT = -200

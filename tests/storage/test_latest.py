@@ -34,7 +34,7 @@ from strandline.storage.latest import (
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.publications import publish, retain
 from strandline.storage.published import MANIFEST, Place, Publication, list_places
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 MOVED = ["latest.linked", "latest.renamed", "latest.synced"]
 

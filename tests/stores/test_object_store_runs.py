@@ -9,7 +9,7 @@ import pytest
 
 from store_runs import COUNT, StoreRuns
 from store_server import Store
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 KILLED = -9
 

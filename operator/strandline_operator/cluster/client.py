@@ -18,7 +18,7 @@ from kubernetes.aio.client.api_client import ApiClient
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.exceptions import ApiException
 
-from strandline_api.hearing import HEADER
+from strandline_api.outcome.hearing import HEADER
 from strandline_operator.cluster.api import Body, Page, Scope
 from strandline_operator.cluster.connection import (
     NoClusterError,

@@ -10,8 +10,8 @@ import json
 import re
 from typing import NamedTuple
 
-from strandline_api.outcomes import MARK, DriverOutcome, find_outcome_line
-from strandline_api.status import Progress
+from strandline_api.outcome.driver_outcome import MARK, DriverOutcome, find_outcome_line
+from strandline_api.status.pipeline_status import Progress
 from strandline_operator.cluster.api import Api
 from strandline_operator.cluster.errors import ApiError
 from strandline_operator.model.objects import SUBMITTER, Pod

@@ -11,19 +11,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from strandline_api.attempt import (
+from strandline_api.objects.attempt import (
     AttemptOutcome,
     AttemptStatus,
     EvidenceRecord,
     ObjectReference,
 )
-from strandline_api.causes import Cause
-from strandline_api.evidence import PRECEDENCE, Evidence, name_cause
-from strandline_api.exit_codes import ExitCode
-from strandline_api.outcomes import DriverOutcome, find_outcome_line
-from strandline_api.pipeline import PipelineSpec
-from strandline_api.status import Counts
-from strandline_api.words import AttemptPhase
+from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import DriverOutcome, find_outcome_line
+from strandline_api.outcome.evidence import PRECEDENCE, Evidence, name_cause
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.status.enums import AttemptPhase
+from strandline_api.status.pipeline_status import Counts
 from strandline_operator.decide.blocks import Block
 from strandline_operator.decide.conditions import describe_attempt
 from strandline_operator.decide.delays import find_delay, find_next_look

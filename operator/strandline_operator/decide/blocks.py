@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from strandline_api.reasons import Reason
+from strandline_api.status.reasons import Reason
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal, View
 

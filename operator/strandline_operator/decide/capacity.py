@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from strandline_api.memory_growth import MIB
-from strandline_api.pipeline import PipelineSpec
-from strandline_api.spec_ray import RayNode
+from strandline_api.law.memory_growth import MIB
+from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.spec.ray_cluster import RayNode
 from strandline_operator.model.capacity import NodeSize, Taint
 from strandline_operator.render.overlay import lay_over
 

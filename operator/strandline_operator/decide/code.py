@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from strandline_api.causes import Cause
-from strandline_api.evidence import Evidence, find_signal, read_exit
 from strandline_api.labels import GROUP_LABEL, ROLE_LABEL
-from strandline_api.outcomes import find_outcome_line
-from strandline_api.pipeline import PipelineSpec
-from strandline_api.reasons import Reason
+from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import find_outcome_line
+from strandline_api.outcome.evidence import Evidence, find_signal, read_exit
+from strandline_api.status.reasons import Reason
 from strandline_operator.decide.blocks import Block
 from strandline_operator.decide.namesakes import may_launch
 from strandline_operator.decide.scene import Scene, is_head

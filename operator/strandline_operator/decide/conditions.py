@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from strandline_api.attempt import AttemptStatus
-from strandline_api.reasons import Reason
-from strandline_api.status import Condition
-from strandline_api.words import AttemptPhase
+from strandline_api.objects.attempt import AttemptStatus
+from strandline_api.status.enums import AttemptPhase
+from strandline_api.status.pipeline_status import Condition
+from strandline_api.status.reasons import Reason
 from strandline_operator.decide.blocks import Block
 from strandline_operator.decide.scene import Scene
 

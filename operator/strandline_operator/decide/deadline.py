@@ -6,10 +6,10 @@ retry, a quota or a volume do. This room must not know what ends an attempt.
 
 from __future__ import annotations
 
-from strandline_api.causes import Cause
-from strandline_api.event_reasons import EventReason
-from strandline_api.pipeline import PipelineSpec
-from strandline_api.run_clock import RunClock
+from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.run_clock import RunClock
 from strandline_operator.decide.draft import Draft
 from strandline_operator.decide.scene import Scene
 from strandline_operator.model.view import AttemptView

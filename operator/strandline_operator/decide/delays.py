@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import NamedTuple
 
-from strandline_api.reasons import Reason
+from strandline_api.status.reasons import Reason
 from strandline_api.times import spell_time
 from strandline_operator.decide.blocks import QUOTA, Block
 from strandline_operator.decide.evidence import (

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 
-from strandline_api.attempt import AttemptSpec
-from strandline_api.causes import Cause
-from strandline_api.event_reasons import EventReason
 from strandline_api.names import name_attempt, name_claim, name_rayjob
-from strandline_api.pipeline import PipelineSpec
-from strandline_api.reasons import Reason
-from strandline_api.words import Trigger
+from strandline_api.objects.attempt import AttemptSpec
+from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.enums import Trigger
+from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.reasons import Reason
 from strandline_operator.decide.draft import Draft
 from strandline_operator.decide.scene import Scene
 from strandline_operator.model.plan import Create, Resource

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from strandline_api.attempt import AttemptStatus
-from strandline_api.event_reasons import EventReason
-from strandline_api.reasons import ConditionType, Reason
-from strandline_api.status import PipelineStatus
+from strandline_api.objects.attempt import AttemptStatus
+from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.pipeline_status import PipelineStatus
+from strandline_api.status.reasons import ConditionType, Reason
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Action, Count, Event, Plan
 from strandline_operator.model.view import AttemptView, View

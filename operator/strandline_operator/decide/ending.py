@@ -5,10 +5,10 @@ This room must not know what is torn down, nor how several words are weighed.
 
 from __future__ import annotations
 
-from strandline_api.attempt import AttemptStatus
-from strandline_api.causes import Cause
-from strandline_api.evidence import Evidence, read_exit
-from strandline_api.status import Progress
+from strandline_api.objects.attempt import AttemptStatus
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.evidence import Evidence, read_exit
+from strandline_api.status.pipeline_status import Progress
 from strandline_operator.decide.evidence import find_rayjob_evidence
 from strandline_operator.decide.nodes import find_lost_node
 from strandline_operator.decide.scene import Scene, is_head

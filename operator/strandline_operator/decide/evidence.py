@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from strandline_api.causes import Cause
-from strandline_api.evidence import Evidence, read_exit
 from strandline_api.labels import GROUP_LABEL, ROLE_LABEL
-from strandline_api.outcomes import DriverOutcome, find_outcome_line
-from strandline_api.pod_places import AUTOSCALER_CONTAINER
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import DriverOutcome, find_outcome_line
+from strandline_api.outcome.evidence import Evidence, read_exit
+from strandline_api.spec.pod_places import AUTOSCALER_CONTAINER
 from strandline_operator.model.objects import Container, Pod, RayJob, Termination
 from strandline_operator.render.order import Role
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from strandline_api.attempt import AttemptStatus
-from strandline_api.causes import Cause
-from strandline_api.event_reasons import EventReason
-from strandline_api.memory_growth import MIB, grow_memory, hold_memory
-from strandline_api.pipeline import PipelineSpec
+from strandline_api.law.memory_growth import MIB, grow_memory, hold_memory
+from strandline_api.objects.attempt import AttemptStatus
+from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.outcome.causes import Cause
 from strandline_api.quantities import parse_memory, spell_memory
+from strandline_api.status.event_reasons import EventReason
 from strandline_operator.decide.capacity import Room, find_rooms
 from strandline_operator.decide.draft import Draft
 from strandline_operator.decide.evidence import RAY, find_pod_evidence

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from strandline_api.reasons import Reason
-from strandline_api.status import HandledTokens
+from strandline_api.status.pipeline_status import HandledTokens
+from strandline_api.status.reasons import Reason
 from strandline_operator.decide.blocks import Block
 from strandline_operator.decide.ending import TERMINAL
 from strandline_operator.model.objects import Pod, RayCluster, RayJob

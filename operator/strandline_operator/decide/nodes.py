@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from strandline_api.causes import Cause
-from strandline_api.evidence import Evidence
 from strandline_api.labels import ROLE_LABEL
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.evidence import Evidence
 from strandline_operator.model.nodes import NodeState, NodeView
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.view import View

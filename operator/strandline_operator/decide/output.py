@@ -5,8 +5,8 @@ Nobody makes it but its owner. This room must not know how it was read, nor what
 
 from __future__ import annotations
 
-from strandline_api.pipeline import PipelineSpec
-from strandline_api.reasons import Reason
+from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.status.reasons import Reason
 from strandline_operator.decide.storage import WRITABLE, Storage, judge_claim, say_problem
 from strandline_operator.model.objects import Claim
 from strandline_operator.model.plan import Resource

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from strandline_api.causes import Cause
-from strandline_api.evidence import Evidence
 from strandline_api.labels import FINALIZER
-from strandline_api.pipeline import PipelineSpec
-from strandline_api.reasons import Reason
-from strandline_api.status import HandledTokens
+from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.evidence import Evidence
+from strandline_api.status.pipeline_status import HandledTokens
+from strandline_api.status.reasons import Reason
 from strandline_operator.decide.attempt import follow
 from strandline_operator.decide.blocks import (
     Block,

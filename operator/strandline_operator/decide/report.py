@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from strandline_api.pipeline import PipelineSpec
-from strandline_api.reasons import ConditionType, Reason
-from strandline_api.status import Progress
-from strandline_api.stored import describe_unknown
+from strandline_api.documents.stored import describe_unknown
+from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.status.enums import AttemptPhase, PipelinePhase
+from strandline_api.status.pipeline_status import Progress
+from strandline_api.status.reasons import ConditionType, Reason
 from strandline_api.times import spell_time
-from strandline_api.words import AttemptPhase, PipelinePhase
 from strandline_operator.decide.blocks import Block
 from strandline_operator.decide.conditions import Truth, drop_conditions, set_condition
 from strandline_operator.decide.draft import Draft

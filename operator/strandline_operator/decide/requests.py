@@ -6,10 +6,10 @@ it in the status as handled, so that none is lost while an attempt goes, and non
 
 from __future__ import annotations
 
-from strandline_api.causes import Cause
-from strandline_api.event_reasons import EventReason
-from strandline_api.status import HandledTokens, RetryCounts
-from strandline_api.words import Trigger
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.enums import Trigger
+from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.pipeline_status import HandledTokens, RetryCounts
 from strandline_operator.decide.draft import Draft
 from strandline_operator.model.view import AttemptView
 

@@ -6,12 +6,7 @@ number follows from it, so however often a pass is cut short, the same attempt i
 
 from __future__ import annotations
 
-from strandline_api.attempt import AttemptStatus
-from strandline_api.causes import Cause
-from strandline_api.event_reasons import EventReason
-from strandline_api.names import name_attempt
-from strandline_api.pipeline import PipelineSpec
-from strandline_api.retry import (
+from strandline_api.law.retry import (
     GiveUp,
     PastAttempt,
     RetryAt,
@@ -20,10 +15,15 @@ from strandline_api.retry import (
     decide,
     describe_due,
 )
-from strandline_api.run_clock import RunClock
-from strandline_api.status import PastAttemptRecord, RetryCounts
+from strandline_api.names import name_attempt
+from strandline_api.objects.attempt import AttemptStatus
+from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.enums import Trigger
+from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.pipeline_status import PastAttemptRecord, RetryCounts
+from strandline_api.status.run_clock import RunClock
 from strandline_api.times import spell_time
-from strandline_api.words import Trigger
 from strandline_operator.decide.deadline import find_run_end
 from strandline_operator.decide.draft import Draft
 from strandline_operator.decide.memory import raise_memory

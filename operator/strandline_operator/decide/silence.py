@@ -7,11 +7,11 @@ parent's to judge, which sees the process.
 
 from __future__ import annotations
 
-from strandline_api.attempt import AttemptStatus
-from strandline_api.causes import Cause
-from strandline_api.evidence import Evidence
-from strandline_api.pipeline import PipelineSpec
-from strandline_api.reasons import Reason
+from strandline_api.objects.attempt import AttemptStatus
+from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.evidence import Evidence
+from strandline_api.status.reasons import Reason
 from strandline_operator.decide.blocks import Block
 from strandline_operator.decide.scene import Scene, is_head
 from strandline_operator.model.limits import Limits

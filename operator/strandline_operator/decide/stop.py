@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from strandline_api.attempt import AttemptStatus
-from strandline_api.causes import Cause
-from strandline_api.evidence import Evidence
-from strandline_api.pipeline import PipelineSpec
+from strandline_api.objects.attempt import AttemptStatus
+from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.evidence import Evidence
 from strandline_operator.decide.code import find_lost_code
 from strandline_operator.decide.delays import explain_delay, find_refusal, is_starting
 from strandline_operator.decide.evidence import find_image_problem, find_pod_evidence

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from strandline_api.causes import Cause
 from strandline_api.names import name_claim
-from strandline_api.pipeline import PipelineSpec
-from strandline_api.reasons import Reason
+from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.reasons import Reason
 from strandline_operator.decide.blocks import describe_refusal
 from strandline_operator.decide.conditions import Truth
 from strandline_operator.model.objects import Claim

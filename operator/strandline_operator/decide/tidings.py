@@ -5,9 +5,9 @@ Each is told once, by the pass that changes it. This room must not change a stat
 
 from __future__ import annotations
 
-from strandline_api.attempt import AttemptStatus
-from strandline_api.event_reasons import EventReason
-from strandline_api.reasons import ConditionType, Reason
+from strandline_api.objects.attempt import AttemptStatus
+from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.reasons import ConditionType, Reason
 from strandline_operator.decide.blocks import Block
 from strandline_operator.decide.draft import Draft
 from strandline_operator.decide.scene import Scene

@@ -12,9 +12,9 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
 
-from strandline_api.causes import Cause
-from strandline_api.reasons import Reason
-from strandline_api.status import Progress
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.pipeline_status import Progress
+from strandline_api.status.reasons import Reason
 from strandline_operator.metrics.listening import Page
 from strandline_operator.model.plan import Count
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strandline_api.spec_ray import PodSecurity
+from strandline_api.spec.ray_cluster import PodSecurity
 
 # Of the user that both images have. The cluster's own choice takes their place with `{}`.
 POD_SECURITY = PodSecurity(run_as_user=1000, fs_group=1000, fs_group_change_policy="OnRootMismatch")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from strandline_api.pod_places import SUBMITTER_CONTAINER
+from strandline_api.spec.pod_places import SUBMITTER_CONTAINER
 
 Json = Mapping[str, Any]
 # In a pod of its own, or beside Ray in the head pod, as the submission mode has it.

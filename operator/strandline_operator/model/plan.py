@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from strandline_api.attempt import AttemptStatus
-from strandline_api.status import PipelineStatus
+from strandline_api.objects.attempt import AttemptStatus
+from strandline_api.status.pipeline_status import PipelineStatus
 
 Manifest = dict[str, Any]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from strandline_api.attempt import AttemptSpec, AttemptStatus
-from strandline_api.outcomes import DriverOutcome
-from strandline_api.pipeline import PipelineSpec
-from strandline_api.spec_policy import RetryPolicy
-from strandline_api.status import PipelineStatus, Progress
+from strandline_api.objects.attempt import AttemptSpec, AttemptStatus
+from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.outcome.driver_outcome import DriverOutcome
+from strandline_api.spec.policy import RetryPolicy
+from strandline_api.status.pipeline_status import PipelineStatus, Progress
 from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.nodes import NodeView

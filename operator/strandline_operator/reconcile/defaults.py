@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import yaml
 from pydantic import ValidationError
 
-from strandline_api.problems import problems_of
-from strandline_api.spec_policy import RetryPolicy
-from strandline_api.stored import omit_unknown
+from strandline_api.documents.problems import problems_of
+from strandline_api.documents.stored import omit_unknown
+from strandline_api.spec.policy import RetryPolicy
 from strandline_operator.cluster.api import Api, Body
 from strandline_operator.cluster.errors import Forbidden
 from strandline_operator.model.plan import Resource

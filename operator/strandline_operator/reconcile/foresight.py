@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from strandline_api.attempt import AttemptStatus
+from strandline_api.objects.attempt import AttemptStatus
 from strandline_operator.cluster.api import Body
 from strandline_operator.model.objects import Meta
 from strandline_operator.model.plan import Plan

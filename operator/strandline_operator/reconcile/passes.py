@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from strandline_api.reasons import ConditionType, Reason
-from strandline_api.status import Progress
+from strandline_api.status.pipeline_status import Progress
+from strandline_api.status.reasons import ConditionType, Reason
 from strandline_operator.cluster.api import Api, Body
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Meta

@@ -10,9 +10,9 @@ import logging
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from strandline_api.pipeline import PipelineSpec
-from strandline_api.problems import SpecError
-from strandline_api.stored import describe_unknown, parse_stored_pipeline
+from strandline_api.documents.problems import SpecError
+from strandline_api.documents.stored import describe_unknown, parse_stored_pipeline
+from strandline_api.objects.pipeline import PipelineSpec
 from strandline_operator.cluster.api import Body
 
 _LOGGER = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from strandline_api.pod_places import CONTAINERS
-from strandline_api.spec_ray import RayCluster
+from strandline_api.spec.pod_places import CONTAINERS
+from strandline_api.spec.ray_cluster import RayCluster
 from strandline_operator.render.overlay import lay_over
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from strandline_api.attempt import AttemptSpec
 from strandline_api.kinds import API_VERSION, ATTEMPT, PIPELINE
 from strandline_api.names import name_attempt, name_claim
+from strandline_api.objects.attempt import AttemptSpec
 from strandline_operator.model.plan import Manifest
 from strandline_operator.model.view import PipelineView
 from strandline_operator.render.order import label_attempt, label_pipeline

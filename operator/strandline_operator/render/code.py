@@ -11,8 +11,8 @@ import json
 from typing import Any
 
 from strandline_api.names import name_code
-from strandline_api.pod_places import CODE, CODE_FETCHED_VOLUME, CODE_FILES_VOLUME
-from strandline_api.spec_code import CODE_VARIABLE, FETCHED, FILES, Code, list_code_folders
+from strandline_api.spec.code import CODE_VARIABLE, FETCHED, FILES, Code, list_code_folders
+from strandline_api.spec.pod_places import CODE, CODE_FETCHED_VOLUME, CODE_FILES_VOLUME
 from strandline_operator.model.plan import Manifest
 from strandline_operator.render.order import Order
 

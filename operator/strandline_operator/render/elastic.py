@@ -10,8 +10,8 @@ import json
 import math
 from typing import Any
 
-from strandline_api.pod_places import AUTOSCALER_SCRATCH_VOLUME, AUTOSCALER_TOKEN_VOLUME
-from strandline_api.spec_ray import RayNode, WorkerGroup
+from strandline_api.spec.pod_places import AUTOSCALER_SCRATCH_VOLUME, AUTOSCALER_TOKEN_VOLUME
+from strandline_api.spec.ray_cluster import RayNode, WorkerGroup
 from strandline_operator.render.order import Order
 
 TOKEN_PLACE = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - where clients look

@@ -16,7 +16,7 @@ from strandline_api.labels import (
     ROLE_LABEL,
     spell_label,
 )
-from strandline_api.pipeline import PipelineSpec
+from strandline_api.objects.pipeline import PipelineSpec
 from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.limits import Limits
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from strandline_api.hearing import VARIABLE, derive_token, spell_digest
-from strandline_api.pod_places import (
+from strandline_api.outcome.hearing import VARIABLE, derive_token, spell_digest
+from strandline_api.spec.pod_places import (
     CONFIG,
     HEAD_CONTAINER,
     OUTPUT,
@@ -17,7 +17,7 @@ from strandline_api.pod_places import (
     VOLUME,
     WORKER_CONTAINER,
 )
-from strandline_api.spec_ray import RayNode, WorkerGroup
+from strandline_api.spec.ray_cluster import RayNode, WorkerGroup
 from strandline_operator.render.additions import add_to_container, fit_template, spell_volumes
 from strandline_operator.render.code import bring_code
 from strandline_operator.render.order import Order, Role

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from strandline_api.documents.stored import hand_on, spell_document
 from strandline_api.kinds import API_VERSION, ATTEMPT
 from strandline_api.names import name_code
-from strandline_api.pod_places import CONFIG, OUTPUT, VOLUME
-from strandline_api.spec_ray import RayNode, WorkerGroup
-from strandline_api.stored import hand_on, spell_document
+from strandline_api.spec.pod_places import CONFIG, OUTPUT, VOLUME
+from strandline_api.spec.ray_cluster import RayNode, WorkerGroup
 from strandline_operator.model.plan import Manifest
 from strandline_operator.render.code import render_code
 from strandline_operator.render.elastic import is_elastic, make_elastic, render_autoscaler

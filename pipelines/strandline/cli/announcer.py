@@ -17,12 +17,12 @@ from strandline.cli.json_output import tell
 from strandline.cli.wording import spell_amount, spell_text
 from strandline.plan.errors import StrandlineError
 from strandline.run.supervision import Ended
-from strandline_api.causes import Treatment
-from strandline_api.evidence import name_cause
-from strandline_api.exit_codes import ExitCode
-from strandline_api.outcomes import DriverOutcome, name_outcome, spell_outcome_line
-from strandline_api.problems import SpecError
-from strandline_api.retry import GiveUp, RetryAt, describe_wait
+from strandline_api.documents.problems import SpecError
+from strandline_api.law.retry import GiveUp, RetryAt, describe_wait
+from strandline_api.outcome.causes import Treatment
+from strandline_api.outcome.driver_outcome import DriverOutcome, name_outcome, spell_outcome_line
+from strandline_api.outcome.evidence import name_cause
+from strandline_api.outcome.exit_codes import ExitCode
 
 
 class Announcer:

@@ -15,7 +15,7 @@ from strandline.cli.wording import (
     spell_text,
 )
 from strandline.run.chain import AttemptRecord
-from strandline_api.evidence import Evidence
+from strandline_api.outcome.evidence import Evidence
 
 _COLUMNS = ("attempt", "run", "trigger", "started (UTC)", "lasted", "finished", "end", "message")
 

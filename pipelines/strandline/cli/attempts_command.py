@@ -22,7 +22,7 @@ from strandline.run.chain import read_chain, read_record
 from strandline.run.yaml_file import read_pipeline
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.published import list_places, read_publication
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 
 class UnknownAttemptError(StrandlineError):

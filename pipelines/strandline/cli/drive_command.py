@@ -29,9 +29,9 @@ from strandline.run.outcome import describe_leaving
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import find_process, read_boot_id
-from strandline_api.causes import Cause
-from strandline_api.exit_codes import ExitCode
-from strandline_api.stored import describe_unknown
+from strandline_api.documents.stored import describe_unknown
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.exit_codes import ExitCode
 
 # So long before force may be used the process leaves, whatever it is doing.
 LAST_SECONDS = 2.0

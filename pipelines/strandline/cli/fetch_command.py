@@ -14,10 +14,10 @@ from strandline.cli.program import explain
 from strandline.plan.errors import code_of
 from strandline.run.code import AT, fetch_code
 from strandline.run.serving import leave_message
-from strandline_api.outcomes import DriverOutcome
-from strandline_api.problems import Problem, SpecError, problems_of
-from strandline_api.spec_code import Code
-from strandline_api.stored import omit_unknown
+from strandline_api.documents.problems import Problem, SpecError, problems_of
+from strandline_api.documents.stored import omit_unknown
+from strandline_api.outcome.driver_outcome import DriverOutcome
+from strandline_api.spec.code import Code
 
 
 @click.command("fetch-code", hidden=True)

@@ -22,8 +22,8 @@ from strandline.run.driver_process import DriverProcess, Limits, Stop, make_comm
 from strandline.run.yaml_file import read_pipeline
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.locks import hold_alone
-from strandline_api.causes import Cause
-from strandline_api.pipeline import CurationPipeline
+from strandline_api.objects.pipeline import CurationPipeline
+from strandline_api.outcome.causes import Cause
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,8 @@ from strandline.run.listing import open_listing
 from strandline.run.manifest import Manifest, read_manifest
 from strandline.run.placing import make_claim
 from strandline.run.requirements import check_requirements
-from strandline_api.exit_codes import ExitCode
-from strandline_api.problems import SpecError
+from strandline_api.documents.problems import SpecError
+from strandline_api.outcome.exit_codes import ExitCode
 
 
 @click.command("validate", epilog=show_examples("strandline validate pipeline.yaml"))

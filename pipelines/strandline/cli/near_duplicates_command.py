@@ -17,7 +17,7 @@ from strandline.stages.key_lists import write_key_list
 from strandline.stages.near_duplicates import find_near_duplicates
 from strandline.stages.opening import UnreadableFileError
 from strandline.stages.sketch_texts import SIGNATURES, read_signatures
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 
 class NoListError(StrandlineError):

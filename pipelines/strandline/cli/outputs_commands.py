@@ -17,7 +17,7 @@ from strandline.cli.verify_command import describe_verdict
 from strandline.run.manifest import read_manifest
 from strandline.run.moving import Moved, seize_outputs
 from strandline.run.moving import move_outputs as move
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 
 @click.command(

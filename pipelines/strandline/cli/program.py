@@ -17,8 +17,8 @@ from strandline.cli.interruption import StoppedAtOnceError
 from strandline.cli.json_output import find_text
 from strandline.ledger.errors import LedgerError
 from strandline.plan.errors import StrandlineError, code_of
-from strandline_api.exit_codes import ExitCode
-from strandline_api.problems import SpecError
+from strandline_api.documents.problems import SpecError
+from strandline_api.outcome.exit_codes import ExitCode
 
 KEYS_PRESSED = 130  # what a shell shows of a program that Ctrl-C has ended
 PIPE_CLOSED = 141  # and of one that wrote to a reader that is gone

@@ -24,7 +24,7 @@ from strandline.cli.summary import Details, describe_outcome, spell_outcome
 from strandline.engine.ports import Progress
 from strandline.plan.errors import code_of
 from strandline.run.outcome import Outcome
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 
 class Reporter:

@@ -28,9 +28,9 @@ from strandline.run.chain import Trigger
 from strandline.run.driver_process import DriverProcess, wait_until
 from strandline.run.supervision import Ended, Surroundings, supervise
 from strandline.storage.latest import name_latest
-from strandline_api.hearing import VARIABLE
-from strandline_api.pipeline import CurationPipeline
-from strandline_api.retry import RetryAt
+from strandline_api.law.retry import RetryAt
+from strandline_api.objects.pipeline import CurationPipeline
+from strandline_api.outcome.hearing import VARIABLE
 
 if TYPE_CHECKING:
     from strandline.run.serving import AttemptServer

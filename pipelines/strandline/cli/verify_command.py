@@ -19,7 +19,7 @@ from strandline.ledger.verification import Verdict, verify
 from strandline.run.manifest import read_manifest
 from strandline.run.placing import find_placing
 from strandline.storage.remote import open_outputs
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 PROBLEMS_SHOWN = 20
 

@@ -15,7 +15,7 @@ from strandline.engine.deaths import Deaths, StageDeaths
 from strandline.engine.pools import PoolState
 from strandline.engine.ports import Control
 from strandline.plan.receipt import Failure
-from strandline_api.causes import Cause
+from strandline_api.outcome.causes import Cause
 
 
 class WorkerLosses:

@@ -39,7 +39,7 @@ from strandline.plan.stage import Shape
 from strandline.storage.locks import hold_shared
 from strandline.storage.outputs import OutputStore
 from strandline.storage.remote import open_outputs
-from strandline_api.causes import Cause
+from strandline_api.outcome.causes import Cause
 
 _PACK = partial(pack_tasks, dumps=cloudpickle.dumps)
 SCHEMA = pa.schema([("task", pa.large_binary()), ("notes", pa.large_binary()), ("team", "string")])

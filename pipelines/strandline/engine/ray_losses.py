@@ -28,7 +28,7 @@ from strandline.engine.slots import Slot
 from strandline.engine.worker_pool import Call, Worker
 from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import Failure, Receipt
-from strandline_api.causes import Cause
+from strandline_api.outcome.causes import Cause
 
 DEATHS_PER_TASK = 3
 DEATHS_PER_POOL = 4

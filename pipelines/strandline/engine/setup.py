@@ -13,7 +13,7 @@ from strandline.engine.execution import explain_error
 from strandline.plan.errors import StrandlineError
 from strandline.plan.packages import explain_import
 from strandline.plan.pipeline import StagePlan
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 
 class StageSetupError(StrandlineError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strandline.ledger.words import Listed
 from strandline.plan.errors import StrandlineError
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 
 class LedgerError(StrandlineError):

@@ -26,7 +26,7 @@ from strandline.plan.token import derive_root
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
 from strandline.storage.outputs import OutputStore
-from strandline_api.causes import Cause
+from strandline_api.outcome.causes import Cause
 
 GROUP_SECONDS = 0.1
 GROUP_SOURCES = 10_000

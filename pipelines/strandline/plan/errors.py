@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from strandline_api.causes import Cause
-from strandline_api.exit_codes import ExitCode
-from strandline_api.problems import SpecError
+from strandline_api.documents.problems import SpecError
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.exit_codes import ExitCode
 
 
 class StrandlineError(Exception):

@@ -16,9 +16,9 @@ from strandline.plan.fingerprint import compute_fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.registry import MissingModuleError, UnknownStageError, find_stage
 from strandline.plan.stage import SinkStage, SourceStage, Stage
-from strandline_api.pipeline import CurationPipeline
-from strandline_api.problems import Problem, SpecError, problems_of
-from strandline_api.spec_work import SinkWork, SourceWork, StageWork
+from strandline_api.documents.problems import Problem, SpecError, problems_of
+from strandline_api.objects.pipeline import CurationPipeline
+from strandline_api.spec.work import SinkWork, SourceWork, StageWork
 
 NOTHING = BroughtCode()
 

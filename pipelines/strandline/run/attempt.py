@@ -45,11 +45,11 @@ from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import hold_shared
 from strandline.storage.ownership import read_owner, refuse_other
 from strandline.storage.remote import open_outputs, resolve_place
-from strandline_api.causes import Cause
-from strandline_api.evidence import Evidence
-from strandline_api.exit_codes import ExitCode
-from strandline_api.problems import Problem, SpecError
-from strandline_api.spec_policy import Checkpoint, Quarantine
+from strandline_api.documents.problems import Problem, SpecError
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.evidence import Evidence
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.spec.policy import Checkpoint, Quarantine
 
 _STDERR = 2
 

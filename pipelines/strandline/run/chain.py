@@ -17,9 +17,9 @@ from strandline.storage.errors import naming_volume
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.locks import Process
 from strandline.storage.whole_files import sweep_whole, write_whole
-from strandline_api.causes import Cause, Treatment
-from strandline_api.evidence import name_cause
-from strandline_api.outcomes import DriverOutcome
+from strandline_api.outcome.causes import Cause, Treatment
+from strandline_api.outcome.driver_outcome import DriverOutcome
+from strandline_api.outcome.evidence import name_cause
 
 RECORD = "attempt.json"
 TABLE = "inflight"  # of the work in flight, beside the record; see `storage.inflight`

@@ -20,9 +20,9 @@ from strandline.plan.brought import BroughtCode
 from strandline.plan.errors import StrandlineError, code_of
 from strandline.run.packages import Places, find_absent, install_packages, spell_command
 from strandline.storage.archives import fetch_archive
-from strandline_api.exit_codes import ExitCode
-from strandline_api.problems import Problem, SpecError
-from strandline_api.spec_code import (
+from strandline_api.documents.problems import Problem, SpecError
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.spec.code import (
     ARCHIVE,
     CODE_VARIABLE,
     FILES,

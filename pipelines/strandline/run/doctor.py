@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from strandline.run.doctor_facts import Disk, Facts, Lease, Ledger, Machine, Package, Volume, Work
 from strandline.storage.filesystems import UNKNOWN, judge
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 GIB, MIB = 1 << 30, 1 << 20
 SMALL_SHARE = 0.1  # of space and of inodes

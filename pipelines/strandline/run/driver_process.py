@@ -35,8 +35,8 @@ from strandline.storage.inflight import read_worked
 from strandline.storage.latest import name_latest
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import Process, find_process, read_boot_id
-from strandline_api.causes import Cause
-from strandline_api.evidence import Evidence, find_signal
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.evidence import Evidence, find_signal
 
 POLL_SECONDS = 0.1
 LOOK_SECONDS = 5.0

@@ -14,16 +14,16 @@ from typing import NamedTuple
 from strandline.run.chain import AttemptRecord
 from strandline.run.memory_kills import KernelKill
 from strandline.run.progress import AttemptProgress
-from strandline_api.causes import Cause
-from strandline_api.evidence import (
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
+from strandline_api.outcome.evidence import (
     Evidence,
     find_signal,
     name_cause,
     read_exit,
     spell_exit_code,
 )
-from strandline_api.exit_codes import ExitCode
-from strandline_api.outcomes import DriverOutcome, SourceCounts
+from strandline_api.outcome.exit_codes import ExitCode
 
 # The attempt came to its end, whoever asked it to stop meanwhile.
 _CONCLUSIVE = frozenset({ExitCode.COMPLETE, ExitCode.SOURCES_FAILED, ExitCode.QUARANTINE_EXCEEDED})

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from strandline.plan.errors import StrandlineError
-from strandline_api.exit_codes import ExitCode
-from strandline_api.problems import Problem, SpecError
+from strandline_api.documents.problems import Problem, SpecError
+from strandline_api.outcome.exit_codes import ExitCode
 
 if TYPE_CHECKING:  # the command line knows the names, and loads nothing that runs
     from strandline.engine.ports import Ending

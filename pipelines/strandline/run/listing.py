@@ -10,7 +10,7 @@ from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import Source, SourceStage
 from strandline.run.partitions import group_sources
-from strandline_api.problems import Problem, SpecError
+from strandline_api.documents.problems import Problem, SpecError
 
 
 class ListingError(StrandlineError):

@@ -11,7 +11,7 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.planning import plan_spec
 from strandline.run.code import bring_code
 from strandline.run.yaml_file import read_pipeline
-from strandline_api.pipeline import CurationPipeline
+from strandline_api.objects.pipeline import CurationPipeline
 
 
 class Manifest(NamedTuple):

@@ -11,11 +11,11 @@ from strandline.engine.ports import Ending
 from strandline.ledger.words import Standing
 from strandline.plan.errors import code_of
 from strandline.plan.receipt import Counts
-from strandline_api.causes import Cause
-from strandline_api.evidence import Evidence, read_exit
-from strandline_api.exit_codes import ExitCode
-from strandline_api.outcomes import DriverOutcome, SourceCounts
-from strandline_api.spec_policy import Quarantine
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
+from strandline_api.outcome.evidence import Evidence, read_exit
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.spec.policy import Quarantine
 
 
 @dataclass(frozen=True, slots=True)

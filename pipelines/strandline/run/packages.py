@@ -21,8 +21,8 @@ from pathlib import Path
 
 from strandline.plan.errors import StrandlineError
 from strandline.storage.downloads import UnreachableError, copy_matching
-from strandline_api.exit_codes import ExitCode
-from strandline_api.spec_code import split_package
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.spec.code import split_package
 
 WHEEL = ".whl"
 _MOST_WORDS = 600

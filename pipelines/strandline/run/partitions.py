@@ -24,8 +24,8 @@ from strandline.plan.token import digest_key
 from strandline.run.spooled_sources import SpooledSources
 from strandline.stages.buckets import digest_members
 from strandline.storage.temporary import spooling
-from strandline_api.exit_codes import ExitCode
-from strandline_api.problems import Problem, SpecError
+from strandline_api.documents.problems import Problem, SpecError
+from strandline_api.outcome.exit_codes import ExitCode
 
 MAX_GROUP = 1000  # of a source whose parameters say nothing
 _SHOWN = 4  # sources of a chain that a message names

@@ -18,10 +18,10 @@ from strandline.run.attempt import Options, run_attempt
 from strandline.run.engines import ENGINES
 from strandline.run.manifest import read_manifest
 from strandline.run.outcome import Outcome
-from strandline_api.pipeline import ObjectMeta
-from strandline_api.problems import Problem, SpecError, problems_of
-from strandline_api.spec_policy import Checkpoint, Quarantine
-from strandline_api.spec_work import StageWork, default_name
+from strandline_api.documents.problems import Problem, SpecError, problems_of
+from strandline_api.objects.pipeline import ObjectMeta
+from strandline_api.spec.policy import Checkpoint, Quarantine
+from strandline_api.spec.work import StageWork, default_name
 
 
 class Pipeline:

@@ -16,7 +16,7 @@ from strandline.run.gatherer import Gatherer
 from strandline.run.takeover import Held
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.publications import publish, retain
-from strandline_api.spec_policy import Checkpoint
+from strandline_api.spec.policy import Checkpoint
 
 
 @dataclass(slots=True)

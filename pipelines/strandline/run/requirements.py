@@ -11,7 +11,7 @@ from strandline.plan.packages import advise, list_missing, name_package
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Params
 from strandline.storage.protocols import find_lack
-from strandline_api.problems import Problem, SpecError
+from strandline_api.documents.problems import Problem, SpecError
 
 
 def check_requirements(plan: PipelinePlan) -> None:

@@ -19,8 +19,8 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-from strandline_api.hearing import HEADER, is_hearer
-from strandline_api.outcomes import DriverOutcome, spell_outcome_line
+from strandline_api.outcome.driver_outcome import DriverOutcome, spell_outcome_line
+from strandline_api.outcome.hearing import HEADER, is_hearer
 
 LARGEST = 1e18
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from strandline.run.chain import Trigger
-from strandline_api.evidence import name_cause
-from strandline_api.exit_codes import ExitCode
-from strandline_api.outcomes import DriverOutcome
-from strandline_api.retry import GiveUp, PastAttempt, RetryAt, decide
-from strandline_api.spec_policy import RetryPolicy
+from strandline_api.law.retry import GiveUp, PastAttempt, RetryAt, decide
+from strandline_api.outcome.driver_outcome import DriverOutcome
+from strandline_api.outcome.evidence import name_cause
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.spec.policy import RetryPolicy
 
 
 class Ended(NamedTuple):

@@ -54,9 +54,9 @@ from strandline.storage.locks import Process, find_process, hold_exclusive, read
 from strandline.storage.ownership import SHORT, Owner, read_owner, refuse_other, take_place
 from strandline.storage.published import list_attempts
 from strandline.storage.remote import open_outputs
-from strandline_api.causes import Cause
-from strandline_api.evidence import Evidence
-from strandline_api.outcomes import DriverOutcome, SourceCounts
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
+from strandline_api.outcome.evidence import Evidence
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, NoReturn
 
 import yaml
 
-from strandline_api.documents import parse_pipeline
-from strandline_api.pipeline import CurationPipeline
-from strandline_api.problems import Problem, SpecError, show
-from strandline_api.stored import is_stored, omit_unknown
+from strandline_api.documents.documents import parse_pipeline
+from strandline_api.documents.problems import Problem, SpecError, show
+from strandline_api.documents.stored import is_stored, omit_unknown
+from strandline_api.objects.pipeline import CurationPipeline
 
 _TOP = ("apiVersion", "kind", "metadata", "spec")
 _PART = re.compile(r"""\[(\d+)\]|\["([^"]+)"\]|\.?([^.\[\]]+)""")

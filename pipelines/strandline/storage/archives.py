@@ -26,7 +26,7 @@ from strandline.plan.errors import StrandlineError
 from strandline.storage.downloads import download
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import sync_folder
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 MOST_BYTES = 2 << 30
 MOST_FILES = 100_000

@@ -20,7 +20,7 @@ import fsspec
 from strandline.plan.errors import StrandlineError
 from strandline.storage.errors import naming_volume
 from strandline.storage.protocols import describe_store_error
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 MOST_BYTES = 1 << 30
 PAUSES = (1.0, 4.0)  # seconds before the second try and the third

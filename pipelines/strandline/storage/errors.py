@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from strandline.plan.errors import StrandlineError
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 _SENTENCES = {
     errno.ENOSPC: "no space is left on the volume; free some or give it more",

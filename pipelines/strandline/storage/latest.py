@@ -24,7 +24,7 @@ from strandline.storage.published import (
     parse_place,
     read_publication,
 )
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 NAMES_SHOWN = 10
 

@@ -20,7 +20,7 @@ from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.layout import make_durable, make_folder, sync_folder
 from strandline.storage.outputs import OWNER, TEMPORARY
 from strandline.storage.protocols import describe_store_error
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 SHORT = 12  # characters of an id that are shown, and that temporary names begin with
 _FILE_BYTES = 1 << 16  # more is no owner's file

@@ -20,7 +20,7 @@ import yaml
 from gather_stages import LARGE
 from jobs import Job, end_strays
 from strandline.storage.faults import ACTIONS, STEPS
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.exit_codes import ExitCode
 
 ENGINES = ("inline", "ray")
 KILLED = 137

@@ -22,7 +22,7 @@ from strandline.cli.wording import (
     spell_rate,
     spell_seconds,
 )
-from strandline_api.causes import Treatment
+from strandline_api.outcome.causes import Treatment
 
 
 def make_header(facts: RunFacts) -> Markup:

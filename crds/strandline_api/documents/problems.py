@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from strandline_api.locations import Place, joined, place_of
+from strandline_api.documents.locations import Place, joined, place_of
 from strandline_api.quantities import shorten
 
 _EXPECTATIONS = {

@@ -15,12 +15,12 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from strandline_api.documents import parse_pipeline
+from strandline_api.api_model import ApiModel
+from strandline_api.documents.documents import parse_pipeline
+from strandline_api.documents.locations import joined, place_of
+from strandline_api.documents.problems import SpecError
 from strandline_api.labels import STORED_ANNOTATION
-from strandline_api.locations import joined, place_of
-from strandline_api.pipeline import CurationPipeline, PipelineSpec
-from strandline_api.problems import SpecError
-from strandline_api.spec_base import ApiModel
+from strandline_api.objects.pipeline import CurationPipeline, PipelineSpec
 
 # What no driver reads: where pods run and how attempts follow each other is the operator's.
 # An image of any age may drive whatever stands there.

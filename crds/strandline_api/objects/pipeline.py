@@ -8,10 +8,10 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from strandline_api.api_model import ApiModel, Label, ObjectName
 from strandline_api.quantities import PositiveDuration, parse_duration
-from strandline_api.spec_base import ApiModel, Label, ObjectName
-from strandline_api.spec_code import Code
-from strandline_api.spec_policy import (
+from strandline_api.spec.code import Code
+from strandline_api.spec.policy import (
     Checkpoint,
     Deadlines,
     OnChange,
@@ -20,10 +20,10 @@ from strandline_api.spec_policy import (
     RetryPolicy,
     WorkerLoss,
 )
-from strandline_api.spec_ray import RayCluster
-from strandline_api.spec_storage import Storage
-from strandline_api.spec_work import SinkWork, SourceWork, StageWork, name_conflicts
-from strandline_api.status import MAX_ATTEMPTS, PipelineStatus, parse_status
+from strandline_api.spec.ray_cluster import RayCluster
+from strandline_api.spec.storage import Storage
+from strandline_api.spec.work import SinkWork, SourceWork, StageWork, name_conflicts
+from strandline_api.status.pipeline_status import MAX_ATTEMPTS, PipelineStatus, parse_status
 
 
 class ObjectMeta(ApiModel):

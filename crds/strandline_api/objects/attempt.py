@@ -8,23 +8,12 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from strandline_api.causes import Cause
-from strandline_api.evidence import Evidence
-from strandline_api.pipeline import ObjectMeta
+from strandline_api.api_model import ApiModel, Label, ObjectName
+from strandline_api.objects.pipeline import ObjectMeta
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.evidence import Evidence
 from strandline_api.quantities import parse_memory
-from strandline_api.records import Count, Name, Number, Record, Sentence, keep_first, keep_last
-from strandline_api.spec_base import ApiModel, Label, ObjectName
-from strandline_api.status import (
-    Condition,
-    Conditions,
-    Counts,
-    MemoryByGroup,
-    Progress,
-    keyed_by,
-)
-from strandline_api.texts import cutting
-from strandline_api.times import Time
-from strandline_api.words import (
+from strandline_api.status.enums import (
     A_CAUSE,
     ATTEMPT_PHASES,
     CAUSES,
@@ -35,6 +24,25 @@ from strandline_api.words import (
     Trigger,
     TriggerWord,
 )
+from strandline_api.status.pipeline_status import (
+    Condition,
+    Conditions,
+    Counts,
+    MemoryByGroup,
+    Progress,
+    keyed_by,
+)
+from strandline_api.status.records import (
+    Count,
+    Name,
+    Number,
+    Record,
+    Sentence,
+    keep_first,
+    keep_last,
+)
+from strandline_api.texts import cutting
+from strandline_api.times import Time
 
 MAX_DETAILS = 16
 _MAX_DETAIL = 256

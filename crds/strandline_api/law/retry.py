@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from strandline_api.causes import Cause, Treatment
-from strandline_api.spec_policy import RetryPolicy
+from strandline_api.outcome.causes import Cause, Treatment
+from strandline_api.spec.policy import RetryPolicy
 
 _FIELDS = {
     Treatment.RETRIED: "maxRetries",

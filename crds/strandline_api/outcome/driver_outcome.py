@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator
 
-from strandline_api.evidence import Evidence, find_signal
-from strandline_api.exit_codes import ExitCode
-from strandline_api.spec_base import ApiModel
+from strandline_api.api_model import ApiModel
+from strandline_api.outcome.evidence import Evidence, find_signal
+from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.texts import CUT, repair
 
 MARK = "strandline-outcome:"

@@ -11,7 +11,7 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from strandline_api.quantities import MAX_BYTES
-from strandline_api.spec_policy import OomPolicy
+from strandline_api.spec.policy import OomPolicy
 
 MIB = 2**20
 _NOTHING: Mapping[str, int] = MappingProxyType({})

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from strandline_api.attempt import CurationAttempt
-from strandline_api.defaults import place_defaults
 from strandline_api.kinds import ATTEMPT, CATEGORY, GROUP, PIPELINE, VERSION, Kind
-from strandline_api.pipeline import CurationPipeline
-from strandline_api.schema import Schema, structural_schema
+from strandline_api.objects.attempt import CurationAttempt
+from strandline_api.objects.pipeline import CurationPipeline
+from strandline_api.schema.defaults import place_defaults
+from strandline_api.schema.openapi import Schema, structural_schema
 
 
 class Column(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from strandline_api.records import Record
+from strandline_api.status.records import Record
 from strandline_api.times import Time
 
 

@@ -7,7 +7,7 @@ one template is laid over another.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from strandline_api.pod_places import CONTAINERS
+from strandline_api.spec.pod_places import CONTAINERS
 
 
 class Misfit(NamedTuple):

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, WithJsonSchema, model_validator
 
-from strandline_api.pod_places import CLOSED_PLACES, SHARED_PLACES, VOLUME_NAMES
-from strandline_api.spec_base import (
+from strandline_api.api_model import (
     ApiModel,
     Label,
     ObjectName,
@@ -19,6 +18,7 @@ from strandline_api.spec_base import (
     text_schema,
     validated_by,
 )
+from strandline_api.spec.pod_places import CLOSED_PLACES, SHARED_PLACES, VOLUME_NAMES
 
 _PLACE_PATTERN = r"(/[^/:]+)+/?"
 _PLACE_LIKE = "an absolute path without ':', such as '/etc/credentials'"

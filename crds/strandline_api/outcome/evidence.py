@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from signal import Signals
 from typing import Self
 
-from strandline_api.causes import Cause
-from strandline_api.exit_codes import ExitCode
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.exit_codes import ExitCode
 
 Detail = str | int
 

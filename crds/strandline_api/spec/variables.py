@@ -8,9 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
-from strandline_api.pod_places import VARIABLE_PREFIXES
-from strandline_api.quantities import Quantity
-from strandline_api.spec_base import (
+from strandline_api.api_model import (
     ApiModel,
     Label,
     ObjectName,
@@ -19,6 +17,8 @@ from strandline_api.spec_base import (
     text_schema,
     validated_by,
 )
+from strandline_api.quantities import Quantity
+from strandline_api.spec.pod_places import VARIABLE_PREFIXES
 
 _VARIABLE_PATTERN = r"[-._a-zA-Z][-._a-zA-Z0-9]*"
 _VARIABLE_LIKE = "letters, digits, '_', '-' and '.', such as 'AWS_REGION'"

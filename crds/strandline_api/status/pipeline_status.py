@@ -11,8 +11,18 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, ValidationInfo
 
 from strandline_api.labels import CANCEL_ANNOTATION, RETRY_ANNOTATION
+from strandline_api.law.retry import Spent
 from strandline_api.quantities import Quantity
-from strandline_api.records import (
+from strandline_api.status.enums import (
+    A_CAUSE,
+    PIPELINE_PHASES,
+    TRIGGERS,
+    CauseWord,
+    PipelinePhase,
+    PipelinePhaseWord,
+    TriggerWord,
+)
+from strandline_api.status.records import (
     Count,
     Generation,
     Name,
@@ -22,19 +32,9 @@ from strandline_api.records import (
     keep_first,
     keep_last,
 )
-from strandline_api.retry import Spent
-from strandline_api.run_clock import RunClock
+from strandline_api.status.run_clock import RunClock
 from strandline_api.texts import repair
 from strandline_api.times import Time
-from strandline_api.words import (
-    A_CAUSE,
-    PIPELINE_PHASES,
-    TRIGGERS,
-    CauseWord,
-    PipelinePhase,
-    PipelinePhaseWord,
-    TriggerWord,
-)
 
 MAX_CONDITIONS = 16
 MAX_ATTEMPTS = 100

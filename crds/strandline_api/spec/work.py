@@ -10,8 +10,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from strandline_api.quantities import PositiveDuration, Quantity, parse_duration, parse_memory
-from strandline_api.spec_base import (
+from strandline_api.api_model import (
     LABEL_PATTERN,
     ApiModel,
     FreeObject,
@@ -19,6 +18,7 @@ from strandline_api.spec_base import (
     matching,
     text_schema,
 )
+from strandline_api.quantities import PositiveDuration, Quantity, parse_duration, parse_memory
 
 _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 _USE_PATTERN = rf"{LABEL_PATTERN}|{_IDENTIFIER}(\.{_IDENTIFIER})*:{_IDENTIFIER}(\.{_IDENTIFIER})*"

@@ -24,7 +24,7 @@ from pydantic import (
     model_serializer,
 )
 
-from strandline_api.spec_base import ApiModel
+from strandline_api.api_model import ApiModel
 from strandline_api.texts import cutting
 
 W = TypeVar("W", bound=StrEnum)

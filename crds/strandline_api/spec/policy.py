@@ -18,7 +18,8 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from strandline_api.causes import RETRYABLE_CAUSES, Cause, Treatment
+from strandline_api.api_model import ApiModel, distinct
+from strandline_api.outcome.causes import RETRYABLE_CAUSES, Cause, Treatment
 from strandline_api.quantities import (
     Duration,
     PositiveDuration,
@@ -27,7 +28,6 @@ from strandline_api.quantities import (
     parse_memory,
     shorten,
 )
-from strandline_api.spec_base import ApiModel, distinct
 
 OnChange = Literal["Fail", "Restart", "Continue"]
 OnLoss = Literal["Recreate", "Absorb"]

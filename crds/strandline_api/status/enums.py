@@ -9,8 +9,8 @@ from typing import Annotated
 
 from pydantic import WithJsonSchema
 
-from strandline_api.causes import Cause
-from strandline_api.records import read_word
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.records import read_word
 
 MAX_WORD = 64
 

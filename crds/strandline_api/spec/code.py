@@ -9,7 +9,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
-from strandline_api.spec_base import (
+from strandline_api.api_model import (
     ApiModel,
     ObjectName,
     distinct,

@@ -10,10 +10,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 
-from strandline_api.pod_places import HEAD_CONTAINER, SUBMITTER_CONTAINER, WORKER_CONTAINER
-from strandline_api.pod_templates import find_misfit
-from strandline_api.quantities import Quantity, parse_memory
-from strandline_api.spec_base import (
+from strandline_api.api_model import (
     ApiModel,
     FreeObject,
     Label,
@@ -21,8 +18,11 @@ from strandline_api.spec_base import (
     distinct,
     validated_by,
 )
-from strandline_api.spec_variables import Variables, VariableSource
-from strandline_api.spec_volumes import (
+from strandline_api.quantities import Quantity, parse_memory
+from strandline_api.spec.pod_places import HEAD_CONTAINER, SUBMITTER_CONTAINER, WORKER_CONTAINER
+from strandline_api.spec.pod_templates import find_misfit
+from strandline_api.spec.variables import Variables, VariableSource
+from strandline_api.spec.volumes import (
     MOUNTS_HAVE_VOLUMES,
     NO_VOLUME,
     VolumeMounts,
