@@ -12,7 +12,7 @@ from helm_program import CHART, RELEASE, Helm
 from manifests import list_containers, list_pods, name_of, of_kind
 from renderings import EVERYTHING, MINIMAL, NAMESPACED, cases, flags_of, parse, read_case, render
 from strandline_api.spec.ray_cluster import PodSecurity
-from strandline_operator.reconcile.defaults import parse_defaults
+from strandline_operator.reconcile.caches.defaults import parse_defaults
 from strandline_operator.settings import Settings
 
 

@@ -33,12 +33,12 @@ from strandline_operator.metrics.numbers import Numbers
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Resource
-from strandline_operator.reconcile.defaults import NamespaceDefaults
+from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
+from strandline_operator.reconcile.caches.pods import PodMemory
 from strandline_operator.reconcile.dispatch_gate import DispatchGate
-from strandline_operator.reconcile.driver_talk import DriverTalk
+from strandline_operator.reconcile.drivers import DriverTalk
 from strandline_operator.reconcile.observe import Senses
 from strandline_operator.reconcile.passes import Passes
-from strandline_operator.reconcile.pod_memory import PodMemory
 from strandline_operator.reconcile.roster import Roster
 
 Body = dict[str, Any]

@@ -17,7 +17,7 @@ from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.pipeline_status import PipelineStatus, Progress
 from strandline_api.times import spell_time
-from strandline_operator.decide.namesakes import may_launch
+from strandline_operator.decide.obstacles.namesakes import may_launch
 from strandline_operator.decide.pipeline import decide
 from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.code import CodeFiles
@@ -43,7 +43,7 @@ from strandline_operator.model.view import (
     Turn,
     View,
 )
-from strandline_operator.reconcile.spec_memory import read_spec
+from strandline_operator.reconcile.caches.specs import read_spec
 
 Body = dict[str, Any]
 PIPELINE: Body = {

@@ -34,9 +34,9 @@ from strandline_operator.cluster.errors import (
 )
 from strandline_operator.model.plan import Create, Delete, Event, Plan, Resource, SetFinalizer
 from strandline_operator.model.view import View
+from strandline_operator.reconcile.caches.specs import SpecMemory
 from strandline_operator.reconcile.enact import Enacted, enact, is_ours
 from strandline_operator.reconcile.observe import read_attempt, read_pipeline
-from strandline_operator.reconcile.spec_memory import SpecMemory
 
 TEXT = {"apiVersion": "v1", "kind": "ConfigMap"}
 

@@ -24,9 +24,9 @@ from strandline_operator.model.plan import (
     SetFinalizer,
 )
 from strandline_operator.model.view import View
+from strandline_operator.reconcile.caches.specs import SpecMemory
 from strandline_operator.reconcile.enact import enact
 from strandline_operator.reconcile.observe import read_attempt, read_pipeline
-from strandline_operator.reconcile.spec_memory import SpecMemory
 
 PODS = ("pod-0", "pod-1", "pod-2")
 

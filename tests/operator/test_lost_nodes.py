@@ -23,7 +23,7 @@ from strandline_operator.model.limits import Limits
 from strandline_operator.model.nodes import OUT_OF_SERVICE_TAINT, NodeState, NodeView, read_node
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Resource
-from strandline_operator.reconcile.node_memory import NodeMemory, list_suspects
+from strandline_operator.reconcile.caches.nodes import NodeMemory, list_suspects
 
 LOST = [NodeState.GONE, NodeState.OUT_OF_SERVICE]
 WITHHELD = [NodeState.SILENT, NodeState.UNREAD]

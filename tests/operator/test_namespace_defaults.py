@@ -9,7 +9,11 @@ import pytest
 from fake_api import FakeApi
 from strandline_operator.cluster.errors import Forbidden, Unavailable
 from strandline_operator.model.plan import Resource
-from strandline_operator.reconcile.defaults import KEEP_SECONDS, NamespaceDefaults, parse_defaults
+from strandline_operator.reconcile.caches.defaults import (
+    KEEP_SECONDS,
+    NamespaceDefaults,
+    parse_defaults,
+)
 
 NAME = "strandline-defaults"
 

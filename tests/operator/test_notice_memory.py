@@ -29,7 +29,7 @@ from strandline_operator.model.limits import Limits
 from strandline_operator.model.notices import Notice, find_newest
 from strandline_operator.model.objects import Pod, RayCluster, RayJob
 from strandline_operator.model.plan import Resource
-from strandline_operator.reconcile.notice_memory import MOST_OBJECTS, NoticeMemory, list_stuck
+from strandline_operator.reconcile.caches.notices import MOST_OBJECTS, NoticeMemory, list_stuck
 
 Body = dict[str, Any]
 NOW = 1_000_000.0

@@ -33,9 +33,11 @@ from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal, Turn, View
-from strandline_operator.reconcile.claim_memory import KEEP_SECONDS
-from strandline_operator.reconcile.defaults import NamespaceDefaults
-from strandline_operator.reconcile.driver_talk import DriverTalk
+from strandline_operator.reconcile.caches.claims import KEEP_SECONDS
+from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
+from strandline_operator.reconcile.caches.pods import Owner, PodMemory
+from strandline_operator.reconcile.caches.specs import SpecMemory
+from strandline_operator.reconcile.drivers import DriverTalk
 from strandline_operator.reconcile.observe import (
     Observed,
     Senses,
@@ -43,8 +45,6 @@ from strandline_operator.reconcile.observe import (
     observe,
     read_pipeline,
 )
-from strandline_operator.reconcile.pod_memory import Owner, PodMemory
-from strandline_operator.reconcile.spec_memory import SpecMemory
 
 NOW = 1_000_000.0
 

@@ -15,7 +15,7 @@ from strandline_api.status.reasons import ConditionType
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal, View
-from strandline_operator.reconcile.claim_memory import KEEP_SECONDS
+from strandline_operator.reconcile.caches.claims import KEEP_SECONDS
 from strandline_operator.reconcile.observe import Senses, find_pipeline, observe
 
 Body = dict[str, Any]

@@ -8,7 +8,7 @@ from fake_store import FakeStore
 from operator_bodies import NAMESPACE, make_pipeline, make_pod
 from strandline_operator.cluster.watch import Sight
 from strandline_operator.model.objects import Pod
-from strandline_operator.reconcile.pod_memory import Owner, PodMemory
+from strandline_operator.reconcile.caches.pods import Owner, PodMemory
 from strandline_operator.reconcile.roster import Roster
 from strandline_operator.reconcile.schedule import Key
 

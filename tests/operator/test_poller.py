@@ -15,7 +15,7 @@ from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod, RayJob
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import DriverView
-from strandline_operator.reconcile.driver_talk import DriverTalk
+from strandline_operator.reconcile.drivers import DriverTalk
 from strandline_operator.reconcile.observe import read_attempt
 from strandline_operator.reconcile.poller import MOST_AT_ONCE, TICK, Poller
 

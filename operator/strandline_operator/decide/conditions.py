@@ -9,7 +9,7 @@ from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.status.enums import AttemptPhase
 from strandline_api.status.pipeline_status import Condition
 from strandline_api.status.reasons import Reason
-from strandline_operator.decide.blocks import Block
+from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import Scene
 
 SUCCEEDED = "Succeeded"

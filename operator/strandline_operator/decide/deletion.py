@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from strandline_api.labels import FINALIZER
-from strandline_operator.decide.draft import Draft
+from strandline_operator.decide.attempts.report import report_deletion
 from strandline_operator.decide.nodes import describe_wait, part_pods
-from strandline_operator.decide.report import report_deletion
+from strandline_operator.decide.plan_builder import Draft
 from strandline_operator.model.plan import Delete, Plan, Resource, SetFinalizer
 
 

@@ -11,7 +11,7 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.status.enums import Trigger
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.reasons import Reason
-from strandline_operator.decide.draft import Draft
+from strandline_operator.decide.plan_builder import Draft
 from strandline_operator.decide.scene import Scene
 from strandline_operator.model.plan import Create, Resource
 from strandline_operator.model.view import AttemptView

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strandline_api.objects.pipeline import PipelineSpec
-from strandline_operator.decide.draft import Draft
+from strandline_operator.decide.plan_builder import Draft
 from strandline_operator.model.plan import Delete, Resource
 
 

@@ -15,9 +15,9 @@ from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.outcome.causes import Cause
 from strandline_api.quantities import parse_memory, spell_memory
 from strandline_api.status.event_reasons import EventReason
-from strandline_operator.decide.capacity import Room, find_rooms
-from strandline_operator.decide.draft import Draft
 from strandline_operator.decide.evidence import RAY, find_pod_evidence
+from strandline_operator.decide.obstacles.capacity import Room, find_rooms
+from strandline_operator.decide.plan_builder import Draft
 from strandline_operator.model.view import View
 
 

@@ -15,27 +15,35 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.status.pipeline_status import HandledTokens
 from strandline_api.status.reasons import Reason
-from strandline_operator.decide.attempt import follow
-from strandline_operator.decide.blocks import (
-    Block,
-    find_unread,
-    read_refusals,
-)
-from strandline_operator.decide.code import find_missing_code
-from strandline_operator.decide.deadline import (
+from strandline_operator.decide.attempts.attempt import follow
+from strandline_operator.decide.attempts.deadline import (
     describe_run_deadline,
     expire,
     find_run_end,
     keep_time,
 )
+from strandline_operator.decide.attempts.report import report, report_invalid, report_unread
+from strandline_operator.decide.attempts.run import (
+    SUSPEND,
+    begin_run,
+    count_attempt,
+    count_missing,
+    measure_recovery,
+)
+from strandline_operator.decide.attempts.tidings import tell_changes, tell_losses
 from strandline_operator.decide.deletion import delete
 from strandline_operator.decide.dispatch import dispatch, launch, note_dispatched
-from strandline_operator.decide.draft import Draft
 from strandline_operator.decide.history import trim_history
 from strandline_operator.decide.memory import settle_memory
-from strandline_operator.decide.namesakes import find_namesakes
+from strandline_operator.decide.obstacles.code import find_missing_code
+from strandline_operator.decide.obstacles.namesakes import find_namesakes
+from strandline_operator.decide.obstacles.obstacles import (
+    Block,
+    find_unread,
+    read_refusals,
+)
 from strandline_operator.decide.output import examine_output, join
-from strandline_operator.decide.report import report, report_invalid, report_unread
+from strandline_operator.decide.plan_builder import Draft
 from strandline_operator.decide.requests import (
     answer,
     answer_cancel,
@@ -44,16 +52,8 @@ from strandline_operator.decide.requests import (
     settle_under_way,
     spell_cancel,
 )
-from strandline_operator.decide.run import (
-    SUSPEND,
-    begin_run,
-    count_attempt,
-    count_missing,
-    measure_recovery,
-)
 from strandline_operator.decide.scene import Scene
 from strandline_operator.decide.storage import Storage, examine_claim
-from strandline_operator.decide.tidings import tell_changes, tell_losses
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Plan, SetFinalizer
 from strandline_operator.model.view import AttemptView, View

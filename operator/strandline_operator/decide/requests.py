@@ -10,7 +10,7 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.status.enums import Trigger
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import HandledTokens, RetryCounts
-from strandline_operator.decide.draft import Draft
+from strandline_operator.decide.plan_builder import Draft
 from strandline_operator.model.view import AttemptView
 
 

@@ -8,8 +8,8 @@ from strandline_api.names import name_claim
 from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.outcome.causes import Cause
 from strandline_api.status.reasons import Reason
-from strandline_operator.decide.blocks import describe_refusal
 from strandline_operator.decide.conditions import Truth
+from strandline_operator.decide.obstacles.obstacles import describe_refusal
 from strandline_operator.model.objects import Claim
 from strandline_operator.model.plan import Create, Resource
 from strandline_operator.model.view import View

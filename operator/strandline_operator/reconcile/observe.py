@@ -21,7 +21,7 @@ from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.pipeline_status import parse_status
 from strandline_operator.cluster.api import Api, Body
 from strandline_operator.decide.memory import needs_nodes
-from strandline_operator.decide.namesakes import list_living, may_launch
+from strandline_operator.decide.obstacles.namesakes import list_living, may_launch
 from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.objects import Claim, Meta, Pod, RayCluster, RayJob
 from strandline_operator.model.plan import Resource
@@ -33,16 +33,16 @@ from strandline_operator.model.view import (
     Turn,
     View,
 )
-from strandline_operator.reconcile.capacity_memory import CapacityMemory
-from strandline_operator.reconcile.claim_memory import ClaimMemory
-from strandline_operator.reconcile.defaults import NamespaceDefaults
-from strandline_operator.reconcile.driver_talk import DriverTalk
-from strandline_operator.reconcile.node_memory import NodeMemory, list_suspects
-from strandline_operator.reconcile.notice_memory import NoticeMemory, list_stuck
-from strandline_operator.reconcile.pod_memory import Owner, PodMemory
+from strandline_operator.reconcile.caches.capacity import CapacityMemory
+from strandline_operator.reconcile.caches.claims import ClaimMemory
+from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
+from strandline_operator.reconcile.caches.nodes import NodeMemory, list_suspects
+from strandline_operator.reconcile.caches.notices import NoticeMemory, list_stuck
+from strandline_operator.reconcile.caches.pods import Owner, PodMemory
+from strandline_operator.reconcile.caches.specs import SpecMemory
+from strandline_operator.reconcile.drivers import DriverTalk
 from strandline_operator.reconcile.reader import Reader
 from strandline_operator.reconcile.schedule import Key
-from strandline_operator.reconcile.spec_memory import SpecMemory
 
 
 @dataclass(frozen=True, slots=True)

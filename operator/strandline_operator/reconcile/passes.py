@@ -18,6 +18,7 @@ from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Meta
 from strandline_operator.model.plan import Count, Plan, Resource
 from strandline_operator.model.view import PipelineView, Refusal, View
+from strandline_operator.reconcile.caches.pods import Owner
 from strandline_operator.reconcile.dispatch_gate import DispatchGate
 from strandline_operator.reconcile.enact import Enacted, enact
 from strandline_operator.reconcile.foresight import (
@@ -34,7 +35,6 @@ from strandline_operator.reconcile.observe import (
     read_attempt,
     read_pipeline,
 )
-from strandline_operator.reconcile.pod_memory import Owner
 from strandline_operator.reconcile.queue import Passed
 from strandline_operator.reconcile.roster import Roster
 from strandline_operator.reconcile.schedule import Key

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from strandline_operator.cluster.api import Api
-from strandline_operator.reconcile.driver_talk import DriverTalk
+from strandline_operator.reconcile.drivers import DriverTalk
 
 TICK = 0.5
 # A driver that does not answer takes seconds, and others are not to wait for it.

@@ -19,12 +19,12 @@ from strandline_operator.metrics.numbers import Numbers
 from strandline_operator.model.objects import Meta, Pod, RayCluster, RayJob
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal
-from strandline_operator.reconcile.defaults import NamespaceDefaults
+from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
+from strandline_operator.reconcile.caches.pods import Owner, PodMemory, find_owner
 from strandline_operator.reconcile.dispatch_gate import DispatchGate
-from strandline_operator.reconcile.driver_talk import DriverTalk
+from strandline_operator.reconcile.drivers import DriverTalk
 from strandline_operator.reconcile.observe import Senses
 from strandline_operator.reconcile.passes import Decide, Passes
-from strandline_operator.reconcile.pod_memory import Owner, PodMemory, find_owner
 from strandline_operator.reconcile.poller import Poller
 from strandline_operator.reconcile.queue import Queue
 from strandline_operator.reconcile.roster import Roster

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from strandline_api.status.reasons import Reason
 from strandline_api.times import spell_time
-from strandline_operator.decide.blocks import QUOTA, Block
 from strandline_operator.decide.evidence import (
     IMAGE_REASONS,
     OOM_KILLED,
     SIGKILLED,
     find_image_problem,
 )
+from strandline_operator.decide.obstacles.obstacles import QUOTA, Block
 from strandline_operator.decide.scene import Scene, is_head, role_of
 from strandline_operator.model.notices import Notice, find_newest
 from strandline_operator.model.objects import Container, Pod, RayCluster

@@ -8,10 +8,10 @@ from strandline_api.status.enums import AttemptPhase, PipelinePhase
 from strandline_api.status.pipeline_status import Progress
 from strandline_api.status.reasons import ConditionType, Reason
 from strandline_api.times import spell_time
-from strandline_operator.decide.blocks import Block
 from strandline_operator.decide.conditions import Truth, drop_conditions, set_condition
-from strandline_operator.decide.draft import Draft
 from strandline_operator.decide.ending import read_progress
+from strandline_operator.decide.obstacles.obstacles import Block
+from strandline_operator.decide.plan_builder import Draft
 from strandline_operator.decide.storage import Storage
 from strandline_operator.model.view import AttemptView
 

@@ -24,9 +24,9 @@ from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import PastAttemptRecord, RetryCounts
 from strandline_api.status.run_clock import RunClock
 from strandline_api.times import spell_time
-from strandline_operator.decide.deadline import find_run_end
-from strandline_operator.decide.draft import Draft
+from strandline_operator.decide.attempts.deadline import find_run_end
 from strandline_operator.decide.memory import raise_memory
+from strandline_operator.decide.plan_builder import Draft
 from strandline_operator.model.view import AttemptView
 
 SUSPEND = "suspend"  # the word of evidence that an attempt was ended to hold the pipeline back

@@ -12,7 +12,7 @@ from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.status.reasons import Reason
-from strandline_operator.decide.blocks import Block
+from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import Scene, is_head
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.view import Silence

@@ -8,10 +8,10 @@ from __future__ import annotations
 from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.reasons import ConditionType, Reason
-from strandline_operator.decide.blocks import Block
-from strandline_operator.decide.draft import Draft
+from strandline_operator.decide.attempts.stop import find_losses
+from strandline_operator.decide.obstacles.obstacles import Block
+from strandline_operator.decide.plan_builder import Draft
 from strandline_operator.decide.scene import Scene
-from strandline_operator.decide.stop import find_losses
 
 # Nearly every run is so for some seconds; where it stays so, the attempt's end tells of it.
 _USUAL = frozenset({Reason.CLAIM_PENDING, Reason.UNSCHEDULABLE})

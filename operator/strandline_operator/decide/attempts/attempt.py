@@ -24,9 +24,9 @@ from strandline_api.outcome.evidence import PRECEDENCE, Evidence, name_cause
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.status.enums import AttemptPhase
 from strandline_api.status.pipeline_status import Counts
-from strandline_operator.decide.blocks import Block
+from strandline_operator.decide.attempts.silence import find_silence
+from strandline_operator.decide.attempts.stop import find_losses, find_next_deadline, find_stop
 from strandline_operator.decide.conditions import describe_attempt
-from strandline_operator.decide.delays import find_delay, find_next_look
 from strandline_operator.decide.ending import (
     TERMINAL,
     explain_by_head,
@@ -44,9 +44,9 @@ from strandline_operator.decide.evidence import (
     find_rayjob_evidence,
     place_kill,
 )
+from strandline_operator.decide.obstacles.delays import find_delay, find_next_look
+from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import Scene, is_head, role_of
-from strandline_operator.decide.silence import find_silence
-from strandline_operator.decide.stop import find_losses, find_next_deadline, find_stop
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Action, Delete, Resource

@@ -8,8 +8,8 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import find_outcome_line
 from strandline_api.outcome.evidence import Evidence, find_signal, read_exit
 from strandline_api.status.reasons import Reason
-from strandline_operator.decide.blocks import Block
-from strandline_operator.decide.namesakes import may_launch
+from strandline_operator.decide.obstacles.namesakes import may_launch
+from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import Scene, is_head
 from strandline_operator.model.objects import Container, Pod, Termination
 from strandline_operator.model.view import View

@@ -10,7 +10,7 @@ from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.outcome.causes import Cause
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.run_clock import RunClock
-from strandline_operator.decide.draft import Draft
+from strandline_operator.decide.plan_builder import Draft
 from strandline_operator.decide.scene import Scene
 from strandline_operator.model.view import AttemptView
 

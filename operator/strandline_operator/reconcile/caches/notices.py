@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from strandline_api.labels import ATTEMPT_LABEL, ROLE_LABEL
 from strandline_operator.cluster.api import Api
 from strandline_operator.cluster.errors import ApiError
-from strandline_operator.decide.delays import is_unmade
+from strandline_operator.decide.obstacles.delays import is_unmade
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Meta, Pod, RayCluster, RayJob
 from strandline_operator.render.order import Role
