@@ -24,7 +24,7 @@ def main() -> None:
     here = os.getcwd()  # noqa: PTH109 - `pathlib` need not be loaded before the rest is
     if here not in sys.path:
         sys.path.insert(0, here)
-    from strandline.cli.commands import program  # noqa: PLC0415 - it takes a while to load
+    from strandline.cli.app.commands import program  # noqa: PLC0415 - it takes a while to load
 
     if not makes_attempts and signal.getsignal(signal.SIGINT) is _leave_quietly:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -160,7 +160,9 @@ def test_free_objects_are_handed_on_as_they_are() -> None:
 def test_no_driver_reads_what_it_is_not_given() -> None:
     names = [name for name, one in PipelineSpec.model_fields.items() if one.alias in OPERATORS_OWN]
     assert len(names) == len(OPERATORS_OWN)
-    supervisor = RUNTIME / "cli" / "run_command.py"  # reads `retry`; on a cluster there is none
+    supervisor = (
+        RUNTIME / "cli" / "commands" / "runs" / "run.py"
+    )  # reads `retry`; on a cluster there is none
     assert "spec.retry" in supervisor.read_text(encoding="utf-8")
     for path in set(RUNTIME.rglob("*.py")) - {supervisor}:
         text = path.read_text(encoding="utf-8")

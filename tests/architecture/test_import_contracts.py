@@ -45,7 +45,7 @@ FAULTS = [
     (LAYERS, "strandline/engine/pools.py", "import strandline.stages.files"),
     (LAYERS, "strandline/stages/files.py", "import strandline.engine.pools"),
     (LAYERS, "strandline/engine/pools.py", "import strandline.run.outcome"),
-    (LAYERS, "strandline/run/outcome.py", "import strandline.cli.wording"),
+    (LAYERS, "strandline/run/outcome.py", "import strandline.cli.views.format"),
     (LAYERS, "strandline/newroom.py", "X = 1"),
     (ROOMS, "strandline_operator/model/plan.py", "import strandline_operator.render.overlay"),
     (
@@ -85,7 +85,7 @@ FAULTS = [
     (LMDB, "strandline/ledger/index.py", "import lmdb"),
     (RAY, "strandline/engine/flow.py", "import ray"),
     (RAY, "strandline/run/attempt.py", "from ray.exceptions import RayError"),
-    (KUBERNETES, "strandline/cli/wording.py", "import kubernetes.client"),
+    (KUBERNETES, "strandline/cli/views/format.py", "import kubernetes.client"),
     (KUBERNETES, "strandline/engine/ray_worker.py", "import kopf"),
     (KUBERNETES, "strandline/run/attempt.py", "import strandline_operator.model.plan"),
     (TERMINAL, "strandline/run/outcome.py", "import click"),
@@ -93,7 +93,7 @@ FAULTS = [
     (YAML, "strandline/plan/pipeline.py", "import yaml"),
     (WORKER, "strandline/engine/setup.py", "import strandline.ledger.words"),
     (WORKER, "strandline/plan/errors.py", "import strandline_api.documents.documents"),
-    (CIRCLE, "strandline/cli/wording.py", "import strandline.cli.summary"),
+    (CIRCLE, "strandline/cli/views/format.py", "import strandline.cli.views.summary"),
 ]
 
 

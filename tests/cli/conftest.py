@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cli_project import Call, Project
-from strandline.cli.commands import program
+from strandline.cli.app.commands import program
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def call() -> Call:
 def run(call: Call, monkeypatch: pytest.MonkeyPatch) -> Call:
     """`run()` makes one attempt at `pipeline.yaml` with driver and engine in this process."""
     # Asked to stop, a driver leaves its process when the grace period is over: this is ours.
-    monkeypatch.setattr("strandline.cli.drive_command._leave_after", lambda *_: None)
+    monkeypatch.setattr("strandline.cli.commands.runs.drive._leave_after", lambda *_: None)
 
     def run(*arguments: str) -> Result:
         return call("drive", "pipeline.yaml", "--engine", "inline", *arguments)

@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from strandline.cli.announcer import Announcer, JsonAnnouncer, TerminalAnnouncer, create_announcer
+from strandline.cli.views.announcer import (
+    Announcer,
+    JsonAnnouncer,
+    TerminalAnnouncer,
+    create_announcer,
+)
 from strandline.run.supervision import Ended
 from strandline.storage.errors import HeldError
 from strandline_api.documents.problems import Problem, SpecError

@@ -347,7 +347,7 @@ def broken_inside(monkeypatch: pytest.MonkeyPatch) -> None:
         msg = "two\nlines"
         raise ZeroDivisionError(msg)
 
-    monkeypatch.setattr("strandline.cli.drive_command.run_attempt", fail)
+    monkeypatch.setattr("strandline.cli.commands.runs.drive.run_attempt", fail)
 
 
 @pytest.mark.usefixtures("project", "broken_inside")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from cli_project import Call, Project, read_errors
-from strandline.cli.doctor_command import describe_findings
+from strandline.cli.commands.pipelines.doctor import describe_findings
 from strandline.run.doctor import Finding, Level
 from strandline.storage.errors import VolumeError
 
@@ -167,7 +167,7 @@ def test_a_wrong_file_is_one_sentence(project: Project, call: Call) -> None:
 
 def test_ray_is_not_started_or_loaded(project: Project) -> None:
     code = (
-        "import sys\nfrom strandline.cli.commands import program\n"
+        "import sys\nfrom strandline.cli.app.commands import program\n"
         "try:\n    program(['doctor', 'pipeline.yaml'])\n"
         "except SystemExit as end:\n    print(end.code, 'ray' in sys.modules)\n"
     )

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cli_project import Call, Project, read_errors
-from strandline.cli import drain_command
+from strandline.cli.commands.runs import drain as drain_command
 from strandline.ledger.store import Store
 from strandline.run.draining import Drain
 from strandline.storage.layout import PipelineFolder, make_folder

@@ -16,12 +16,12 @@ TELLING = os.environ | {"PYTHONPROFILEIMPORTTIME": "1"}
 # Of the command itself, and then of the driver that it starts.
 MOMENTS = [
     "click.core",
-    "strandline.cli.commands",
+    "strandline.cli.app.commands",
     "pydantic._internal._config",
     "strandline_api.objects.pipeline",
-    "strandline.cli.launch",
+    "strandline.cli.app.launch",
     "strandline.run.driver_process",
-    "strandline.cli.progress_file",
+    "strandline.cli.commands.runs.progress_file",
     "pyarrow.lib",
     "strandline.run.attempt",
     "strandline.stages.catalogue",

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from cli_project import Call, Project, write_signatures
-from strandline.cli.commands import program
+from strandline.cli.app.commands import program
 
 
 def walk(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:

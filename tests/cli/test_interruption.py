@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from strandline.cli.interruption import SENTENCE, Interruption
+from strandline.cli.app.signals import SENTENCE, Interruption
 
 
 def make() -> tuple[Interruption, list[str], list[int]]:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from cli_project import Call, Project, read_errors
-from strandline.cli.verify_command import describe_verdict
+from strandline.cli.commands.data.verify import describe_verdict
 from strandline.ledger.entries import Change, FailureRecord, Mark, Parked
 from strandline.ledger.store import Store
 from strandline.ledger.verification import Verdict

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from strandline.cli.progress_view import describe_line, describe_sources, draw
-from strandline.cli.snapshot import Pace, Snapshot, StageView, spell_json, spell_pool
-from strandline.cli.wording import align, spell_bytes, spell_rate, spell_seconds, spell_text
+from strandline.cli.views.format import align, spell_bytes, spell_rate, spell_seconds, spell_text
+from strandline.cli.views.progress import describe_line, describe_sources, draw
+from strandline.cli.views.snapshot import Pace, Snapshot, StageView, spell_json, spell_pool
 from strandline.engine.pools import PoolState
 
 STAGES = (

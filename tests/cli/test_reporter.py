@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from strandline.cli.reporter import JsonReporter, Reporter, TerminalReporter, create_reporter
-from strandline.cli.summary import Details, Written, describe_outcome
+from strandline.cli.views.reporter import JsonReporter, Reporter, TerminalReporter, create_reporter
+from strandline.cli.views.summary import Details, Written, describe_outcome
 from strandline.engine.ports import Progress
 from strandline.ledger.entries import FailureRecord, Parked
 from strandline.ledger.words import Standing

@@ -12,7 +12,7 @@ import pytest
 from click.testing import Result
 
 from cli_project import Call, Project
-from strandline.cli.details import read_details
+from strandline.cli.commands.runs.details import read_details
 from strandline.engine.ports import Progress
 from strandline.ledger.entries import Change, FailureRecord
 from strandline.ledger.store import Store
@@ -171,7 +171,7 @@ def test_being_ended_while_ray_starts_is_an_interruption(
     def leave(*_: object) -> None:
         raise SystemExit(15)
 
-    monkeypatch.setattr("strandline.cli.drive_command.run_attempt", leave)
+    monkeypatch.setattr("strandline.cli.commands.runs.drive.run_attempt", leave)
     result = run()
     assert result.exit_code == 75
     sentence = "the run was ended while it started; run it again to go on"
@@ -196,7 +196,7 @@ def test_a_request_to_stop_is_heard_though_ray_put_its_handler_in_place(
         signal.raise_signal(signal.SIGTERM)
         return Outcome(ExitCode.INTERRUPTED if must_stop() else ExitCode.COMPLETE, "over")
 
-    monkeypatch.setattr("strandline.cli.drive_command.run_attempt", attempt)
+    monkeypatch.setattr("strandline.cli.commands.runs.drive.run_attempt", attempt)
     assert run().exit_code == 75
 
 

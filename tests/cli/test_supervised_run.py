@@ -300,7 +300,7 @@ def test_the_parent_stays_small(tmp_path: Path) -> None:
     look = (
         "import sys; from importlib import import_module as load\n"
         "for name in ('run', 'retry', 'drain', 'attempts'):\n"
-        "    load(f'strandline.cli.{name}_command')\n"
+        "    load(f'strandline.cli.commands.runs.{name}')\n"
         "print([name for name in ('ray', 'pyarrow', 'numpy', 'strandline.stages', 'rich')"
         " if name in sys.modules])"
     )

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.cli.snapshot import Pace, Snapshot, spell_counts, spell_json, take_snapshot
-from strandline.cli.summary import Details, describe_outcome, spell_outcome
+from strandline.cli.views.snapshot import Pace, Snapshot, spell_counts, spell_json, take_snapshot
+from strandline.cli.views.summary import Details, describe_outcome, spell_outcome
 from strandline.engine.flow import StageQueue
 from strandline.engine.pools import PoolState
 from strandline.engine.ports import Progress

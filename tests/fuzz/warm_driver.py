@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 PATIENCE = 120.0
-LOADED = ("strandline.cli.commands", "strandline.cli.drive_command", "fuzz_stages")
+LOADED = ("strandline.cli.app.commands", "strandline.cli.commands.runs.drive", "fuzz_stages")
 
 
 class WarmDriver:
@@ -106,7 +106,7 @@ def _become_driver(request: dict[str, Any]) -> None:
     os.environ.update(request["extra"])
     tempfile.tempdir = None
     try:
-        import_module("strandline.cli.commands").program.main(request["words"], "strandline")
+        import_module("strandline.cli.app.commands").program.main(request["words"], "strandline")
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 1
     except BaseException:  # noqa: BLE001 - told, and ends here

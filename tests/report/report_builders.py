@@ -6,7 +6,6 @@ from html.parser import HTMLParser
 from typing import Any
 
 from attempt_builders import killed_for, record_of
-from strandline.cli.attempt_view import AttemptView, State
 from strandline.cli.report.facts import (
     Artifact,
     Cut,
@@ -16,7 +15,8 @@ from strandline.cli.report.facts import (
     StageArtifacts,
     StageFacts,
 )
-from strandline.cli.snapshot import Snapshot, StageView
+from strandline.cli.views.attempt import AttemptView, State
+from strandline.cli.views.snapshot import Snapshot, StageView
 from strandline.engine.pools import PoolState
 from strandline.ledger.entries import FailureRecord, Mark, Parked
 from strandline.run.chain import Witness

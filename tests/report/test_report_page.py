@@ -22,9 +22,9 @@ from report_builders import (
 )
 from strandline.cli.report.facts import Artifact, Cut, LedgerFacts, RunFacts, StageArtifacts
 from strandline.cli.report.markup import Markup, element, escape, join
-from strandline.cli.report.overview import list_parts
 from strandline.cli.report.page import spell_page
-from strandline.cli.wording import spell_text
+from strandline.cli.report.sections.overview import list_parts
+from strandline.cli.views.format import spell_text
 from strandline_api.outcome.causes import Cause
 
 ACTING = {"script", "img", "base", "object", "embed", "link", "form", "textarea"}

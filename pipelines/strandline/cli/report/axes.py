@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from strandline.cli.wording import format_time
+from strandline.cli.views.format import format_time
 
 GAP = 0.04  # idle time between two attempts takes at most this share of what they worked
 TICKS = 4

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from strandline.cli.report.axes import TimeAxis, ceil_nice
 from strandline.cli.report.markup import Markup, element, join
-from strandline.cli.wording import spell_count
+from strandline.cli.views.format import spell_count
 
 _ROW, _BAR, _TICK_ROW = 30, 9, 20
 _PLOT, _HEAD = 84, 16

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from strandline.cli.attempt_view import AttemptView
-from strandline.cli.snapshot import Snapshot
+from strandline.cli.views.attempt import AttemptView
+from strandline.cli.views.snapshot import Snapshot
 from strandline.ledger.entries import FailureRecord, Mark, Parked
 from strandline.run.samples import Samples
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from html import escape as escape_html
 
-from strandline.cli.wording import spell_text
+from strandline.cli.views.format import spell_text
 
 CHARACTERS = 1000  # of one text; keys and messages may be of any length
 # These have no end tag.

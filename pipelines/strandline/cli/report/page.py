@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from strandline.cli.report.artifact_section import make_artifacts
-from strandline.cli.report.attempt_section import make_attempts
 from strandline.cli.report.facts import RunFacts
-from strandline.cli.report.failure_section import make_failures
 from strandline.cli.report.markup import Markup, element
-from strandline.cli.report.overview import make_header, make_latest, make_sources
-from strandline.cli.report.stage_section import make_throughput
+from strandline.cli.report.sections.artifacts import make_artifacts
+from strandline.cli.report.sections.attempts import make_attempts
+from strandline.cli.report.sections.failures import make_failures
+from strandline.cli.report.sections.overview import make_header, make_latest, make_sources
+from strandline.cli.report.sections.stages import make_throughput
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _SECTIONS = (

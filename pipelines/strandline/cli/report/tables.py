@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from strandline.cli.report.markup import Child, Markup, element, join
-from strandline.cli.wording import format_time, spell_count, spell_seconds
+from strandline.cli.views.format import format_time, spell_count, spell_seconds
 
 Cell = Child | tuple[Child, str]
 

@@ -1,0 +1,130 @@
+"""From the options of `run` and `retry` to a driver that can be started and hears when to stop.
+
+What is made of attempts, and what is said of them, is the commands' own.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+import click
+
+from strandline.cli.app.json_output import find_output
+from strandline.cli.app.signals import SIGNALS
+from strandline.run.driver_process import DriverProcess, Limits, Stop, make_command
+from strandline.run.yaml_file import read_pipeline
+from strandline.storage.layout import PipelineFolder, make_folder
+from strandline.storage.locks import hold_alone
+from strandline_api.objects.pipeline import CurationPipeline
+from strandline_api.outcome.causes import Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked for on the command line; see `take_engine`.
+
+    Attributes:
+        after: a cause, or a word that a newer operator knows.
+    """
+
+    file: Path
+    settings: tuple[str, ...]
+    volume: Path
+    engine: str | None
+    address: str | None
+    workers: int | None
+    after: str | None
+    as_json: bool
+
+
+class Launch(NamedTuple):
+    """A pipeline of which this process alone makes attempts."""
+
+    pipeline: CurationPipeline
+    folder: PipelineFolder
+    driver: DriverProcess
+
+
+@contextmanager
+def launching(request: Request) -> Iterator[Launch]:
+    """What makes attempts as long as the block runs; requests to stop reach it.
+
+    Raises:
+        SpecError: the manifest is wrong.
+        UsageError: nobody knows the cause that was named.
+        HeldError: another process makes attempts already.
+        VolumeError: the folder can't be used.
+    """
+    reading = read_pipeline(request.file, request.settings)
+    pipeline, after = reading.pipeline, _read_cause(request.after, is_stored=reading.is_stored)
+    metadata = pipeline.metadata
+    folder = PipelineFolder.of(request.volume, metadata.namespace, metadata.name)
+    make_folder(folder.path)
+    driver = _make_driver(replace(request, after=after), pipeline, folder)
+    with _listening(driver.stop, driver.shares_terminal), hold_alone(folder.run_lock):
+        yield Launch(pipeline, folder, driver)
+
+
+def _read_cause(word: str | None, *, is_stored: bool) -> str | None:
+    """The cause that was named; None where there is none, or where only a newer operator knows it.
+
+    Without one, what can be seen on the volume tells how the last attempt ended.
+    """
+    known = [cause.value for cause in Cause]
+    if word is None or word in known:
+        return word
+    if is_stored:
+        return None
+    msg = f"{word!r} is not one of {', '.join(known)}."
+    raise click.BadParameter(msg, param_hint="'--after'")
+
+
+def _make_driver(
+    request: Request, pipeline: CurationPipeline, folder: PipelineFolder
+) -> DriverProcess:
+    spec, is_inline = pipeline.spec, request.engine == "inline"
+    limits = Limits(
+        spec.checkpoint.grace_period_seconds,
+        spec.deadlines.attempt_seconds,
+        # In one process a long task looks like a stall, and so does a person at a breakpoint.
+        None if is_inline else spec.deadlines.stall_seconds,
+    )
+    shares_terminal = is_inline and sys.stdin.isatty()
+    command = make_command(*_spell(request))
+    output = find_output()
+    stdout = None if output is None else output.number
+    return DriverProcess(command, folder, limits, Stop(), shares_terminal, request.after, stdout)
+
+
+def _spell(request: Request) -> list[str]:
+    """The request as the driver's arguments; why the last attempt ended comes with the first."""
+    words = [str(request.file), "--volume", str(request.volume)]
+    for setting in request.settings:
+        words += ["--set", setting]
+    given = {"--engine": request.engine, "--address": request.address, "--workers": request.workers}
+    for name, value in given.items():
+        words += [] if value is None else [name, str(value)]
+    debug = click.get_current_context().meta.get("debug")
+    return words + ["--json"] * request.as_json + ["--debug"] * bool(debug)
+
+
+@contextmanager
+def _listening(stop: Stop, shares_terminal: bool) -> Iterator[None]:
+    """Count requests to stop as long as the block runs."""
+
+    def receive(number: int, _frame: FrameType | None) -> None:
+        stop.ask(number, is_heard=shares_terminal and number == signal.SIGINT)
+
+    old = {number: signal.signal(number, receive) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

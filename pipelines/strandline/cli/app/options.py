@@ -1,0 +1,84 @@
+"""Arguments and options that several commands share, with one spelling and one meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from strandline.cli.app.json_output import reserve
+from strandline.cli.app.program import add_debug
+from strandline.run.engines import ENGINES
+
+VOLUME = "./strandline-data"
+Command = Callable[..., Any]
+
+
+def _keep_output(ctx: click.Context, _option: click.Parameter, is_asked: bool) -> bool:
+    """Keep standard output for JSON from the moment it is asked for: nothing was loaded yet."""
+    if is_asked and not ctx.resilient_parsing:
+        reserve(ctx)
+    return is_asked
+
+
+take_file = click.argument("file", type=click.Path(path_type=Path))
+take_volume = click.option(
+    "--volume",
+    type=click.Path(path_type=Path),
+    default=VOLUME,
+    show_default=True,
+    help="Folder that holds ledger, attempts and, where the sink names no place, the output.",
+)
+take_json = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    callback=_keep_output,
+    help="Print JSON for scripts; what else is printed goes to stderr.",
+)
+take_settings = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Change the manifest before it is checked, such as stages.0.with.minWords=5; repeatable.",
+)
+
+
+def take_engine(command: Command) -> Command:
+    """The options that say where and how an attempt is made."""
+    options = (
+        click.option(
+            "--engine",
+            type=click.Choice(ENGINES),
+            help="`ray` runs on all cores or a cluster, `inline` in one process for debugging, "
+            "`ray-data` on Ray Data's operators; without it, what the file says.",
+        ),
+        click.option(
+            "--address", help="Address of a running Ray cluster; without it, one is started."
+        ),
+        click.option(
+            "--workers", type=click.IntRange(min=1), help="CPUs of the local Ray.  [default: all]"
+        ),
+        click.option(
+            "--after",
+            metavar="CAUSE",
+            help="Why the attempt before ended, where only others know, such as Preempted.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def show_examples(*lines: str) -> str:
+    """The end of a command's help: command lines that work."""
+    head = "Example:" if len(lines) == 1 else "Examples:"
+    return "\n".join(("\b", head, *(f"  {line}" for line in lines)))
+
+
+def take_manifest(command: Command) -> Command:
+    """The arguments of every command that reads a manifest: FILE, --set and --debug."""
+    return take_file(take_settings(add_debug(command)))

@@ -1,0 +1,107 @@
+"""The frame of every command: an error becomes one sentence on stderr and an exit code.
+
+It must not know what any command does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import click
+
+from strandline.cli.app.json_output import find_text
+from strandline.cli.app.signals import StoppedAtOnceError
+from strandline.ledger.errors import LedgerError
+from strandline.plan.errors import StrandlineError, code_of
+from strandline_api.documents.problems import SpecError
+from strandline_api.outcome.exit_codes import ExitCode
+
+KEYS_PRESSED = 130  # what a shell shows of a program that Ctrl-C has ended
+PIPE_CLOSED = 141  # and of one that wrote to a reader that is gone
+
+
+class Program(click.Group):
+    """A group of commands that never shows a traceback unasked and exits as the contract says."""
+
+    def main(  # type: ignore[override]
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        **extra: Any,  # noqa: ANN401 - click's own signature
+    ) -> NoReturn:
+        extra["standalone_mode"] = False
+        try:
+            code = super().main(args, prog_name, **extra)
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            code = ExitCode.BAD_SPEC
+        except click.ClickException as error:
+            code = _show_usage_error(error)
+        except click.Abort:
+            code = KEYS_PRESSED
+        sys.exit(int(code or 0))
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own signature
+        try:
+            code = super().invoke(ctx)
+            find_text().flush()
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except StoppedAtOnceError as error:
+            say_error(str(error))
+            return ExitCode.INTERRUPTED
+        except BrokenPipeError:
+            # Python flushes stdout once more when it exits.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), find_text().fileno())
+            return PIPE_CLOSED
+        except Exception as error:  # noqa: BLE001 - the last place that can put it into words
+            if ctx.meta.get("debug"):
+                traceback.print_exc()
+            for line in explain(error):
+                say_error(line)
+            return code_of(error)
+        return code
+
+
+def explain(error: Exception) -> list[str]:
+    """An exception in the words of the person at the terminal, one problem a line."""
+    if isinstance(error, SpecError):
+        return [" ".join(str(problem).split("\n")) for problem in error.problems]
+    if isinstance(error, (StrandlineError, ConnectionError)):
+        return [str(error)] if isinstance(error, LedgerError) else [" ".join(str(error).split())]
+    text = " ".join(str(error).split())
+    what = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return [f"unexpected {what}; run the command again with --debug for the traceback"]
+
+
+def say_error(sentence: str) -> None:
+    """Say on stderr what is wrong."""
+    click.echo(f"strandline: error: {sentence}", err=True)
+
+
+def take_debug(ctx: click.Context, _option: click.Parameter, value: bool) -> None:
+    """Note for `Program.invoke` that tracebacks are wanted."""
+    ctx.meta["debug"] = value
+
+
+def add_debug(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the option `--debug`."""
+    return click.option(
+        "--debug",
+        is_flag=True,
+        expose_value=False,
+        callback=take_debug,
+        help="Show the traceback of an error.",
+    )(command)
+
+
+def _show_usage_error(error: click.ClickException) -> ExitCode:
+    hint = ""
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        hint = f"; see `{error.ctx.command_path} --help`"
+    say_error(f"{error.format_message().rstrip('.')}{hint}")
+    return ExitCode.BAD_SPEC

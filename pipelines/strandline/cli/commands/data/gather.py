@@ -1,0 +1,49 @@
+"""`strandline gather`: merge what stages gathered now, and publish what people read of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import click
+
+from strandline.cli.app.json_output import tell
+from strandline.cli.app.ledger_access import locate
+from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.views.format import spell_amount
+from strandline.ledger.lease import OnChange
+from strandline.run.hand_gathering import gather_by_hand
+from strandline.run.manifest import read_manifest
+
+
+@click.command("gather", epilog=show_examples("strandline gather pipeline.yaml"))
+@take_manifest
+@take_volume
+@take_json
+def gather(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
+    """Merge what stages gathered and publish it.
+
+    A run does so by itself; this is for one that was killed before it could. Refused while the
+    pipeline runs. Where nothing is new, nothing is published. Prints the folder of the latest
+    publication.
+    """
+    manifest = read_manifest(file, settings)
+    spec = manifest.pipeline.spec
+    done = gather_by_hand(
+        manifest.plan,
+        locate(manifest.plan, volume),
+        OnChange(spec.on_change),
+        spec.checkpoint.keep_last,
+        time.time,
+    )
+    if as_json:
+        latest = str(done.latest) if done.latest else None
+        content = {"pieces": done.pieces, "published": done.is_new, "latest": latest}
+        tell(json.dumps(content))
+    elif not done.pieces:
+        click.echo("no stage has gathered anything")
+    else:
+        for stage, pieces in done.pieces.items():
+            click.echo(f"{stage}: {spell_amount(pieces, 'piece')}")
+        click.echo(done.latest)

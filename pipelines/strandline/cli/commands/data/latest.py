@@ -1,0 +1,73 @@
+"""`strandline latest`: which publication readers are to take, and choosing another."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from strandline.cli.app.json_output import tell
+from strandline.cli.app.ledger_access import locate
+from strandline.cli.app.options import show_examples, take_file, take_json, take_volume
+from strandline.cli.app.program import add_debug
+from strandline.plan.errors import StrandlineError
+from strandline.run.manifest import read_manifest
+from strandline.storage.latest import find_pinned, pin, resolve, unpin
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.published import Publication
+
+
+class NothingPublishedError(StrandlineError):
+    """There is nothing that `latest` could lead to."""
+
+
+@click.command(
+    "latest",
+    epilog=show_examples(
+        "strandline latest pipeline.yaml",
+        "strandline latest pipeline.yaml --volume /data --set 0001/p0001",
+        "strandline latest pipeline.yaml --unset",
+    ),
+)
+@take_file
+@add_debug
+@take_volume
+@click.option(
+    "--set",
+    "chosen",
+    metavar="NAME",
+    help="Choose a publication, such as 0003/p0007; it stays `latest` until --unset.",
+)
+@click.option("--unset", is_flag=True, help="Take the choice back: the newest is `latest` again.")
+@take_json
+def latest(file: Path, volume: Path, chosen: str | None, unset: bool, as_json: bool) -> None:
+    """Print the folder of the latest publication.
+
+    It is the one that was chosen with --set, else the one the link `latest` leads to, else the
+    newest that is complete. Where there is none, the exit code is 1.
+    """
+    if unset and chosen is not None:
+        msg = "--set and --unset exclude each other"
+        raise click.UsageError(msg)
+    folder = locate(read_manifest(file, ()).plan, volume)
+    if chosen is not None:
+        pin(folder, chosen)
+    elif unset:
+        unpin(folder)
+    published = resolve(folder)
+    if published is None:
+        msg = f"{folder.path}: nothing is published there yet"
+        raise NothingPublishedError(msg)
+    tell(json.dumps(_describe(folder, published)) if as_json else str(published.path))
+
+
+def _describe(folder: PipelineFolder, published: Publication) -> dict[str, Any]:
+    return {
+        "latest": str(published.path),
+        "attempt": published.attempt,
+        "publication": published.number,
+        "pinned": find_pinned(folder) == published,
+        "facts": dict(published.facts),
+    }

@@ -1,0 +1,168 @@
+"""`strandline ledger stats`, `sources` and `export`: what is finished, what is not, and why.
+
+These only look. What changes something (the quarantine's release, where outputs are) has rooms of
+its own.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+
+from strandline.cli.app.json_output import tell
+from strandline.cli.app.ledger_access import locate, looking
+from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.commands.data.outputs import move_outputs, own_outputs
+from strandline.cli.commands.data.quarantine import quarantine
+from strandline.cli.views.format import align, spell_amount, spell_bytes, spell_count
+from strandline.cli.views.ledger_export import write_jsonl, write_metrics, write_parquet
+from strandline.cli.views.ledger_rows import Row, State, describe_failure, list_efforts, list_rows
+from strandline.run.manifest import read_manifest
+
+take_state = click.option(
+    "--state", type=click.Choice([state.value for state in State]), help="Only sources in it."
+)
+
+
+@click.group("ledger")
+def ledger() -> None:
+    """Look into a ledger, and mend what it says."""
+
+
+ledger.add_command(quarantine)
+ledger.add_command(move_outputs)
+ledger.add_command(own_outputs)
+
+
+@ledger.command("stats", epilog=show_examples("strandline ledger stats pipeline.yaml --json"))
+@take_manifest
+@take_volume
+@take_json
+def stats(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
+    """Count the sources; show the last attempt and the size."""
+    folder = locate(read_manifest(file, settings).plan, volume)
+    with looking(folder) as store:
+        lease = store.read_meta("lease") or {"attempt": 0, "ended": True}
+        facts: dict[str, Any] = {
+            "ledger": str(folder.ledger),
+            "pipeline": store.read_meta("pipeline"),
+            "run": store.read_meta("run"),
+            "attempt": lease["attempt"],
+            "ended": lease["ended"],
+            "listed": store.read_meta("listed"),
+            **store.count(),
+            "bytes": (folder.ledger / "data.mdb").stat().st_blocks * 512,
+        }
+    if as_json:
+        tell(json.dumps(facts))
+        return
+    ended = "" if facts["ended"] else ", not ended in order or still running"
+    listed = facts["listed"]
+    rows = [
+        ("ledger", facts["ledger"]),
+        ("pipeline", f"{facts['pipeline']}, run {facts['run']}"),
+        ("last attempt", f"{facts['attempt']}{ended}"),
+        ("last full listing", "none" if listed is None else spell_amount(listed, "source")),
+        *((state.value, spell_count(facts[state])) for state in State),
+        ("size", spell_bytes(facts["bytes"])),
+    ]
+    click.echo("\n".join(align(rows, left=2)))
+
+
+@ledger.command(
+    "sources",
+    epilog=show_examples("strandline ledger sources pipeline.yaml --state failed --limit 20"),
+)
+@take_manifest
+@take_volume
+@take_state
+@click.option("--limit", type=click.IntRange(min=1), help="Most sources to show.  [default: all]")
+@take_json
+def sources(
+    file: Path,
+    settings: tuple[str, ...],
+    volume: Path,
+    state: str | None,
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    """List the sources.
+
+    The columns are state, attempt, files written, key and, where one failed, why.
+    """
+    with looking(locate(read_manifest(file, settings).plan, volume)) as store:
+        rows = list_rows(store, State(state) if state else None)
+        for row in islice(rows, limit):
+            text = json.dumps(row._asdict()) if as_json else _describe(row)
+            tell(text)
+
+
+@ledger.command(
+    "export",
+    epilog=show_examples(
+        "strandline ledger export pipeline.yaml --to ledger.parquet",
+        "strandline ledger export pipeline.yaml --state failed",
+        "strandline ledger export pipeline.yaml --metrics metrics.parquet",
+    ),
+)
+@take_manifest
+@take_volume
+@take_state
+@click.option("--to", type=click.Path(path_type=Path), help="File.  [default: standard output]")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "parquet"]),
+    help="[default: parquet for a name that ends in .parquet, else jsonl]",
+)
+@click.option(
+    "--metrics",
+    type=click.Path(path_type=Path),
+    help="Instead, write what each stage did for each finished source to this Parquet file; kept "
+    "where the pipeline says `checkpoint.sourceMetrics: true`.",
+)
+def export(
+    file: Path,
+    settings: tuple[str, ...],
+    volume: Path,
+    state: str | None,
+    to: Path | None,
+    form: str | None,
+    metrics: Path | None,
+) -> None:
+    """Write every source with its outputs as JSON lines or Parquet."""
+    if metrics is not None and (state or to or form):
+        raise click.UsageError("--metrics goes with none of --state, --to and --format")
+    is_parquet = form == "parquet" or (form is None and to is not None and to.suffix == ".parquet")
+    write = write_parquet if is_parquet else write_jsonl
+    with looking(locate(read_manifest(file, settings).plan, volume)) as store:
+        if metrics is not None:
+            count = _write_file(metrics, partial(write_metrics, list_efforts(store)))
+            click.echo(f"{spell_amount(count, 'row')} written to {metrics}", err=True)
+            return
+        rows = list_rows(store, State(state) if state else None)
+        if to is None:
+            write(rows, sys.stdout.buffer)
+            return
+        count = _write_file(to, partial(write, rows))
+    click.echo(f"{spell_amount(count, 'source')} written to {to}", err=True)
+
+
+def _write_file(path: Path, write: Callable[[BinaryIO], int]) -> int:
+    try:
+        with path.open("wb") as target:
+            return write(target)
+    except OSError as error:
+        msg = f"{path}: can't be written: {error.strerror}"
+        raise click.UsageError(msg) from error
+
+
+def _describe(row: Row) -> str:
+    return f"{row.state:11}  {row.attempt:>4}  {len(row.outputs):>4}  {describe_failure(row)}"

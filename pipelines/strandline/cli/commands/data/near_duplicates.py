@@ -1,0 +1,76 @@
+"""`strandline near-duplicates`: from the signatures of one run to the list another one drops."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import ClassVar
+
+import click
+
+from strandline.cli.app.json_output import tell
+from strandline.cli.app.options import show_examples, take_json
+from strandline.cli.app.program import add_debug
+from strandline.cli.views.format import spell_amount
+from strandline.plan.errors import StrandlineError
+from strandline.stages.key_lists import write_key_list
+from strandline.stages.near_duplicates import find_near_duplicates
+from strandline.stages.opening import UnreadableFileError
+from strandline.stages.sketch_texts import SIGNATURES, read_signatures
+from strandline_api.outcome.exit_codes import ExitCode
+
+
+class NoListError(StrandlineError):
+    """The list of near-duplicates can't be made."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
+
+
+@click.command(
+    "near-duplicates",
+    epilog=show_examples(
+        "strandline near-duplicates signatures.parquet --out near-duplicates.parquet",
+        "strandline near-duplicates strandline-data/default/texts/latest --out list.parquet "
+        "--threshold 0.7",
+    ),
+)
+@click.argument("signatures")
+@add_debug
+@click.option("--out", required=True, help="Parquet file or URL that the list is written to.")
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0.1, 1),
+    default=0.8,
+    show_default=True,
+    help="Share of a signature in which two near-duplicates agree at least.",
+)
+@take_json
+def near_duplicates(signatures: str, out: str, threshold: float, as_json: bool) -> None:
+    """List the near-duplicates in a corpus.
+
+    SIGNATURES is a file that the stage `sketch-texts` has gathered, at a path or URL, or a folder
+    that holds one, such as `latest`. The stage `drop-listed` drops what the list names.
+    """
+    try:
+        texts = list(read_signatures(_find_file(signatures)))
+        found = find_near_duplicates(texts, threshold)
+        write_key_list(out, found)
+    # a URL of an unknown kind is a ValueError, as is a key of two texts
+    except (UnreadableFileError, ValueError, ImportError, OSError) as error:
+        raise NoListError(str(error)) from error
+    if as_json:
+        tell(json.dumps({"texts": len(texts), "nearDuplicates": len(found), "out": out}))
+    else:
+        dropped = spell_amount(len(found), "near-duplicate")
+        click.echo(f"{out}: {dropped} among {spell_amount(len(texts), 'text')}")
+
+
+def _find_file(place: str) -> str:
+    folder = Path(place)
+    if not folder.is_dir():
+        return place
+    found = sorted(folder.rglob(f"*{SIGNATURES}"))
+    if len(found) != 1:
+        msg = f"{place}: {len(found)} files of signatures are in this folder; name one"
+        raise NoListError(msg)
+    return str(found[0])

@@ -1,0 +1,80 @@
+"""`strandline ledger move-outputs` and `own-outputs`: where a ledger's outputs are, and whose.
+
+A move is believed once it is proved; a place is taken from another where somebody says so.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from strandline.cli.app.json_output import tell
+from strandline.cli.app.ledger_access import locate, place_output
+from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.commands.data.verify import describe_verdict
+from strandline.run.manifest import read_manifest
+from strandline.run.moving import Moved, seize_outputs
+from strandline.run.moving import move_outputs as move
+from strandline_api.outcome.exit_codes import ExitCode
+
+
+@click.command(
+    "move-outputs",
+    epilog=show_examples(
+        "strandline ledger move-outputs pipeline.yaml",
+        "strandline ledger move-outputs pipeline.yaml --no-bytes",
+    ),
+)
+@take_manifest
+@take_volume
+@click.option("--no-bytes", is_flag=True, help="Compare sizes only; read no file.")
+@take_json
+def move_outputs(
+    file: Path, settings: tuple[str, ...], volume: Path, no_bytes: bool, as_json: bool
+) -> int:
+    """Tell the ledger that you have moved the outputs.
+
+    Move or copy the files first, and have FILE name the new place. It is looked at as `verify` does
+    it; where all is there, the next run goes on with it. Otherwise the ledger stays as it is, and
+    the exit code is 65. Refused while the pipeline runs, and where FILE has changed otherwise too.
+    """
+    plan = read_manifest(file, settings).plan
+    moved = move(plan, locate(plan, volume), reads_bytes=not no_bytes)
+    is_moved = not moved.verdict.problems
+    if as_json:
+        content = {"moved": is_moved, "from": moved.old, "to": moved.new}
+        tell(json.dumps(content | {"problems": moved.verdict.problems}))
+    else:
+        tell("\n".join(_describe(moved)))
+    return ExitCode.COMPLETE if is_moved else ExitCode.LEDGER_MISMATCH
+
+
+@click.command("own-outputs", epilog=show_examples("strandline ledger own-outputs pipeline.yaml"))
+@take_manifest
+@take_volume
+@take_json
+def own_outputs(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
+    """Take the outputs' place over from another ledger.
+
+    For a ledger that was begun anew where a former one has written, and that one is gone for good:
+    were it to run again, it would be refused. What lies there is overwritten source by source.
+    Refused while the pipeline runs.
+    """
+    plan = read_manifest(file, settings).plan
+    place = place_output(plan, volume)
+    former = seize_outputs(plan, locate(plan, volume))
+    if as_json:
+        content = None if former is None else former._asdict()
+        tell(json.dumps({"place": place, "former": content}))
+    else:
+        tell(f"{place} is this ledger's" + (f", no longer {former}'s" if former else ""))
+
+
+def _describe(moved: Moved) -> list[str]:
+    lines = describe_verdict(moved.verdict)
+    if moved.verdict.problems:
+        return [*lines, f"the ledger stays as it was, with its outputs at {moved.old}"]
+    where = "" if moved.old in {None, moved.new} else f", no longer at {moved.old}"
+    return [*lines, f"the outputs are at {moved.new}{where}"]

@@ -1,0 +1,82 @@
+"""`strandline ledger quarantine list` and `release`: sources that are no longer tried."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from strandline.cli.app.json_output import tell
+from strandline.cli.app.ledger_access import locate, looking
+from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.views.format import spell_amount
+from strandline.cli.views.ledger_rows import Row, State, describe_failure, list_rows
+from strandline.run.manifest import read_manifest
+from strandline.run.quarantine import release_sources
+
+NOTHING = "nothing is quarantined"
+
+
+@click.group("quarantine")
+def quarantine() -> None:
+    """See which sources are no longer tried, and release them."""
+
+
+@quarantine.command(
+    "list", epilog=show_examples("strandline ledger quarantine list pipeline.yaml --json")
+)
+@take_manifest
+@take_volume
+@take_json
+def list_quarantined(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
+    """List the sources in quarantine and why.
+
+    The columns are the number of attempts in which it failed, the last of them, and its key with
+    cause, stage and message; without a stage, a process died over it.
+    """
+    with looking(locate(read_manifest(file, settings).plan, volume)) as store:
+        is_empty = True
+        for row in list_rows(store, State.QUARANTINED):
+            is_empty = False
+            tell(json.dumps(row._asdict()) if as_json else _describe(row))
+    if is_empty and not as_json:
+        click.echo(NOTHING)
+
+
+@quarantine.command(
+    "release", epilog=show_examples("strandline ledger quarantine release pipeline.yaml --all")
+)
+@take_manifest
+@click.argument("keys", nargs=-1, metavar="[KEY]...")
+@take_volume
+@click.option("--all", "all_of_them", is_flag=True, help="All that are in quarantine.")
+@take_json
+def release(
+    file: Path,
+    settings: tuple[str, ...],
+    keys: tuple[str, ...],
+    volume: Path,
+    all_of_them: bool,
+    as_json: bool,
+) -> None:
+    """Take sources out of quarantine.
+
+    The next attempt tries them as if they had never failed. KEY is a source's key, as `list` shows
+    it. Refused while the pipeline runs; where a KEY is not in quarantine, none is released.
+    """
+    if bool(keys) == all_of_them:
+        msg = "name the keys to release, or say --all" if not keys else "--all excludes keys"
+        raise click.UsageError(msg)
+    folder = locate(read_manifest(file, settings).plan, volume)
+    released = release_sources(folder, None if all_of_them else keys)
+    if as_json:
+        tell(json.dumps({"released": released}))
+    elif released:
+        click.echo(f"{spell_amount(len(released), 'source')} released, to be tried by the next run")
+    else:
+        click.echo(NOTHING)
+
+
+def _describe(row: Row) -> str:
+    return f"{row.times:>4}  {row.attempt:>4}  {describe_failure(row)}"

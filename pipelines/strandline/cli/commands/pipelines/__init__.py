@@ -1,0 +1,1 @@
+"""Commands about a pipeline and the machine it would run on; none of them runs it."""

@@ -1,0 +1,62 @@
+"""`strandline doctor`: whether a machine, a volume and a pipeline are fit for a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from strandline.cli.app.json_output import tell
+from strandline.cli.app.options import show_examples, take_json, take_settings, take_volume
+from strandline.cli.app.program import add_debug
+from strandline.cli.views.format import align, spell_amount, spell_text
+from strandline.run.doctor import Finding, Level, choose_code, examine
+from strandline.run.doctor_trials import look
+from strandline.run.manifest import read_manifest
+
+
+@click.command(
+    "doctor",
+    epilog=show_examples(
+        "strandline doctor --volume /data",
+        "strandline doctor pipeline.yaml --volume /data --json",
+    ),
+)
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@take_settings
+@add_debug
+@take_volume
+@take_json
+def doctor(file: Path | None, settings: tuple[str, ...], volume: Path, as_json: bool) -> int:
+    """Check machine, volume and ledgers; say what to do.
+
+    With FILE also whether the machine is large enough for the pipeline and its output can be
+    written. Things are tried in a folder of their own, which is removed; Ray is not started.
+    Exit code 73 says that the volume is the problem, 1 that something else is.
+    """
+    if file is None and settings:
+        msg = "--set changes a pipeline, so it needs FILE"
+        raise click.UsageError(msg)
+    plan = None if file is None else read_manifest(file, settings).plan
+    findings = examine(look(volume, plan))
+    lines = map(_spell, findings) if as_json else describe_findings(findings)
+    tell("\n".join(lines))
+    return choose_code(findings)
+
+
+def describe_findings(findings: Sequence[Finding]) -> Iterator[str]:
+    """The findings as lines, each advice below what it is about, and how many are bad."""
+    rows = [(each.level.value, each.name, spell_text(each.found)) for each in findings]
+    for line, finding in zip(align(rows, left=3), findings, strict=True):
+        yield line
+        if finding.advice:
+            yield f"    {spell_text(finding.advice)}"
+    levels = [finding.level for finding in findings]
+    problems, warnings = levels.count(Level.PROBLEM), levels.count(Level.WARNING)
+    yield f"{spell_amount(problems, 'problem')}, {spell_amount(warnings, 'warning')}"
+
+
+def _spell(finding: Finding) -> str:
+    return json.dumps(finding._asdict())

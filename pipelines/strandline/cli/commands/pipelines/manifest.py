@@ -1,0 +1,170 @@
+"""`strandline validate`, `plan` and `describe`: what a manifest means, before anything runs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from strandline.cli.app.json_output import tell
+from strandline.cli.app.ledger_access import locate, looking, place_output
+from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.views.format import spell_amount
+from strandline.cli.views.plan import (
+    LedgerFacts,
+    ListingFacts,
+    PlanFacts,
+    describe_plan,
+    spell_plan,
+)
+from strandline.ledger.lease import OnChange, find_changes
+from strandline.ledger.store import Store
+from strandline.plan.partition import pack
+from strandline.plan.pipeline import PipelinePlan
+from strandline.run.listing import open_listing
+from strandline.run.manifest import Manifest, read_manifest
+from strandline.run.placing import make_claim
+from strandline.run.requirements import check_requirements
+from strandline_api.documents.problems import SpecError
+from strandline_api.outcome.exit_codes import ExitCode
+
+
+@click.command("validate", epilog=show_examples("strandline validate pipeline.yaml"))
+@take_manifest
+@take_json
+def validate(file: Path, settings: tuple[str, ...], as_json: bool) -> int:
+    """Check FILE: YAML, fields, stages, parameters, packages.
+
+    Everything that is wrong is listed at once, each with its path in the file.
+    """
+    try:
+        plan = read_manifest(file, settings, is_strict=True).plan
+        check_requirements(plan)
+    except SpecError as error:
+        if not as_json:
+            raise
+        problems = [
+            {"path": each.path, "message": each.message, "suggestion": each.suggestion}
+            for each in error.problems
+        ]
+        tell(json.dumps({"valid": False, "problems": problems}))
+        return ExitCode.BAD_SPEC
+    if as_json:
+        tell(json.dumps({"valid": True, "problems": []}))
+    else:
+        stages = spell_amount(len(plan.stages) - 1, "stage")
+        click.echo(f"{file}: valid; {plan.source.name}, {stages}, {plan.stages[-1].name}")
+    return ExitCode.COMPLETE
+
+
+@click.command(
+    "plan",
+    epilog=show_examples(
+        "strandline plan pipeline.yaml", "strandline plan pipeline.yaml --volume /data --list"
+    ),
+)
+@take_manifest
+@take_volume
+@click.option(
+    "--list", "lists", is_flag=True, help="List the sources and count those to be skipped."
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    help="Workers to spread groups of sources over; without it, one a core, or as many as the "
+    "stage with the fewest may have.",
+)
+@take_json
+def plan(
+    file: Path,
+    settings: tuple[str, ...],
+    volume: Path,
+    lists: bool,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Show what a run of FILE would do, and do nothing.
+
+    Stages with their shape and resources, where one task may become several, the fingerprint,
+    where the output goes, and what the ledger on the volume has finished already. Where sources
+    share storage, --list shows their groups, and how evenly these spread over workers.
+    """
+    manifest = read_manifest(file, settings)
+    count = partial(_count_listing, workers=workers or _count_workers(manifest.plan))
+    facts = _gather_facts(manifest, volume, count if lists else None)
+    if as_json:
+        tell(json.dumps(spell_plan(facts)))
+    else:
+        click.echo("\n".join(describe_plan(facts)))
+
+
+@click.command(
+    "describe", epilog=show_examples("strandline describe pipeline.yaml --set sink.batchSize=8")
+)
+@take_manifest
+@take_json
+def describe(file: Path, settings: tuple[str, ...], as_json: bool) -> None:
+    """Print FILE with every default filled in.
+
+    Those of the stages' parameters too; the output is a manifest that means the same.
+    """
+    document = fill_in(read_manifest(file, settings))
+    if as_json:
+        tell(json.dumps(document))
+    else:
+        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+        click.echo(text, nl=False)
+
+
+def fill_in(manifest: Manifest) -> dict[str, Any]:
+    """The manifest as a document that leaves no default unsaid."""
+    document = manifest.pipeline.model_dump(mode="json", by_alias=True, exclude={"status"})
+    spec, plan = document["spec"], manifest.plan
+    items = [spec["source"], *spec["stages"], spec["sink"]]
+    for item, stage in zip(items, (plan.source, *plan.stages), strict=True):
+        item["name"] = stage.name
+        item["with"] = stage.stage.params.model_dump(mode="json", by_alias=True)
+    return document
+
+
+def _gather_facts(
+    manifest: Manifest,
+    volume: Path,
+    count: Callable[[PipelinePlan, Store | None], ListingFacts] | None,
+) -> PlanFacts:
+    plan = manifest.plan
+    on_change = OnChange(manifest.pipeline.spec.on_change)
+    folder, output = locate(plan, volume), place_output(plan, volume)
+    if not (folder.ledger / "data.mdb").exists():
+        listing = count(plan, None) if count else None
+        return PlanFacts(plan, on_change, output, None, listing)
+    with looking(folder) as store:
+        lease = store.read_meta("lease") or {"attempt": 0}
+        changes = find_changes(store, make_claim(plan, folder))
+        ledger = LedgerFacts(lease["attempt"], store.count(), changes)
+        listing = count(plan, store) if count else None
+    return PlanFacts(plan, on_change, output, ledger, listing)
+
+
+def _count_listing(plan: PipelinePlan, store: Store | None, workers: int) -> ListingFacts:
+    listing, skipped, sizes = open_listing(plan), 0, []
+    while not listing.is_ended:
+        batch = listing.draw()
+        found = store.find_finished([listed.source for listed, _ in batch]) if store else {}
+        for listed, source in batch:
+            entry = found.get(listed.source)
+            skipped += entry is not None and entry.version == listed.version
+            if plan.partitioned_by:
+                sizes.append(len((source.meta or {})["members"]))
+    return ListingFacts(listing.listed, skipped, pack(sizes, workers) if sizes else None)
+
+
+def _count_workers(plan: PipelinePlan) -> int:
+    bounds = (stage.max_workers for stage in plan.stages)
+    return min(filter(None, (os.cpu_count(), *bounds)), default=1)

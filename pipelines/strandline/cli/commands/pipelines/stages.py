@@ -1,0 +1,52 @@
+"""`strandline stages`: what may stand behind `use:`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+import strandline.stages.catalogue  # noqa: F401 - registers the stages that come along
+from strandline.cli.app.json_output import tell
+from strandline.cli.app.options import show_examples, take_json
+from strandline.cli.app.program import add_debug
+from strandline.cli.views.stage_catalogue import (
+    Entry,
+    describe_catalogue,
+    describe_entry,
+    read_entry,
+    spell_entry,
+)
+from strandline.plan.registry import UnknownStageError, find_stage, list_registered
+
+
+@click.command(
+    "stages",
+    epilog=show_examples("strandline stages", "strandline stages filter-text-quality --json"),
+)
+@click.argument("name", required=False)
+@add_debug
+@take_json
+def stages(name: str | None, as_json: bool) -> None:
+    """List the stages, or show NAME with its parameters.
+
+    NAME may be `module:Class` for a stage of your own.
+    """
+    if name is None:
+        entries = [read_entry(use, found) for use, found in list_registered().items()]
+        lines = describe_catalogue(entries)
+    else:
+        entries = [_find_entry(name)]
+        lines = describe_entry(entries[0])
+    if as_json:
+        spelled = [spell_entry(entry) for entry in entries]
+        tell(json.dumps(spelled if name is None else spelled[0]))
+    else:
+        click.echo("\n".join(lines))
+
+
+def _find_entry(name: str) -> Entry:
+    try:
+        return read_entry(name, find_stage(name))
+    except UnknownStageError as error:
+        raise click.UsageError(str(error)) from error

@@ -1,0 +1,1 @@
+"""Commands that start a run, end it, or tell how it goes."""

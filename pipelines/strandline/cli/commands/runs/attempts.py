@@ -1,0 +1,116 @@
+"""`strandline attempts`: the chain of attempts, and all that is known of one of them."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import click
+
+from strandline.cli.app.json_output import tell
+from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.views.attempt import (
+    describe_attempt,
+    describe_attempts,
+    spell_attempt,
+    spell_whole_attempt,
+)
+from strandline.cli.views.attempt_sight import view_attempt
+from strandline.plan.errors import StrandlineError
+from strandline.run.chain import read_chain, read_record
+from strandline.run.yaml_file import read_pipeline
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.published import list_places, read_publication
+from strandline_api.outcome.exit_codes import ExitCode
+
+
+class UnknownAttemptError(StrandlineError):
+    """There is no record of an attempt of that number."""
+
+    exit_code = ExitCode.BAD_SPEC
+
+
+class ListingGroup(click.Group):
+    """A group whose command `list` need not be named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in {*self.commands, *ctx.help_option_names}:
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("attempts", cls=ListingGroup)
+def attempts() -> None:
+    """List the attempts of a pipeline, or show one.
+
+    `strandline attempts FILE` is short for `strandline attempts list FILE`.
+    """
+
+
+@attempts.command(
+    "list",
+    epilog=show_examples(
+        "strandline attempts pipeline.yaml", "strandline attempts list pipeline.yaml --json"
+    ),
+)
+@take_manifest
+@take_volume
+@take_json
+def list_attempts(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
+    """List the attempts, oldest first.
+
+    The columns are number, run, what started it, when and for how long it ran, how many sources it
+    finished, its cause where it ended badly, and a sentence.
+    """
+    folder = _locate(file, settings, volume)
+    views = [view_attempt(folder, record, time.time()) for record in read_chain(folder)]
+    if as_json:
+        for view in views:
+            tell(json.dumps(spell_attempt(view)))
+    elif views:
+        click.echo("\n".join(describe_attempts(views)))
+    else:
+        click.echo("no attempt has been made yet")
+
+
+@attempts.command("show", epilog=show_examples("strandline attempts show pipeline.yaml 1"))
+@take_manifest
+@click.argument("number", type=click.IntRange(min=1), metavar="N")
+@take_volume
+@take_json
+def show_attempt(
+    file: Path, settings: tuple[str, ...], number: int, volume: Path, as_json: bool
+) -> None:
+    """Show all that is known of attempt N.
+
+    What came before it, what was seen of its end and by whom, its process, and what it published.
+    """
+    folder = _locate(file, settings, volume)
+    record = read_record(folder, number)
+    if record is None:
+        raise UnknownAttemptError(_explain_missing(folder, number))
+    view, published = view_attempt(folder, record, time.time()), _list_publications(folder, number)
+    if as_json:
+        tell(json.dumps(spell_whole_attempt(view, published)))
+    else:
+        click.echo("\n".join(describe_attempt(view, published)))
+
+
+def _locate(file: Path, settings: tuple[str, ...], volume: Path) -> PipelineFolder:
+    metadata = read_pipeline(file, settings).pipeline.metadata
+    return PipelineFolder.of(volume, metadata.namespace, metadata.name)
+
+
+def _list_publications(folder: PipelineFolder, attempt: int) -> list[str]:
+    """The complete ones, oldest first."""
+    places = [place for place in list_places(folder) if place.attempt == attempt]
+    return [place.name for place in reversed(places) if read_publication(folder, place)]
+
+
+def _explain_missing(folder: PipelineFolder, number: int) -> str:
+    numbers = [record.number for record in read_chain(folder)]
+    if not numbers:
+        return f"there is no attempt {number}: none has been made yet"
+    known = f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"only {numbers[0]}"
+    return f"there is no record of attempt {number}; there are {known}"

@@ -1,0 +1,81 @@
+"""`strandline drain`: asks from outside what SIGTERM asks; a pod's `preStop` calls it.
+
+It must be there at once, so it loads no stage, no Ray and no Arrow.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import click
+
+from strandline.cli.app.options import show_examples, take_manifest, take_volume
+from strandline.run.draining import DrainError, choose, look, wait_for
+from strandline.run.yaml_file import read_pipeline
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.locks import Process, find_process, read_boot_id
+
+# Beyond the grace period, in which the processes end: force is used, and its end is written down.
+SPARE_SECONDS = 10.0
+
+
+@click.command(
+    "drain",
+    epilog=show_examples(
+        "strandline drain pipeline.yaml", "strandline drain pipeline.yaml --volume /data --wait"
+    ),
+)
+@take_manifest
+@take_volume
+@click.option("--wait", "waits", is_flag=True, help="Return when all processes have ended.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Longest wait.  [default: the pipeline's gracePeriod and 10 s]",
+)
+def drain(
+    file: Path, settings: tuple[str, ...], volume: Path, waits: bool, timeout: float | None
+) -> None:
+    """Ask the run of FILE on this machine to stop.
+
+    As after Ctrl-C, work in flight is finished and kept, and no further attempt follows. Asked a
+    second time, it stops at once. Where nothing runs there is nothing to do: the exit code is 0.
+    """
+    pipeline = read_pipeline(file, settings).pipeline
+    metadata = pipeline.metadata
+    folder = PipelineFolder.of(volume, metadata.namespace, metadata.name)
+    found = choose(look(folder), read_boot_id(), time.time(), find_process)
+    if found is None or (found.ask is not None and not _ask(found.ask)):
+        click.echo(f"nothing to drain: {metadata.namespace}/{metadata.name} is not running")
+        return
+    grace = pipeline.spec.checkpoint.grace_period_seconds
+    if found.ask is None:
+        click.echo(f"process {found.awaited[0].pid} is stopping already")
+    else:
+        click.echo(f"process {found.ask.pid} was asked to stop; it has {grace:g} s for that")
+    if waits:
+        _wait(found.awaited, grace + SPARE_SECONDS if timeout is None else timeout)
+
+
+def _ask(process: Process) -> bool:
+    """Send the signal; False where the process is gone meanwhile."""
+    try:
+        os.kill(process.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return False
+    except PermissionError as error:
+        msg = f"process {process.pid} belongs to another user; drain it as that user"
+        raise DrainError(msg) from error
+    return True
+
+
+def _wait(processes: tuple[Process, ...], seconds: float) -> None:
+    left = wait_for(processes, seconds, find_process, time.sleep)
+    if left is not None:
+        msg = f"process {left.pid} still runs after {seconds:g} s"
+        raise DrainError(msg)
+    click.echo("it has ended")

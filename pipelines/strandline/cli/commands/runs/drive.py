@@ -1,0 +1,147 @@
+"""`strandline drive`: the driver's process of one attempt, started by `strandline run`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import redirect_stdout, suppress
+from functools import partial
+from pathlib import Path
+
+import click
+
+from strandline.cli.app.ledger_access import locate
+from strandline.cli.app.options import take_engine, take_json, take_manifest, take_volume
+from strandline.cli.app.signals import Interruption, StoppedAtOnceError
+from strandline.cli.commands.runs.details import read_details
+from strandline.cli.commands.runs.progress_file import ProgressFile
+from strandline.cli.views.reporter import create_reporter
+from strandline.engine.ports import Progress
+from strandline.ledger.lease import OnChange
+from strandline.run.attempt import Options, run_attempt
+from strandline.run.chain import Trigger, end_unfinished
+from strandline.run.last_words import leaving_words
+from strandline.run.manifest import read_manifest
+from strandline.run.outcome import describe_leaving
+from strandline.storage.errors import VolumeError
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.locks import find_process, read_boot_id
+from strandline_api.documents.stored import describe_unknown
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.exit_codes import ExitCode
+
+# So long before force may be used the process leaves, whatever it is doing.
+LAST_SECONDS = 2.0
+PARENT_SECONDS = 0.5  # from one look at the parent to the next
+
+
+@click.command("drive", hidden=True)
+@take_manifest
+@take_volume
+@take_engine
+@click.option(
+    "--trigger", type=click.Choice([one.value for one in Trigger]), default=Trigger.RUN.value
+)
+@take_json
+def drive(
+    file: Path,
+    settings: tuple[str, ...],
+    volume: Path,
+    engine: str | None,
+    address: str | None,
+    workers: int | None,
+    after: str | None,
+    trigger: str,
+    as_json: bool,
+) -> int:
+    """Make one attempt in this very process."""
+    reporter = create_reporter(is_json=as_json)
+    parent = _find_parent()
+    with reporter.failing(), leaving_words(os.environ):
+        manifest = read_manifest(file, settings)
+        if manifest.unknown:
+            reporter.say(describe_unknown("this image", manifest.unknown))
+        spec = manifest.pipeline.spec
+        grace = spec.checkpoint.grace_period_seconds
+        folder = locate(manifest.plan, volume)
+        note = partial(_note_leaving, folder, parent)
+        interruption = Interruption(reporter.say, then=partial(_leave_after, grace, note))
+        if parent is not None:
+            _watch(parent, interruption.ask)
+
+        written = ProgressFile(locate(manifest.plan, volume).progress)
+
+        def report(progress: Progress) -> None:
+            written.report(progress)
+            if reporter.report(progress):
+                interruption.arm()  # Ray puts its own handler in place when it starts
+
+        options = Options(
+            volume,
+            engine or spec.engine,
+            address,
+            workers,
+            on_change=OnChange(spec.on_change),
+            quarantine=spec.quarantine,
+            checkpoint=spec.checkpoint,
+            trigger=Trigger(trigger),
+            after=Cause(after) if after else None,
+            parent=parent,
+            stall=None if engine == "inline" else spec.deadlines.stall_seconds,
+        )
+        # Stages print, and so does Ray; stdout is for what this command has to say.
+        printing = redirect_stdout(sys.stderr)
+        with interruption.listening(), reporter.watching(manifest.plan.name), printing:
+            try:
+                outcome = run_attempt(manifest.plan, options, interruption.is_asked, report)
+            except SystemExit as error:  # Ray's answer to SIGTERM while it starts
+                raise StoppedAtOnceError from error
+    reporter.close(outcome, read_details(folder, outcome.attempt))
+    return int(outcome.code)
+
+
+def _find_parent() -> int | None:
+    """The process that supervises this one, if one does."""
+    named = os.environ.pop("STRANDLINE_PARENT", "")
+    return int(named) if named.isdigit() else None
+
+
+def _watch(parent: int, ask: Callable[[], None]) -> None:
+    """Ask to stop when the parent is gone: whoever would have asked can't any more.
+
+    In a thread of its own, since a stage may keep this one busy.
+    """
+
+    def watch() -> None:
+        pause = threading.Event()
+        while os.getppid() == parent:
+            pause.wait(PARENT_SECONDS)
+        ask()
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _leave_after(grace: float, note: Callable[[], None]) -> None:
+    """End the process just before the grace period does; only work in flight is lost."""
+
+    def leave() -> None:
+        # What keeps the work from ending may keep this from being written down, too.
+        noting = threading.Thread(target=note, daemon=True)
+        noting.start()
+        noting.join(LAST_SECONDS / 2)
+        os._exit(int(ExitCode.INTERRUPTED))
+
+    timer = threading.Timer(grace - min(LAST_SECONDS, grace / 10), leave)
+    timer.daemon = True
+    timer.start()
+
+
+def _note_leaving(folder: PipelineFolder, parent: int | None) -> None:
+    """Write down what a parent would, where there is none any more, or it looks like a crash."""
+    own = find_process(os.getpid())
+    if parent is not None and os.getppid() != parent and own is not None:
+        with suppress(VolumeError):
+            end_unfinished(folder, read_boot_id(), own, describe_leaving(), time.time())

@@ -1,0 +1,54 @@
+"""`strandline report`: a run as one page of HTML."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from strandline.cli.app.ledger_access import locate
+from strandline.cli.app.options import show_examples, take_manifest, take_volume
+from strandline.cli.report.page import spell_page
+from strandline.cli.report.reading import read_facts
+from strandline.cli.views.format import spell_bytes
+from strandline.run.manifest import read_manifest
+
+
+@click.command(
+    "report",
+    epilog=show_examples(
+        "strandline report pipeline.yaml",
+        "strandline report pipeline.yaml --volume /data --out run.html",
+    ),
+)
+@take_manifest
+@take_volume
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, allow_dash=True),
+    default="report.html",
+    show_default=True,
+    metavar="PAGE",
+    help="File to write; `-` for standard output.",
+)
+def report(file: Path, settings: tuple[str, ...], volume: Path, out: Path) -> None:
+    """Write a page that shows the run.
+
+    Its attempts with their causes, sources by state, throughput of each stage, failures,
+    statistics, and what `latest` is. It is one file of HTML that needs no network, and may be made
+    while the run goes on.
+    """
+    plan = read_manifest(file, settings).plan
+    page = spell_page(read_facts(plan, locate(plan, volume), time.time()))
+    content = page.encode("utf-8", "replace")
+    if str(out) == "-":
+        sys.stdout.buffer.write(content)
+        return
+    try:
+        out.write_bytes(content)
+    except OSError as error:
+        msg = f"{out}: can't be written: {error.strerror}"
+        raise click.UsageError(msg) from error
+    click.echo(f"{out}: {spell_bytes(len(content))}", err=True)

@@ -1,0 +1,134 @@
+"""`strandline run`: attempts one after another, each a process of its own.
+
+This process stays small: it loads no stage, no Ray and no Arrow.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from strandline.cli.app.launch import Request, launching
+from strandline.cli.app.options import (
+    show_examples,
+    take_engine,
+    take_json,
+    take_manifest,
+    take_volume,
+)
+from strandline.cli.views.announcer import Announcer, create_announcer
+from strandline.run.chain import Trigger
+from strandline.run.driver_process import DriverProcess, wait_until
+from strandline.run.supervision import Ended, Surroundings, supervise
+from strandline.storage.latest import name_latest
+from strandline_api.law.retry import RetryAt
+from strandline_api.objects.pipeline import CurationPipeline
+from strandline_api.outcome.hearing import VARIABLE
+
+if TYPE_CHECKING:
+    from strandline.run.serving import AttemptServer
+
+
+@click.command(
+    "run",
+    epilog=show_examples(
+        "strandline run pipeline.yaml",
+        "strandline run pipeline.yaml --volume /data --set stages.0.resources.cpu=0.5",
+    ),
+)
+@take_manifest
+@take_volume
+@take_engine
+@click.option(
+    "--no-supervise", "is_single", is_flag=True, help="Make one attempt and say how it ended."
+)
+@click.option(
+    "--serve",
+    "port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Answer /progress, /metrics and, for a while after the end, /outcome; one attempt only.",
+)
+@take_json
+def run(
+    file: Path,
+    settings: tuple[str, ...],
+    volume: Path,
+    engine: str | None,
+    address: str | None,
+    workers: int | None,
+    after: str | None,
+    is_single: bool,
+    port: int | None,
+    as_json: bool,
+) -> int:
+    """Run the pipeline in FILE, or go on where it stopped.
+
+    Sources that are finished are never worked on again. When an attempt ends badly, the next one
+    is made as the pipeline's `retry` says. Ctrl-C lets work in flight finish and keeps it; run the
+    same command again to go on.
+    """
+    request = Request(file, settings, volume, engine, address, workers, after, as_json)
+    announcer = create_announcer(is_json=as_json)
+    if port is not None and not is_single:
+        raise click.UsageError("--serve goes with --no-supervise")
+    with announcer.failing(), _serving(port) as server:
+        with launching(request) as (pipeline, folder, driver):
+            if not is_single:
+                return _supervise(driver, pipeline, announcer)
+            if server is not None:
+                server.watch(
+                    folder.progress,
+                    lambda: driver.pid,
+                    lambda: name_latest(folder),
+                    driver.measure_silence,
+                )
+            ended = driver.attempt(Trigger.RUN)
+            announcer.end(ended)
+        if server is not None:  # the folder is free again while the outcome waits to be read
+            server.end(ended.outcome, time.sleep)
+        return ended.outcome.exit_code
+
+
+@contextmanager
+def _serving(port: int | None) -> Iterator[AttemptServer | None]:
+    """What answers at a port as long as the block runs; None where nobody is to be answered."""
+    if port is None:
+        yield None
+        return
+    from strandline.run.serving import AttemptServer  # noqa: PLC0415 - few attempts are asked
+
+    try:
+        server = AttemptServer(port, os.environ.get(VARIABLE, ""))
+    except OSError as error:
+        msg = f"--serve {port}: {error.strerror}"
+        raise click.UsageError(msg) from error
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def _supervise(driver: DriverProcess, pipeline: CurationPipeline, announcer: Announcer) -> int:
+    begun, deadline = time.monotonic(), pipeline.spec.deadlines.run_seconds
+
+    def attempt(trigger: Trigger) -> Ended:
+        left = None if deadline is None else max(0.0, deadline - (time.monotonic() - begun))
+        ended = driver.attempt(trigger, left)
+        announcer.attempt_ended(ended)
+        return ended
+
+    def wait(retry: RetryAt) -> bool:
+        with announcer.waiting(retry) as show:
+            return wait_until(retry.time, driver.stop, show, time.sleep)
+
+    ends_at = None if deadline is None else time.time() + deadline
+    around = Surroundings(attempt, wait, time.time, random.random, ends_at)
+    return supervise(pipeline.spec.retry, around, announcer)

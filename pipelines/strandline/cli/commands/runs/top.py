@@ -1,0 +1,144 @@
+"""`strandline top`: a run at this moment, drawn anew until somebody has seen enough."""
+
+from __future__ import annotations
+
+import json
+import select
+import sys
+import termios
+import time
+import tty
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.live import Live
+
+from strandline.cli.app.ledger_access import looking
+from strandline.cli.app.options import show_examples, take_manifest, take_volume
+from strandline.cli.views.attempt_sight import read_live, view_attempt
+from strandline.cli.views.snapshot import parse_json
+from strandline.cli.views.top import Failed, Lately, TopFacts, draw_top
+from strandline.plan.errors import StrandlineError
+from strandline.run.chain import find_last
+from strandline.run.yaml_file import read_pipeline
+from strandline.storage.layout import PipelineFolder
+
+INTERVAL = 1.0
+ANSWER_SECONDS = 5.0
+# So many failures, and so many quarantined sources, are looked through for news; more of them are
+# only counted.
+LOOKED_THROUGH = 10_000
+WIDTH = 120  # where there is no terminal to ask
+
+
+class NoDriverError(StrandlineError):
+    """Nobody answers where a driver was said to serve."""
+
+
+@click.command(
+    "top",
+    epilog=show_examples(
+        "strandline top pipeline.yaml", "strandline top pipeline.yaml --volume /data --once"
+    ),
+)
+@take_manifest
+@take_volume
+@click.option("--once", is_flag=True, help="Print it once; so it is where there is no terminal.")
+@click.option(
+    "--ask",
+    metavar="HOST:PORT",
+    help="Ask a driver that serves there (`run --serve`) instead of looking at the volume.",
+)
+def top(file: Path, settings: tuple[str, ...], volume: Path, once: bool, ask: str | None) -> None:
+    """Show a run at this moment, until q or Ctrl-C.
+
+    For each stage its rate, how busy its workers are, what waits, and which one sets the pace; the
+    sources by state; and what failed lately.
+    """
+    metadata = read_pipeline(file, settings).pipeline.metadata
+    name = f"{metadata.namespace}/{metadata.name}"
+    if ask is None:
+        folder = PipelineFolder.of(volume, metadata.namespace, metadata.name)
+        look = partial(look_at_volume, name, folder, Lately())
+    else:
+        look = partial(ask_driver, name, ask)
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    if once or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        console.print(draw_top(look(time.time())), highlight=False)
+        return
+    with suppress(KeyboardInterrupt):
+        _watch(console, look)
+
+
+def look_at_volume(name: str, folder: PipelineFolder, lately: Lately, now: float) -> TopFacts:
+    """What the newest attempt's driver says, and what the ledger does."""
+    record = find_last(folder)
+    if record is None:
+        return TopFacts(name)
+    view = view_attempt(folder, record, now)
+    shown = read_live(folder, view, now)
+    live = None if shown is None else parse_json(shown)
+    data = folder.ledger / "data.mdb"
+    if not (data.exists() and data.stat().st_size):
+        return TopFacts(name, view, live)
+    with looking(folder) as store:
+        counts = store.count()
+        known: Iterator[tuple[bytes, Failed]] = chain(
+            islice(store.list_failures(), LOOKED_THROUGH),
+            islice(store.list_parked(), LOOKED_THROUGH),
+        )
+        own = (one for _, one in known if one.attempt == record.number)
+        failures = lately.take(own, record.number)
+    return TopFacts(name, view, live, counts, failures)
+
+
+def ask_driver(name: str, place: str, _now: float) -> TopFacts:
+    """What a driver answers.
+
+    Raises:
+        NoDriverError: it does not.
+    """
+    address = f"http://{place}/progress"
+    try:
+        with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as answer:
+            shown = json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        msg = f"{place}: the driver has nothing to say yet ({error.code})"
+        raise NoDriverError(msg) from error
+    except (OSError, ValueError) as error:
+        msg = f"{place}: no driver answers there: {error}"
+        raise NoDriverError(msg) from error
+    return TopFacts(f"{name} at {place}", live=parse_json(shown))
+
+
+def _watch(console: Console, look: Callable[[float], TopFacts]) -> None:
+    with _hearing_keys() as hear, Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            live.update(draw_top(look(time.time())), refresh=True)
+            if hear(INTERVAL) in {"q", "Q", "\x04"}:
+                return
+
+
+@contextmanager
+def _hearing_keys() -> Iterator[Callable[[float], str]]:
+    """What waits so many seconds for a key and says which; keys are not shown meanwhile."""
+    keyboard = sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+
+    def hear(seconds: float) -> str:
+        ready, _, _ = select.select([keyboard], [], [], seconds)
+        # A keyboard that is gone is no reason to go on for ever.
+        return (sys.stdin.read(1) or "q") if ready else ""
+
+    try:
+        tty.setcbreak(keyboard)
+        yield hear
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)

@@ -1,0 +1,114 @@
+"""The stages: what each did over time, and what went through it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from strandline.cli.report.axes import TimeAxis
+from strandline.cli.report.charts import draw_rate
+from strandline.cli.report.facts import LatestFacts, RunFacts
+from strandline.cli.report.markup import Markup, element
+from strandline.cli.report.rates import Measure, measure_finished, measure_stage, span_of, trace
+from strandline.cli.report.tables import (
+    Cell,
+    make_figure,
+    make_note,
+    make_section,
+    make_table,
+    say_more,
+    spell_time,
+)
+from strandline.cli.views.format import spell_count, spell_rate
+from strandline.cli.views.progress import spell_oldest
+from strandline.cli.views.snapshot import Snapshot
+
+CHARTS = 24  # stages that have one
+_DONE = ("stage", "#in", "#out", "#filtered", "#failed", "#rows in", "#rows out", "#seconds")
+_NOW = (
+    "stage",
+    "#tasks a second",
+    "#busy",
+    "#waiting",
+    "#running",
+    "#oldest call",
+    "#ready",
+    "#lost",
+)
+
+
+def make_throughput(facts: RunFacts) -> Markup:
+    """What was done a second, for the sources and for each stage, over all attempts shown."""
+    charts = list(_draw_charts(facts))
+    if not charts:
+        charts = [make_note("Nothing has been measured yet.")]
+    content: list[Markup | None] = [element("div", *charts[: CHARTS + 1], class_="charts")]
+    if facts.live is not None:
+        content.append(_make_now(facts.live))
+    if facts.latest is not None and facts.latest.stages:
+        content += _make_done(facts.latest)
+    more = say_more(max(0, len(charts) - CHARTS - 1))
+    return make_section("throughput", "Throughput", content[0], more, *content[1:])
+
+
+def _draw_charts(facts: RunFacts) -> Iterator[Markup]:
+    known = facts.samples
+    if not any(samples.samples for samples in known.values()):
+        return
+    axis = TimeAxis(span_of(samples) for samples in known.values())
+    names = dict.fromkeys(name for samples in known.values() for name in samples.stages)
+    slowest = facts.live.bottleneck if facts.live else None
+    yield _draw(facts, axis, "sources finished", "Sources finished a second", measure_finished)
+    for name in names:
+        mark = " (sets the pace)" if name == slowest else ""
+        yield _draw(facts, axis, f"{name}{mark}", f"Tasks a second of {name}", measure_stage(name))
+
+
+def _draw(facts: RunFacts, axis: TimeAxis, name: str, title: str, measure: Measure) -> Markup:
+    stretches = list(trace(facts.samples, axis, measure))
+    rates = [step.rate for stretch in stretches for step in stretch]
+    peak = spell_rate(max(rates, default=0.0))
+    caption = element("span", element("b", name), element("small", f" up to {peak}"))
+    return make_figure(
+        caption, draw_rate(f"{title} over time (UTC), up to {peak}", stretches, axis, "/s")
+    )
+
+
+def _make_now(live: Snapshot) -> Markup:
+    rows: list[tuple[Cell, ...]] = [
+        (
+            stage.name,
+            f"{stage.rate:,.3g}",
+            f"{stage.utilisation:.0%}",
+            spell_count(stage.waiting),
+            spell_count(stage.running),
+            spell_oldest(stage.pool),
+            f"{stage.pool.ready} of {stage.pool.workers}",
+            spell_count(stage.pool.lost),
+        )
+        for stage in live.stages
+    ]
+    return make_table("Stages now, over half a minute", _NOW, rows)
+
+
+def _make_done(latest: LatestFacts) -> Iterator[Markup | None]:
+    rows: list[tuple[Cell, ...]] = [
+        (stage.name, *(_spell(number) for number in stage.numbers.values()))
+        for stage in latest.stages
+    ]
+    caption = f"What went through, by attempt {latest.attempt} until {spell_time(latest.time)} UTC"
+    yield make_table(caption, _DONE, rows)
+    for stage in latest.stages:
+        if stage.counters.count:
+            counted = [(name, spell_count(number)) for name, number in stage.counters.items]
+            yield element(
+                "details",
+                element("summary", f"Counters of {stage.name}"),
+                make_table(f"Counters of {stage.name}", ("counter", "#number"), counted),
+                say_more(stage.counters.more),
+            )
+
+
+def _spell(number: float | None) -> str:
+    if number is None:
+        return ""
+    return spell_count(number) if isinstance(number, int) else f"{number:,.1f}"

@@ -1,0 +1,81 @@
+"""The ledger's rows as bytes of a file that other programs read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from strandline.cli.views.ledger_rows import Row, SourceEffort
+
+GROUP_ROWS = 10_000
+_SCHEMA = pa.schema(
+    [
+        ("key", pa.string()),
+        ("state", pa.string()),
+        ("version", pa.string()),
+        ("attempt", pa.int64()),
+        (
+            "outputs",
+            pa.list_(
+                pa.struct(
+                    [
+                        ("name", pa.string()),
+                        ("bytes", pa.int64()),
+                        ("rows", pa.int64()),
+                        ("digest", pa.string()),
+                    ]
+                )
+            ),
+        ),
+        ("stage", pa.string()),
+        ("message", pa.string()),
+        ("times", pa.int64()),
+        ("cause", pa.string()),
+    ]
+)
+_METRICS = pa.schema(
+    [
+        ("key", pa.string()),
+        ("attempt", pa.int64()),
+        ("stage", pa.string()),
+        ("rows_in", pa.int64()),
+        ("rows_out", pa.int64()),
+        ("seconds", pa.float64()),
+        ("bytes", pa.int64()),
+    ]
+)
+
+
+def write_jsonl(rows: Iterator[Row], target: BinaryIO) -> int:
+    """Write one JSON object a line; returns how many."""
+    count = 0
+    for row in rows:
+        target.write(json.dumps(row._asdict()).encode() + b"\n")
+        count += 1
+    return count
+
+
+def write_parquet(rows: Iterator[Row], target: BinaryIO) -> int:
+    """Write a Parquet file in row groups of ten thousand; returns how many rows."""
+    return _write(map(Row._asdict, rows), target, _SCHEMA)
+
+
+def write_metrics(efforts: Iterable[SourceEffort], target: BinaryIO) -> int:
+    """Write a Parquet file of what each stage did for each source; returns how many rows."""
+    return _write(
+        (dict(zip(_METRICS.names, row, strict=True)) for row in efforts), target, _METRICS
+    )
+
+
+def _write(rows: Iterable[dict[str, Any]], target: BinaryIO, schema: pa.Schema) -> int:
+    count, left = 0, iter(rows)
+    with pq.ParquetWriter(target, schema) as writer:
+        while group := list(islice(left, GROUP_ROWS)):
+            writer.write_table(pa.Table.from_pylist(group, schema=schema))
+            count += len(group)
+    return count
