@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 
 from bench_scale import Scale, run_apart
-from strandline.engine.flow import Flow
-from strandline.engine.slots import Slot
+from strandline.engine.call.slots import Slot
+from strandline.engine.core.flow import Flow
 from strandline.ledger.tally import Tally
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan

@@ -26,7 +26,7 @@ from engine_works import (
     weigh,
     weigh_changed,
 )
-from strandline.engine.roots import make_root
+from strandline.engine.core.roots import make_root
 from strandline.run.listing import open_listing
 from strandline.run.manifest import read_manifest
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from engine_works import Items
-from strandline.engine.execution import StageCall
-from strandline.engine.setup import set_up_stage
+from strandline.engine.call.setup import set_up_stage
+from strandline.engine.call.stage_call import StageCall
 from strandline.run.manifest import read_manifest
 from strandline.storage.outputs import LocalOutputs
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from bench_scale import Scale, run_apart
 from filled_ledger import TEN_MILLION, Filled, key_of, version_of
 from memory import read_own_memory
-from strandline.engine.ports import ADMIT_BATCH
+from strandline.engine.core.ports import ADMIT_BATCH
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.store import Store
 from strandline.ledger.words import Listed

@@ -16,10 +16,10 @@ import ray
 from bench_scale import Scale
 from local_ray import started_ray
 from steady_rate import SteadyRate
-from strandline.engine.execution import StageCall
-from strandline.engine.pools import CALLS_PER_WORKER, FIRST_CALL, RayOptions
-from strandline.engine.ray_worker import Site, start_worker
-from strandline.engine.wire import Plain, pack_receipt, pack_tasks, unpack_task
+from strandline.engine.call.stage_call import StageCall
+from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks, unpack_task
+from strandline.engine.core.pools import CALLS_PER_WORKER, FIRST_CALL, RayOptions
+from strandline.engine.ray.worker import Site, start_worker
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Stage
 from strandline.plan.task import Lineage, Task

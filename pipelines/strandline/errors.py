@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from strandline.lazy_names import load_lazily
 
 if TYPE_CHECKING:
-    from strandline.engine.flow import StageBrokenError
-    from strandline.engine.gathered import FlushError
-    from strandline.engine.ray_cluster import ClusterLostError
-    from strandline.engine.ray_data import WindowLostError
-    from strandline.engine.ray_ledger import LedgerLostError
-    from strandline.engine.ray_losses import PoolBrokenError
-    from strandline.engine.receipts import ShapeError
-    from strandline.engine.setup import PackageMissingError, StageSetupError
+    from strandline.engine.call.gathered import FlushError
+    from strandline.engine.call.receipts import ShapeError
+    from strandline.engine.call.setup import PackageMissingError, StageSetupError
+    from strandline.engine.core.flow import StageBrokenError
+    from strandline.engine.ray.connection import ClusterLostError
+    from strandline.engine.ray.ledger_actor import LedgerLostError
+    from strandline.engine.ray.losses import PoolBrokenError
+    from strandline.engine.ray_data.engine import WindowLostError
     from strandline.ledger.errors import (
         DuplicateKeyError,
         LeaseLostError,
@@ -70,34 +70,34 @@ __all__ = [
 
 _ROOMS = {
     "ArchiveError": "strandline.storage.archives",
-    "ClusterLostError": "strandline.engine.ray_cluster",
+    "ClusterLostError": "strandline.engine.ray.connection",
     "DuplicateKeyError": "strandline.ledger.errors",
     "EngineMissingError": "strandline.run.engines",
-    "FlushError": "strandline.engine.gathered",
+    "FlushError": "strandline.engine.call.gathered",
     "HeldError": "strandline.storage.errors",
     "LeaseLostError": "strandline.ledger.errors",
     "LedgerError": "strandline.ledger.errors",
     "LedgerInUseError": "strandline.ledger.errors",
-    "LedgerLostError": "strandline.engine.ray_ledger",
+    "LedgerLostError": "strandline.engine.ray.ledger_actor",
     "ListingError": "strandline.run.listing",
     "MergeError": "strandline.ledger.merging",
     "NegativePendingCountError": "strandline.ledger.errors",
     "NonDeterministicTaskError": "strandline.ledger.errors",
     "NothingThereError": "strandline.storage.downloads",
     "PackageError": "strandline.run.packages",
-    "PackageMissingError": "strandline.engine.setup",
+    "PackageMissingError": "strandline.engine.call.setup",
     "PartitionError": "strandline.run.partitions",
     "PlaceTakenError": "strandline.storage.ownership",
-    "PoolBrokenError": "strandline.engine.ray_losses",
-    "ShapeError": "strandline.engine.receipts",
+    "PoolBrokenError": "strandline.engine.ray.losses",
+    "ShapeError": "strandline.engine.call.receipts",
     "SpecError": "strandline_api.documents.problems",
-    "StageBrokenError": "strandline.engine.flow",
-    "StageSetupError": "strandline.engine.setup",
+    "StageBrokenError": "strandline.engine.core.flow",
+    "StageSetupError": "strandline.engine.call.setup",
     "StrandlineError": "strandline.plan.errors",
     "UnreachableError": "strandline.storage.downloads",
     "UnreadablePlaceError": "strandline.storage.ownership",
     "VolumeError": "strandline.storage.errors",
-    "WindowLostError": "strandline.engine.ray_data",
+    "WindowLostError": "strandline.engine.ray_data.engine",
 }
 
 __getattr__, __dir__ = load_lazily(globals(), _ROOMS)

@@ -29,7 +29,7 @@ SERVERS = "Only the operator's cluster room talks to servers"
 PROMETHEUS = "Only the operator's metrics know Prometheus"
 API = "The API knows pydantic and nothing of ours"
 LMDB = "Only the store knows lmdb"
-RAY = "Only the engine's ray modules know Ray"
+RAY = "Only the engine's two Ray rooms know Ray"
 KUBERNETES = "The runtime does not know Kubernetes"
 TERMINAL = "Only the command line knows click and rich"
 YAML = "YAML is read in one room and written by the command line"
@@ -42,9 +42,9 @@ FAULTS = [
     (LAYERS, "strandline/statistics/moments.py", "import strandline.plan.token"),
     (LAYERS, "strandline/storage/layout.py", "import strandline.ledger.entries"),
     (LAYERS, "strandline/ledger/entries.py", "import strandline.stages.files"),
-    (LAYERS, "strandline/engine/pools.py", "import strandline.stages.files"),
-    (LAYERS, "strandline/stages/files.py", "import strandline.engine.pools"),
-    (LAYERS, "strandline/engine/pools.py", "import strandline.run.outcome"),
+    (LAYERS, "strandline/engine/core/pools.py", "import strandline.stages.files"),
+    (LAYERS, "strandline/stages/files.py", "import strandline.engine.core.pools"),
+    (LAYERS, "strandline/engine/core/pools.py", "import strandline.run.outcome"),
     (LAYERS, "strandline/run/outcome.py", "import strandline.cli.views.format"),
     (LAYERS, "strandline/newroom.py", "X = 1"),
     (ROOMS, "strandline_operator/model/plan.py", "import strandline_operator.render.overlay"),
@@ -83,15 +83,15 @@ FAULTS = [
     (API, "strandline_api/kinds.py", "import strandline_operator.model.plan"),
     (API, "strandline_api/kinds.py", "import yaml"),
     (LMDB, "strandline/ledger/index.py", "import lmdb"),
-    (RAY, "strandline/engine/flow.py", "import ray"),
+    (RAY, "strandline/engine/core/flow.py", "import ray"),
     (RAY, "strandline/run/attempt.py", "from ray.exceptions import RayError"),
     (KUBERNETES, "strandline/cli/views/format.py", "import kubernetes.client"),
-    (KUBERNETES, "strandline/engine/ray_worker.py", "import kopf"),
+    (KUBERNETES, "strandline/engine/ray/worker.py", "import kopf"),
     (KUBERNETES, "strandline/run/attempt.py", "import strandline_operator.model.plan"),
     (TERMINAL, "strandline/run/outcome.py", "import click"),
     (TERMINAL, "strandline/ledger/entries.py", "from rich.table import Table"),
     (YAML, "strandline/plan/pipeline.py", "import yaml"),
-    (WORKER, "strandline/engine/setup.py", "import strandline.ledger.words"),
+    (WORKER, "strandline/engine/call/setup.py", "import strandline.ledger.words"),
     (WORKER, "strandline/plan/errors.py", "import strandline_api.documents.documents"),
     (CIRCLE, "strandline/cli/views/format.py", "import strandline.cli.views.summary"),
 ]

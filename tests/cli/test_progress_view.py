@@ -12,7 +12,7 @@ from rich.console import Console
 from strandline.cli.views.format import align, spell_bytes, spell_rate, spell_seconds, spell_text
 from strandline.cli.views.progress import describe_line, describe_sources, draw
 from strandline.cli.views.snapshot import Pace, Snapshot, StageView, spell_json, spell_pool
-from strandline.engine.pools import PoolState
+from strandline.engine.core.pools import PoolState
 
 STAGES = (
     StageView("read-files", 1200, 1190, 8, 2),

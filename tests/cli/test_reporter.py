@@ -12,7 +12,7 @@ from rich.console import Console
 
 from strandline.cli.views.reporter import JsonReporter, Reporter, TerminalReporter, create_reporter
 from strandline.cli.views.summary import Details, Written, describe_outcome
-from strandline.engine.ports import Progress
+from strandline.engine.core.ports import Progress
 from strandline.ledger.entries import FailureRecord, Parked
 from strandline.ledger.words import Standing
 from strandline.plan.receipt import Counts

@@ -13,7 +13,7 @@ from click.testing import Result
 
 from cli_project import Call, Project
 from strandline.cli.commands.runs.details import read_details
-from strandline.engine.ports import Progress
+from strandline.engine.core.ports import Progress
 from strandline.ledger.entries import Change, FailureRecord
 from strandline.ledger.store import Store
 from strandline.plan.pipeline import PipelinePlan

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from strandline.cli.views.snapshot import Pace, Snapshot, spell_counts, spell_json, take_snapshot
 from strandline.cli.views.summary import Details, describe_outcome, spell_outcome
-from strandline.engine.flow import StageQueue
-from strandline.engine.pools import PoolState
-from strandline.engine.ports import Progress
+from strandline.engine.core.flow import StageQueue
+from strandline.engine.core.pools import PoolState
+from strandline.engine.core.ports import Progress
 from strandline.ledger.words import Standing
 from strandline.plan.receipt import Counts
 from strandline.run.outcome import Outcome

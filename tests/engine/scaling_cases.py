@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from strandline.engine.scaling.model import (
+from strandline.engine.autoscaler.model import (
     Inputs,
     Measure,
     NodeLook,
@@ -18,7 +18,7 @@ from strandline.engine.scaling.model import (
     StageLook,
     State,
 )
-from strandline.engine.scaling.planner import plan
+from strandline.engine.autoscaler.planner import plan
 
 CPU = Resources(cpu=1)
 MANY = 1000

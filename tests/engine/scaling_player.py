@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from strandline.engine.scaling.model import (
+from strandline.engine.autoscaler.model import (
     Inputs,
     NodeLook,
     Params,
@@ -22,7 +22,7 @@ from strandline.engine.scaling.model import (
     StageLook,
     State,
 )
-from strandline.engine.scaling.planner import plan
+from strandline.engine.autoscaler.planner import plan
 
 STEP = 0.1
 SLOTS_PER_WORKER = 4

@@ -16,7 +16,7 @@ from pathlib import Path
 from scipy.optimize import linprog
 
 from scaling_player import Moment, Part, Play, Player
-from strandline.engine.scaling.model import Resources
+from strandline.engine.autoscaler.model import Resources
 
 PAGE = Path(__file__).parents[2] / "docs" / "engine.md"
 BEGIN, END = "<!-- simulator: begin -->", "<!-- simulator: end -->"

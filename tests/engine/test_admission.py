@@ -6,9 +6,9 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from strandline.engine.listing_thread import ListingThread
-from strandline.engine.ports import Listing
-from strandline.engine.ray_admission import Admission
+from strandline.engine.core.listing_thread import ListingThread
+from strandline.engine.core.ports import Listing
+from strandline.engine.ray.admission import Admission
 from strandline.ledger.words import PARKED, RELEASED, SKIPPED
 from strandline.plan.stage import Source
 from test_flow import make_flow

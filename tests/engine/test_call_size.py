@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.call_size import (
+from strandline.engine.core.call_size import (
     CALL_BYTES,
     CALL_SECONDS,
     CALL_TASKS,

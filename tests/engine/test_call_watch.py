@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from strandline.engine.call_watch import CallWatch, explain_overdue
-from strandline.engine.worker_pool import Call, Pool, Worker
+from strandline.engine.call.call_watch import CallWatch, explain_overdue
+from strandline.engine.core.worker_pool import Call, Pool, Worker
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Stage
 from test_flow import make_slots

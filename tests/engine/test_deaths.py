@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.engine.deaths import DEATHS_PER_POOL, DEATHS_PER_TASK, Deaths, StageDeaths, Verdict
+from strandline.engine.ray_data.deaths import (
+    DEATHS_PER_POOL,
+    DEATHS_PER_TASK,
+    Deaths,
+    StageDeaths,
+    Verdict,
+)
 
 
 def begin(deaths: Deaths, process: int, work: bytes = b"w", *, worker: str = "a") -> Verdict:

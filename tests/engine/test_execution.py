@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from strandline.engine.execution import StageCall
-from strandline.engine.receipts import MESSAGE_CHARACTERS, ShapeError
+from strandline.engine.call.receipts import MESSAGE_CHARACTERS, ShapeError
+from strandline.engine.call.stage_call import StageCall
 from strandline.ledger.tally import Tally
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Event, Output, Receipt

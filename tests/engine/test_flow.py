@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.engine.flow import BROKEN_AFTER, Flow, StageBrokenError
-from strandline.engine.slots import Slot
+from strandline.engine.call.slots import Slot
+from strandline.engine.core.flow import BROKEN_AFTER, Flow, StageBrokenError
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import Counts, Emitted, Failure, Receipt

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.execution import StageCall
-from strandline.engine.gathered import FlushError
-from strandline.engine.receipts import ShapeError
-from strandline.engine.wire import pack_events, unpack_events
+from strandline.engine.call.gathered import FlushError
+from strandline.engine.call.receipts import ShapeError
+from strandline.engine.call.stage_call import StageCall
+from strandline.engine.call.wire import pack_events, unpack_events
 from strandline.ledger.tally import Tally
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Event, Output, Piece, Receipt

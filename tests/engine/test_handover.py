@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from ray import cloudpickle
 
 from payload_kinds import Endless, Unpicklable, Unreadable, make_locked
-from strandline.engine.handover import pack_answers, read_input
-from strandline.engine.odd_sources import explain_odd, identify
-from strandline.engine.receipts import ReceiptDraft
-from strandline.engine.wire import pack_tasks
+from strandline.engine.call.handover import pack_answers, read_input
+from strandline.engine.call.receipts import ReceiptDraft
+from strandline.engine.call.wire import pack_tasks
+from strandline.engine.core.odd_sources import explain_odd, identify
 from strandline.plan.stage import Source
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import digest_key, digest_version

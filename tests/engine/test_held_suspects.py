@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.slots import Slot
-from strandline.engine.suspects import Held, Suspects
+from strandline.engine.call.slots import Slot
+from strandline.engine.core.suspects import Held, Suspects
 
 
 def hold(number: int, crowd: int) -> Held:

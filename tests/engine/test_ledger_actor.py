@@ -13,7 +13,7 @@ from strandline.storage.locks import hold_exclusive
 ORPHAN = """
 import sys
 from pathlib import Path
-from strandline.engine.ray_ledger import LedgerActor, LedgerPlace
+from strandline.engine.ray.ledger_actor import LedgerActor, LedgerPlace
 
 folder = Path(sys.argv[1])
 place = LedgerPlace(

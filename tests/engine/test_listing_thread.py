@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.listing_thread import GATHER_SECONDS, SOURCES_AHEAD, ListingThread
-from strandline.engine.ports import ADMIT_BATCH, Listing
+from strandline.engine.core.listing_thread import GATHER_SECONDS, SOURCES_AHEAD, ListingThread
+from strandline.engine.core.ports import ADMIT_BATCH, Listing
 from strandline.plan.stage import Source
 
 PATIENCE = 120.0

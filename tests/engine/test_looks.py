@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from strandline.engine.flow import Flow
-from strandline.engine.ray_demand import wants_more
-from strandline.engine.slots import Slot
-from strandline.engine.suspects import Held, Suspects
+from strandline.engine.call.slots import Slot
+from strandline.engine.core.flow import Flow
+from strandline.engine.core.suspects import Held, Suspects
+from strandline.engine.ray.demand import wants_more
 from strandline.plan.receipt import Counts, Emitted, Failure, Receipt
 from strandline.plan.task import Origin
 from test_flow import make_flow, pass_on

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.loss_streak import LossStreak
+from strandline.engine.core.loss_streak import LossStreak
 
 sources = st.binary(min_size=1, max_size=1)
 crowds = st.lists(st.frozensets(sources, max_size=4), max_size=8)

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError, NodeDiedError
 
-from strandline.engine.flow import Flow
-from strandline.engine.loss_streak import LossStreak
-from strandline.engine.ports import Control
-from strandline.engine.ray_losses import (
+from strandline.engine.call.slots import Slot
+from strandline.engine.core.flow import Flow
+from strandline.engine.core.loss_streak import LossStreak
+from strandline.engine.core.ports import Control
+from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.ray.losses import (
     DEATHS_PER_POOL,
     DEATHS_PER_TASK,
     Losses,
     OverdueError,
     PoolBrokenError,
 )
-from strandline.engine.slots import Slot
-from strandline.engine.worker_pool import Call, Worker
 from strandline.plan.receipt import Counts, Emitted, Failure, Receipt
 from strandline_api.outcome.causes import Cause
 from test_flow import make_flow, make_slots

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.memory_watch import (
+from strandline.engine.call.memory_watch import (
     LOOK_SECONDS,
     Limits,
     MemoryWatch,

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.execution import StageCall
-from strandline.engine.flow import Flow
-from strandline.engine.metering import Meter
-from strandline.engine.replays import Replays
-from strandline.engine.wire import pack_receipt, unpack_receipt
+from strandline.engine.call.metering import Meter
+from strandline.engine.call.stage_call import StageCall
+from strandline.engine.call.wire import pack_receipt, unpack_receipt
+from strandline.engine.core.flow import Flow
+from strandline.engine.ray.replays import Replays
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Counts, Effort, Event, Receipt, add_efforts
 from strandline.plan.stage import Stage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.pools import (
+from strandline.engine.core.pools import (
     CALLS_PER_WORKER,
     Candidate,
     bound_calls,

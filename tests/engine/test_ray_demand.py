@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from strandline.engine.flow import StageQueue
-from strandline.engine.ray_demand import (
+from strandline.engine.core.flow import StageQueue
+from strandline.engine.ray.demand import (
     PATIENCE_SECONDS,
     VARIABLE,
     Demand,

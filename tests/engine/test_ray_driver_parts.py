@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 from ray.exceptions import NodeDiedError
 
-from strandline.engine import ray_driver, ray_pool
-from strandline.engine.flow import Flow
-from strandline.engine.pools import RayOptions
-from strandline.engine.ports import Control
-from strandline.engine.ray_driver import _Driver
-from strandline.engine.ray_losses import Losses, OverdueError
-from strandline.engine.ray_pool import RayPools
-from strandline.engine.slots import Slot
-from strandline.engine.wire import Plain, pack_receipt
-from strandline.engine.worker_pool import Call, Worker
+from strandline.engine.call.slots import Slot
+from strandline.engine.call.wire import Plain, pack_receipt
+from strandline.engine.core.flow import Flow
+from strandline.engine.core.pools import RayOptions
+from strandline.engine.core.ports import Control
+from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.ray import driver as ray_driver
+from strandline.engine.ray import pool as ray_pool
+from strandline.engine.ray.driver import _Driver
+from strandline.engine.ray.losses import Losses, OverdueError
+from strandline.engine.ray.pool import RayPools
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Stage
 from test_flow import make_flow, make_slots, pass_on

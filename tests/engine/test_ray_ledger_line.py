@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from ray.exceptions import PendingCallsLimitExceeded
 
-from strandline.engine import ray_ledger
-from strandline.engine.ports import Listing
-from strandline.engine.ray_ledger import PENDING_CALLS, LedgerActor, LedgerPlace, RayLedger
-from strandline.engine.wire import unpack_events
+from strandline.engine.call.wire import unpack_events
+from strandline.engine.core.ports import Listing
+from strandline.engine.ray import ledger_actor as ray_ledger
+from strandline.engine.ray.ledger_actor import PENDING_CALLS, LedgerActor, LedgerPlace, RayLedger
 from strandline.plan.receipt import Event
 
 PLACE = LedgerPlace(Path("nowhere"), 1, "uid", "out", deletes_vanished=False, quarantine_after=3)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from strandline.engine.flow import Flow
-from strandline.engine.replays import REPLAYS_PER_SOURCE, Replays
-from strandline.engine.slots import Slot
+from strandline.engine.call.slots import Slot
+from strandline.engine.core.flow import Flow
+from strandline.engine.ray.replays import REPLAYS_PER_SOURCE, Replays
 from strandline.plan.receipt import Counts, Emitted, Event, Failure, Receipt
 from strandline.plan.task import Origin
 from test_flow import make_flow, make_slots, pass_on

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from strandline.engine.scaling.exchange import Exchange, find_exchange
-from strandline.engine.scaling.filling import Crew
-from strandline.engine.scaling.room import Units
+from strandline.engine.autoscaler.bin_packing import Units
+from strandline.engine.autoscaler.rebalancing import Exchange, find_exchange
+from strandline.engine.autoscaler.water_filling import Crew
 
 MANY = 1000
 

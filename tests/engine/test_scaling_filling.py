@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from scaling_player import Part
 from scaling_simulator import find_best_whole, find_optimum, spread
-from strandline.engine.scaling.filling import (
+from strandline.engine.autoscaler.bin_packing import Room, Units, Vacancy, sort_by_size
+from strandline.engine.autoscaler.model import Resources
+from strandline.engine.autoscaler.water_filling import (
     Crew,
     fill,
     find_bound,
@@ -19,8 +21,6 @@ from strandline.engine.scaling.filling import (
     get_ahead,
     share_equally,
 )
-from strandline.engine.scaling.model import Resources
-from strandline.engine.scaling.room import Room, Units, Vacancy, sort_by_size
 
 MANY = 10_000
 small_parts = st.lists(

@@ -21,8 +21,8 @@ from scaling_cases import (
     states,
     take_room,
 )
-from strandline.engine.scaling.model import Inputs, Params, Plan, Resources, StageLook, State
-from strandline.engine.scaling.planner import plan
+from strandline.engine.autoscaler.model import Inputs, Params, Plan, Resources, StageLook, State
+from strandline.engine.autoscaler.planner import plan
 
 PARAMS = Params()
 EVEN = (Resources(cpu=4), Resources(cpu=8), Resources(cpu=16))

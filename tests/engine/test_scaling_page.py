@@ -9,8 +9,8 @@ import pytest
 from scaling_cases import World, make_inputs, make_stage
 from scaling_player import Part
 from scaling_simulator import find_optimum
-from strandline.engine.scaling.model import Params, Resources, State
-from strandline.engine.scaling.planner import plan
+from strandline.engine.autoscaler.model import Params, Resources, State
+from strandline.engine.autoscaler.planner import plan
 
 PAGE = (Path(__file__).parents[2] / "docs" / "engine.md").read_text(encoding="utf-8")
 COSTS = {"read": 0.1, "label": 1.0, "write": 0.2}

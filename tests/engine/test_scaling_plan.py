@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from scaling_cases import CPU, World, is_idle, make_inputs, make_stage
-from strandline.engine.scaling.model import (
+from strandline.engine.autoscaler.model import (
     Inputs,
     NodeLook,
     Params,
@@ -16,7 +16,7 @@ from strandline.engine.scaling.model import (
     StageLook,
     State,
 )
-from strandline.engine.scaling.planner import plan
+from strandline.engine.autoscaler.planner import plan
 
 PARAMS = Params()
 EIGHT = {"n": Resources(cpu=8)}

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.scaling.room import Room, Units, Vacancy, pack, sort_by_size
+from strandline.engine.autoscaler.bin_packing import Room, Units, Vacancy, pack, sort_by_size
 
 
 def make_room(*nodes: Units) -> Room:

@@ -22,7 +22,7 @@ from scaling_simulator import (
     print_table,
     spread,
 )
-from strandline.engine.scaling.model import Params, Resources
+from strandline.engine.autoscaler.model import Params, Resources
 
 NAMES = [f"{play.name}, {len(play.nodes)} nodes" for play in PLAYS]
 SETTLING = [number for number, play in enumerate(PLAYS) if not any(p.skew for p in play.parts)]

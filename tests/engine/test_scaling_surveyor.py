@@ -8,10 +8,7 @@ from typing import Any, BinaryIO
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.flow import StageQueue
-from strandline.engine.scaling.model import Inputs, Params, State
-from strandline.engine.scaling.planner import plan
-from strandline.engine.scaling.surveyor import (
+from strandline.engine.autoscaler.inputs import (
     HERE,
     SETTLE_SECONDS,
     NodeFacts,
@@ -19,6 +16,9 @@ from strandline.engine.scaling.surveyor import (
     WorkerFacts,
     find_share,
 )
+from strandline.engine.autoscaler.model import Inputs, Params, State
+from strandline.engine.autoscaler.planner import plan
+from strandline.engine.core.flow import StageQueue
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Counts
 from strandline.plan.stage import SinkStage, Stage

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from strandline.engine import ray_data
-from strandline.engine.heartbeat import Heart
+from strandline.engine.core.heartbeat import Heart
+from strandline.engine.core.pools import RayOptions
+from strandline.engine.core.ports import Control, Listing, NoLedger, Progress
 from strandline.engine.inline import LISTING_SECONDS, run_inline
-from strandline.engine.pools import RayOptions
-from strandline.engine.ports import Control, Listing, NoLedger, Progress
-from strandline.engine.ray_cluster import Connection
+from strandline.engine.ray.connection import Connection
+from strandline.engine.ray_data import engine as ray_data
 from strandline.ledger.words import PARKED, RELEASED, Listed
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import pytest
 
-from strandline.engine.ray_cluster import connected
+from strandline.engine.ray.connection import connected
 from strandline.storage.errors import VolumeError
 
 KERNELS_MOST = 107  # bytes of a socket's name

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.slots import Slot
-from strandline.engine.window import Window
+from strandline.engine.call.slots import Slot
+from strandline.engine.core.window import Window
 from strandline.ledger.tally import Tally
 from strandline.plan.receipt import Counts, Event, Failure, Receipt
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine import wire
+from strandline.engine.call import wire
 from strandline.plan.receipt import Counts, Effort, Emitted, Event, Failure, Output, Receipt
 from strandline.plan.task import Lineage, Origin, Task
 

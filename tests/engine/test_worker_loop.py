@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.worker_loop import WorkerLoop
+from strandline.engine.call.worker_loop import WorkerLoop
 
 PATIENCE = 120.0
 

@@ -45,7 +45,7 @@ TARGETS = {
         "tests/ledger/test_suspects.py",
         "tests/ledger",
     ),
-    "pipelines/strandline/engine/suspects.py": (
+    "pipelines/strandline/engine/core/suspects.py": (
         "tests/engine/test_held_suspects.py",
         "tests/engine/test_flow.py",
     ),

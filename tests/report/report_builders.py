@@ -17,7 +17,7 @@ from strandline.cli.report.facts import (
 )
 from strandline.cli.views.attempt import AttemptView, State
 from strandline.cli.views.snapshot import Snapshot, StageView
-from strandline.engine.pools import PoolState
+from strandline.engine.core.pools import PoolState
 from strandline.ledger.entries import FailureRecord, Mark, Parked
 from strandline.run.chain import Witness
 from strandline.run.samples import Sample, Samples, StagePoint

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.ports import Ending
+from strandline.engine.core.ports import Ending
 from strandline.ledger.errors import LedgerInUseError
 from strandline.ledger.store import Store
 from strandline.ledger.words import Standing

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine import heartbeat
-from strandline.engine.heartbeat import Heart
-from strandline.engine.ports import Progress
+from strandline.engine.core import heartbeat
+from strandline.engine.core.heartbeat import Heart
+from strandline.engine.core.ports import Progress
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather_state import State, read_state
 from strandline.ledger.lease import OnChange

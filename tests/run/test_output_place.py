@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from place_builders import Letters, forget_place
-from strandline.engine import heartbeat
-from strandline.engine.pools import RayOptions
-from strandline.engine.ray_ledger import LedgerPlace
+from strandline.engine.core import heartbeat
+from strandline.engine.core.pools import RayOptions
+from strandline.engine.ray.ledger_actor import LedgerPlace
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import OnChange

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from attempt_builders import killed_for, outcome_of, record_of
-from strandline.engine.heartbeat import Heart
+from strandline.engine.core.heartbeat import Heart
 from strandline.ledger.entries import Change, Finish, Mark, Record
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import OnChange

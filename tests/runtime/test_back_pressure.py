@@ -13,8 +13,8 @@ import ray
 
 import engine_stages as bad
 import worker_stages as told
-from strandline.engine.pools import CALLS_PER_WORKER, bound_queue
-from strandline.engine.ports import Progress
+from strandline.engine.core.pools import CALLS_PER_WORKER, bound_queue
+from strandline.engine.core.ports import Progress
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Source

@@ -12,10 +12,10 @@ import pytest
 
 import engine_stages as bad
 from jobs import PATIENCE
-from strandline.engine.ports import Progress
-from strandline.engine.ray_losses import PoolBrokenError
-from strandline.engine.receipts import ShapeError
-from strandline.engine.setup import PackageMissingError, StageSetupError
+from strandline.engine.call.receipts import ShapeError
+from strandline.engine.call.setup import PackageMissingError, StageSetupError
+from strandline.engine.core.ports import Progress
+from strandline.engine.ray.losses import PoolBrokenError
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.ledger.store import Store
 from strandline.plan.errors import code_of

@@ -20,15 +20,15 @@ from ray.exceptions import (
 
 import engine_stages as bad
 import worker_stages as told
-from strandline.engine.flow import Flow
-from strandline.engine.pools import CALLS_PER_WORKER, RayOptions
-from strandline.engine.ports import Control
-from strandline.engine.ray_ledger import RayLedger
-from strandline.engine.ray_losses import DEATHS_PER_POOL, Losses
-from strandline.engine.ray_pool import RayPools
-from strandline.engine.slots import Slot
-from strandline.engine.wire import pack_tasks
-from strandline.engine.worker_pool import Worker
+from strandline.engine.call.slots import Slot
+from strandline.engine.call.wire import pack_tasks
+from strandline.engine.core.flow import Flow
+from strandline.engine.core.pools import CALLS_PER_WORKER, RayOptions
+from strandline.engine.core.ports import Control
+from strandline.engine.core.worker_pool import Worker
+from strandline.engine.ray.ledger_actor import RayLedger
+from strandline.engine.ray.losses import DEATHS_PER_POOL, Losses
+from strandline.engine.ray.pool import RayPools
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage

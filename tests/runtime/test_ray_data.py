@@ -23,17 +23,17 @@ from ray.exceptions import RayError
 import engine_stages as bad
 import ray_data_stages as stages
 from jobs import PATIENCE, Job, find_ray_processes
-from strandline.engine import ray_data
-from strandline.engine.deaths import DEATHS_PER_TASK, Deaths
-from strandline.engine.pools import RayOptions
-from strandline.engine.ports import Progress
-from strandline.engine.ray_data_window import Ended
-from strandline.engine.ray_data_worker import Place, StageRows, make_rows, read_notes
-from strandline.engine.ray_losses import PoolBrokenError
-from strandline.engine.receipts import ShapeError
-from strandline.engine.setup import PackageMissingError, StageSetupError
-from strandline.engine.slots import Slot
-from strandline.engine.wire import pack_receipt, pack_tasks
+from strandline.engine.call.receipts import ShapeError
+from strandline.engine.call.setup import PackageMissingError, StageSetupError
+from strandline.engine.call.slots import Slot
+from strandline.engine.call.wire import pack_receipt, pack_tasks
+from strandline.engine.core.pools import RayOptions
+from strandline.engine.core.ports import Progress
+from strandline.engine.ray.losses import PoolBrokenError
+from strandline.engine.ray_data import engine as ray_data
+from strandline.engine.ray_data.deaths import DEATHS_PER_TASK, Deaths
+from strandline.engine.ray_data.window import Ended
+from strandline.engine.ray_data.worker import Place, StageRows, make_rows, read_notes
 from strandline.ledger.entries import FailureRecord
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.store import Store

@@ -13,11 +13,11 @@ import ray
 
 import engine_stages as bad
 import worker_stages as told
-from strandline.engine.flow import StageQueue
-from strandline.engine.pools import RayOptions
-from strandline.engine.ports import Progress
-from strandline.engine.ray_pool import RayPools
-from strandline.engine.ray_scaling import LOOK_SECONDS, PENDING_SECONDS, Scaler
+from strandline.engine.core.flow import StageQueue
+from strandline.engine.core.pools import RayOptions
+from strandline.engine.core.ports import Progress
+from strandline.engine.ray.pool import RayPools
+from strandline.engine.ray.scaler import LOOK_SECONDS, PENDING_SECONDS, Scaler
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.receipt import Counts

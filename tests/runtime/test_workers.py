@@ -18,11 +18,11 @@ from ray.exceptions import ObjectLostError
 
 import engine_stages as bad
 import worker_stages as told
-from strandline.engine import call_size
-from strandline.engine.pools import FIRST_CALL, PoolState, RayOptions
-from strandline.engine.ray_worker import Site, start_worker
-from strandline.engine.setup import StageSetupError
-from strandline.engine.wire import pack_tasks
+from strandline.engine.call.setup import StageSetupError
+from strandline.engine.call.wire import pack_tasks
+from strandline.engine.core import call_size
+from strandline.engine.core.pools import FIRST_CALL, PoolState, RayOptions
+from strandline.engine.ray.worker import Site, start_worker
 from strandline.ledger.lease import OnChange
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan

@@ -19,11 +19,11 @@ from ray.experimental import get_local_object_locations
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from engine_stages import Identity
-from strandline.engine.pools import CALLS_PER_WORKER, RayOptions
-from strandline.engine.ray_pool import RayPools
-from strandline.engine.slots import Slot
-from strandline.engine.wire import Plain, pack_tasks
-from strandline.engine.worker_pool import Pool, Worker
+from strandline.engine.call.slots import Slot
+from strandline.engine.call.wire import Plain, pack_tasks
+from strandline.engine.core.pools import CALLS_PER_WORKER, RayOptions
+from strandline.engine.core.worker_pool import Pool, Worker
+from strandline.engine.ray.pool import RayPools
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.task import Lineage, Task
 

@@ -14,7 +14,7 @@ import ray
 from pydantic import Field
 from ray.exceptions import ObjectLostError
 
-from strandline.engine.wire import pack_tasks
+from strandline.engine.call.wire import pack_tasks
 from strandline.plan.stage import SinkStage, Stage
 from strandline.plan.task import Lineage, Task
 
@@ -263,7 +263,7 @@ class NumberSink(SinkStage):
 
 def _read_slowly(seconds: float, mark: str) -> Slow:
     time.sleep(seconds)
-    if mark and "strandline.engine.ray_worker" in sys.modules:
+    if mark and "strandline.engine.ray.worker" in sys.modules:
         Path(mark).touch()
     return Slow(seconds, mark)
 

@@ -11,13 +11,17 @@ from collections import Counter
 from contextlib import suppress
 from functools import partial
 
-from strandline.engine.call_watch import CallWatch, explain_overdue
-from strandline.engine.execution import StageCall
-from strandline.engine.flow import Flow, StageBrokenError
-from strandline.engine.handover import Pack, pack_answers, read_input
-from strandline.engine.payloads import Dumps
-from strandline.engine.pools import PoolState
-from strandline.engine.ports import (
+from strandline.engine.call.call_watch import CallWatch, explain_overdue
+from strandline.engine.call.handover import Pack, pack_answers, read_input
+from strandline.engine.call.payloads import Dumps
+from strandline.engine.call.receipts import ShapeError
+from strandline.engine.call.setup import has_node_setup, set_up_node, set_up_stage
+from strandline.engine.call.slots import Slot
+from strandline.engine.call.stage_call import StageCall
+from strandline.engine.call.wire import Plain, pack_tasks
+from strandline.engine.core.flow import Flow, StageBrokenError
+from strandline.engine.core.pools import PoolState
+from strandline.engine.core.ports import (
     ADMIT_BATCH,
     Admitted,
     Control,
@@ -27,11 +31,7 @@ from strandline.engine.ports import (
     Progress,
     conclude,
 )
-from strandline.engine.receipts import ShapeError
-from strandline.engine.roots import enter_roots
-from strandline.engine.setup import has_node_setup, set_up_node, set_up_stage
-from strandline.engine.slots import Slot
-from strandline.engine.wire import Plain, pack_tasks
+from strandline.engine.core.roots import enter_roots
 from strandline.ledger.words import PARKED, RELEASED, SKIPPED
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan

@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from strandline.engine.heartbeat import Heart
+from strandline.engine.core.heartbeat import Heart
+from strandline.engine.core.pools import RayOptions
+from strandline.engine.core.ports import Control, Ending, KeeperLedger, Listing, NoLedger, Progress
 from strandline.engine.inline import run_inline
-from strandline.engine.pools import RayOptions
-from strandline.engine.ports import Control, Ending, KeeperLedger, Listing, NoLedger, Progress
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.lease import OnChange
 from strandline.ledger.pieces import Shelf
@@ -291,7 +291,7 @@ def _run_engine(
 ) -> Ending:
     if options.engine == "inline":
         return _run_inline(plan, listing, options, control, held, gatherer)
-    from strandline.engine.ray_ledger import LedgerPlace  # noqa: PLC0415 - `inline` needs no Ray
+    from strandline.engine.ray.ledger_actor import LedgerPlace  # noqa: PLC0415 - `inline` needs no Ray
 
     ledger = LedgerPlace(
         held.folder.ledger,

@@ -11,7 +11,7 @@ from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 
 if TYPE_CHECKING:  # the command line knows the names, and loads nothing that runs
-    from strandline.engine.ports import Ending
+    from strandline.engine.core.ports import Ending
     from strandline.plan.pipeline import PipelinePlan
 
 ENGINES = ("ray", "inline", "ray-data")
@@ -49,11 +49,11 @@ def find_ray_engine(name: str) -> Callable[..., Ending]:
         EngineMissingError: a library that it needs is not here.
     """
     if name != _RAY_DATA:
-        from strandline.engine.ray_driver import run_ray  # noqa: PLC0415 - see above
+        from strandline.engine.ray.driver import run_ray  # noqa: PLC0415 - see above
 
         return run_ray
     try:
-        from strandline.engine.ray_data import run_ray_data  # noqa: PLC0415 - see above
+        from strandline.engine.ray_data.engine import run_ray_data  # noqa: PLC0415 - see above
     except ImportError as error:
         why = str(error) or type(error).__name__
         msg = f"the engine ray-data is not installed ({why}); install strandline[ray-data]"
@@ -64,7 +64,7 @@ def find_ray_engine(name: str) -> Callable[..., Ending]:
 def dump_as_ray_does(data: object, **how: Any) -> bytes:  # noqa: ANN401 - as `pickle.dumps`
     """Pickle what a stage hands on as Ray would; without Ray, as Python does by itself."""
     try:
-        from strandline.engine.ray_pickling import dumps  # noqa: PLC0415 - slow to load
+        from strandline.engine.ray.pickling import dumps  # noqa: PLC0415 - slow to load
     except ImportError:
         return pickle.dumps(data, **how)
     packed: bytes = dumps(data, **how)

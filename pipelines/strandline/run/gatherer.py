@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from strandline.engine.heartbeat import Heart
+from strandline.engine.core.heartbeat import Heart
 from strandline.ledger.gather_space import explain_shortage
 from strandline.ledger.gather_state import State, find_merged, is_merged_there, read_state
 from strandline.ledger.gathering import gather

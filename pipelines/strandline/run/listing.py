@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strandline.engine.ports import Listing
-from strandline.engine.setup import set_up_stage
+from strandline.engine.call.setup import set_up_stage
+from strandline.engine.core.ports import Listing
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import Source, SourceStage

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from strandline.engine.pools import PoolState
-from strandline.engine.ports import Ending
+from strandline.engine.core.pools import PoolState
+from strandline.engine.core.ports import Ending
 from strandline.ledger.words import Standing
 from strandline.plan.errors import code_of
 from strandline.plan.receipt import Counts

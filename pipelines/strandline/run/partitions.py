@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
-from strandline.engine.execution import explain_error
+from strandline.engine.call.stage_call import explain_error
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.plan.errors import StrandlineError
 from strandline.plan.partition import Joining, find_chain

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from strandline.engine.ports import Progress
+from strandline.engine.core.ports import Progress
 from strandline.plan.receipt import Counts
 from strandline.run.samples import Sample, Samples, Series, StagePoint
 from strandline.storage.layout import PipelineFolder

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from strandline.cli.views.format import spell_amount, spell_count, spell_rate, spell_seconds
 from strandline.cli.views.snapshot import Snapshot
-from strandline.engine.pools import PoolState
+from strandline.engine.core.pools import PoolState
 
 
 def describe_sources(snapshot: Snapshot) -> str:

@@ -21,7 +21,7 @@ from strandline.cli.app.signals import StoppedAtOnceError
 from strandline.cli.views.progress import describe_line, draw
 from strandline.cli.views.snapshot import Pace, Snapshot, spell_json, take_snapshot
 from strandline.cli.views.summary import Details, describe_outcome, spell_outcome
-from strandline.engine.ports import Progress
+from strandline.engine.core.ports import Progress
 from strandline.plan.errors import code_of
 from strandline.run.outcome import Outcome
 from strandline_api.outcome.exit_codes import ExitCode

@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from strandline.engine.flow import StageQueue
-from strandline.engine.pools import PoolState
-from strandline.engine.ports import Progress
+from strandline.engine.core.flow import StageQueue
+from strandline.engine.core.pools import PoolState
+from strandline.engine.core.ports import Progress
 from strandline.plan.receipt import Counts
 from strandline.run.serving import read_number
 

@@ -17,7 +17,7 @@ from strandline.cli.views.format import (
     spell_text,
 )
 from strandline.cli.views.snapshot import spell_counts
-from strandline.engine.pools import PoolState
+from strandline.engine.core.pools import PoolState
 from strandline.ledger.entries import FailureRecord, Parked
 from strandline.plan.receipt import Counts
 from strandline.run.outcome import Outcome

@@ -19,7 +19,7 @@ from strandline.cli.app.signals import Interruption, StoppedAtOnceError
 from strandline.cli.commands.runs.details import read_details
 from strandline.cli.commands.runs.progress_file import ProgressFile
 from strandline.cli.views.reporter import create_reporter
-from strandline.engine.ports import Progress
+from strandline.engine.core.ports import Progress
 from strandline.ledger.lease import OnChange
 from strandline.run.attempt import Options, run_attempt
 from strandline.run.chain import Trigger, end_unfinished

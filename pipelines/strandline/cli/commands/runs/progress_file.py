@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from strandline.cli.views.snapshot import Pace, spell_json, take_snapshot
-from strandline.engine.ports import Progress
+from strandline.engine.core.ports import Progress
 from strandline.storage.whole_files import show_whole
 
 INTERVAL = 2.0

@@ -1,0 +1,134 @@
+"""The planner of workers: how many each stage shall have, from what is measured. Pure.
+
+`plan(params, state, inputs)` is called at each look; the state that it answers goes into the next
+call. docs/engine.md explains the mathematics. It must not know Ray, actors, queues or a clock.
+"""
+
+from __future__ import annotations
+
+import math
+
+from strandline.engine.autoscaler.bin_packing import count_fitting
+from strandline.engine.autoscaler.messages import (
+    say_below,
+    say_full,
+    say_growth,
+    say_no_node,
+    say_shrink,
+    say_too_large,
+)
+from strandline.engine.autoscaler.model import Inputs, Params, Placement, Plan, StageScaling, State
+from strandline.engine.autoscaler.plan_builder import Draft, begin_draft
+from strandline.engine.autoscaler.water_filling import find_pace
+
+
+def plan(params: Params, state: State, inputs: Inputs) -> Plan:
+    """What to start and what to drain now, for the most sources per second.
+
+    The same arguments give the same answer, in whatever order the nodes are listed.
+
+    Args:
+        params: how eagerly to change.
+        state: of the last look; `State.begin()` at first.
+        inputs: what is seen now. Counts are since the last look, or so far, as each one says.
+    """
+    draft = begin_draft(params, state, inputs)
+    draft.keep_floors()
+    wished_since = None
+    if not draft.drained:
+        draft.share()
+        draft.grow()
+        wished_since = draft.exchange()
+    answers = tuple(_answer_stages(draft))
+    grown = {answer.name: inputs.now for answer in answers if answer.start}
+    return Plan(
+        stages=answers,
+        bottleneck=_find_bottleneck(draft),
+        throughput=_predict(draft),
+        below=_explain_below(draft),
+        state=State(draft.measures, wished_since, {**state.grown_at, **grown}),
+    )
+
+
+def _answer_stages(draft: Draft) -> list[StageScaling]:
+    starts, drains = _list_starts(draft), _list_drains(draft)
+    answers = []
+    for number, (stage, crew) in enumerate(zip(draft.stages, draft.crews, strict=True)):
+        start, drain = starts[number], drains[number]
+        count = sum(one.count for one in (*start, *drain))
+        say = say_growth if start else say_shrink
+        why = say(stage.name, count, draft.reasons[number]) if count else ""
+        level = crew.find_level(stage.workers) if crew.is_pacing else None
+        answers.append(StageScaling(stage.name, draft.counts[number], start, drain, level, why))
+    return answers
+
+
+def _list_starts(draft: Draft) -> list[tuple[Placement, ...]]:
+    """What was placed, but for what must wait until others have drained."""
+    site, free = draft.site, dict[int, list[int]]()
+    known = [
+        max(0, stage.workers - on)
+        for stage, on in zip(draft.stages, site.count_staff(), strict=True)
+    ]
+    starts: list[list[Placement]] = [[] for _ in draft.stages]
+    for stage, nodes, each in draft.room.blocks:
+        for node in nodes or (None,):
+            old = min(known[stage], each)  # started before, only its node is not known yet
+            known[stage] -= old
+            new = each - old
+            if node is not None and site.leaving[node]:
+                have = free.setdefault(node, site.find_free_now(node))
+                new = min(new, max(0, count_fitting(have, site.needs[stage]) - old))
+                for kind, need in enumerate(site.needs[stage]):
+                    have[kind] -= need * (old + new)
+            if new:
+                name = None if node is None else site.nodes[node]
+                starts[stage].append(Placement(name, new))
+    return [_merge(placements) for placements in starts]
+
+
+def _list_drains(draft: Draft) -> list[tuple[Placement, ...]]:
+    drains: list[list[Placement]] = [[] for _ in draft.stages]
+    for (stage, node), count in draft.drained.items():
+        drains[stage].append(Placement(draft.site.nodes[node], count))
+    return [_merge(placements) for placements in drains]
+
+
+def _merge(placements: list[Placement]) -> tuple[Placement, ...]:
+    """One for each node, by name."""
+    counts: dict[str | None, int] = {}
+    for node, count in ((one.node, one.count) for one in placements):
+        counts[node] = counts.get(node, 0) + count
+    return tuple(Placement(node, counts[node]) for node in sorted(counts, key=str))
+
+
+def _find_bottleneck(draft: Draft) -> str | None:
+    levels = [
+        (crew.find_level(stage.workers), number)
+        for number, (stage, crew) in enumerate(zip(draft.stages, draft.crews, strict=True))
+        if crew.is_pacing and stage.waiting
+    ]
+    return draft.stages[min(levels)[1]].name if levels else None
+
+
+def _predict(draft: Draft) -> float | None:
+    pace = find_pace(draft.crews, draft.counts)
+    is_known = all(crew.speed is not None for crew in draft.crews)
+    return pace if is_known and pace < math.inf else None
+
+
+def _explain_below(draft: Draft) -> dict[str, str]:
+    return {
+        stage.name: say_below(
+            stage.name, draft.counts[number], stage.floor, _explain_room(draft, number)
+        )
+        for number, stage in enumerate(draft.stages)
+        if draft.counts[number] < stage.floor
+    }
+
+
+def _explain_room(draft: Draft, stage: int) -> str:
+    if not draft.site.nodes:
+        return say_no_node()
+    needs = draft.stages[stage].needs
+    return say_full(needs) if draft.site.is_large_enough(stage) else say_too_large(needs)

@@ -1,0 +1,97 @@
+"""What a call is given and what it has made, on the way between processes.
+
+A payload that can't be pickled, or not be read again, fails its source there and takes nothing else
+along. The same in every engine, so that both count alike; it must not know where the other end is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from strandline.engine.call.receipts import spell_message
+from strandline.engine.call.stage_call import explain_error, was_typed
+from strandline.engine.call.wire import Plain, read_lineage, unpack_task
+from strandline.plan.receipt import Failure, Receipt
+from strandline.plan.task import Lineage, Task
+
+Pack = Callable[[Sequence[Task]], list[Plain]]
+Unreadable = tuple[Lineage, str]
+
+
+def read_input(packed: Iterable[Plain]) -> tuple[list[Task], list[Unreadable]]:
+    """The tasks of a call, and why the others can't be read."""
+    tasks: list[Task] = []
+    unreadable: list[Unreadable] = []
+    for one in packed:
+        try:
+            tasks.append(unpack_task(one))
+        except BaseException as error:
+            if was_typed(error):
+                raise
+            what = f"what it is given can't be unpickled: {explain_error(error)}"
+            unreadable.append((read_lineage(one), what))
+    return tasks, unreadable
+
+
+def pack_answers(
+    stage: str, data: Sequence[Task], receipt: Receipt, pack: Pack
+) -> tuple[list[Task], list[Plain], Receipt]:
+    """What a call has made, without what can't be pickled: tasks, the same packed, the receipt.
+
+    Args:
+        stage: the name of the one that was called.
+        pack: raises where a task can't be packed.
+    """
+    try:
+        return list(data), pack(data), receipt
+    except BaseException as error:
+        if was_typed(error):
+            raise  # else each is looked at by itself, to see which it is
+    places: dict[int, int] = {}
+    kept: list[Task] = []
+    packed: list[Plain] = []
+    failures: list[Failure] = []
+    for place, task in enumerate(data):
+        one, problem = pack_alone(task, pack)
+        if problem is not None:
+            failures.append(_blame(stage, task, f"what it answered {problem}"))
+            continue
+        places[place] = len(kept)
+        kept.append(task)
+        packed += one
+    return kept, packed, _without(receipt, places, failures, data)
+
+
+def pack_alone(task: Task, pack: Pack) -> tuple[list[Plain], str | None]:
+    """One task packed, or why it can't be."""
+    try:
+        return pack([task]), None
+    except BaseException as error:
+        if was_typed(error):
+            raise
+        return [], f"can't be pickled: {explain_error(error)}"
+
+
+def _blame(stage: str, task: Task, what: str) -> Failure:
+    assert task.lineage is not None  # it was emitted
+    source, token, key, _ = task.lineage
+    return Failure(source, key, token, stage, spell_message(what))
+
+
+def _without(
+    receipt: Receipt, places: dict[int, int], failures: list[Failure], data: Sequence[Task]
+) -> Receipt:
+    """A receipt that emits only the tasks with a new place, and tells of the others' failures."""
+    lost = [task for place, task in enumerate(data) if place not in places]
+    counts = replace(
+        receipt.counts,
+        tasks_out=receipt.counts.tasks_out - len(lost),
+        rows_out=receipt.counts.rows_out - sum(task.num_rows for task in lost),
+        failed=receipt.counts.failed + len(failures),
+    )
+    emitted = tuple(
+        one._replace(place=places[one.place]) for one in receipt.emitted if one.place in places
+    )
+    failed = (*receipt.failures, *failures)
+    return receipt._replace(emitted=emitted, failures=failed, counts=counts)

@@ -1,0 +1,284 @@
+"""One call of one stage: the user's code in the middle, lineage and receipt around it.
+
+The same in every engine, so that both count alike. It runs where the data is and sees neither
+queues nor ledger; the clock and the place for outputs come in as arguments.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar, cast
+
+from strandline.engine.call.gathered import FlushError
+from strandline.engine.call.input_copies import copy_tasks
+from strandline.engine.call.metering import share_out
+from strandline.engine.call.receipts import ReceiptDraft, ShapeError, spell_message
+from strandline.engine.call.standard_streams import StandardStreams
+from strandline.plan.pipeline import StagePlan
+from strandline.plan.receipt import Output, Receipt
+from strandline.plan.stage import Shape, SinkStage, Stage, StatefulFilter
+from strandline.plan.task import FailedTask, Lineage, NoneTask, Slot, Task
+from strandline.storage.errors import VolumeError
+from strandline.storage.outputs import OutputStore
+
+_PASSED_ON = (ShapeError, VolumeError, FlushError)
+
+Answer = TypeVar("Answer")
+
+
+class StageRaisedError(Exception):
+    """The user's code raised something; the message says what, in one line."""
+
+
+class StageCall:
+    """A stage set up in its worker, ready to be called.
+
+    Args:
+        plan: the stage and its name; `plan.stage` must be this worker's own copy.
+        outputs: where a sink writes; not used by other stages.
+        now: seconds from any fixed point.
+    """
+
+    def __init__(
+        self, plan: StagePlan, outputs: OutputStore | None, now: Callable[[], float]
+    ) -> None:
+        self._plan = plan
+        self._stage: Stage = plan.stage
+        self._outputs = outputs
+        self._now = now
+        self._streams = StandardStreams()
+        self._answer: Callable[[Sequence[Task], ReceiptDraft], None] = {
+            Shape.TASK: self._answer_tasks,
+            Shape.BATCH: self._answer_batches,
+            Shape.GROUP: self._answer_group,
+            Shape.SINK: self._answer_sink,
+        }[plan.shape]
+        self._answer_all = self._gather if plan.gathers else self._answer
+
+    def run(
+        self, tasks: Sequence[Task], unreadable: Sequence[tuple[Lineage, str]] = ()
+    ) -> tuple[list[Task], Receipt]:
+        """Work on tasks (a group's, where the stage joins groups): the new tasks and the receipt.
+
+        Args:
+            unreadable: tasks of the call whose payload can't be read, and why.
+
+        Raises:
+            ShapeError: the answer can't be attributed to the input.
+            VolumeError: a sink can't write.
+        """
+        writing = ReceiptDraft(self._plan.name)
+        writing.counts.calls = 1
+        writing.counts.tasks_in = len(tasks) + len(unreadable)
+        taken = [(_lineage_of(task).source, task.num_rows) for task in tasks]
+        writing.counts.rows_in = sum(rows for _, rows in taken)
+        for lineage, message in unreadable:
+            writing.fail(lineage, message)
+        begun = self._now()
+        # A group is worked on whole or not at all; so is one that is all unreadable.
+        if tasks and not (unreadable and self._plan.shape is Shape.GROUP):
+            self._answer_all(tasks, writing)
+        writing.counts.seconds = self._now() - begun
+        writing.counts.counters = _tell_counters(self._stage.counters)
+        self._stage.counters = {}
+        receipt = writing.close()
+        if self._plan.is_metered:
+            efforts = share_out(self._plan.name, taken, writing.data, receipt)
+            receipt = receipt._replace(efforts=tuple(efforts))
+        return writing.data, receipt
+
+    def _gather(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
+        """Answer task by task; what was gathered of one goes into the event that settles it."""
+        for unit in [tasks] if self._plan.shape is Shape.GROUP else [[task] for task in tasks]:
+            lineages = [_lineage_of(task) for task in unit]
+            own = ReceiptDraft(self._plan.name)
+            self._answer(unit, own)
+            try:
+                piece = self._try(self._flush)
+            except StageRaisedError as error:
+                self._forget()
+                own = ReceiptDraft(self._plan.name)
+                own.fail(lineages[0], str(error))
+            if not own.failures:
+                own.settle(lineages, piece)
+            writing.absorb(own)
+
+    def _flush(self) -> bytes | None:
+        piece: object = cast("StatefulFilter", self._stage).flush()
+        if piece is not None and not isinstance(piece, bytes):
+            self._refuse(f"flushed {type(piece).__name__}; it must be bytes, or None for nothing")
+        return cast("bytes | None", piece)
+
+    def _forget(self) -> None:
+        try:
+            self._try(self._flush)
+        except StageRaisedError as error:
+            raise FlushError(f"stage {self._plan.name!r} can't flush: {error}") from error
+
+    def _try(self, work: Callable[[], Answer]) -> Answer:
+        """Run the user's code; of a try that fails nothing counts.
+
+        Raises:
+            StageRaisedError: it raised something, whatever that was.
+        """
+        counters = _tell_counters(self._stage.counters)
+        try:
+            answer = work()
+        except _PASSED_ON:
+            raise
+        except BaseException as error:
+            if was_typed(error):
+                raise
+            self._streams.mend()
+            self._stage.counters = counters
+            raise StageRaisedError(explain_error(error)) from error
+        closed = self._streams.mend()
+        if closed:
+            self._stage.counters = counters
+            what = " and ".join(closed)
+            raise StageRaisedError(f"it closed {what}, which others write to; leave it open")
+        return answer
+
+    def _answer_tasks(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
+        for task in tasks:
+            lineage = _lineage_of(task)
+            try:
+                answer = self._try(partial(self._process, task))
+            except StageRaisedError as error:
+                writing.fail(lineage, str(error))
+                continue
+            if isinstance(answer, list):
+                writing.fan_out([lineage], answer)
+            else:
+                writing.pass_on(lineage, self._check(answer))
+
+    def _process(self, task: Task) -> object:
+        """What the stage makes of one task; a generator is run to its end, where it may raise."""
+        answer = self._stage.process(task)
+        return list(answer) if isinstance(answer, Iterator) else answer
+
+    def _answer_batches(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
+        size = self._plan.batch_size
+        for start in range(0, len(tasks), size):
+            self._answer_batch(tasks[start : start + size], writing)
+
+    def _answer_batch(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
+        lineages = [_lineage_of(task) for task in tasks]
+        # Copied before the first try, which may change all that it is handed; one has no second.
+        again = copy_tasks(tasks) if len(tasks) > 1 else None
+        try:
+            answers = self._check_list(self._try(lambda: self._stage.process_batch(list(tasks))))
+        except StageRaisedError as error:
+            if again is None:  # there is nothing left to find the culprit with
+                for lineage in lineages:
+                    writing.fail(lineage, str(error))
+                return
+            for task in again:
+                self._answer_batch([task], writing)
+            return
+        if len(tasks) == 1 and (len(answers) != 1 or isinstance(answers[0], list)):
+            one = answers[0] if len(answers) == 1 else answers
+            writing.fan_out(lineages, one if isinstance(one, list) else answers)
+            return
+        if len(answers) != len(tasks):
+            self._refuse(
+                f"answered a batch of {len(tasks)} tasks with {len(answers)}; it must give one "
+                "answer a task, in order: NoneTask() for a filtered one, FailedTask(msg) for one "
+                "to be tried again"
+            )
+        for lineage, answer in zip(lineages, answers, strict=True):
+            writing.pass_on(lineage, self._check(answer))
+
+    def _answer_group(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
+        lineages = [_lineage_of(task) for task in tasks]
+        try:
+            answer = self._try(lambda: self._process(self._stage.join(list(tasks))))
+        except StageRaisedError as error:
+            writing.fail(lineages[0], str(error))
+            return
+        slots = answer if isinstance(answer, list) else [self._check(answer)]
+        writing.fan_out(lineages, slots)
+
+    def _answer_sink(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
+        sink = self._stage
+        assert isinstance(sink, SinkStage)  # by its shape
+        for task in tasks:
+            lineage = _lineage_of(task)
+            try:
+                writing.write(lineage, self._try(partial(self._write, sink, task, lineage)))
+            except StageRaisedError as error:
+                writing.fail(lineage, str(error))
+
+    def _write(self, sink: SinkStage, task: Task, lineage: Lineage) -> tuple[Output, ...]:
+        assert self._outputs is not None  # every sink is given its place
+        if not task.num_rows:
+            return ()
+        name = lineage.token.hex() + sink.suffix
+        written = self._outputs.write(lineage.source, name, lambda file: sink.write(task, file))
+        rows = task.num_rows
+        return (Output(lineage.token, sink.suffix, written.size, written.digest, rows),)
+
+    def _check_list(self, answers: object) -> list[object]:
+        if not isinstance(answers, list):
+            self._refuse(f"answered a batch with {type(answers).__name__}; it must be a list")
+        return cast("list[object]", answers)
+
+    def _check(self, answer: object) -> Slot:
+        if answer is None or isinstance(answer, (Task, NoneTask, FailedTask)):
+            return answer
+        if isinstance(answer, list):
+            self._refuse("fanned out in a batch, so no child has one parent; set batchSize to 1")
+        self._refuse(
+            f"answered with {type(answer).__name__}; it must answer with Task, NoneTask or "
+            "FailedTask"
+        )
+        return None
+
+    def _refuse(self, what: str) -> None:
+        msg = f"stage {self._plan.name!r} {what}"
+        raise ShapeError(msg)
+
+
+def explain_error(error: BaseException) -> str:
+    """An exception in one line: its type, its text, and where the user's code raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
+    text = " ".join(_spell(error).split())
+    return f"{type(error).__name__}: {text}{where}" if text else f"{type(error).__name__}{where}"
+
+
+def _spell(error: BaseException) -> str:
+    """Its text; empty where its own code can't even tell that."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - the class may be the user's
+        return ""
+
+
+def was_typed(error: BaseException) -> bool:
+    """Whether somebody at the keyboard may have raised it, and not the stage.
+
+    The keyboard reaches the main thread only, and there only where nobody else listens to it.
+    """
+    return (
+        isinstance(error, KeyboardInterrupt)
+        and threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+
+
+def _tell_counters(counted: object) -> dict[str, int]:
+    """What a stage has counted, as far as it can be told: it may have put anything there."""
+    if not isinstance(counted, dict):
+        return {}
+    numbers = {name: one for name, one in counted.items() if isinstance(one, (int, float))}
+    return {spell_message(name): cast("int", number) for name, number in numbers.items()}
+
+
+def _lineage_of(task: Task) -> Lineage:
+    assert task.lineage is not None  # the driver only hands out tasks that have one
+    return task.lineage

@@ -1,0 +1,118 @@
+"""A listing drawn on a thread of its own, a little ahead, so that a slow one holds nobody up.
+
+It must not know what becomes of a source.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from strandline.engine.core.ports import ADMIT_BATCH, Admitted, Listing
+
+SOURCES_AHEAD = 2 * ADMIT_BATCH
+GATHER_SECONDS = 0.1
+_PATIENCE = 2.0
+
+
+class ListingThread:
+    """Hands over what was drawn, in whole batches where the listing is fast.
+
+    Args:
+        now: seconds from any fixed point.
+
+    Attributes:
+        listed: sources that were handed over.
+        is_ended: all were.
+    """
+
+    def __init__(self, listing: Listing, now: Callable[[], float]) -> None:
+        self._listing = listing
+        self._now = now
+        self._drawn: deque[Admitted] = deque()
+        self._since = 0.0
+        self._is_over = False
+        self._is_closed = False
+        self._error: BaseException | None = None
+        self._change = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self.listed = 0
+        self.is_ended = False
+
+    @property
+    def is_whole(self) -> bool:
+        """See `Drawn`."""
+        return self._listing.is_whole
+
+    def take(self, patience: float = 0.0) -> Admitted | None:
+        """The next batch, None where there is none yet; an empty one ends the listing.
+
+        Args:
+            patience: seconds to wait for one.
+
+        Raises:
+            StrandlineError: what the listing has raised.
+        """
+        if self.is_ended:
+            return None
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._draw_all, name="listing", daemon=True)
+            self._thread.start()
+        with self._change:
+            if patience:
+                self._change.wait_for(self._is_due, patience)
+            return self._hand_over() if self._is_due() else None
+
+    def close(self) -> None:
+        """Draw no more. A listing that hangs is left to itself."""
+        with self._change:
+            self._is_closed = True
+            self._change.notify_all()
+        if self._thread is not None:
+            self._thread.join(_PATIENCE)
+
+    def _is_due(self) -> bool:
+        if self._is_over or len(self._drawn) >= ADMIT_BATCH:
+            return True
+        return bool(self._drawn) and self._now() - self._since >= GATHER_SECONDS
+
+    def _hand_over(self) -> Admitted:
+        if self._error is not None and not self._drawn:
+            raise self._error
+        batch: Admitted = []
+        while self._drawn and len(batch) < ADMIT_BATCH:
+            batch += self._drawn.popleft()
+        self.listed += len(batch)
+        self._since = self._now()
+        self.is_ended = self._is_over and not self._drawn and self._error is None
+        self._change.notify_all()
+        return batch
+
+    def _draw_all(self) -> None:
+        error: BaseException | None = None
+        try:
+            while not self._listing.is_ended and not self._is_closed:
+                self._put(self._listing.draw(1))
+        except BaseException as raised:  # noqa: BLE001 - whoever takes the next batch raises it
+            error = raised
+        finally:
+            self._listing.close()  # on this thread: what a listing has open may belong to it
+            with self._change:
+                self._error = error
+                self._is_over = True
+                self._change.notify_all()
+
+    def _put(self, drawn: Admitted) -> None:
+        if not drawn:
+            return
+        with self._change:
+            if not self._drawn:
+                self._since = self._now()
+            self._drawn.append(drawn)
+            if len(self._drawn) >= ADMIT_BATCH:
+                self._change.notify_all()
+            self._change.wait_for(self._has_room)
+
+    def _has_room(self) -> bool:
+        return self._is_closed or len(self._drawn) < SOURCES_AHEAD

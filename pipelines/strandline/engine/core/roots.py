@@ -1,0 +1,61 @@
+"""Released sources on their way into the flow: each with its first task, or with why it has none.
+
+The same in every engine. It must not know who released them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from strandline.engine.call.handover import Pack, pack_alone
+from strandline.engine.call.receipts import spell_message
+from strandline.engine.call.slots import Slot
+from strandline.engine.core.flow import Flow
+from strandline.engine.core.odd_sources import explain_odd
+from strandline.engine.core.ports import Admitted
+from strandline.ledger.words import HAS_FAILED, RELEASED, Listed
+from strandline.plan.receipt import Failure
+from strandline.plan.stage import Source
+from strandline.plan.task import Lineage, Task
+from strandline.plan.token import derive_root
+
+
+def enter_roots(flow: Flow, verdicts: Iterable[int], batch: Admitted, pack: Pack) -> list[Failure]:
+    """Queue the first task of each source that is released; failures of those that can have none.
+
+    Args:
+        verdicts: see `Keeper.admit`.
+        pack: raises where a task can't be packed.
+    """
+    failures = []
+    for verdict, (listed, source) in zip(verdicts, batch, strict=True):
+        if verdict < RELEASED:
+            continue
+        root = _pack_root(flow.source, listed, source, pack)
+        if isinstance(root, Failure):
+            failures.append(root)
+            continue
+        has_failed, crowd = divmod(verdict - RELEASED, HAS_FAILED)
+        if has_failed:
+            flow.known_bad.add(root.source)
+        flow.enter([root], crowd)
+    flow.fail(failures)
+    return failures
+
+
+def make_root(listed: Listed, source: Source) -> Task:
+    """The task that a released source begins with."""
+    token = derive_root(listed.source, listed.version)
+    return Task(source.data, source.meta, Lineage(listed.source, token, listed.key))
+
+
+def _pack_root(stage: str, listed: Listed, source: Source, pack: Pack) -> Slot | Failure:
+    task = make_root(listed, source)
+    assert task.lineage is not None  # it was made with one
+    token, problem = task.lineage.token, explain_odd(source)
+    if problem is None:
+        block, why = pack_alone(task, pack)
+        if why is None:
+            return Slot(listed.source, listed.key, token, None, block, 0)
+        problem = f"what it lists {why}"
+    return Failure(listed.source, listed.key, token, stage, spell_message(problem))

@@ -1,0 +1,81 @@
+"""From the listing into the flow: which sources the ledger releases, asked batch by batch.
+
+One batch is asked for at a time, and nobody waits for the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from ray import cloudpickle
+
+from strandline.engine.call.wire import pack_tasks
+from strandline.engine.core.flow import Flow
+from strandline.engine.core.listing_thread import ListingThread
+from strandline.engine.core.ports import Admitted
+from strandline.engine.core.roots import enter_roots
+from strandline.engine.ray.ledger_actor import RayLedger
+from strandline.ledger.words import PARKED, RELEASED, SKIPPED
+
+_PACK = partial(pack_tasks, dumps=cloudpickle.dumps)
+
+
+class Admission:
+    """Draws from a listing as long as the first stage has room.
+
+    Attributes:
+        asked: the reference of an answer that is still to come.
+        skipped, quarantined: sources that were finished before, or are not tried any more.
+    """
+
+    def __init__(self, listing: ListingThread, ledger: RayLedger, flow: Flow) -> None:
+        self._listing = listing
+        self._ledger = ledger
+        self._flow = flow
+        self._batch: Admitted = []
+        self.asked: Any = None
+        self.skipped = self.quarantined = 0
+
+    @property
+    def sources_left(self) -> int | None:
+        """Sources that are listed and not released yet; None while there may be more."""
+        if not self._listing.is_ended:
+            return None
+        return 0 if self.asked is None else len(self._batch)
+
+    def ask(self, *, is_full: bool, patience: float = 0.0) -> bool:
+        """Ask for the next batch, unless there is no room or no need.
+
+        Args:
+            patience: seconds to wait for the listing.
+
+        Returns:
+            True where the listing has nothing yet.
+        """
+        if self.asked is not None or is_full or self._listing.is_ended or self._flow.is_stopped:
+            return False
+        batch = self._listing.take(patience)
+        if batch is None:
+            return True
+        self._batch = batch
+        if not self._ledger.is_tracked:
+            self._release([RELEASED] * len(self._batch))
+        elif self._batch:
+            self.asked = self._ledger.admit([listed for listed, _ in self._batch])
+        return False
+
+    def take(self, verdicts: Iterable[int]) -> None:
+        """Take the answer: queue what is released."""
+        self.asked = None
+        if not self._flow.is_stopped:
+            self._release(verdicts)
+
+    def _release(self, verdicts: Iterable[int]) -> None:
+        verdicts = list(verdicts)
+        self.skipped += verdicts.count(SKIPPED)
+        self.quarantined += verdicts.count(PARKED)
+        failures = enter_roots(self._flow, verdicts, self._batch, _PACK)
+        if failures:
+            self._ledger.forward((), failures)

@@ -1,0 +1,331 @@
+"""The keeper in an actor of its own on the driver's node, and the driver's end of the line to it.
+
+Messages are numbered and nobody waits for them. A call that never returns tells the driver at once
+when the ledger fails or its process dies.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from strandline.engine.call.wire import Plain, pack_events, unpack_events
+from strandline.engine.core.ports import Drawn
+from strandline.engine.ray.connection import first_line, unwrap
+from strandline.ledger.keeper import GROUP_SECONDS, Keeper
+from strandline.ledger.pieces import Shelf
+from strandline.ledger.store import Store
+from strandline.ledger.words import Listed, Standing
+from strandline.plan.errors import StrandlineError
+from strandline.plan.receipt import Event, Failure
+from strandline.storage.locks import hold_shared
+from strandline.storage.remote import open_outputs
+
+PENDING_CALLS = 1000
+LOOK_SECONDS = 1.0
+MESSAGE_EVENTS = 10_000
+
+
+class LedgerLostError(StrandlineError):
+    """The ledger's process died; what was committed is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerPlace:
+    """All that the ledger's actor needs to open it.
+
+    Attributes:
+        path: folder of the environment.
+        attempt, uid: of the lease, which the driver has taken.
+        output: where the sinks write.
+        deletes_vanished, quarantine_after: see `Keeper`.
+        shards: folder for what stages gather; None: none of them does.
+        writers_lock: held shared for the actor's whole life, since it removes outputs, too; None:
+            no lock.
+    """
+
+    path: Path
+    attempt: int
+    uid: str
+    output: str
+    deletes_vanished: bool
+    quarantine_after: int
+    shards: Path | None = None
+    writers_lock: Path | None = None
+
+
+class LedgerActor:
+    """Hosts a keeper. Calls come from one thread; the watch is another, so a lock joins them.
+
+    After an error that nobody waits for, nothing more is done: what is counted may not be whole.
+    """
+
+    def __init__(self, place: LedgerPlace) -> None:
+        self._lock = threading.Lock()
+        self._failed = threading.Event()
+        self._error: Exception | None = None
+        self._steps = 0
+        if place.writers_lock is not None:
+            hold_shared(place.writers_lock)
+        store = self._store = Store(place.path)
+        store.keep_lease(place.attempt, place.uid)
+        self._keeper = Keeper(
+            store,
+            open_outputs(place.output),
+            place.attempt,
+            time.monotonic,
+            quarantine_after=place.quarantine_after,
+            deletes_vanished=place.deletes_vanished,
+            shelf=Shelf(place.shards, place.attempt) if place.shards is not None else None,
+        )
+        self._keeper.work = self._work
+
+    def admit(self, batch: Sequence[Listed]) -> list[int]:
+        """See `Keeper.admit`."""
+        with self._working():
+            return self._keeper.admit(batch)
+
+    def apply(self, number: int, events: list[Plain], failures: list[Plain]) -> None:
+        """See `Keeper.apply`; an error is told by `watch`."""
+
+        def work() -> None:
+            failed = [Failure(*failure) for failure in failures]
+            self._keeper.apply(number, unpack_events(events), failed)
+
+        self._do(work)
+
+    def beat(self) -> None:
+        """Renew the lease, however long a call of the keeper takes; `watch` tells of an error."""
+        try:
+            self._store.beat(time.time())
+        except Exception as error:  # noqa: BLE001 - nobody waits for this call: the watch tells
+            self._fail(error)
+
+    def end_listing(self, total: int, *, is_whole: bool) -> None:
+        """See `Keeper.end_listing`."""
+        with self._working():
+            self._keeper.end_listing(total, is_whole=is_whole)
+
+    def drain(self, number: int, *, anything_died: bool) -> Standing:
+        """See `Keeper.drain`."""
+        with self._working():
+            return self._keeper.drain(number, anything_died=anything_died)
+
+    def count_finished(self) -> int:
+        """Sources made durable so far."""
+        return self._keeper.finished
+
+    def count_steps(self) -> int:
+        """What the keeper has done so far; it grows during a call that takes long."""
+        return self._steps
+
+    def watch(self) -> None:
+        """Never returns; commits groups that are due and raises what goes wrong."""
+        while not self._failed.wait(GROUP_SECONDS):
+            self._do(self._keeper.commit_due)
+        assert self._error is not None  # set before the event
+        raise self._error
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """Have the keeper for a call; an error that nobody has waited for is raised first."""
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            yield
+
+    def _do(self, work: Callable[[], None]) -> None:
+        """Have the keeper do what nobody waits for: `watch` tells of an error."""
+        with self._lock:  # to its end, or who waits for the lock would not know of the error
+            if self._error is not None:
+                return
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001 - told by the watch
+                self._fail(error)
+
+    def _work(self) -> None:
+        self._steps += 1
+
+    def _fail(self, error: Exception) -> None:
+        self._error = self._error or error
+        self._failed.set()
+
+
+class RayLedger:
+    """The driver's end: numbers messages and sends them without waiting.
+
+    Args:
+        place: of the ledger; None: nothing is tracked.
+        work: is told that the ledger works, while its answer is waited for.
+    """
+
+    def __init__(self, place: LedgerPlace | None, work: Callable[[], None] = lambda: None) -> None:
+        self._place = place
+        self._work = work
+        self._steps = 0
+        self._events: deque[Event] = deque()
+        self._failures: list[Failure] = []
+        self._sent = 0
+        self._pending: list[Any] = []
+        self._actor: Any = None
+        self.watch: Any = None
+        if place is None:
+            return
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        actor_class = ray.remote(num_cpus=0, concurrency_groups={"watch": 1, "life": 1})(
+            LedgerActor
+        )
+        self._actor = actor_class.options(max_restarts=0, scheduling_strategy=here).remote(place)
+        self.watch = self._actor.watch.options(concurrency_group="watch").remote()
+
+    @property
+    def is_tracked(self) -> bool:
+        """False where the run keeps no ledger."""
+        return self._actor is not None
+
+    def admit(self, batch: Sequence[Listed]) -> Any:  # noqa: ANN401 - an object reference
+        """A reference to `Keeper.admit`'s answer."""
+        return self._actor.admit.remote(batch)
+
+    def count_finished(self) -> Any:  # noqa: ANN401 - an object reference
+        """A reference to the number of finished sources."""
+        return self._aside(self._actor.count_finished)
+
+    def beat(self) -> None:
+        """Have the lease renewed, in whatever thread; nobody waits for it."""
+        if self._actor is None:
+            return
+        with suppress(Exception):  # without Ray; whoever works on hears of that otherwise
+            self._aside(self._actor.beat)
+
+    def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
+        """Tell what happened; sent with the next `flush`."""
+        self._events += events
+        self._failures += failures
+
+    def flush(self) -> None:
+        """Send what was told, as far as the ledger keeps up; the rest waits for the next call."""
+        if self._actor is None:
+            self._events.clear()
+            self._failures.clear()
+            return
+        while (self._events or self._failures) and self._has_room():
+            count = min(MESSAGE_EVENTS, len(self._events))
+            events = pack_events([self._events.popleft() for _ in range(count)])
+            failures = [list(failure) for failure in self._failures]
+            self._sent += 1
+            self._pending.append(self._actor.apply.remote(self._sent, events, failures))
+            self._failures = []
+
+    def drain(self, total: int | None, *, anything_died: bool, is_whole: bool = True) -> Standing:
+        """Wait until all that was told is counted and durable.
+
+        Args:
+            total: sources listed, None where the listing did not end.
+            is_whole: see `Keeper.end_listing`.
+
+        Raises:
+            LedgerLostError: its process died.
+        """
+        while self._events or self._failures:
+            self.flush()
+            self._check(timeout=0.01)
+        if total is not None:
+            self._get(self._actor.end_listing.remote(total, is_whole=is_whole))
+        standing: Standing = self._get(
+            self._actor.drain.remote(self._sent, anything_died=anything_died)
+        )
+        return standing
+
+    @contextmanager
+    def recording(self, is_reachable: Callable[[], bool]) -> Iterator[None]:
+        """Make durable what was told where an error ends the block: the next attempt is to know.
+
+        Args:
+            is_reachable: whether there still is a Ray to ask.
+        """
+        try:
+            yield
+        except StrandlineError:
+            if self.is_tracked and is_reachable():
+                with suppress(Exception):  # why the run is given up says more
+                    self.drain(None, anything_died=True)
+            raise
+
+    def conclude(self, listing: Drawn, failed: int, *, anything_died: bool) -> Standing:
+        """How the sources stand in the end, by the ledger or, without one, by what was seen.
+
+        Args:
+            failed: sources that failed, as far as the driver knows.
+
+        Raises:
+            LedgerLostError: its process died.
+        """
+        if not self.is_tracked:
+            return Standing(listing.listed - failed, 0, failed, 0, 0)
+        total = listing.listed if listing.is_ended else None
+        return self.drain(total, anything_died=anything_died, is_whole=listing.is_whole)
+
+    def explain(self) -> Exception:
+        """Why the watch has ended."""
+        try:
+            ray.get(self.watch)
+        except RayTaskError as error:
+            return unwrap(error)
+        except RayError as error:
+            return _lost(error)
+        return LedgerLostError("the ledger's watch ended without a reason")
+
+    def wait(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
+        """Wait for an answer; what the ledger does meanwhile is the driver's work."""
+        while not ray.wait([reference], timeout=LOOK_SECONDS)[0]:
+            self._look_at_steps()
+
+    def stop(self) -> None:
+        """End the actor."""
+        if self._actor is not None:
+            ray.kill(self._actor)
+
+    def _has_room(self) -> bool:
+        if len(self._pending) >= PENDING_CALLS:
+            number = len(self._pending)
+            _, self._pending = ray.wait(self._pending, num_returns=number, timeout=0)
+        return len(self._pending) < PENDING_CALLS
+
+    def _check(self, timeout: float) -> None:
+        if ray.wait([self.watch], timeout=timeout)[0]:
+            raise self.explain()
+
+    def _get(self, reference: Any) -> Any:  # noqa: ANN401 - whatever the call returns
+        try:
+            self.wait(reference)
+            return ray.get(reference)
+        except RayTaskError as error:
+            raise unwrap(error) from None
+        except RayError as error:
+            raise _lost(error) from error
+
+    def _look_at_steps(self) -> None:
+        steps: int = ray.get(self._aside(self._actor.count_steps))
+        if steps != self._steps:
+            self._steps = steps
+            self._work()
+
+    def _aside(self, method: Any) -> Any:  # noqa: ANN401 - a method of an actor, and a reference
+        """Call what waits for no message before, however much each of them has to be done."""
+        return method.options(concurrency_group="life").remote()
+
+
+def _lost(error: Exception) -> LedgerLostError:
+    return LedgerLostError(f"the ledger's process died ({first_line(error)}); run again to go on")

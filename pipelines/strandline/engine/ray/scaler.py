@@ -1,0 +1,166 @@
+"""Keeps the pools at the sizes that the planner finds: asks Ray for its nodes, starts and drains.
+
+It decides nothing itself but which worker of a node is drained, and that one which has waited for
+room too long is given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import ray
+from ray._private.state import available_resources_per_node
+
+from strandline.engine.autoscaler.inputs import CPU, NodeFacts, Surveyor, WorkerFacts, round_cpu
+from strandline.engine.autoscaler.model import Inputs, Params, Placement, Plan, State
+from strandline.engine.autoscaler.planner import plan
+from strandline.engine.core.flow import StageQueue
+from strandline.engine.core.pools import RayOptions
+from strandline.engine.core.worker_pool import Worker
+from strandline.engine.ray.pool import RayPools
+from strandline.plan.pipeline import StagePlan
+
+LOOK_SECONDS = 1.0
+SHUN_SECONDS = 15.0  # by then Ray knows whether a node is dead
+PENDING_SECONDS = 120.0
+LONG_SECONDS = 1800.0  # for a worker that may have its room, and whose process does not begin
+
+
+class Scaler:
+    """Looks every second, and at once when a worker has gone.
+
+    Args:
+        notes: gets a sentence for each change, and for each floor that finds no room.
+        now: seconds from any fixed point.
+
+    Attributes:
+        bottleneck: the stage that sets the pace; None where none does, or it is not known yet.
+    """
+
+    def __init__(
+        self,
+        stages: Sequence[StagePlan],
+        pools: RayPools,
+        options: RayOptions,
+        notes: list[str],
+        now: Callable[[], float],
+    ) -> None:
+        self._here = str(ray.get_runtime_context().get_node_id())
+        self._stages = stages
+        self._pools = pools
+        self._surveyor = Surveyor(stages, self._here if options.keeps_sinks else None)
+        self._shunned: dict[str, float] = {}
+        self._state = State.begin()
+        self._notes = notes
+        self._said: set[str] = set()
+        self._now = now
+        self._due = 0.0
+        self._is_first = True
+        self.bottleneck: str | None = None
+
+    def is_due(self) -> bool:
+        """True where it is time to look."""
+        return self._pools.has_gone or self._now() >= self._due
+
+    def shun(self, node: str) -> None:
+        """Start nothing on a node for a while: it may be dead, and nobody knows yet."""
+        if node != self._here:
+            self._shunned[node] = self._now() + SHUN_SECONDS
+
+    def look(self, queues: Sequence[StageQueue], sources_left: int | None) -> list[Worker]:
+        """Plan with what is there now, and carry the plan out.
+
+        Args:
+            sources_left: see `Inputs`.
+
+        Returns:
+            Workers whose node has died.
+        """
+        now = self._now()
+        self._due, self._pools.has_gone = now + LOOK_SECONDS, False
+        nodes, dead = _list_nodes()
+        lost = [one for one in self._pools.list_workers() if one.is_placed and one.node in dead]
+        self._withdraw(now, nodes)
+        workers = [_describe(one) for one in self._pools.list_workers() if one not in lost]
+        nodes = [node for node in nodes if self._shunned.get(node.name, now) <= now]
+        inputs = self._surveyor.look(now, nodes, workers, queues, sources_left)
+        answer = plan(Params(), self._state, inputs)
+        self._state, self.bottleneck = answer.state, answer.bottleneck
+        self._drain(answer)
+        self._start(answer, inputs, {node.name: node.free.get(CPU, 0.0) for node in nodes})
+        self._tell(answer)
+        return lost
+
+    def _withdraw(self, now: float, nodes: Sequence[NodeFacts]) -> None:
+        workers = list(self._pools.list_workers())
+        waiting = set(self._surveyor.find_waiting(nodes, [_describe(one) for one in workers]))
+        for place, worker in enumerate(workers):
+            patience = PENDING_SECONDS if place in waiting else LONG_SECONDS
+            if not worker.is_placed and now - worker.begun > patience:
+                self._pools.drain(worker)
+                name = self._stages[worker.stage].name
+                self._note(f"a worker of {name!r} found no room and is not waited for")
+
+    def _start(self, answer: Plan, inputs: Inputs, free: Mapping[str, float]) -> None:
+        left = dict(free)
+        for number, (look, scaling) in enumerate(zip(inputs.stages, answer.stages, strict=True)):
+            for placement in scaling.start:
+                for _ in range(placement.count):
+                    cpu = self._choose_cpu(number, look.needs.cpu, left.get(placement.node or ""))
+                    self._pools.start_worker(number, cpu, placement.node)
+                    if placement.node in left:
+                        left[placement.node] -= cpu
+
+    def _choose_cpu(self, stage: int, cpu: float, left: float | None) -> float:
+        """What a worker reserves: where CPUs are shared, no more than there is at this moment."""
+        if left is None or cpu >= self._stages[stage].cpu:
+            return cpu
+        return max(0.0, min(cpu, round_cpu(left)))
+
+    def _drain(self, answer: Plan) -> None:
+        for number, scaling in enumerate(answer.stages):
+            for placement in scaling.drain:
+                for worker in _choose_leavers(self._pools[number].workers, placement):
+                    self._pools.drain(worker)
+
+    def _tell(self, answer: Plan) -> None:
+        changes = [] if self._is_first else [stage.why for stage in answer.stages if stage.why]
+        self._is_first = False
+        for sentence in (*changes, *answer.below.values()):
+            self._note(sentence)
+
+    def _note(self, sentence: str) -> None:
+        if sentence not in self._said:
+            self._said.add(sentence)
+            self._notes.append(sentence)
+
+
+def _choose_leavers(workers: Iterable[Worker], placement: Placement) -> list[Worker]:
+    """Those of a node with the least to lose."""
+    here = [one for one in workers if one.node == placement.node and not one.is_draining]
+    here.sort(key=lambda one: (one.is_placed, one.is_ready, len(one.calls)))
+    return here[: placement.count]
+
+
+def _describe(worker: Worker) -> WorkerFacts:
+    return WorkerFacts(
+        worker.stage,
+        worker.node,
+        worker.cpu,
+        worker.is_placed,
+        worker.is_ready,
+        worker.is_draining,
+    )
+
+
+def _list_nodes() -> tuple[list[NodeFacts], set[str]]:
+    """The nodes that are alive, and the names of those that have died."""
+    free = available_resources_per_node()
+    nodes, dead = [], set()
+    for node in ray.nodes():
+        name = str(node["NodeID"])
+        if node["Alive"]:
+            nodes.append(NodeFacts(name, node["Resources"], free.get(name, {})))
+        else:
+            dead.add(name)
+    return nodes, dead

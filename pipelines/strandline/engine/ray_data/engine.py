@@ -1,0 +1,280 @@
+"""The engine on Ray Data: windows of sources, each one a dataset with every stage an operator.
+
+Ray Data moves the rows, sizes the pools and starts lost workers anew. This room admits sources,
+tells the ledger what comes out, and bounds what Ray Data would try for ever. Nothing of a source is
+told before it is over, so whatever cuts a window short loses work and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import ray
+from ray.exceptions import RayError, RayTaskError
+
+from strandline.engine.call.slots import Slot
+from strandline.engine.call.wire import unpack_receipt
+from strandline.engine.core.flow import Flow
+from strandline.engine.core.listing_thread import ListingThread
+from strandline.engine.core.pools import RayOptions
+from strandline.engine.core.ports import Control, Ending, Listing, Progress, conclude
+from strandline.engine.core.window import Window
+from strandline.engine.ray.admission import Admission
+from strandline.engine.ray.connection import Connection, connected, first_line, unwrap
+from strandline.engine.ray.ledger_actor import LedgerPlace, RayLedger
+from strandline.engine.ray.losses import PoolBrokenError
+from strandline.engine.ray_data.deaths import DEATHS_PER_TASK
+from strandline.engine.ray_data.losses import WorkerLosses
+from strandline.engine.ray_data.window import Ended, Stream, Windows, quiet, size_workers
+from strandline.engine.ray_data.worker import read_notes
+from strandline.plan.errors import StrandlineError
+from strandline.plan.pipeline import PipelinePlan
+from strandline.plan.receipt import Failure, Receipt
+
+# Many, since each window starts its workers anew; the table of work in flight has room for them.
+WINDOW_SOURCES = 4096
+# Where stages join groups, all that a window was fanned out into is kept until none is missing.
+GROUP_SOURCES = 256
+WINDOWS_LOST = 4
+POLL_SECONDS = 0.5
+
+
+class WindowLostError(StrandlineError):
+    """Ray Data gave up one window after another."""
+
+
+def run_ray_data(
+    plan: PipelinePlan,
+    listing: Listing,
+    place: LedgerPlace | None,
+    options: RayOptions,
+    control: Control,
+) -> Ending:
+    """Run every source that the ledger releases, to the end or until told to stop.
+
+    Args:
+        place: of the ledger; None: nothing is tracked.
+
+    Raises:
+        StageSetupError, ShapeError, StageBrokenError, PoolBrokenError, WindowLostError,
+        LedgerLostError, ClusterLostError, VolumeError, and what the ledger raises.
+    """
+    with quiet(), connected(options.address, options.workers) as connection:
+        driver = _Driver(plan, listing, place, options, control, connection)
+        try:
+            with control.heart.renewing(driver.beat):
+                return driver.run()
+        finally:
+            if connection.is_alive():
+                driver.stop()
+
+
+class _Driver:
+    def __init__(
+        self,
+        plan: PipelinePlan,
+        listing: Listing,
+        place: LedgerPlace | None,
+        options: RayOptions,
+        control: Control,
+        connection: Connection,
+    ) -> None:
+        self._connection = connection
+        self._listing = ListingThread(listing, control.now)
+        self._control = control
+        self._flow = Flow(plan)
+        self._ledger = RayLedger(place, control.heart.work)
+        self._admission = Admission(self._listing, self._ledger, self._flow)
+        self._first = plan.stages[0].name
+        self._losses = WorkerLosses([stage.name for stage in plan.stages], control)
+        sizes = size_workers(plan, connection.cpus)
+        self._windows = Windows(plan, sizes, options, self._losses.actor)
+        joins = any(stage.group for stage in plan.stages)
+        self._size = GROUP_SOURCES if joins else WINDOW_SOURCES
+        self._shown: set[bytes] = set()
+        self._lost_in_a_row = 0
+        self._look_due = 0.0
+        self._finished = 0
+
+    def run(self) -> Ending:
+        with self._ledger.recording(self._connection.is_alive):
+            return self._run()
+
+    def _run(self) -> Ending:
+        while not self._flow.is_stopped:
+            self._look_around()
+            self._fill()
+            waiting = self._flow.queues[0].waiting
+            slots = [waiting.popleft() for _ in range(min(len(waiting), self._size))]
+            if slots:
+                self._play(slots)
+            elif self._flow.suspects:
+                self._flow.release_suspects()
+            else:
+                break
+        return self._end()
+
+    def beat(self) -> None:
+        self._ledger.beat()
+
+    def stop(self) -> None:
+        self._listing.close()
+        self._windows.stop()
+        self._losses.stop()
+        self._ledger.stop()
+
+    def _fill(self) -> None:
+        """Ask the ledger until a window is full or the listing has ended."""
+        while not (self._listing.is_ended or self._flow.is_stopped):
+            if len(self._flow.queues[0]) >= self._size:
+                return
+            self._admission.ask(is_full=False, patience=POLL_SECONDS)
+            if self._admission.asked is not None:
+                self._admission.take(self._get(self._admission.asked))
+            self._look_around()
+
+    def _play(self, slots: list[Slot]) -> None:
+        """Work on a window until all that came of it is told."""
+        window = Window(slots)
+        self._flow.queues[0].running = len(slots)
+        self._show(window.open)
+        stream = self._windows.stream(slots)
+        ended = None
+        try:
+            ended = self._follow(window, stream)
+        except PoolBrokenError as error:
+            self._note_losses()
+            error.cause = self._losses.find_cause()
+            raise
+        finally:
+            if ended is None:
+                self._losses.leave()
+            stream.close()
+            self._hide(set(self._shown))
+        if ended is not None:
+            self._note_losses()
+            self._take_rest(window, ended.error)
+
+    def _follow(self, window: Window, stream: Stream) -> Ended | None:
+        """Tell what comes out of a window; None where the time to wait for it is over."""
+        while not (self._flow.is_stopped and self._control.must_leave()):
+            item = stream.take(POLL_SECONDS)
+            if isinstance(item, Ended):
+                return item
+            if item is not None:
+                for stage, packed in read_notes(item):
+                    self._take(window, stage, unpack_receipt(packed))
+            self._ledger.flush()
+            self._look_around()
+        return None
+
+    def _take(self, window: Window, stage: int, receipt: Receipt) -> None:
+        if receipt.failures:
+            self._note_losses()
+            failures = tuple(self._losses.name_cause(one) for one in receipt.failures)
+            receipt = receipt._replace(failures=failures)
+        told = window.hear(receipt)
+        self._ledger.forward(told.events, told.failures)
+        self._flow.complete(stage, [], receipt, None)
+        self._flow.queues[0].running = len(window.open)
+        self._hide(told.finished)
+
+    def _take_rest(self, window: Window, error: BaseException | None) -> None:
+        """Have what a window has left tried again; an error that is not Ray's is raised."""
+        if isinstance(error, RayTaskError):
+            error = unwrap(error)
+        if error is not None:
+            self._check_alive()
+            if not isinstance(error, RayError):
+                raise error
+        if window.open and not self._flow.is_stopped:
+            self._lose(window, first_line(error) if error else "not all that went in came out")
+        elif not window.open:
+            self._lost_in_a_row = 0
+
+    def _lose(self, window: Window, why: str) -> None:
+        """Queue a lost window's rest again: last, and apart where one of it may be to blame."""
+        rest = list(window.open.values())
+        self._losses.anything_died = True
+        self._control.incidents.append(
+            f"a window of Ray Data was lost, {len(rest)} sources are tried again: {why}"
+        )
+        poisoned = self._flow.requeue(0, rest, len(rest), holds=True, most_deaths=DEATHS_PER_TASK)
+        message = f"Ray Data lost {DEATHS_PER_TASK} windows over it; the last: {why}"
+        failures = [
+            Failure(slot.source, slot.key, slot.token, self._first, message) for slot in poisoned
+        ]
+        self._flow.fail(failures)
+        self._ledger.forward((), failures)
+        is_over = window.has_finished or bool(poisoned)
+        self._lost_in_a_row = 0 if is_over else self._lost_in_a_row + 1
+        if self._lost_in_a_row >= WINDOWS_LOST:
+            msg = f"Ray Data lost {WINDOWS_LOST} windows in a row; the last: {why}"
+            raise WindowLostError(msg)
+
+    def _note_losses(self) -> None:
+        self._losses.note(self._get(self._losses.ask()))
+
+    def _show(self, sources: Collection[bytes]) -> None:
+        # A death of this process has to do with them only where they are on its machine.
+        if self._control.inflight and len(ray.nodes()) == 1:
+            self._shown.update(sources)
+            self._control.inflight.queue(self._shown)
+            self._control.inflight.process(self._shown)
+
+    def _hide(self, sources: Collection[bytes]) -> None:
+        if self._control.inflight:
+            self._control.inflight.settle(self._shown.intersection(sources))
+        self._shown.difference_update(sources)
+
+    def _look_around(self) -> None:
+        """Report, hear whether to stop, and now and then look whether all are alive."""
+        self._control.heart.work()
+        now = self._control.now()
+        self._control.report(
+            Progress(
+                self._flow,
+                self._listing.listed,
+                self._admission.skipped,
+                self._finished,
+                self._listing.is_ended,
+                self._control.incidents,
+                self._losses.look,
+                dashboard=self._connection.dashboard,
+                quarantined=self._admission.quarantined,
+            )
+        )
+        if self._control.must_stop() and not self._flow.is_stopped:
+            self._flow.stop()
+            self._losses.leave()
+        if now < self._look_due:
+            return
+        self._look_due = now + POLL_SECONDS
+        self._check_alive()
+        self._note_losses()
+        if self._ledger.is_tracked:
+            self._finished = self._get(self._ledger.count_finished())
+
+    def _check_alive(self) -> None:
+        self._connection.check_alive()
+        if self._ledger.is_tracked and ray.wait([self._ledger.watch], timeout=0)[0]:
+            raise self._ledger.explain()
+
+    def _get(self, reference: Any) -> Any:  # noqa: ANN401 - whatever an actor answers
+        try:
+            if self._ledger.is_tracked:  # it may be that which takes long
+                self._ledger.wait(reference)
+            return ray.get(reference)
+        except RayTaskError as error:
+            raise unwrap(error) from None
+        except RayError:
+            if self._ledger.is_tracked:  # its watch may need a moment to know why
+                ray.wait([self._ledger.watch], timeout=POLL_SECONDS)
+            self._check_alive()
+            raise
+
+    def _end(self) -> Ending:
+        failed, died = len(self._flow.failed), self._losses.anything_died
+        standing = self._ledger.conclude(self._listing, failed, anything_died=died)
+        return conclude(standing, self._flow, self._listing, self._control, self._losses.look())
