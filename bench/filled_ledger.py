@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from strandline.ledger.entries import Change, Finish, Record
 from strandline.ledger.keeper import GROUP_SOURCES
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output
 from strandline.plan.token import derive_root, digest_key, digest_version
 

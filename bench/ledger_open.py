@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench_scale import Scale, run_apart
 from memory import read_own_memory
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from table import Row, bound
 
 _MEGABYTE = 1_000_000

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         NegativePendingCountError,
         NonDeterministicTaskError,
     )
-    from strandline.ledger.merging import MergeError
+    from strandline.ledger.gather.merge import MergeError
     from strandline.plan.errors import StrandlineError
     from strandline.run.engines import EngineMissingError
     from strandline.run.listing import ListingError
@@ -80,7 +80,7 @@ _ROOMS = {
     "LedgerInUseError": "strandline.ledger.errors",
     "LedgerLostError": "strandline.engine.ray.ledger_actor",
     "ListingError": "strandline.run.listing",
-    "MergeError": "strandline.ledger.merging",
+    "MergeError": "strandline.ledger.gather.merge",
     "NegativePendingCountError": "strandline.ledger.errors",
     "NonDeterministicTaskError": "strandline.ledger.errors",
     "NothingThereError": "strandline.storage.downloads",

@@ -82,7 +82,7 @@ FAULTS = [
     (API, "strandline_api/kinds.py", "import strandline.plan.token"),
     (API, "strandline_api/kinds.py", "import strandline_operator.model.plan"),
     (API, "strandline_api/kinds.py", "import yaml"),
-    (LMDB, "strandline/ledger/index.py", "import lmdb"),
+    (LMDB, "strandline/ledger/store/index.py", "import lmdb"),
     (RAY, "strandline/engine/core/flow.py", "import ray"),
     (RAY, "strandline/run/attempt.py", "from ray.exceptions import RayError"),
     (KUBERNETES, "strandline/cli/views/format.py", "import kubernetes.client"),

@@ -13,7 +13,7 @@ import pytest
 
 from cli_project import Call, Project, read_errors
 from strandline.ledger.entries import Change
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 
 
 class Case(NamedTuple):

@@ -11,7 +11,7 @@ import yaml
 from cli_project import Call, Project, read_errors
 from strandline.cli.commands.data.verify import describe_verdict
 from strandline.ledger.entries import Change, FailureRecord, Mark, Parked
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.ledger.verification import Verdict
 from strandline.plan.token import digest_key
 from strandline_api.outcome.exit_codes import ExitCode

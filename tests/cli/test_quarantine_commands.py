@@ -17,7 +17,7 @@ from click.testing import Result
 from cli_project import Call, Project, read_errors
 from strandline.ledger.entries import Change, Parked
 from strandline.ledger.errors import LedgerInUseError
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
 from strandline.run.attempt import Options, run_attempt
 from strandline.run.manifest import read_manifest

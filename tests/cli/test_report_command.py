@@ -17,7 +17,7 @@ from report_builders import Outline
 from strandline.cli.report.panels import MAX_PANEL, read_artifacts
 from strandline.cli.report.reading import read_facts
 from strandline.ledger.entries import Change, FailureRecord
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
 from strandline.run.chain import read_record, write_record
 from strandline.run.manifest import read_manifest

@@ -15,7 +15,7 @@ from cli_project import Call, Project
 from strandline.cli.commands.runs.details import read_details
 from strandline.engine.core.ports import Progress
 from strandline.ledger.entries import Change, FailureRecord
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt import Options
 from strandline.run.outcome import Outcome

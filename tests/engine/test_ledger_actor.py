@@ -7,7 +7,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.storage.locks import hold_exclusive
 
 ORPHAN = """

@@ -16,7 +16,7 @@ from drawing import Chapter, Disturbance, Round
 from fuzz_stages import DIED, LISTING, OPENED, TROUBLE
 from jobs import Job
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
 from strandline.storage.outputs import OutputStore
 from strandline.storage.remote import open_outputs

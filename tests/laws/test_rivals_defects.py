@@ -16,7 +16,7 @@ from strandline.ledger.errors import LedgerError
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.lease import Claim, open_attempt
 from strandline.ledger.liveness import Claimant
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.ledger.tally import Tally
 from strandline.ledger.words import HAS_FAILED, PARKED, RELEASED, SKIPPED, Listed
 from strandline.plan.fingerprint import Fingerprint

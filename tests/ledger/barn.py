@@ -8,11 +8,11 @@ from pathlib import Path
 
 from ledger_builders import listed, opened, root_of
 from strandline.ledger.entries import Change, Finish, Mark, Record
-from strandline.ledger.gather_state import State, find_merged, read_state
-from strandline.ledger.gathering import gather
-from strandline.ledger.merging import Merge
-from strandline.ledger.pieces import Shelf
-from strandline.ledger.store import Store
+from strandline.ledger.gather.gather import gather
+from strandline.ledger.gather.merge import Merge
+from strandline.ledger.gather.pieces import Shelf
+from strandline.ledger.gather.state import State, find_merged, read_state
+from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Piece
 from strandline.plan.token import digest_key
 

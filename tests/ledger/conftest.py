@@ -10,7 +10,7 @@ import pytest
 
 from ledger_builders import Clock, Desk, RecordingOutputs, RecordingStore, opened
 from strandline.ledger.keeper import Keeper
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 
 
 @pytest.fixture

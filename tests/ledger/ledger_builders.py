@@ -12,7 +12,7 @@ from strandline.ledger.entries import Change, Finish, Mark, Parked, Record
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.lease import Claim, OnChange
 from strandline.ledger.liveness import Claimant
-from strandline.ledger.store import INITIAL_MAP, Store
+from strandline.ledger.store.store import INITIAL_MAP, Store
 from strandline.ledger.words import Listed
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.receipt import Event, Failure, Output

@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger_builders import Clock, claim, claimant, failed, listed, opened, root_of
-from strandline.ledger.gather_state import find_merged, read_state
-from strandline.ledger.gathering import gather
+from strandline.ledger.gather.gather import gather
+from strandline.ledger.gather.pieces import LARGE_BYTES, Shelf
+from strandline.ledger.gather.state import find_merged, read_state
+from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.keeper import GROUP_SECONDS, Keeper
 from strandline.ledger.lease import open_attempt
 from strandline.ledger.leftovers import clean_up
-from strandline.ledger.piece_verification import verify_pieces
-from strandline.ledger.pieces import LARGE_BYTES, Shelf
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.ledger.words import Listed
 from strandline.plan.receipt import Event, Output, Piece

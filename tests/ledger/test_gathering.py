@@ -16,10 +16,10 @@ from barn import Barn, barn_at, in_order
 from ledger_builders import opened
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.gather_state import find_merged, find_pack
-from strandline.ledger.merging import FAN_IN, MergeError, MergeTree
-from strandline.ledger.piece_verification import verify_pieces
-from strandline.ledger.pieces import find_shard
+from strandline.ledger.gather.merge import FAN_IN, MergeError, MergeTree
+from strandline.ledger.gather.pieces import find_shard
+from strandline.ledger.gather.state import find_merged, find_pack
+from strandline.ledger.gather.verification import verify_pieces
 from strandline.storage.errors import VolumeError
 
 KEYS = [f"{one}{two}" for one in ascii_lowercase[:9] for two in ascii_lowercase[:9]]

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from barn import Barn, barn_at, in_order
-from strandline.ledger import gathering
-from strandline.ledger.gather_space import explain_shortage, find_free, measure_need
-from strandline.ledger.merging import MergeError
-from strandline.ledger.piece_verification import verify_pieces
+from strandline.ledger.gather import gather as gathering
+from strandline.ledger.gather.merge import MergeError
+from strandline.ledger.gather.space import explain_shortage, find_free, measure_need
+from strandline.ledger.gather.verification import verify_pieces
 
 WORDS = [f"{number:03d}" + "x" * 5000 for number in range(80)]
 SLACK = 40_000  # of a file in between, and of the heads of frames

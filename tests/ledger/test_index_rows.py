@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.ledger.index import (
+from strandline.ledger.store.index import (
     MAX_ATTEMPT,
     WIDTH,
     Entry,

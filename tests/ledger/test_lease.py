@@ -18,7 +18,7 @@ from strandline.ledger.lease import (
     open_attempt,
     restart,
 )
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 
 DONE = [listed(f"source {number}") for number in range(5)]
 

@@ -12,11 +12,11 @@ import lmdb
 import pytest
 
 from ledger_builders import counts, finish_of, listed, opened
-from strandline.ledger.changes import Databases
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LeaseLostError, LedgerError, LedgerInUseError
-from strandline.ledger.inspection import META_BYTES, explain_damage
-from strandline.ledger.store import Store
+from strandline.ledger.store.changes import Databases
+from strandline.ledger.store.inspection import META_BYTES, explain_damage
+from strandline.ledger.store.store import Store
 from strandline.storage.errors import VolumeError
 
 TINY = 1 << 16
@@ -27,7 +27,7 @@ TAKE_OVER = """
 import sys
 from pathlib import Path
 from strandline.ledger.entries import Change, Finish, Record
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 store = Store(Path(sys.argv[1]), map_size=1 << 16)
 if sys.argv[2] == "lease":
     store.take_lease({"attempt": 2, "uid": "other"})

@@ -10,7 +10,7 @@ from ledger_builders import Desk, failed, finish_of, listed, opened, output_of, 
 from strandline.ledger.entries import Change, Mark
 from strandline.ledger.errors import LeaseLostError
 from strandline.ledger.leftovers import clean_up
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.ledger.vanished import clean_away
 from strandline.ledger.verification import verify
 from strandline.plan.token import derive_root

@@ -17,7 +17,7 @@ from strandline.ledger.liveness import (
     is_orphan,
     refuse_live_driver,
 )
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.storage.locks import Process
 
 PARENT = Process(50, 500)

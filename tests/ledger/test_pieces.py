@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from ledger_builders import Clock, RecordingOutputs, failed, listed, opened, output_of, root_of
-from strandline.ledger import pieces
+from strandline.ledger.gather import pieces
+from strandline.ledger.gather.pieces import LARGE_BYTES, Shelf, find_shard
+from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.keeper import Keeper
-from strandline.ledger.piece_verification import verify_pieces
-from strandline.ledger.pieces import LARGE_BYTES, Shelf, find_shard
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.ledger.words import Listed
 from strandline.plan.receipt import Event, Left, Piece, Place
 from strandline.plan.token import derive_child

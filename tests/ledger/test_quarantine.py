@@ -21,8 +21,8 @@ from ledger_builders import (
 from strandline.ledger.entries import Change, FailureRecord, Mark, Parked
 from strandline.ledger.errors import DuplicateKeyError, UnknownSourceError
 from strandline.ledger.lease import OnChange, open_attempt, restart
-from strandline.ledger.store import Store
-from strandline.ledger.suspects import Crash, accuse, release
+from strandline.ledger.quarantine import Crash, accuse, release
+from strandline.ledger.store.store import Store
 from strandline.ledger.words import PARKED, RELEASED, Listed, Standing
 from strandline.plan.receipt import Event
 from strandline.storage.errors import VolumeError

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ledger_builders import counts, failed, finish_of, listed, opened, output_of
 from strandline.ledger.entries import Change, FailureRecord, Mark, Parked
 from strandline.ledger.errors import LeaseLostError, LedgerError
-from strandline.ledger.store import FORMAT, Store
+from strandline.ledger.store.store import FORMAT, Store
 from strandline.ledger.words import Listed
 from strandline.storage.errors import VolumeError
 

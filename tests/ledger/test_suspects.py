@@ -14,8 +14,8 @@ from ledger_builders import Clock, Desk, RecordingOutputs, counts, failed, liste
 from strandline.ledger.entries import Change, Parked
 from strandline.ledger.errors import LeaseLostError
 from strandline.ledger.keeper import Keeper
-from strandline.ledger.store import Store
-from strandline.ledger.suspects import Crash, accuse
+from strandline.ledger.quarantine import Crash, accuse
+from strandline.ledger.store.store import Store
 from strandline.ledger.words import HAS_FAILED, PARKED, RELEASED, SKIPPED, Listed
 from strandline.storage.errors import VolumeError
 

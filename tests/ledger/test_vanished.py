@@ -8,9 +8,9 @@ import pytest
 
 from ledger_builders import Desk, counts, failed, finish_of, listed, output_of, written
 from strandline.ledger.entries import Change, FailureRecord, Mark, Parked
+from strandline.ledger.quarantine import Crash, accuse
 from strandline.ledger.seen import Seen
-from strandline.ledger.store import Store
-from strandline.ledger.suspects import Crash, accuse
+from strandline.ledger.store.store import Store
 from strandline.ledger.vanished import find_vanished
 from strandline.ledger.words import PARKED, RELEASED, Listed
 from strandline.storage.errors import VolumeError

@@ -8,7 +8,7 @@ import pytest
 
 from ledger_builders import failed, finish_of, listed, opened
 from strandline.ledger.entries import Change, FailureRecord, Mark, Parked
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.ledger.verification import Verdict, name_output, verify
 from strandline.ledger.words import Listed
 from strandline.plan.receipt import Output

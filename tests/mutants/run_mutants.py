@@ -41,7 +41,7 @@ TARGETS = {
         "tests/ledger/test_lease.py",
         "tests/ledger",
     ),
-    "pipelines/strandline/ledger/suspects.py": (
+    "pipelines/strandline/ledger/quarantine.py": (
         "tests/ledger/test_suspects.py",
         "tests/ledger",
     ),

@@ -10,7 +10,7 @@ import yaml
 
 from strandline.ledger.entries import Change
 from strandline.ledger.lease import OnChange
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt import Options, run_attempt
 from strandline.run.manifest import read_manifest

@@ -9,7 +9,7 @@ import pytest
 
 from strandline.engine.core.ports import Ending
 from strandline.ledger.errors import LedgerInUseError
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.ledger.words import Standing
 from strandline.plan.errors import code_of
 from strandline.run.attempt import Options, run_attempt

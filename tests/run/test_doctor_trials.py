@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from strandline.ledger.entries import Change
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.run import doctor_trials
 from strandline.run.doctor import MIB, fits
 from strandline.run.doctor_facts import (
@@ -252,7 +252,7 @@ def test_readers_are_read_from_their_table() -> None:
 READER = """
 import os, sys
 from pathlib import Path
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 
 store = Store(Path(sys.argv[1]), readonly=True)
 with store._reading():

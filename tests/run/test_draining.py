@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from attempt_builders import BOOT, DRIVER, outcome_of, record_of
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.run.chain import Witness, write_record
 from strandline.run.draining import PAUSE_SECONDS, Drain, DrainError, Sight, choose, look, wait_for
 from strandline.storage.layout import PipelineFolder

@@ -16,9 +16,9 @@ from strandline.engine.core import heartbeat
 from strandline.engine.core.heartbeat import Heart
 from strandline.engine.core.ports import Progress
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.gather_state import State, read_state
+from strandline.ledger.gather.merge import MergeError
+from strandline.ledger.gather.state import State, read_state
 from strandline.ledger.lease import OnChange
-from strandline.ledger.merging import MergeError
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task

@@ -16,7 +16,7 @@ import pytest
 from place_builders import Letters, forget_place
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import OnChange
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.plan.errors import code_of
 from strandline.run.attempt import Options, run_attempt

@@ -16,7 +16,7 @@ from strandline.engine.ray.ledger_actor import LedgerPlace
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import OnChange
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.ledger.verification import Verdict, verify
 from strandline.run.attempt import Options, run_attempt
 from strandline.run.moving import move_outputs

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from partition_stages import plan_steps
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.ledger.verification import Verdict, verify
 from strandline.run.attempt import Options, run_attempt
 from strandline.run.outcome import Outcome

@@ -18,7 +18,7 @@ from strandline.ledger.entries import Change, Finish, Mark, Record
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import OnChange
 from strandline.ledger.liveness import HEARTBEAT_SECONDS
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.token import digest_key
 from strandline.run import takeover

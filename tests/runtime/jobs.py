@@ -17,8 +17,8 @@ from typing import Any
 import psutil
 import yaml
 
-from strandline.ledger.piece_verification import verify_pieces
-from strandline.ledger.store import Store
+from strandline.ledger.gather.verification import verify_pieces
+from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.run.chain import read_chain
 from strandline.storage.latest import find_target, resolve

@@ -23,7 +23,7 @@ from ray.cluster_utils import Cluster
 import engine_stages as bad
 import worker_stages as told
 from strandline.engine.core.ports import Progress
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan

@@ -17,7 +17,7 @@ from strandline.engine.call.setup import PackageMissingError, StageSetupError
 from strandline.engine.core.ports import Progress
 from strandline.engine.ray.losses import PoolBrokenError
 from strandline.ledger.errors import DuplicateKeyError
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.plan.errors import code_of
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan

@@ -8,8 +8,8 @@ import pytest
 
 from gather_stages import LARGE, KeyList, LineMoments
 from kill_stages import JoinLengths, SplitLines
-from strandline.ledger.piece_verification import verify_pieces
-from strandline.ledger.store import Store
+from strandline.ledger.gather.verification import verify_pieces
+from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt import Options, run_attempt
 from strandline.run.pipeline import Pipeline, work

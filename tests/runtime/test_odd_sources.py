@@ -9,7 +9,7 @@ import pytest
 import odd_stages as odd
 from shell_streams import own_stdout
 from strandline.engine.core.flow import StageBrokenError
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.storage.layout import PipelineFolder

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from memory_group import enter, made_group
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.storage.layout import PipelineFolder
 
 HERE = Path(__file__).parent

@@ -36,7 +36,7 @@ from strandline.engine.ray_data.window import Ended
 from strandline.engine.ray_data.worker import Place, StageRows, make_rows, read_notes
 from strandline.ledger.entries import FailureRecord
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import engine_stages as bad
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import engine_stages as bad
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage

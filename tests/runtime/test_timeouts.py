@@ -10,7 +10,7 @@ import yaml
 from hang_stages import Hang
 from jobs import Job
 from strandline.ledger.entries import Parked
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.run.attempt import Options, run_attempt

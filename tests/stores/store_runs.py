@@ -12,7 +12,7 @@ import s3fs
 import yaml
 
 from store_server import Store as Server
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs import OWNER
 

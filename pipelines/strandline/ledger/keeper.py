@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from strandline.ledger.entries import Change, FailureRecord, Finish, Mark, Parked, Record
 from strandline.ledger.errors import NegativePendingCountError, duplicate_of
+from strandline.ledger.gather.pieces import Shelf, split
 from strandline.ledger.leftovers import name_kept
-from strandline.ledger.pieces import Shelf, split
 from strandline.ledger.seen import Seen
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.ledger.tally import Tally
 from strandline.ledger.vanished import clean_away, find_vanished
 from strandline.ledger.words import HAS_FAILED, PARKED, RELEASED, SKIPPED, Listed, Standing

@@ -17,7 +17,7 @@ from strandline.ledger.entries import Change, Mark
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.liveness import Claimant
 from strandline.ledger.placing import Placing, find_move, find_other_changes, knows_place
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import Fingerprint, describe_difference
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from strandline.ledger.entries import Change, Record
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.storage.outputs import OutputStore
 
 

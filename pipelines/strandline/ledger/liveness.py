@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from strandline.ledger.errors import LedgerInUseError
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.storage.locks import Process
 
 BEAT_SECONDS = 15.0

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from strandline.ledger.entries import Change
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import Fingerprint, describe_difference
 from strandline.storage.outputs import OWNER
 

@@ -11,7 +11,7 @@ from itertools import chain, islice
 
 from strandline.ledger.entries import Change, FailureRecord, Mark, Parked
 from strandline.ledger.seen import Seen
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.storage.outputs import OutputStore
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output
 from strandline.storage.outputs import TEMPORARY, OutputStore, name_source_folder
 

@@ -15,10 +15,10 @@ from strandline.engine.core.heartbeat import Heart
 from strandline.engine.core.pools import RayOptions
 from strandline.engine.core.ports import Control, Ending, KeeperLedger, Listing, NoLedger, Progress
 from strandline.engine.inline import run_inline
+from strandline.ledger.gather.pieces import Shelf
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.lease import OnChange
-from strandline.ledger.pieces import Shelf
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Counts
 from strandline.plan.stage import SourceStage

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.gather_space import explain_shortage
-from strandline.ledger.store import Store
+from strandline.ledger.gather.space import explain_shortage
+from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.doctor_facts import (
     Disk,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.liveness import is_long_silent, is_orphan
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
 from strandline.run.chain import AttemptRecord, find_last
 from strandline.storage.errors import VolumeError

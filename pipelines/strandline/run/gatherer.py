@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from strandline.engine.core.heartbeat import Heart
-from strandline.ledger.gather_space import explain_shortage
-from strandline.ledger.gather_state import State, find_merged, is_merged_there, read_state
-from strandline.ledger.gathering import gather
-from strandline.ledger.merging import FAULTS_OF_DISKS, MergeError
-from strandline.ledger.store import Store
+from strandline.ledger.gather.gather import gather
+from strandline.ledger.gather.merge import FAULTS_OF_DISKS, MergeError
+from strandline.ledger.gather.space import explain_shortage
+from strandline.ledger.gather.state import State, find_merged, is_merged_there, read_state
+from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import StatefulFilter
 from strandline.run.chain import TABLE

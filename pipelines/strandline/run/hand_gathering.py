@@ -9,9 +9,9 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.gather_state import read_state
+from strandline.ledger.gather.state import read_state
 from strandline.ledger.lease import OnChange, refuse_changes
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.gatherer import ARTIFACTS, Artifacts, Gatherer
 from strandline.run.placing import make_claim

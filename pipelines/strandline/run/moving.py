@@ -11,7 +11,7 @@ from typing import NamedTuple
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import OnChange, refuse_changes
 from strandline.ledger.placing import find_other_changes, knows_place, name_old, record_place
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.ledger.verification import Verdict, verify
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.placing import find_placing, is_own, make_claim, place_outputs

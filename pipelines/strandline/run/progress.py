@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from strandline.ledger.store import Store
-from strandline.ledger.suspects import release
+from strandline.ledger.quarantine import release
+from strandline.ledger.store.store import Store
 from strandline.run.takeover import make_claimant, written_alone
 from strandline.storage.layout import PipelineFolder
 

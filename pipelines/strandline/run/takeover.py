@@ -28,8 +28,8 @@ from strandline.ledger.lease import (
 from strandline.ledger.leftovers import clean_up
 from strandline.ledger.liveness import ORPHAN_SECONDS, Claimant, refuse_live_driver
 from strandline.ledger.placing import record_place
-from strandline.ledger.store import Store
-from strandline.ledger.suspects import Crash, accuse
+from strandline.ledger.quarantine import Crash, accuse
+from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.chain import (
     BLAMELESS,

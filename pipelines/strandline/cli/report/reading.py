@@ -17,7 +17,7 @@ from strandline.cli.report.panels import read_artifacts
 from strandline.cli.views.attempt_sight import read_live, view_attempt
 from strandline.cli.views.snapshot import parse_json
 from strandline.ledger.entries import FailureRecord
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.chain import read_chain
 from strandline.run.sampling import read_samples

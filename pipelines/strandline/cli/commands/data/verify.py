@@ -12,9 +12,9 @@ from strandline.cli.app.ledger_access import locate, looking, place_output
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import spell_amount, spell_bytes, spell_count, spell_text
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.piece_verification import verify_pieces
+from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.placing import Placing, find_move, name_old
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.ledger.verification import Verdict, verify
 from strandline.run.manifest import read_manifest
 from strandline.run.placing import find_placing

@@ -24,7 +24,7 @@ from strandline.cli.views.plan import (
     spell_plan,
 )
 from strandline.ledger.lease import OnChange, find_changes
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.plan.partition import pack
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.listing import open_listing

@@ -7,7 +7,7 @@ from itertools import islice
 from strandline.cli.app.ledger_access import looking
 from strandline.cli.views.summary import Details, Written
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 

@@ -8,10 +8,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from strandline.ledger.gather_state import State, find_merged, find_pack, read_state
-from strandline.ledger.piece_reader import PieceReader
-from strandline.ledger.pieces import find_shard
-from strandline.ledger.store import Store
+from strandline.ledger.gather.piece_reader import PieceReader
+from strandline.ledger.gather.pieces import find_shard
+from strandline.ledger.gather.state import State, find_merged, find_pack, read_state
+from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Piece, Place
 from strandline.storage.outputs import digest_file
 from strandline.storage.shards import DamagedFileError, Title, measure_head

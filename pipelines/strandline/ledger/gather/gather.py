@@ -18,8 +18,11 @@ from pathlib import Path
 
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.gather_space import find_free, measure_need
-from strandline.ledger.gather_state import (
+from strandline.ledger.gather.merge import Merge, MergeError, MergeTree
+from strandline.ledger.gather.piece_reader import PieceReader
+from strandline.ledger.gather.pieces import read_shard_number
+from strandline.ledger.gather.space import find_free, measure_need
+from strandline.ledger.gather.state import (
     Merged,
     State,
     find_merged,
@@ -27,10 +30,7 @@ from strandline.ledger.gather_state import (
     is_merged_there,
     read_state,
 )
-from strandline.ledger.merging import Merge, MergeError, MergeTree
-from strandline.ledger.piece_reader import PieceReader
-from strandline.ledger.pieces import read_shard_number
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Piece
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume

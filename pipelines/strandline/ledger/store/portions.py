@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from strandline.ledger.changes import Databases, Transaction, get
 from strandline.ledger.entries import read_pieces
+from strandline.ledger.store.changes import Databases, Transaction, get
 from strandline.plan.receipt import Piece
 
 PORTION = 1000

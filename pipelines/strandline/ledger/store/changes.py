@@ -20,7 +20,7 @@ from strandline.ledger.entries import (
     pack_record,
     read_pieces,
 )
-from strandline.ledger.index import Entry, key_row, put_entry, remove_entry
+from strandline.ledger.store.index import Entry, key_row, put_entry, remove_entry
 
 # A transaction and a database are lmdb's, which this room does not import.
 Transaction = Any

@@ -17,7 +17,6 @@ from typing import Any, TypeVar, cast
 
 import lmdb
 
-from strandline.ledger.changes import Databases, apply, get, get_all
 from strandline.ledger.entries import (
     Change,
     FailureRecord,
@@ -30,9 +29,10 @@ from strandline.ledger.entries import (
     unpack_record,
 )
 from strandline.ledger.errors import LeaseLostError, LedgerError, LedgerInUseError
-from strandline.ledger.index import Entry, find_entry, key_row, list_entries
-from strandline.ledger.inspection import check_image
-from strandline.ledger.portions import read_portion, take_pieces
+from strandline.ledger.store.changes import Databases, apply, get, get_all
+from strandline.ledger.store.index import Entry, find_entry, key_row, list_entries
+from strandline.ledger.store.inspection import check_image
+from strandline.ledger.store.portions import read_portion, take_pieces
 from strandline.plan.receipt import Piece
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from strandline.ledger.entries import Change, Mark, Parked
 from strandline.ledger.errors import UnknownSourceError
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
 
 

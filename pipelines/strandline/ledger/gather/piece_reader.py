@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO
 
-from strandline.ledger.gather_state import State, find_pack
-from strandline.ledger.pieces import find_shard
+from strandline.ledger.gather.pieces import find_shard
+from strandline.ledger.gather.state import State, find_pack
 from strandline.plan.receipt import Piece, Place
 from strandline.storage.shards import (
     DamagedFileError,

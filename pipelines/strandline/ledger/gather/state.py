@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from strandline.ledger.store import Store
+from strandline.ledger.store.store import Store
 
 
 class Merged(NamedTuple):
