@@ -27,8 +27,8 @@ from engine_works import (
     weigh_changed,
 )
 from strandline.engine.core.roots import make_root
-from strandline.run.listing import open_listing
-from strandline.run.manifest import read_manifest
+from strandline.run.attempt.listing import open_listing
+from strandline.run.manifest.manifest import read_manifest
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ("python-functions", "text-documents")

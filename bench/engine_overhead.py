@@ -14,7 +14,7 @@ from bench_stages import plan_empty
 from local_ray import started_ray
 from steady_rate import SteadyRate
 from strandline.engine.core.ports import Progress
-from strandline.run.attempt import Options, run_attempt
+from strandline.run.attempt.attempt import Options, run_attempt
 from strandline_api.outcome.exit_codes import ExitCode
 from table import Row, bound, spell
 

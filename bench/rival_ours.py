@@ -10,8 +10,8 @@ from case_stages import Listed, Nowhere, Working
 from engine_cases import Case
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
-from strandline.run.attempt import Options, run_attempt
-from strandline.run.manifest import read_manifest
+from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.manifest.manifest import read_manifest
 from strandline_api.outcome.exit_codes import ExitCode
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from strandline.plan.registry import register
     from strandline.plan.stage import Params, SinkStage, Source, SourceStage, Stage, StatefulFilter
     from strandline.plan.task import FailedTask, NoneTask, Task
-    from strandline.run.outcome import Outcome
+    from strandline.run.attempt.outcome import Outcome
     from strandline.run.pipeline import Pipeline, work
     from strandline_api.outcome.exit_codes import ExitCode
     from strandline_api.spec.policy import Checkpoint, Quarantine
@@ -53,7 +53,7 @@ _ROOMS = {
     "FailedTask": "strandline.plan.task",
     "NoneTask": "strandline.plan.task",
     "OnChange": "strandline.ledger.lease",
-    "Outcome": "strandline.run.outcome",
+    "Outcome": "strandline.run.attempt.outcome",
     "Params": "strandline.plan.stage",
     "Pipeline": "strandline.run.pipeline",
     "Quarantine": "strandline_api.spec.policy",

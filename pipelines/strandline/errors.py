@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     )
     from strandline.ledger.gather.merge import MergeError
     from strandline.plan.errors import StrandlineError
-    from strandline.run.engines import EngineMissingError
-    from strandline.run.listing import ListingError
-    from strandline.run.packages import PackageError
-    from strandline.run.partitions import PartitionError
+    from strandline.run.attempt.engines import EngineMissingError
+    from strandline.run.attempt.listing import ListingError
+    from strandline.run.attempt.partitions import PartitionError
+    from strandline.run.code.packages import PackageError
     from strandline.storage.archives import ArchiveError
     from strandline.storage.downloads import NothingThereError, UnreachableError
     from strandline.storage.errors import HeldError, VolumeError
@@ -72,21 +72,21 @@ _ROOMS = {
     "ArchiveError": "strandline.storage.archives",
     "ClusterLostError": "strandline.engine.ray.connection",
     "DuplicateKeyError": "strandline.ledger.errors",
-    "EngineMissingError": "strandline.run.engines",
+    "EngineMissingError": "strandline.run.attempt.engines",
     "FlushError": "strandline.engine.call.gathered",
     "HeldError": "strandline.storage.errors",
     "LeaseLostError": "strandline.ledger.errors",
     "LedgerError": "strandline.ledger.errors",
     "LedgerInUseError": "strandline.ledger.errors",
     "LedgerLostError": "strandline.engine.ray.ledger_actor",
-    "ListingError": "strandline.run.listing",
+    "ListingError": "strandline.run.attempt.listing",
     "MergeError": "strandline.ledger.gather.merge",
     "NegativePendingCountError": "strandline.ledger.errors",
     "NonDeterministicTaskError": "strandline.ledger.errors",
     "NothingThereError": "strandline.storage.downloads",
-    "PackageError": "strandline.run.packages",
+    "PackageError": "strandline.run.code.packages",
     "PackageMissingError": "strandline.engine.call.setup",
-    "PartitionError": "strandline.run.partitions",
+    "PartitionError": "strandline.run.attempt.partitions",
     "PlaceTakenError": "strandline.storage.ownership",
     "PoolBrokenError": "strandline.engine.ray.losses",
     "ShapeError": "strandline.engine.call.receipts",

@@ -18,7 +18,7 @@ from manifests import of_kind
 from promql import PromqlError, Reading
 from report_builders import live_of
 from strandline.cli.views.snapshot import spell_json
-from strandline.run.serving import spell_metrics
+from strandline.run.supervise.status_server import spell_metrics
 from strandline_api.outcome.causes import Cause
 from strandline_api.status.pipeline_status import Progress
 from strandline_api.status.reasons import Reason

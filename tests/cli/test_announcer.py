@@ -14,7 +14,7 @@ from strandline.cli.views.announcer import (
     TerminalAnnouncer,
     create_announcer,
 )
-from strandline.run.supervision import Ended
+from strandline.run.supervise.supervision import Ended
 from strandline.storage.errors import HeldError
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.law.retry import GiveUp, PastAttempt, RetryAt, decide

@@ -13,7 +13,7 @@ import pytest
 from cli_project import Call, Project, read_errors
 from strandline.ledger.entries import Change
 from strandline.ledger.store.store import Store
-from strandline.run.chain import AttemptRecord, Trigger, Witness, write_record
+from strandline.run.history.records import AttemptRecord, Trigger, Witness, write_record
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.locks import Process, find_process, read_boot_id
 from strandline.storage.publications import publish

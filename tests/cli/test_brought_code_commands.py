@@ -115,8 +115,10 @@ def message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where a container's last message is taken from."""
     path = tmp_path / "termination-log"
     path.touch()
-    monkeypatch.setattr("strandline.run.serving.LAST_MESSAGE", path)
-    monkeypatch.setattr("strandline.run.serving.leave_message.__defaults__", (path,))
+    monkeypatch.setattr("strandline.run.supervise.status_server.LAST_MESSAGE", path)
+    monkeypatch.setattr(
+        "strandline.run.supervise.status_server.leave_message.__defaults__", (path,)
+    )
     return path
 
 

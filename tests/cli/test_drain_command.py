@@ -15,7 +15,7 @@ import pytest
 from cli_project import Call, Project, read_errors
 from strandline.cli.commands.runs import drain as drain_command
 from strandline.ledger.store.store import Store
-from strandline.run.draining import Drain
+from strandline.run.supervise.drain import Drain
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.locks import Process
 from strandline_api.outcome.driver_outcome import find_outcome_line

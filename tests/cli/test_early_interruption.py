@@ -20,10 +20,10 @@ MOMENTS = [
     "pydantic._internal._config",
     "strandline_api.objects.pipeline",
     "strandline.cli.app.launch",
-    "strandline.run.driver_process",
+    "strandline.run.supervise.driver_process",
     "strandline.cli.commands.runs.progress_file",
     "pyarrow.lib",
-    "strandline.run.attempt",
+    "strandline.run.attempt.attempt",
     "strandline.stages.catalogue",
 ]
 
@@ -56,7 +56,7 @@ def test_law_ctrl_c_while_it_starts_is_an_interruption(project: Project, moment:
     assert process.returncode == ExitCode.INTERRUPTED, said
 
 
-@pytest.mark.parametrize("moment", ["click.core", "strandline.run.manifest"])
+@pytest.mark.parametrize("moment", ["click.core", "strandline.run.manifest.manifest"])
 def test_another_command_ends_as_programs_of_a_shell_do(project: Project, moment: str) -> None:
     process = project.start("validate", env=TELLING)
 

@@ -19,9 +19,9 @@ from strandline.ledger.entries import Change, Parked
 from strandline.ledger.errors import LedgerInUseError
 from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
-from strandline.run.attempt import Options, run_attempt
-from strandline.run.manifest import read_manifest
-from strandline.run.outcome import Outcome
+from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.attempt.outcome import Outcome
+from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import find_process, read_boot_id
 from strandline_api.outcome.exit_codes import ExitCode
@@ -270,7 +270,7 @@ def test_a_driver_that_came_while_the_release_waited_for_the_lock_is_seen(
             told = "attempt 4 is still running as process 1; stop it first"
             raise LedgerInUseError(told)
 
-    monkeypatch.setattr("strandline.run.takeover.refuse_live_driver", refuse)
+    monkeypatch.setattr("strandline.run.attempt.takeover.refuse_live_driver", refuse)
     assert 69 == release(call, "--all").exit_code
     assert [False, True] == asked
     assert list(BAD) == list_keys(call)

@@ -16,7 +16,7 @@ from strandline.engine.core.ports import Progress
 from strandline.ledger.entries import FailureRecord, Parked
 from strandline.ledger.words import Standing
 from strandline.plan.receipt import Counts
-from strandline.run.outcome import Outcome
+from strandline.run.attempt.outcome import Outcome
 from strandline_api.outcome.exit_codes import ExitCode
 
 

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from cli_project import Project
 from strandline.ledger.store.store import Store
-from strandline.run.chain import Trigger, read_chain
+from strandline.run.history.records import Trigger, read_chain
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.locks import find_process, read_boot_id
 

@@ -17,8 +17,8 @@ from strandline.engine.core.ports import Progress
 from strandline.ledger.entries import Change, FailureRecord
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt import Options
-from strandline.run.outcome import Outcome
+from strandline.run.attempt.attempt import Options
+from strandline.run.attempt.outcome import Outcome
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.exit_codes import ExitCode
 

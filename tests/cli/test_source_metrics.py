@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cli_project import Call, Project
-from strandline.run.attempt import Options, run_attempt
-from strandline.run.manifest import read_manifest
+from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.manifest.manifest import read_manifest
 from strandline_api.spec.policy import Checkpoint
 
 SPLIT = (

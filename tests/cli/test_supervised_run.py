@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from cli_project import Project
-from strandline.run.chain import Trigger, Witness, read_chain
+from strandline.run.history.records import Trigger, Witness, read_chain
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import find_process
 from strandline_api.outcome.causes import Cause

@@ -29,7 +29,7 @@ from strandline.cli.views.attempt_sight import read_live
 from strandline.cli.views.snapshot import parse_json, spell_json
 from strandline.cli.views.top import LATELY, Lately, TopFacts, draw_top
 from strandline.ledger.entries import FailureRecord, Parked
-from strandline.run.serving import AttemptServer
+from strandline.run.supervise.status_server import AttemptServer
 from strandline.storage.layout import PipelineFolder
 
 # Something like what a driver says, with anything in the places of anything else.

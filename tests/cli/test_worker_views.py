@@ -15,7 +15,7 @@ from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import Progress
 from strandline.ledger.words import Standing
 from strandline.plan.receipt import Counts
-from strandline.run.outcome import Outcome
+from strandline.run.attempt.outcome import Outcome
 from strandline_api.outcome.exit_codes import ExitCode
 
 POOL = PoolState(workers=4, ready=3, draining=1, started=9, lost=2, recycled=1, deaths=2)

@@ -19,8 +19,8 @@ from strandline.cli.views.attempt import AttemptView, State
 from strandline.cli.views.snapshot import Snapshot, StageView
 from strandline.engine.core.pools import PoolState
 from strandline.ledger.entries import FailureRecord, Mark, Parked
-from strandline.run.chain import Witness
-from strandline.run.samples import Sample, Samples, StagePoint
+from strandline.run.history.records import Witness
+from strandline.run.history.samples import Sample, Samples, StagePoint
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import SourceCounts
 

@@ -12,9 +12,9 @@ from strandline.ledger.entries import Change
 from strandline.ledger.lease import OnChange
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt import Options, run_attempt
-from strandline.run.manifest import read_manifest
-from strandline.run.outcome import Outcome
+from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.attempt.outcome import Outcome
+from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
 
 

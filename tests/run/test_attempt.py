@@ -12,10 +12,10 @@ from strandline.ledger.errors import LedgerInUseError
 from strandline.ledger.store.store import Store
 from strandline.ledger.words import Standing
 from strandline.plan.errors import code_of
-from strandline.run.attempt import Options, run_attempt
-from strandline.run.chain import Witness, read_record
-from strandline.run.manifest import Manifest, read_manifest
-from strandline.run.outcome import describe_error, judge
+from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.attempt.outcome import describe_error, judge
+from strandline.run.history.records import Witness, read_record
+from strandline.run.manifest.manifest import Manifest, read_manifest
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import find_process, read_boot_id
@@ -190,7 +190,7 @@ def test_an_attempt_that_an_error_ends_says_so_in_its_record(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("strandline.run.attempt.run_inline", fail)
+    monkeypatch.setattr("strandline.run.attempt.attempt.run_inline", fail)
     with pytest.raises(type(error)):
         run_attempt(write_manifest(letters).plan, Options(tmp_path, engine="inline"))
 

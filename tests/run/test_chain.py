@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from attempt_builders import BOOT, DRIVER, killed_for, outcome_of, record_of
-from strandline.run.chain import (
+from strandline.run.history.records import (
     BLAMELESS,
     RECORD,
     Witness,

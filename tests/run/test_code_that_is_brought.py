@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from archive_builders import write_zip
-from strandline.run.code import bring_code, digest_files, fetch_code, find_cache
+from strandline.run.code.code import bring_code, digest_files, fetch_code, find_cache
 from strandline.storage.downloads import UnreachableError
 from strandline_api.documents.problems import SpecError
 from strandline_api.spec.code import Code

@@ -9,8 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.run.doctor import GIB, MIB, Finding, Level, choose_code, examine, fits, spell_size
-from strandline.run.doctor_facts import (
+from strandline.run.doctor.checks import (
+    GIB,
+    MIB,
+    Finding,
+    Level,
+    choose_code,
+    examine,
+    fits,
+    spell_size,
+)
+from strandline.run.doctor.facts import (
     Disk,
     Facts,
     Lease,

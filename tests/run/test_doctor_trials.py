@@ -17,13 +17,13 @@ import pytest
 
 from strandline.ledger.entries import Change
 from strandline.ledger.store.store import Store
-from strandline.run import doctor_trials
-from strandline.run.doctor import MIB, fits
-from strandline.run.doctor_facts import (
+from strandline.run.doctor import probes as doctor_trials
+from strandline.run.doctor.checks import MIB, fits
+from strandline.run.doctor.facts import (
     Ledger,
     Package,
 )
-from strandline.run.doctor_trials import (
+from strandline.run.doctor.probes import (
     find_place,
     look_at_ledgers,
     look_at_machine,
@@ -129,7 +129,7 @@ def raise_for(name: str, number: int) -> Callable[..., Any]:
         ("os.rename", errno.EPERM, "no right to write there; check owner and mode of the folder"),
         ("os.symlink", errno.EPERM, "no right to write there; check owner and mode of the folder"),
         ("fcntl.flock", errno.ENOLCK, "No locks available"),
-        ("strandline.run.doctor_trials.hold_alone", errno.ENOLCK, "No locks available"),
+        ("strandline.run.doctor.probes.hold_alone", errno.ENOLCK, "No locks available"),
         ("os.rmdir", errno.EPERM, "no right to write there; check owner and mode of the folder"),
     ],
 )

@@ -10,8 +10,16 @@ import pytest
 
 from attempt_builders import BOOT, DRIVER, outcome_of, record_of
 from strandline.ledger.store.store import Store
-from strandline.run.chain import Witness, write_record
-from strandline.run.draining import PAUSE_SECONDS, Drain, DrainError, Sight, choose, look, wait_for
+from strandline.run.history.records import Witness, write_record
+from strandline.run.supervise.drain import (
+    PAUSE_SECONDS,
+    Drain,
+    DrainError,
+    Sight,
+    choose,
+    look,
+    wait_for,
+)
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import Holder, Process, find_process, hold_alone
 

@@ -17,10 +17,16 @@ from typing import Any, cast
 
 import pytest
 
-from strandline.run import driver_process
-from strandline.run.chain import AttemptRecord, Trigger, Witness, read_record
-from strandline.run.driver_process import DriverProcess, Limits, Stop, make_command, wait_until
-from strandline.run.supervision import Ended
+from strandline.run.history.records import AttemptRecord, Trigger, Witness, read_record
+from strandline.run.supervise import driver_process
+from strandline.run.supervise.driver_process import (
+    DriverProcess,
+    Limits,
+    Stop,
+    make_command,
+    wait_until,
+)
+from strandline.run.supervise.supervision import Ended
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.causes import Cause
@@ -42,7 +48,7 @@ def linger():
 """
 # A driver that has begun an attempt.
 BEGIN = """
-from strandline.run.chain import AttemptRecord, Trigger, Witness, write_record
+from strandline.run.history.records import AttemptRecord, Trigger, Witness, write_record
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import find_process, read_boot_id
 from strandline_api.outcome.driver_outcome import DriverOutcome

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import pytest
 
 from attempt_builders import killed_for, outcome_of, record_of
-from strandline.run.chain import AttemptRecord, Witness
-from strandline.run.ending import DriverEnd, conclude
-from strandline.run.memory_kills import KernelKill
-from strandline.run.progress import AttemptProgress
+from strandline.run.history.progress import AttemptProgress
+from strandline.run.history.records import AttemptRecord, Witness
+from strandline.run.supervise.ending import DriverEnd, conclude
+from strandline.run.supervise.memory_kills import KernelKill
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.outcome.evidence import Evidence, name_cause, read_exit

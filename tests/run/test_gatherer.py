@@ -22,13 +22,13 @@ from strandline.ledger.lease import OnChange
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
-from strandline.run import gatherer as gatherer_module
-from strandline.run.attempt import Options, run_attempt
-from strandline.run.chain import TABLE
-from strandline.run.gatherer import Gatherer
-from strandline.run.hand_gathering import gather_by_hand
+from strandline.run.attempt import gather as gatherer_module
+from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.attempt.gather import Gatherer
+from strandline.run.attempt.hand_gathering import gather_by_hand
+from strandline.run.attempt.takeover import opened
+from strandline.run.history.records import TABLE
 from strandline.run.pipeline import Pipeline
-from strandline.run.takeover import opened
 from strandline.stages.files import Files
 from strandline.stages.jsonl_sink import JsonlSink
 from strandline.stages.read_files import ReadFiles

@@ -19,7 +19,7 @@ from strandline.ledger.lease import OnChange
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.plan.errors import code_of
-from strandline.run.attempt import Options, run_attempt
+from strandline.run.attempt.attempt import Options, run_attempt
 from strandline.run.moving import move_outputs, seize_outputs
 from strandline.storage.errors import VolumeError
 from strandline.storage.outputs import OWNER
@@ -189,7 +189,7 @@ def test_two_who_come_at_once_are_told_apart(
     first: Letters, second: Letters, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second comes in between: the first has seen an empty place."""
-    monkeypatch.setattr("strandline.run.takeover.read_owner", lambda _: None)
+    monkeypatch.setattr("strandline.run.attempt.takeover.read_owner", lambda _: None)
     reads: list[str] = []
 
     def come_between(at: str) -> Any:
@@ -238,7 +238,7 @@ class TestOutputsThatAreGone:
             raise VolumeError("out: full")
 
         with monkeypatch.context() as patch:
-            patch.setattr("strandline.run.takeover.take_place", fail)
+            patch.setattr("strandline.run.attempt.takeover.take_place", fail)
             with pytest.raises(VolumeError):
                 first.run(url=emptied, on_change=OnChange.RESTART)
         assert 3 == first.run(url=emptied).standing.finished

@@ -18,7 +18,7 @@ from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import OnChange
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import Verdict, verify
-from strandline.run.attempt import Options, run_attempt
+from strandline.run.attempt.attempt import Options, run_attempt
 from strandline.run.moving import move_outputs
 from strandline.storage.outputs import OWNER, OutputStore
 from strandline.storage.ownership import read_owner
@@ -156,7 +156,7 @@ def test_workers_are_told_the_place_and_not_its_spelling(
         told.extend([options.output, ledger and ledger.output])
         raise CalledError
 
-    monkeypatch.setattr("strandline.run.attempt.find_ray_engine", lambda _: engine)
+    monkeypatch.setattr("strandline.run.attempt.attempt.find_ray_engine", lambda _: engine)
     for volume in (None, letters.volume):
         with pytest.raises(CalledError):
             run_attempt(letters.plan(path="out"), Options(volume))

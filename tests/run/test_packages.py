@@ -15,7 +15,7 @@ import pydantic
 import pytest
 
 from strandline.plan.errors import code_of
-from strandline.run.packages import (
+from strandline.run.code.packages import (
     PackageError,
     Places,
     find_absent,

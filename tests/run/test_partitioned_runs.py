@@ -11,8 +11,8 @@ import pytest
 from partition_stages import plan_steps
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import Verdict, verify
-from strandline.run.attempt import Options, run_attempt
-from strandline.run.outcome import Outcome
+from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.attempt.outcome import Outcome
 from strandline.run.pipeline import Pipeline
 from strandline.stages.files import Files
 from strandline.stages.parquet_partitions import ParquetPartitions

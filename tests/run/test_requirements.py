@@ -18,8 +18,8 @@ from strandline.plan.planning import check_plan
 from strandline.plan.registry import list_registered
 from strandline.plan.stage import Source, SourceStage, Stage
 from strandline.plan.task import Task
-from strandline.run.attempt import Options, run_attempt
-from strandline.run.requirements import check_requirements
+from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.code.requirements import check_requirements
 from strandline.stages.files import Files
 from strandline.stages.jsonl_sink import JsonlSink
 from strandline_api.documents.problems import SpecError

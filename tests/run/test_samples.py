@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.plan.receipt import Counts
-from strandline.run.attempt import Options, run_attempt
-from strandline.run.manifest import read_manifest
-from strandline.run.samples import INTERVAL, LIMIT, Sample, Series, StagePoint, thin
-from strandline.run.sampling import Sampler, locate_samples, read_samples
+from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.history.samples import INTERVAL, LIMIT, Sample, Series, StagePoint, thin
+from strandline.run.history.sampling import Sampler, locate_samples, read_samples
+from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
 
 MANIFEST = """

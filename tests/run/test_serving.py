@@ -17,8 +17,13 @@ from typing import Any
 
 import pytest
 
-from strandline.run import serving
-from strandline.run.serving import AttemptServer, leave_message, read_shown, spell_metrics
+from strandline.run.supervise import status_server as serving
+from strandline.run.supervise.status_server import (
+    AttemptServer,
+    leave_message,
+    read_shown,
+    spell_metrics,
+)
 from strandline_api.outcome.driver_outcome import DriverOutcome, find_outcome_line
 from strandline_api.outcome.hearing import HEADER, derive_token, spell_digest
 

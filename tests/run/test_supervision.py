@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from attempt_builders import killed_for, outcome_of
-from strandline.run.chain import Trigger
-from strandline.run.supervision import Ended, Surroundings, recall, supervise
+from strandline.run.history.records import Trigger
+from strandline.run.supervise.supervision import Ended, Surroundings, recall, supervise
 from strandline_api.law.retry import GiveUp, PastAttempt, RetryAt, decide
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome

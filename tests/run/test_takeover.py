@@ -21,10 +21,17 @@ from strandline.ledger.liveness import HEARTBEAT_SECONDS
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.token import digest_key
-from strandline.run import takeover
-from strandline.run.chain import TABLE, AttemptRecord, Trigger, Witness, read_record, write_record
-from strandline.run.manifest import read_manifest
-from strandline.run.takeover import Approach, Held, take_over
+from strandline.run.attempt import takeover
+from strandline.run.attempt.takeover import Approach, Held, take_over
+from strandline.run.history.records import (
+    TABLE,
+    AttemptRecord,
+    Trigger,
+    Witness,
+    read_record,
+    write_record,
+)
+from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.errors import VolumeError
 from strandline.storage.inflight import InFlightTable, read_inflight
 from strandline.storage.layout import PipelineFolder, make_folder
@@ -308,7 +315,7 @@ def test_the_lease_is_handed_back_even_if_the_attempt_cant_begin(
         raise VolumeError(name)
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"strandline.run.takeover.{name}", fail)
+        patch.setattr(f"strandline.run.attempt.takeover.{name}", fail)
         with pytest.raises(VolumeError, match=name), place.take():
             pytest.fail("it must not begin")
     lease = place.read_meta("lease")

@@ -20,7 +20,7 @@ import yaml
 from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
-from strandline.run.chain import read_chain
+from strandline.run.history.records import read_chain
 from strandline.storage.latest import find_target, resolve
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs import OWNER, TEMPORARY, LocalOutputs, OutputStore

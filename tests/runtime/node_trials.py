@@ -27,7 +27,7 @@ from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
-from strandline.run.attempt import Options, run_attempt
+from strandline.run.attempt.attempt import Options, run_attempt
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs import LocalOutputs
 

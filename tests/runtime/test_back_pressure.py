@@ -18,7 +18,7 @@ from strandline.engine.core.ports import Progress
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Source
-from strandline.run.attempt import Options, run_attempt
+from strandline.run.attempt.attempt import Options, run_attempt
 from strandline_api.outcome.exit_codes import ExitCode
 
 COUNT = 60

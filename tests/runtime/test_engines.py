@@ -22,9 +22,9 @@ from strandline.plan.errors import code_of
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage
-from strandline.run.attempt import Options, run_attempt
-from strandline.run.manifest import read_manifest
-from strandline.run.outcome import Outcome
+from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.attempt.outcome import Outcome
+from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs import OWNER

@@ -11,7 +11,7 @@ from kill_stages import JoinLengths, SplitLines
 from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt import Options, run_attempt
+from strandline.run.attempt.attempt import Options, run_attempt
 from strandline.run.pipeline import Pipeline, work
 from strandline.stages.files import Files
 from strandline.stages.jsonl_sink import JsonlSink

@@ -11,7 +11,7 @@ from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage
 from strandline.plan.task import Slot, Task
-from strandline.run.attempt import Options, run_attempt
+from strandline.run.attempt.attempt import Options, run_attempt
 from strandline_api.outcome.exit_codes import ExitCode
 
 pytestmark = pytest.mark.usefixtures("local_ray")

@@ -43,8 +43,8 @@ from strandline.plan.planning import check_plan
 from strandline.plan.receipt import Counts, Event, Receipt
 from strandline.plan.stage import Stage
 from strandline.plan.task import Lineage, Task
-from strandline.run.attempt import Options, run_attempt
-from strandline.run.outcome import Outcome
+from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.attempt.outcome import Outcome
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs import LocalOutputs
 from strandline_api.documents.problems import SpecError

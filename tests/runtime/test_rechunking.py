@@ -17,8 +17,8 @@ from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import SinkStage, Stage
 from strandline.plan.task import Slot, Task
-from strandline.run.attempt import Options, run_attempt
-from strandline.run.outcome import Outcome
+from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.attempt.outcome import Outcome
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs import LocalOutputs
 from strandline_api.outcome.exit_codes import ExitCode

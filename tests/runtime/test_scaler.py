@@ -21,7 +21,7 @@ from strandline.engine.ray.scaler import LOOK_SECONDS, PENDING_SECONDS, Scaler
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.receipt import Counts
-from strandline.run.attempt import Options, run_attempt
+from strandline.run.attempt.attempt import Options, run_attempt
 from strandline_api.outcome.exit_codes import ExitCode
 
 TIMEOUT = 120.0

@@ -13,8 +13,8 @@ from strandline.ledger.entries import Parked
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
-from strandline.run.attempt import Options, run_attempt
-from strandline.run.chain import read_chain
+from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.history.records import read_chain
 from strandline.storage.layout import PipelineFolder
 from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.causes import Cause

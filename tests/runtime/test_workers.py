@@ -28,8 +28,8 @@ from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage
 from strandline.plan.task import Lineage, Task
-from strandline.run.attempt import Options, run_attempt
-from strandline.run.outcome import Outcome
+from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.attempt.outcome import Outcome
 from strandline_api.outcome.exit_codes import ExitCode
 
 both = pytest.mark.parametrize("engine", ["inline", "ray"])

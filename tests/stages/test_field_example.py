@@ -12,8 +12,8 @@ import xarray as xr
 from zarr.storage import ZipStore
 
 from strandline.plan.task import Task
-from strandline.run.attempt import Options, run_attempt
-from strandline.run.manifest import read_manifest
+from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.manifest.manifest import read_manifest
 
 EXAMPLES = Path(__file__).parents[2] / "pipelines" / "examples"
 

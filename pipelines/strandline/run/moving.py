@@ -14,8 +14,13 @@ from strandline.ledger.placing import find_other_changes, knows_place, name_old,
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import Verdict, verify
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.placing import find_placing, is_own, make_claim, place_outputs
-from strandline.run.takeover import held_by_hand, make_claimant, read_ledger_id, written_alone
+from strandline.run.attempt.placing import find_placing, is_own, make_claim, place_outputs
+from strandline.run.attempt.takeover import (
+    held_by_hand,
+    make_claimant,
+    read_ledger_id,
+    written_alone,
+)
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.ownership import (

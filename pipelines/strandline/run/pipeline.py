@@ -14,10 +14,10 @@ from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan, plan_stage
 from strandline.plan.registry import list_registered
 from strandline.plan.stage import Stage
-from strandline.run.attempt import Options, run_attempt
-from strandline.run.engines import ENGINES
-from strandline.run.manifest import read_manifest
-from strandline.run.outcome import Outcome
+from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.attempt.engines import ENGINES
+from strandline.run.attempt.outcome import Outcome
+from strandline.run.manifest.manifest import read_manifest
 from strandline_api.documents.problems import Problem, SpecError, problems_of
 from strandline_api.objects.pipeline import ObjectMeta
 from strandline_api.spec.policy import Checkpoint, Quarantine

@@ -18,8 +18,8 @@ import click
 
 from strandline.cli.app.json_output import find_output
 from strandline.cli.app.signals import SIGNALS
-from strandline.run.driver_process import DriverProcess, Limits, Stop, make_command
-from strandline.run.yaml_file import read_pipeline
+from strandline.run.manifest.yaml_file import read_pipeline
+from strandline.run.supervise.driver_process import DriverProcess, Limits, Stop, make_command
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.locks import hold_alone
 from strandline_api.objects.pipeline import CurationPipeline

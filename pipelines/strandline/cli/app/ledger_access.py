@@ -8,7 +8,7 @@ from pathlib import Path
 
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.placing import place_outputs
+from strandline.run.attempt.placing import place_outputs
 from strandline.storage.layout import PipelineFolder
 
 

@@ -10,7 +10,7 @@ import click
 
 from strandline.cli.app.json_output import reserve
 from strandline.cli.app.program import add_debug
-from strandline.run.engines import ENGINES
+from strandline.run.attempt.engines import ENGINES
 
 VOLUME = "./strandline-data"
 Command = Callable[..., Any]

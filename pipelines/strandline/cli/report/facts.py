@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from strandline.cli.views.attempt import AttemptView
 from strandline.cli.views.snapshot import Snapshot
 from strandline.ledger.entries import FailureRecord, Mark, Parked
-from strandline.run.samples import Samples
+from strandline.run.history.samples import Samples
 
 Item = TypeVar("Item")
 

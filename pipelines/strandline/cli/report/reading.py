@@ -19,8 +19,8 @@ from strandline.cli.views.snapshot import parse_json
 from strandline.ledger.entries import FailureRecord
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.chain import read_chain
-from strandline.run.sampling import read_samples
+from strandline.run.history.records import read_chain
+from strandline.run.history.sampling import read_samples
 from strandline.storage.latest import find_pinned, resolve
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.published import Publication

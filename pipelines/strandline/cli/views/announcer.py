@@ -16,7 +16,7 @@ import click
 from strandline.cli.app.json_output import tell
 from strandline.cli.views.format import spell_amount, spell_text
 from strandline.plan.errors import StrandlineError
-from strandline.run.supervision import Ended
+from strandline.run.supervise.supervision import Ended
 from strandline_api.documents.problems import SpecError
 from strandline_api.law.retry import GiveUp, RetryAt, describe_wait
 from strandline_api.outcome.causes import Treatment

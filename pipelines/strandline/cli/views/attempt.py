@@ -14,7 +14,7 @@ from strandline.cli.views.format import (
     spell_seconds,
     spell_text,
 )
-from strandline.run.chain import AttemptRecord
+from strandline.run.history.records import AttemptRecord
 from strandline_api.outcome.evidence import Evidence
 
 _COLUMNS = ("attempt", "run", "trigger", "started (UTC)", "lasted", "finished", "end", "message")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from strandline.cli.views.attempt import AttemptView, State
-from strandline.run.chain import AttemptRecord
-from strandline.run.progress import read_progress
-from strandline.run.serving import read_number, read_shown
+from strandline.run.history.progress import read_progress
+from strandline.run.history.records import AttemptRecord
+from strandline.run.supervise.status_server import read_number, read_shown
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import find_process, read_boot_id
 

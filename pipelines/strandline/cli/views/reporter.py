@@ -23,7 +23,7 @@ from strandline.cli.views.snapshot import Pace, Snapshot, spell_json, take_snaps
 from strandline.cli.views.summary import Details, describe_outcome, spell_outcome
 from strandline.engine.core.ports import Progress
 from strandline.plan.errors import code_of
-from strandline.run.outcome import Outcome
+from strandline.run.attempt.outcome import Outcome
 from strandline_api.outcome.exit_codes import ExitCode
 
 

@@ -13,7 +13,7 @@ from strandline.engine.core.flow import StageQueue
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import Progress
 from strandline.plan.receipt import Counts
-from strandline.run.serving import read_number
+from strandline.run.supervise.status_server import read_number
 
 WINDOW_SECONDS = 30.0
 LEAST_RATE = 1e-9  # of what is slower nobody sees the end

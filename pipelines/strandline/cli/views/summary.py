@@ -20,7 +20,7 @@ from strandline.cli.views.snapshot import spell_counts
 from strandline.engine.core.pools import PoolState
 from strandline.ledger.entries import FailureRecord, Parked
 from strandline.plan.receipt import Counts
-from strandline.run.outcome import Outcome
+from strandline.run.attempt.outcome import Outcome
 
 FAILURES_SHOWN = 10
 _COLUMNS = ("stage", "in", "out", "filtered", "failed", "rows in", "rows out", "seconds")

@@ -13,8 +13,8 @@ from strandline.cli.app.ledger_access import locate
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import spell_amount
 from strandline.ledger.lease import OnChange
-from strandline.run.hand_gathering import gather_by_hand
-from strandline.run.manifest import read_manifest
+from strandline.run.attempt.hand_gathering import gather_by_hand
+from strandline.run.manifest.manifest import read_manifest
 
 
 @click.command("gather", epilog=show_examples("strandline gather pipeline.yaml"))

@@ -13,7 +13,7 @@ from strandline.cli.app.ledger_access import locate
 from strandline.cli.app.options import show_examples, take_file, take_json, take_volume
 from strandline.cli.app.program import add_debug
 from strandline.plan.errors import StrandlineError
-from strandline.run.manifest import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.latest import find_pinned, pin, resolve, unpin
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.published import Publication

@@ -12,8 +12,8 @@ from strandline.cli.app.ledger_access import locate, looking
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import spell_amount
 from strandline.cli.views.ledger_rows import Row, State, describe_failure, list_rows
-from strandline.run.manifest import read_manifest
-from strandline.run.quarantine import release_sources
+from strandline.run.attempt.quarantine import release_sources
+from strandline.run.manifest.manifest import read_manifest
 
 NOTHING = "nothing is quarantined"
 

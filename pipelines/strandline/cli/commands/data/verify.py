@@ -16,8 +16,8 @@ from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.placing import Placing, find_move, name_old
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import Verdict, verify
-from strandline.run.manifest import read_manifest
-from strandline.run.placing import find_placing
+from strandline.run.attempt.placing import find_placing
+from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.remote import open_outputs
 from strandline_api.outcome.exit_codes import ExitCode
 

@@ -12,9 +12,9 @@ from strandline.cli.app.json_output import tell
 from strandline.cli.app.options import show_examples, take_json, take_settings, take_volume
 from strandline.cli.app.program import add_debug
 from strandline.cli.views.format import align, spell_amount, spell_text
-from strandline.run.doctor import Finding, Level, choose_code, examine
-from strandline.run.doctor_trials import look
-from strandline.run.manifest import read_manifest
+from strandline.run.doctor.checks import Finding, Level, choose_code, examine
+from strandline.run.doctor.probes import look
+from strandline.run.manifest.manifest import read_manifest
 
 
 @click.command(

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from strandline.cli.app.program import explain
 from strandline.plan.errors import code_of
-from strandline.run.code import AT, fetch_code
-from strandline.run.serving import leave_message
+from strandline.run.code.code import AT, fetch_code
+from strandline.run.supervise.status_server import leave_message
 from strandline_api.documents.problems import Problem, SpecError, problems_of
 from strandline_api.documents.stored import omit_unknown
 from strandline_api.outcome.driver_outcome import DriverOutcome

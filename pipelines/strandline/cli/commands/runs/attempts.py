@@ -18,8 +18,8 @@ from strandline.cli.views.attempt import (
 )
 from strandline.cli.views.attempt_sight import view_attempt
 from strandline.plan.errors import StrandlineError
-from strandline.run.chain import read_chain, read_record
-from strandline.run.yaml_file import read_pipeline
+from strandline.run.history.records import read_chain, read_record
+from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.published import list_places, read_publication
 from strandline_api.outcome.exit_codes import ExitCode

@@ -13,8 +13,8 @@ from pathlib import Path
 import click
 
 from strandline.cli.app.options import show_examples, take_manifest, take_volume
-from strandline.run.draining import DrainError, choose, look, wait_for
-from strandline.run.yaml_file import read_pipeline
+from strandline.run.manifest.yaml_file import read_pipeline
+from strandline.run.supervise.drain import DrainError, choose, look, wait_for
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import Process, find_process, read_boot_id
 

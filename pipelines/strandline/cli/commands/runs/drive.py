@@ -21,11 +21,11 @@ from strandline.cli.commands.runs.progress_file import ProgressFile
 from strandline.cli.views.reporter import create_reporter
 from strandline.engine.core.ports import Progress
 from strandline.ledger.lease import OnChange
-from strandline.run.attempt import Options, run_attempt
-from strandline.run.chain import Trigger, end_unfinished
-from strandline.run.last_words import leaving_words
-from strandline.run.manifest import read_manifest
-from strandline.run.outcome import describe_leaving
+from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.attempt.outcome import describe_leaving
+from strandline.run.history.records import Trigger, end_unfinished
+from strandline.run.manifest.manifest import read_manifest
+from strandline.run.supervise.last_words import leaving_words
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import find_process, read_boot_id

@@ -13,7 +13,7 @@ from strandline.cli.app.options import show_examples, take_manifest, take_volume
 from strandline.cli.report.page import spell_page
 from strandline.cli.report.reading import read_facts
 from strandline.cli.views.format import spell_bytes
-from strandline.run.manifest import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 
 
 @click.command(

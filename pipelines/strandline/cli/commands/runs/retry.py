@@ -15,7 +15,7 @@ from strandline.cli.app.options import (
     take_volume,
 )
 from strandline.cli.views.announcer import create_announcer
-from strandline.run.chain import Trigger, find_last
+from strandline.run.history.records import Trigger, find_last
 
 
 @click.command("retry", epilog=show_examples("strandline retry pipeline.yaml"))

@@ -24,16 +24,16 @@ from strandline.cli.app.options import (
     take_volume,
 )
 from strandline.cli.views.announcer import Announcer, create_announcer
-from strandline.run.chain import Trigger
-from strandline.run.driver_process import DriverProcess, wait_until
-from strandline.run.supervision import Ended, Surroundings, supervise
+from strandline.run.history.records import Trigger
+from strandline.run.supervise.driver_process import DriverProcess, wait_until
+from strandline.run.supervise.supervision import Ended, Surroundings, supervise
 from strandline.storage.latest import name_latest
 from strandline_api.law.retry import RetryAt
 from strandline_api.objects.pipeline import CurationPipeline
 from strandline_api.outcome.hearing import VARIABLE
 
 if TYPE_CHECKING:
-    from strandline.run.serving import AttemptServer
+    from strandline.run.supervise.status_server import AttemptServer
 
 
 @click.command(
@@ -103,7 +103,7 @@ def _serving(port: int | None) -> Iterator[AttemptServer | None]:
     if port is None:
         yield None
         return
-    from strandline.run.serving import AttemptServer  # noqa: PLC0415 - few attempts are asked
+    from strandline.run.supervise.status_server import AttemptServer  # noqa: PLC0415 - few attempts are asked
 
     try:
         server = AttemptServer(port, os.environ.get(VARIABLE, ""))

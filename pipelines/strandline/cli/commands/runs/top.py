@@ -26,8 +26,8 @@ from strandline.cli.views.attempt_sight import read_live, view_attempt
 from strandline.cli.views.snapshot import parse_json
 from strandline.cli.views.top import Failed, Lately, TopFacts, draw_top
 from strandline.plan.errors import StrandlineError
-from strandline.run.chain import find_last
-from strandline.run.yaml_file import read_pipeline
+from strandline.run.history.records import find_last
+from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.storage.layout import PipelineFolder
 
 INTERVAL = 1.0

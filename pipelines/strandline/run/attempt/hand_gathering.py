@@ -13,9 +13,9 @@ from strandline.ledger.gather.state import read_state
 from strandline.ledger.lease import OnChange, refuse_changes
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.gatherer import ARTIFACTS, Artifacts, Gatherer
-from strandline.run.placing import make_claim
-from strandline.run.takeover import held_by_hand, make_claimant, written_alone
+from strandline.run.attempt.gather import ARTIFACTS, Artifacts, Gatherer
+from strandline.run.attempt.placing import make_claim
+from strandline.run.attempt.takeover import held_by_hand, make_claimant, written_alone
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs import digest_file
 from strandline.storage.publications import publish, retain

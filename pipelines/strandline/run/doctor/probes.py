@@ -22,7 +22,8 @@ from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.space import explain_shortage
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.doctor_facts import (
+from strandline.run.attempt.placing import place_outputs
+from strandline.run.doctor.facts import (
     Disk,
     Facts,
     Lease,
@@ -33,8 +34,7 @@ from strandline.run.doctor_facts import (
     Volume,
     Work,
 )
-from strandline.run.memory_kills import MemoryKills
-from strandline.run.placing import place_outputs
+from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.filesystems import explain_unsafe, find_filesystem, read_mounts
 from strandline.storage.layout import PipelineFolder

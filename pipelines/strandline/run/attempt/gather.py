@@ -21,8 +21,8 @@ from strandline.ledger.gather.state import State, find_merged, is_merged_there, 
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import StatefulFilter
-from strandline.run.chain import TABLE
-from strandline.run.takeover import Held, opened
+from strandline.run.attempt.takeover import Held, opened
+from strandline.run.history.records import TABLE
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
 from strandline.storage.inflight import InFlightTable

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from strandline.engine.core.ports import Progress
 from strandline.plan.receipt import Counts
-from strandline.run.samples import Sample, Samples, Series, StagePoint
+from strandline.run.history.samples import Sample, Samples, Series, StagePoint
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.whole_files import show_whole
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from strandline.run.doctor_facts import Disk, Facts, Lease, Ledger, Machine, Package, Volume, Work
+from strandline.run.doctor.facts import Disk, Facts, Lease, Ledger, Machine, Package, Volume, Work
 from strandline.storage.filesystems import UNKNOWN, judge
 from strandline_api.outcome.exit_codes import ExitCode
 

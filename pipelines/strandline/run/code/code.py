@@ -18,7 +18,7 @@ from typing import Any
 
 from strandline.plan.brought import BroughtCode
 from strandline.plan.errors import StrandlineError, code_of
-from strandline.run.packages import Places, find_absent, install_packages, spell_command
+from strandline.run.code.packages import Places, find_absent, install_packages, spell_command
 from strandline.storage.archives import fetch_archive
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.outcome.exit_codes import ExitCode

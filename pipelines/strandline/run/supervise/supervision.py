@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from strandline.run.chain import Trigger
+from strandline.run.history.records import Trigger
 from strandline_api.law.retry import GiveUp, PastAttempt, RetryAt, decide
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.outcome.evidence import name_cause

@@ -21,7 +21,7 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import EndStage, Source
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import digest_key
-from strandline.run.spooled_sources import SpooledSources
+from strandline.run.attempt.spooled_sources import SpooledSources
 from strandline.stages.buckets import digest_members
 from strandline.storage.temporary import spooling
 from strandline_api.documents.problems import Problem, SpecError

@@ -31,7 +31,9 @@ from strandline.ledger.placing import record_place
 from strandline.ledger.quarantine import Crash, accuse
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.chain import (
+from strandline.run.attempt.placing import is_own, make_claim, place_outputs
+from strandline.run.history.progress import find_progress
+from strandline.run.history.records import (
     BLAMELESS,
     TABLE,
     AttemptRecord,
@@ -43,8 +45,6 @@ from strandline.run.chain import (
     sweep_tables,
     write_record,
 )
-from strandline.run.placing import is_own, make_claim, place_outputs
-from strandline.run.progress import find_progress
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.filesystems import explain_unsafe, read_mounts

@@ -22,24 +22,24 @@ from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Counts
 from strandline.plan.stage import SourceStage
-from strandline.run.chain import Trigger, Witness
-from strandline.run.engines import check_engine, dump_as_ray_does, find_ray_engine
-from strandline.run.gatherer import Gatherer, held_aside, make_gatherer
-from strandline.run.grace import Grace
-from strandline.run.listing import open_source
-from strandline.run.memory_kills import MemoryKills
-from strandline.run.outcome import (
+from strandline.run.attempt.engines import check_engine, dump_as_ray_does, find_ray_engine
+from strandline.run.attempt.gather import Gatherer, held_aside, make_gatherer
+from strandline.run.attempt.grace import Grace
+from strandline.run.attempt.listing import open_source
+from strandline.run.attempt.outcome import (
     Outcome,
     describe_error,
     describe_overrun,
     judge,
     to_driver_outcome,
 )
-from strandline.run.progress import find_progress
-from strandline.run.publishing import Publisher, make_publisher
-from strandline.run.requirements import check_requirements
-from strandline.run.sampling import Sampler
-from strandline.run.takeover import Approach, Held, opened, take_over
+from strandline.run.attempt.publishing import Publisher, make_publisher
+from strandline.run.attempt.takeover import Approach, Held, opened, take_over
+from strandline.run.code.requirements import check_requirements
+from strandline.run.history.progress import find_progress
+from strandline.run.history.records import Trigger, Witness
+from strandline.run.history.sampling import Sampler
+from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import hold_shared

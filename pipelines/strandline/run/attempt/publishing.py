@@ -12,8 +12,8 @@ from pydantic import JsonValue
 
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Counts
-from strandline.run.gatherer import Gatherer
-from strandline.run.takeover import Held
+from strandline.run.attempt.gather import Gatherer
+from strandline.run.attempt.takeover import Held
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.publications import publish, retain
 from strandline_api.spec.policy import Checkpoint

@@ -9,7 +9,7 @@ from strandline.engine.core.ports import Listing
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import Source, SourceStage
-from strandline.run.partitions import group_sources
+from strandline.run.attempt.partitions import group_sources
 from strandline_api.documents.problems import Problem, SpecError
 
 

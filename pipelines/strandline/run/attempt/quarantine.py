@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from strandline.ledger.quarantine import release
 from strandline.ledger.store.store import Store
-from strandline.run.takeover import make_claimant, written_alone
+from strandline.run.attempt.takeover import make_claimant, written_alone
 from strandline.storage.layout import PipelineFolder
 
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import strandline.stages.catalogue  # noqa: F401 - a manifest names stages, so they must be registered
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.planning import plan_spec
-from strandline.run.code import bring_code
-from strandline.run.yaml_file import read_pipeline
+from strandline.run.code.code import bring_code
+from strandline.run.manifest.yaml_file import read_pipeline
 from strandline_api.objects.pipeline import CurationPipeline
 
 

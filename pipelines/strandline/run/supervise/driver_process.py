@@ -17,7 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from strandline.run.chain import (
+from strandline.run.history.progress import read_progress
+from strandline.run.history.records import (
     TABLE,
     AttemptRecord,
     Trigger,
@@ -25,11 +26,10 @@ from strandline.run.chain import (
     find_of_process,
     write_record,
 )
-from strandline.run.ending import DriverEnd, conclude
-from strandline.run.last_words import VARIABLE, LastWords
-from strandline.run.memory_kills import MemoryKills
-from strandline.run.progress import read_progress
-from strandline.run.supervision import Ended
+from strandline.run.supervise.ending import DriverEnd, conclude
+from strandline.run.supervise.last_words import VARIABLE, LastWords
+from strandline.run.supervise.memory_kills import MemoryKills
+from strandline.run.supervise.supervision import Ended
 from strandline.storage.errors import VolumeError
 from strandline.storage.inflight import read_worked
 from strandline.storage.latest import name_latest

@@ -13,7 +13,7 @@ from strandline.ledger.errors import LedgerError
 from strandline.ledger.liveness import is_long_silent, is_orphan
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
-from strandline.run.chain import AttemptRecord, find_last
+from strandline.run.history.records import AttemptRecord, find_last
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.locks import Holder, Process, find_holder

@@ -1,0 +1,4 @@
+"""One attempt, from taking the ledger over to its outcome.
+
+It must not know whether another follows.
+"""

@@ -1,0 +1,4 @@
+"""Manifests, read from YAML into plans.
+
+No other room reads YAML.
+"""

@@ -1,0 +1,4 @@
+"""The parent of a driver: starts it, watches it, names its end and answers who asks.
+
+It must not know what a source is.
+"""
