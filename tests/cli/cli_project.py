@@ -17,7 +17,7 @@ import yaml
 from click.testing import Result
 
 from strandline.plan.task import Task
-from strandline.stages.sketch_texts import SketchTexts
+from strandline.stages.dedup.sketch_texts import SketchTexts
 from strandline.storage.outputs import OWNER
 
 Call = Callable[..., Result]

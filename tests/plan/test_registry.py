@@ -8,7 +8,7 @@ import pytest
 
 from strandline.plan.registry import UnknownStageError, find_stage, register
 from strandline.plan.stage import Stage
-from strandline.stages.parquet_sink import ParquetSink
+from strandline.stages.sinks.parquet_sink import ParquetSink
 
 
 def test_a_registered_name_is_found() -> None:
@@ -16,7 +16,7 @@ def test_a_registered_name_is_found() -> None:
 
 
 def test_a_class_of_ones_own_is_found() -> None:
-    assert find_stage("strandline.stages.parquet_sink:ParquetSink") is ParquetSink
+    assert find_stage("strandline.stages.sinks.parquet_sink:ParquetSink") is ParquetSink
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_a_class_of_ones_own_is_found() -> None:
         ("parqet", "no stage is called 'parqet'; did you mean 'parquet'?"),
         ("xyzzy", "no stage is called 'xyzzy'; see `strandline stages`"),
         ("nowhere:Stage", "the module 'nowhere' can't be imported (No module named 'nowhere')"),
-        ("strandline.stages.files:Nothing", "has no stage class 'Nothing'"),
+        ("strandline.stages.sources.files:Nothing", "has no stage class 'Nothing'"),
         ("pathlib:Path", "'pathlib' has no stage class 'Path'"),
     ],
 )

@@ -29,9 +29,9 @@ from strandline.run.attempt.hand_gathering import gather_by_hand
 from strandline.run.attempt.takeover import opened
 from strandline.run.history.records import TABLE
 from strandline.run.pipeline import Pipeline
-from strandline.stages.files import Files
-from strandline.stages.jsonl_sink import JsonlSink
-from strandline.stages.read_files import ReadFiles
+from strandline.stages.sinks.jsonl_sink import JsonlSink
+from strandline.stages.sources.files import Files
+from strandline.stages.tables.read_files import ReadFiles
 from strandline.storage.errors import VolumeError
 from strandline.storage.inflight import read_worked
 from strandline.storage.latest import resolve

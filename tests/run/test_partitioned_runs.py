@@ -14,8 +14,8 @@ from strandline.ledger.verification import Verdict, verify
 from strandline.run.attempt.attempt import Options, run_attempt
 from strandline.run.attempt.outcome import Outcome
 from strandline.run.pipeline import Pipeline
-from strandline.stages.files import Files
-from strandline.stages.parquet_partitions import ParquetPartitions
+from strandline.stages.sinks.parquet_partitions import ParquetPartitions
+from strandline.stages.sources.files import Files
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs import LocalOutputs
 from strandline_api.outcome.exit_codes import ExitCode

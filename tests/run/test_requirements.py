@@ -20,8 +20,8 @@ from strandline.plan.stage import Source, SourceStage, Stage
 from strandline.plan.task import Task
 from strandline.run.attempt.attempt import Options, run_attempt
 from strandline.run.code.requirements import check_requirements
-from strandline.stages.files import Files
-from strandline.stages.jsonl_sink import JsonlSink
+from strandline.stages.sinks.jsonl_sink import JsonlSink
+from strandline.stages.sources.files import Files
 from strandline_api.documents.problems import SpecError
 
 NOT_HERE = "a_package_that_nobody_has"

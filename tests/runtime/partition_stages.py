@@ -12,7 +12,7 @@ from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import OnRemoved, Source, SourceStage, Stage
 from strandline.plan.task import Slot, Task
-from strandline.stages.parquet_partitions import ParquetPartitions
+from strandline.stages.sinks.parquet_partitions import ParquetPartitions
 
 LINES = pa.schema([("key", pa.string()), ("line", pa.string())])
 

@@ -13,9 +13,9 @@ from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.attempt import Options, run_attempt
 from strandline.run.pipeline import Pipeline, work
-from strandline.stages.files import Files
-from strandline.stages.jsonl_sink import JsonlSink
-from strandline.stages.read_files import ReadFiles
+from strandline.stages.sinks.jsonl_sink import JsonlSink
+from strandline.stages.sources.files import Files
+from strandline.stages.tables.read_files import ReadFiles
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.policy import Checkpoint

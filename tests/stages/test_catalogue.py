@@ -16,7 +16,7 @@ from strandline.plan.planning import plan_spec
 from strandline.plan.registry import list_registered
 from strandline.plan.stage import Shape, SinkStage, SourceStage, Stage
 from strandline.plan.task import Task
-from strandline.stages.key_lists import write_key_list
+from strandline.stages.dedup.key_lists import write_key_list
 from strandline_api.objects.pipeline import CurationPipeline
 
 ROOT = Path(__file__).parents[2]

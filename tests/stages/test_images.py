@@ -20,8 +20,14 @@ from PIL import Image, ImageDraw, ImageEnhance, ImageFilter
 from PIL.PngImagePlugin import PngImageFile
 
 from stage_runs import StageRun
-from strandline.stages.opening import UnreadableFileError
-from strandline.stages.pictures import hash_differences, measure, shrink, to_image, to_picture
+from strandline.stages.images.pictures import (
+    hash_differences,
+    measure,
+    shrink,
+    to_image,
+    to_picture,
+)
+from strandline.stages.sources.opening import UnreadableFileError
 
 
 def draw(width: int = 320, height: int = 200) -> Image.Image:
@@ -227,7 +233,7 @@ def test_too_little_memory_is_not_the_fault_of_the_image(
     def run_out(_: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("strandline.stages.decode_images.to_picture", run_out)
+    monkeypatch.setattr("strandline.stages.images.decode_images.to_picture", run_out)
     with pytest.raises(MemoryError):
         run("decode-images").tables([{"key": "a", "content": encode(draw(8, 8))}])
 

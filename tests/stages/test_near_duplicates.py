@@ -18,22 +18,22 @@ from hypothesis import strategies as st
 from gatherings import Gathering
 from stage_runs import StageRun
 from strandline.plan.registry import find_stage
-from strandline.stages.drop_listed import ChangedListError
-from strandline.stages.key_lists import read_key_list, write_key_list
-from strandline.stages.minhash import (
+from strandline.stages.dedup.drop_listed import ChangedListError
+from strandline.stages.dedup.key_lists import read_key_list, write_key_list
+from strandline.stages.dedup.minhash import (
     SIGNATURE_BYTES,
     Signer,
     list_runs,
     load_datasketch,
     read_signature,
 )
-from strandline.stages.near_duplicates import (
+from strandline.stages.dedup.near_duplicates import (
     AmbiguousKeyError,
     cut_bands,
     find_near_duplicates,
 )
-from strandline.stages.opening import UnreadableFileError
-from strandline.stages.sketch_texts import read_signatures
+from strandline.stages.dedup.sketch_texts import read_signatures
+from strandline.stages.sources.opening import UnreadableFileError
 
 SIGNER = Signer(words=2)
 THRESHOLD = 0.7

@@ -12,7 +12,7 @@ import pytest
 
 from stage_runs import Rows, StageRun, Tree
 from strandline.stages.columns import MissingColumnError
-from strandline.stages.opening import UnreadableFileError
+from strandline.stages.sources.opening import UnreadableFileError
 
 
 def reference(path: Path, **more: object) -> Rows:

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import StageRun
-from strandline.stages.addresses import (
+from strandline.stages.code.secret_kinds import build_secret_kinds, measure_entropy
+from strandline.stages.columns import MissingColumnError
+from strandline.stages.text.addresses import (
     ACCOUNT,
     CARD,
     EMAIL,
@@ -20,8 +22,6 @@ from strandline.stages.addresses import (
     is_card_number,
     redact,
 )
-from strandline.stages.columns import MissingColumnError
-from strandline.stages.secret_kinds import build_secret_kinds, measure_entropy
 
 SECRETS = (*build_secret_kinds(32, 4.3), EMAIL, IPV4, IPV6)
 PERSONAL = (EMAIL, ACCOUNT, CARD, IPV4, IPV6, PHONE)

@@ -13,7 +13,7 @@ import pytest
 
 from gatherings import Gathering
 from stage_runs import StageRun
-from strandline.stages.charts import draw_bars, draw_histogram, spell_number
+from strandline.stages.tables.charts import draw_bars, draw_histogram, spell_number
 
 TEXTS = ["one two  three", "", "Ein Wort-Paar", "我们出海", None, "it's 3.5"]
 TABLES = [

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import StageRun
-from strandline.stages.html_text import extract_html_text
-from strandline.stages.normalise_text import normalise
-from strandline.stages.opening import UnreadableFileError
-from strandline.stages.text_decoding import UndecodableError, decode_text
-from strandline.stages.text_quality import count_stop_words, measure_text
+from strandline.stages.sources.opening import UnreadableFileError
+from strandline.stages.text.html_text import extract_html_text
+from strandline.stages.text.normalise_text import normalise
+from strandline.stages.text.text_decoding import UndecodableError, decode_text
+from strandline.stages.text.text_quality import count_stop_words, measure_text
 
 PROSE = (
     "The keeper of the lighthouse climbed the stairs every evening with a can of oil. "

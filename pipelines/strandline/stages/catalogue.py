@@ -3,38 +3,28 @@
 Whoever reads names needs all of them; a worker needs one, and imports no more.
 """
 
-from strandline.stages import (
+from strandline.stages.code import (
     count_languages,
-    count_tokens,
-    decode_images,
     decode_python,
-    drop_duplicates,
     drop_generated_code,
-    drop_listed,
     extract_functions,
-    files,
     filter_code_quality,
+    keep_documented,
+    redact_secrets,
+)
+from strandline.stages.dedup import drop_duplicates, drop_listed, sketch_texts
+from strandline.stages.images import decode_images, measure_images, resize_images
+from strandline.stages.sinks import jsonl_sink, parquet_partitions, parquet_sink, zarr_sink
+from strandline.stages.sources import files, jsonl_source, parquet_source
+from strandline.stages.tables import measure_fields, read_files, read_parquet, select_columns
+from strandline.stages.text import (
+    count_tokens,
     filter_text_quality,
     identify_language,
-    jsonl_sink,
-    jsonl_source,
-    keep_documented,
-    measure_fields,
-    measure_images,
     normalise_text,
-    parquet_partitions,
-    parquet_sink,
-    parquet_source,
     parse_documents,
-    read_files,
     read_jsonl,
-    read_parquet,
     redact_pii,
-    redact_secrets,
-    resize_images,
-    select_columns,
-    sketch_texts,
-    zarr_sink,
 )
 
 __all__ = [

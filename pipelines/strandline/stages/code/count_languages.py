@@ -1,0 +1,88 @@
+"""The stage `count-languages`: how many documents there are in each language."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pydantic import Field
+
+from strandline.plan.registry import register
+from strandline.plan.stage import StatefulFilter
+from strandline.plan.task import Task
+from strandline.stages.columns import list_strings, spell_values
+from strandline.stages.tables.charts import draw_bars
+from strandline.stages.tables.summaries import (
+    gather,
+    merge_pieces,
+    read_piece,
+    read_rows,
+    spell_piece,
+    write_rows,
+)
+from strandline.statistics.moments import Moments
+
+NAME = "language-counts"
+SCHEMA = pa.schema(
+    [("language", pa.string()), ("documents", pa.int64()), ("characters", pa.int64())]
+)
+_MOST_BARS = 30
+
+
+@register("count-languages")
+class CountLanguages(StatefulFilter):
+    """Gathers documents and characters by language, as `identify-language` names it."""
+
+    class Params(StatefulFilter.Params):
+        """Where language and text are."""
+
+        column: str = Field(default="language", description="Column with the language.")
+        text_column: str = Field(default="text", description="Column with the text.")
+
+    params: Params
+
+    def setup(self) -> None:
+        """Begin with nothing."""
+        self._gathered: dict[str, Moments] = {}
+
+    def process(self, task: Task) -> Task:
+        """Count every row under its language; one without has the empty name.
+
+        Raises:
+            MissingColumnError: a column is not there.
+            TypeError: the text is none, or the languages can't be spelled.
+        """
+        languages = spell_values(task.table, self.params.column)
+        texts = list_strings(task.table, self.params.text_column)
+        lengths: dict[str, list[int]] = {}
+        for language, text in zip(languages, texts, strict=True):
+            lengths.setdefault(language, []).append(len(text))
+        for language, numbers in lengths.items():
+            gather(self._gathered, language, Moments.of(numbers))
+        return task
+
+    def flush(self) -> bytes | None:
+        return spell_piece(self._gathered)
+
+    @staticmethod
+    def merge(paths: Sequence[Path], out: Path) -> None:
+        merge_pieces(paths, out, Moments.parse)
+
+    def artifacts(self, merged: Path, folder: Path) -> None:
+        """Write `language-counts.json` and `.parquet`, the most frequent language first."""
+        found = read_piece(merged, Moments.parse).items()
+        rows = [
+            {"language": name, "documents": each.count, "characters": int(each.total)}
+            for name, each in sorted(found, key=lambda item: (-item[1].count, item[0]))
+        ]
+        write_rows(folder, NAME, rows, SCHEMA)
+
+    @staticmethod
+    def panel(artifacts: Sequence[Path]) -> str | None:
+        rows = read_rows(artifacts, NAME)
+        if not rows:
+            return None
+        shown = {row["language"] or "(none)": row["documents"] for row in rows[:_MOST_BARS]}
+        left = f", the {_MOST_BARS} most frequent" if len(rows) > _MOST_BARS else ""
+        return draw_bars(f"Documents in {len(rows):,} languages{left}", shown)

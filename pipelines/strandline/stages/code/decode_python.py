@@ -1,0 +1,86 @@
+"""The stage `decode-python`: the text of Python files, decoded as the interpreter would."""
+
+from __future__ import annotations
+
+import io
+import tokenize
+from enum import StrEnum
+
+import pyarrow as pa
+from pydantic import Field
+
+from strandline.plan.registry import register
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+from strandline.stages.columns import find_column, set_column
+from strandline.stages.sources.opening import UnreadableFileError
+
+_UNDECODABLE = (SyntaxError, LookupError, ValueError)
+
+
+class OnUndecodable(StrEnum):
+    """What becomes of a file whose bytes are not in the encoding it declares."""
+
+    DROP = "drop"
+    FAIL = "fail"
+    REPLACE = "replace"
+
+
+@register("decode-python")
+class DecodePython(Stage):
+    r"""Replaces `content` by `text`, decoded by BOM, coding comment or UTF-8; lines end in \n."""
+
+    class Params(Stage.Params):
+        """What to do about undecodable files."""
+
+        on_undecodable: OnUndecodable = Field(
+            default=OnUndecodable.DROP,
+            description="`drop`: leave the file out and count it. `fail`: fail the source. "
+            "`replace`: decode as UTF-8 with replacement characters.",
+        )
+
+    params: Params
+
+    def process(self, task: Task) -> Task | None:
+        """Decode every row.
+
+        Raises:
+            UnreadableFileError: a file is undecodable and `onUndecodable` is `fail`.
+        """
+        table = task.table
+        keys = find_column(table, "key").to_pylist()
+        contents = find_column(table, "content").to_pylist()
+        texts = [self._decode(key, content) for key, content in zip(keys, contents, strict=True)]
+        decoded = set_column(table.drop_columns("content"), "text", texts, pa.string())
+        kept = decoded.filter(decoded.column("text").is_valid())
+        return task.replace(kept) if kept.num_rows else None
+
+    def _decode(self, key: str, content: bytes) -> str | None:
+        try:
+            return decode_source(content)
+        except _UNDECODABLE as error:
+            if self.params.on_undecodable is OnUndecodable.FAIL:
+                msg = f"{key}: can't be decoded ({error})"
+                raise UnreadableFileError(msg) from error
+        if self.params.on_undecodable is OnUndecodable.REPLACE:
+            self.count("replaced: undecodable")
+            return normalise_newlines(content.decode("utf-8", "replace"))
+        self.count("dropped: undecodable")
+        return None
+
+
+def decode_source(content: bytes) -> str:
+    """The text of a Python source file.
+
+    Raises:
+        SyntaxError, LookupError, ValueError: it is not in the encoding it declares.
+    """
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    text = normalise_newlines(content.decode(encoding))
+    text.encode()  # an escape codec can make lone surrogates, which no table can hold
+    return text
+
+
+def normalise_newlines(text: str) -> str:
+    r"""The text with every line end as `\n`."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text

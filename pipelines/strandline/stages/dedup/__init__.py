@@ -1,0 +1,1 @@
+"""Stages that find what is there more than once."""

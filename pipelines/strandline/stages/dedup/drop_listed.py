@@ -1,0 +1,83 @@
+"""The stage `drop-listed`: rows whose key is in a list that was made before the run.
+
+What needs a view of the whole corpus, such as near-duplicates, is decided once, before the run;
+then each source can be worked on, and resumed, by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from strandline.plan.registry import register
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+from strandline.stages.columns import keep_rows, spell_values
+from strandline.stages.dedup.key_lists import KEY, read_key_list
+from strandline.stages.sources.opening import UnreadableFileError
+
+
+class ChangedListError(Exception):
+    """The list is no longer the one that the run was planned with."""
+
+
+@register("drop-listed")
+class DropListed(Stage):
+    """Drops the rows whose key is in a Parquet file; the keys in it are in the fingerprint."""
+
+    class Params(Stage.Params):
+        """Which list, and which key."""
+
+        path: str = Field(
+            min_length=1,
+            description="Parquet file or fsspec URL with the keys to be dropped, such as "
+            "`strandline near-duplicates` makes.",
+        )
+        path_column: str = Field(default=KEY, description="Column of the file with the keys.")
+        column: str = Field(default=KEY, description="Column of the rows with their key.")
+        _digest: str = PrivateAttr(default="")
+
+        @model_validator(mode="after")
+        def _read(self) -> Self:
+            try:
+                self._digest = read_key_list(self.path, self.path_column).digest
+            except UnreadableFileError as error:
+                raise ValueError(str(error)) from error
+            return self
+
+        @property
+        def digest(self) -> str:
+            """Of the keys that were in the file when the pipeline was planned."""
+            return self._digest
+
+    version = "2"
+    params: Params
+
+    def digest_inputs(self) -> dict[str, str]:
+        """The digest of the keys."""
+        return {"path": self.params.digest}
+
+    def setup(self) -> None:
+        """Load the keys.
+
+        Raises:
+            ChangedListError: they are others than those the run was planned with.
+        """
+        self._listed, digest = read_key_list(self.params.path, self.params.path_column)
+        if digest != self.params.digest:
+            msg = f"{self.params.path}: the list was changed under the run; run it again"
+            raise ChangedListError(msg)
+
+    def process(self, task: Task) -> Task | None:
+        """Drop and count the rows that are listed.
+
+        Raises:
+            MissingColumnError: the rows have no such key.
+            TypeError: their keys can't be spelled.
+        """
+        keys = spell_values(task.table, self.params.column)
+        mask = [key not in self._listed for key in keys]
+        if not all(mask):
+            self.count("dropped: listed", mask.count(False))
+        return keep_rows(task, task.table, mask)

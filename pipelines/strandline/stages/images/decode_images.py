@@ -1,0 +1,112 @@
+"""The stage `decode-images`: files of images as pictures, each a task of its own.
+
+Images differ in size by a factor of thousands, so they are spread over workers one by one; a
+`group` further down joins what became small.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from pydantic import Field
+
+from strandline.plan.registry import register
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+from strandline.stages.columns import find_column, list_strings
+from strandline.stages.images.pictures import PICTURE, load_pillow, to_picture
+from strandline.stages.sources.opening import UnreadableFileError
+
+IMAGE_SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.string()),
+        pa.field("format", pa.string()),
+        pa.field("width", pa.int32()),
+        pa.field("height", pa.int32()),
+        pa.field("picture", PICTURE),
+    ]
+)
+
+
+class BadImages(StrEnum):
+    """What becomes of a file that can't be decoded."""
+
+    DROP = "drop"
+    FAIL = "fail"
+
+
+@register("decode-images")
+class DecodeImages(Stage):
+    """Decodes `content` into tasks of one row: key, format, width, height and `picture`."""
+
+    class Params(Stage.Params):
+        """Which images."""
+
+        max_pixels: int = Field(
+            default=50_000_000, ge=1, description="Images of more pixels are dropped and counted."
+        )
+        bad_images: BadImages = Field(
+            default=BadImages.DROP,
+            description="Files that are no image or a damaged one: `drop` and count them, or "
+            "`fail` the source.",
+        )
+
+    version = "3"
+    params: Params
+    packages: ClassVar[tuple[str, ...]] = ("PIL",)
+
+    def setup(self) -> None:
+        """Load the library."""
+        self._images = load_pillow("Image")
+
+    def process(self, task: Task) -> list[Task] | None:
+        """A task an image; of a moving one the first picture.
+
+        Raises:
+            UnreadableFileError: an image can't be decoded and `badImages` is `fail`.
+        """
+        keys = list_strings(task.table, "key")
+        contents = find_column(task.table, "content")
+        tasks = []
+        with self._bound():
+            for key, content in zip(keys, contents, strict=True):
+                row = self._decode(key, content.as_py())
+                if row is not None:  # a table at once, so that no picture is in memory twice
+                    tasks.append(task.replace(pa.Table.from_pylist([row], IMAGE_SCHEMA)))
+        return tasks or None
+
+    @contextmanager
+    def _bound(self) -> Iterator[None]:
+        """Let Pillow refuse what is too large, also where a file lies about it in its head."""
+        before = self._images.MAX_IMAGE_PIXELS
+        self._images.MAX_IMAGE_PIXELS = self.params.max_pixels / 2  # Pillow refuses twice as many
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", self._images.DecompressionBombWarning)
+                yield
+        finally:
+            self._images.MAX_IMAGE_PIXELS = before
+
+    def _decode(self, key: str, content: bytes) -> dict[str, Any] | None:
+        try:
+            image = self._images.open(io.BytesIO(content))
+            picture = to_picture(image)
+        except MemoryError:  # it says nothing of the file
+            raise
+        except self._images.DecompressionBombError:
+            self.count("dropped: too large")
+            return None
+        except Exception as error:  # a decoder may raise anything over a damaged file
+            if self.params.bad_images is BadImages.FAIL:
+                msg = f"{key}: no image that can be decoded ({error})"
+                raise UnreadableFileError(msg) from error
+            self.count("dropped: not an image")
+            return None
+        size = {"width": picture["width"], "height": picture["height"]}
+        return {"key": key, "format": image.format.lower(), **size, "picture": picture}

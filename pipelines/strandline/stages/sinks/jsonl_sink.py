@@ -1,0 +1,101 @@
+"""The sink `jsonl`."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from datetime import date, datetime, time
+from enum import StrEnum
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+from pydantic import BaseModel, Field
+
+from strandline.plan.registry import register
+from strandline.plan.stage import SinkStage
+from strandline.plan.task import Task
+from strandline.stages.sinks.sink_params import SinkParams
+
+_BATCH_ROWS = 1024
+_LEVEL = 6
+
+
+class JsonlCompression(StrEnum):
+    """How the lines are compressed."""
+
+    NONE = "none"
+    GZIP = "gzip"
+
+
+@register("jsonl")
+class JsonlSink(SinkStage):
+    """Writes each row as one line of JSON, UTF-8, keys in column order."""
+
+    class Params(SinkParams):
+        """How the file is packed."""
+
+        compression: JsonlCompression = Field(
+            default=JsonlCompression.NONE, description="`gzip` makes `.jsonl.gz`."
+        )
+
+    params: Params
+    suffix: str = ".jsonl"
+
+    def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401 - as in the base
+        super().__init__(params, **values)
+        if self.params.compression is JsonlCompression.GZIP:
+            self.suffix = ".jsonl.gz"
+
+    def write(self, task: Task, file: BinaryIO) -> None:
+        """Write the rows in order; bytes become base64, times ISO 8601, NaN and infinities null.
+
+        Raises:
+            TypeError: the task carries no table, or a value that JSON has no form for.
+        """
+        table = task.table
+        with self._compress(file) as out:
+            for line in _spell_lines(table):
+                out.write(line)
+
+    def _compress(self, file: BinaryIO) -> AbstractContextManager[BinaryIO]:
+        if self.params.compression is JsonlCompression.NONE:
+            return nullcontext(file)
+        # a fixed time and no name: the same rows give the same bytes
+        packed = gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=file, mtime=0)
+        return cast("BinaryIO", packed)
+
+
+def _spell_lines(table: pa.Table) -> Iterator[bytes]:
+    for batch in table.to_batches(max_chunksize=_BATCH_ROWS):
+        for row in batch.to_pylist():
+            yield _spell_row(row)
+
+
+def _spell_row(row: dict[str, Any]) -> bytes:
+    try:
+        text = json.dumps(
+            row, ensure_ascii=False, separators=(",", ":"), default=_spell_value, allow_nan=False
+        )
+    except ValueError:
+        return _spell_row(_replace_nan(row))
+    return text.encode() + b"\n"
+
+
+def _spell_value(value: object) -> object:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    return str(value)
+
+
+def _replace_nan(value: Any) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(value, dict):
+        return {name: _replace_nan(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_replace_nan(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

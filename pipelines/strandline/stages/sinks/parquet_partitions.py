@@ -1,0 +1,114 @@
+"""The sink `parquet-partitions`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import Field, field_validator
+
+from strandline.plan.registry import register
+from strandline.plan.stage import SinkStage, Source
+from strandline.plan.task import Task
+from strandline.stages.columns import find_column
+from strandline.stages.sinks.parquet_sink import ParquetCompression
+from strandline.stages.sinks.sink_params import SinkParams
+
+
+@register("parquet-partitions")
+class ParquetPartitions(SinkStage):
+    """Writes one Parquet file per partition of the sources, with a row group for each member."""
+
+    class Params(SinkParams):
+        """What makes a partition, and how its file is laid out."""
+
+        by: str = Field(
+            description="Regular expression; sources in whose keys it finds the same text share a "
+            "file. One in whose key it finds nothing has a file of its own."
+        )
+        member: str = Field(
+            default="key",
+            description="Column that says which member a row is of; its values, in order, make "
+            "the row groups.",
+        )
+        compression: ParquetCompression = Field(
+            default=ParquetCompression.ZSTD, description="Compression of the pages."
+        )
+
+        @field_validator("by")
+        @classmethod
+        def _check_by(cls, by: str) -> str:
+            try:
+                re.compile(by)
+            except re.error as error:
+                msg = f"must be a regular expression: {error}"
+                raise ValueError(msg) from error
+            return by
+
+    params: Params
+    suffix: str = ".parquet"
+
+    def partition_indices(self, source: Source) -> Iterable[str]:
+        """The text that `by` finds in the source's key."""
+        found = re.search(self.params.by, source.key)
+        return [found[0]] if found else []
+
+    def write(self, task: Task, file: BinaryIO) -> None:
+        """Write the members one after another, each as a row group, its rows in their order.
+
+        Raises:
+            TypeError: the task carries no table.
+            MissingColumnError: there is no column that names the members.
+        """
+        with pq.ParquetWriter(
+            pa.PythonFile(file, mode="w"),
+            task.table.schema,
+            compression=self.params.compression.value,
+        ) as writer:
+            for rows in self._split(task.table):
+                writer.write_table(rows, row_group_size=rows.num_rows)
+
+    def _split(self, table: pa.Table) -> Iterator[pa.Table]:
+        """The rows of each member, whose values are in order."""
+        # Chunk by chunk: to take rows of all joins them, which fails for 2 GB of text.
+        cuts = [self._cut(pa.Table.from_batches([batch])) for batch in table.to_batches()]
+        if not cuts:
+            return
+        pieces = [piece for _, found in cuts for piece in found]
+        order, _, runs = _find_runs(pa.concat_arrays([names for names, _ in cuts]))
+        places = order.to_pylist()
+        for run in runs:
+            yield pa.concat_tables([pieces[at] for at in places[run]]).combine_chunks()
+
+    def _cut(self, rows: pa.Table) -> tuple[pa.Array, list[pa.Table]]:
+        """The members of one chunk in order, and the rows of each as they stand."""
+        members = _unwrap(find_column(rows, self.params.member)).chunk(0)
+        order, names, runs = _find_runs(members)
+        in_order = rows if _is_rising(order) else rows.take(order)
+        return names, [in_order.slice(run.start, run.stop - run.start) for run in runs]
+
+
+def _find_runs(members: pa.Array) -> tuple[pa.Array, pa.Array, list[slice]]:
+    """Where the members are in order; each of them once; and which of those places are its own."""
+    order = pc.sort_indices(members)  # equal ones stay as they stand
+    runs = pc.run_end_encode(members.take(order))
+    ends = [0, *runs.run_ends.to_pylist()]
+    return order, runs.values, [slice(begin, end) for begin, end in pairwise(ends)]
+
+
+def _unwrap(members: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The members in a type that can be sorted and cut into runs."""
+    kind = members.type
+    if pa.types.is_dictionary(kind):
+        return _unwrap(members.cast(kind.value_type))
+    return members.cast(pa.large_string()) if pa.types.is_string_view(kind) else members
+
+
+def _is_rising(order: pa.Array) -> bool:
+    steps = pc.greater(order.slice(1), order.slice(0, max(len(order) - 1, 0)))
+    return bool(pc.all(steps, min_count=0).as_py())

@@ -1,0 +1,1 @@
+"""Stages that list sources, and what listing takes: patterns, buckets, references."""

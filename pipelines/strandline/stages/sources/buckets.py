@@ -1,0 +1,75 @@
+"""Many small files packed into a fixed number of sources by a digest of their keys.
+
+Adding or changing one file changes one bucket and no other. The listing is spooled to a database
+in a temporary folder, so memory holds one bucket at a time.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from itertools import groupby
+
+import pyarrow as pa
+
+from strandline.plan.stage import Source
+from strandline.stages.sources.listing import FileEntry
+from strandline.storage.temporary import spooling
+
+FILE_SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.string()),
+        pa.field("path", pa.string()),
+        pa.field("size", pa.int64()),
+        pa.field("mtime_ns", pa.int64()),
+    ]
+)
+
+
+def find_bucket(key: str, buckets: int) -> int:
+    """The bucket of a key: its digest modulo the number of buckets."""
+    digest = blake2b(key.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % buckets
+
+
+def build_file_table(entries: Iterable[FileEntry]) -> pa.Table:
+    """One row per file: key, path, size (bytes), mtime_ns."""
+    rows = [entry[:4] for entry in entries]
+    columns = zip(*rows, strict=True) if rows else ([] for _ in FILE_SCHEMA)
+    arrays = [
+        pa.array(values, field.type) for values, field in zip(columns, FILE_SCHEMA, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=FILE_SCHEMA)
+
+
+def pack_buckets(entries: Iterable[FileEntry], buckets: int) -> Iterator[Source]:
+    """One source per bucket that has files, in order; members are in key order."""
+    with spooling("files (bucket INT, key, path, size INT, mtime INT, version)") as spool:
+        _fill(spool, entries, buckets)
+        rows = spool.execute("SELECT * FROM files ORDER BY bucket, key")
+        for bucket, members in groupby(rows, key=lambda row: row[0]):
+            files = [FileEntry(*row[1:]) for row in members]
+            yield _create_source(bucket, buckets, files)
+
+
+def digest_members(members: Iterable[FileEntry | Source]) -> str:
+    """The version of several as one: a digest of their keys and versions, in the given order."""
+    state = blake2b(digest_size=16)
+    for entry in members:
+        state.update(f"{entry.key}\0{entry.version}\n".encode("utf-8", "surrogatepass"))
+    return state.hexdigest()
+
+
+def _fill(spool: sqlite3.Connection, entries: Iterable[FileEntry], buckets: int) -> None:
+    spool.execute("BEGIN")
+    spool.executemany(
+        "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)",
+        ((find_bucket(entry.key, buckets), *entry) for entry in entries),
+    )
+    spool.execute("COMMIT")
+
+
+def _create_source(bucket: int, buckets: int, members: list[FileEntry]) -> Source:
+    key = f"bucket/{bucket:05d}-of-{buckets:05d}"
+    return Source(key, digest_members(members), build_file_table(members))

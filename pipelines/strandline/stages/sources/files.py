@@ -1,0 +1,42 @@
+"""The source `files`: one source per file, or a fixed number of buckets of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from strandline.plan.registry import register
+from strandline.plan.stage import Source, SourceStage
+from strandline.stages.sources.buckets import build_file_table, pack_buckets
+from strandline.stages.sources.listing import FileListParams, list_files
+
+
+@register("files")
+class Files(SourceStage):
+    """Lists files by glob or URL; rows of key, path, size and mtime_ns, without content."""
+
+    class Params(FileListParams):
+        """Which files, and whether they are packed."""
+
+        buckets: int | None = Field(
+            default=None,
+            ge=1,
+            description="Pack the files into so many sources by digest of their key, so that "
+            "small files make few outputs. Without it each file is a source.",
+        )
+
+    params: Params
+
+    def list_sources(self) -> Iterator[Source]:
+        """Every file or every bucket that has files.
+
+        Raises:
+            OSError: a folder is missing or can't be read.
+        """
+        entries = list_files(self.params, self.count, self.note_gap)
+        if self.params.buckets is not None:
+            yield from pack_buckets(entries, self.params.buckets)
+            return
+        for entry in entries:
+            yield Source(entry.key, entry.version, build_file_table([entry]))

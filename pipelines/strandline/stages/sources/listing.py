@@ -1,0 +1,299 @@
+"""The files that a source stage's patterns name now, one at a time.
+
+Shared by every source that starts from files. It knows nothing of buckets or formats.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import fsspec
+from pydantic import Field, field_validator
+
+from strandline.plan.stage import SourceStage
+from strandline.stages.sources.globs import (
+    Exclusion,
+    PathPattern,
+    check_pattern,
+    is_url,
+    parse_pattern,
+)
+from strandline.stages.sources.opening import digest_content
+from strandline.storage.protocols import describe_store_error
+
+_MARKS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
+
+
+class VersionFrom(StrEnum):
+    """What a file's version is made of."""
+
+    STAT = "stat"
+    CONTENT = "content"
+
+
+class FileListParams(SourceStage.Params):
+    """Which files are listed."""
+
+    paths: tuple[str, ...] = Field(
+        min_length=1,
+        description="Globs or fsspec URLs of files. `**` spans folders; names that start with a "
+        "dot match only where the pattern spells the dot. `{stdlib}` and `{site-packages}` at "
+        "the start stand for this interpreter's folders. Relative to the working directory.",
+    )
+    exclude: tuple[str, ...] = Field(
+        default=(),
+        description="Globs matched against keys, that is paths spelled as in `paths`.",
+    )
+    version: VersionFrom = Field(
+        default=VersionFrom.STAT,
+        description="`stat`: size and time of change. `content`: a digest, which reads every file.",
+    )
+    limit: int | None = Field(
+        default=None, ge=1, description="List only so many files: a sample by digest of the key."
+    )
+    max_file_bytes: int | None = Field(
+        default=None, ge=0, description="Leave out larger files; they are counted."
+    )
+    follow_symlinks: bool = Field(
+        default=False, description="Descend into folders behind symbolic links; loops are not."
+    )
+
+    _check_paths = field_validator("paths")(lambda paths: tuple(map(check_pattern, paths)))
+
+    def list_places(self) -> Iterable[tuple[str, str]]:
+        """The patterns."""
+        return [(f"paths[{index}]", path) for index, path in enumerate(self.paths)]
+
+
+class FileEntry(NamedTuple):
+    """One file of a listing.
+
+    Attributes:
+        key: its path as the pattern spells it, the same on every machine.
+        path: what opens it here: an absolute path or a URL.
+        size: bytes.
+        mtime_ns: nanoseconds since 1970; 0 where the store tells none.
+        version: changes when the content does.
+    """
+
+    key: str
+    path: str
+    size: int
+    mtime_ns: int
+    version: str
+
+
+def list_files(
+    params: FileListParams, count: Callable[[str], None], note_gap: Callable[[str], None]
+) -> Iterator[FileEntry]:
+    """Every file that the patterns name, each once, in no particular order.
+
+    Args:
+        params: patterns and bounds.
+        count: called with a counter's name for each file that is left out, and for each
+            pattern that names no file.
+        note_gap: called with a reason where files may be there that are not listed.
+
+    Raises:
+        OSError: a folder is missing or can't be read.
+    """
+    entries = _list_all(params, count, note_gap)
+    if params.limit is None:
+        return entries
+    return iter(heapq.nsmallest(params.limit, entries, key=lambda entry: _digest(entry.key)))
+
+
+def _digest(key: str) -> bytes:
+    return blake2b(key.encode(), digest_size=16).digest()
+
+
+def _list_all(
+    params: FileListParams, count: Callable[[str], None], note_gap: Callable[[str], None]
+) -> Iterator[FileEntry]:
+    exclusion = Exclusion(params.exclude)
+    patterns = [parse_pattern(pattern) for pattern in params.paths]
+    for index, pattern in enumerate(patterns):
+        if is_url(pattern.base):
+            walk = _walk_url(pattern, exclusion)
+        else:
+            walk = _walk_folder(pattern, exclusion, note_gap, follow=params.follow_symlinks)
+        found = False
+        for entry in walk:
+            found = True
+            if not _is_covered(entry.path, patterns[:index], exclusion):
+                yield from _admit(entry, params, count)
+        if not found:
+            # An empty folder may be one that nothing is mounted on.
+            count(f"no file matches {params.paths[index]}")
+            note_gap(f"no file matches {params.paths[index]}")
+
+
+def _is_covered(path: str, earlier: list[PathPattern], exclusion: Exclusion) -> bool:
+    for pattern in earlier:
+        below = pattern.find_below(path)
+        if below is not None and not exclusion.holds(pattern.spell_key(below)):
+            return True
+    return False
+
+
+def _admit(
+    entry: FileEntry, params: FileListParams, count: Callable[[str], None]
+) -> Iterator[FileEntry]:
+    if params.max_file_bytes is not None and entry.size > params.max_file_bytes:
+        count("left out: larger than maxFileBytes")
+    elif not _is_utf8(entry.key):
+        count("left out: file name is not UTF-8")
+    elif params.version is VersionFrom.CONTENT:
+        yield entry._replace(version=digest_content(entry.path))
+    else:
+        yield entry
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _walk_folder(
+    pattern: PathPattern,
+    exclusion: Exclusion,
+    note_gap: Callable[[str], None],
+    *,
+    follow: bool,
+) -> Iterator[FileEntry]:
+    if pattern.is_plain:
+        path = f"{pattern.base.rstrip('/')}/{pattern.rest}"
+        if not exclusion.holds(pattern.spell_key(pattern.rest)):
+            yield _check_plain(pattern, path)
+        return
+    if not os.path.isdir(pattern.base):
+        msg = f"the folder {pattern.prefix or '.'!r} of the pattern does not exist"
+        raise FileNotFoundError(msg)
+    walk = _FolderWalk(pattern, exclusion, note_gap, follow=follow)
+    yield from walk.walk(pattern.base, "", 0, ())
+
+
+def _check_plain(pattern: PathPattern, path: str) -> FileEntry:
+    key = pattern.spell_key(pattern.rest)
+    if os.path.isdir(path):
+        msg = f"{key!r} is a folder; write {key.rstrip('/') + '/**'!r} for the files in it"
+        raise IsADirectoryError(msg)
+    try:
+        return _entry_of(key, path, os.stat(path))
+    except FileNotFoundError as error:
+        msg = f"the file {key!r} does not exist"
+        raise FileNotFoundError(msg) from error
+
+
+def _entry_of(key: str, path: str, stat: os.stat_result) -> FileEntry:
+    version = f"{stat.st_size}+{stat.st_mtime_ns}"
+    return FileEntry(key, path, stat.st_size, stat.st_mtime_ns, version)
+
+
+class _FolderWalk:
+    """A walk down one folder that visits only what the pattern can match."""
+
+    def __init__(
+        self,
+        pattern: PathPattern,
+        exclusion: Exclusion,
+        note_gap: Callable[[str], None],
+        *,
+        follow: bool,
+    ) -> None:
+        self._pattern = pattern
+        self._exclusion = exclusion
+        self._note_gap = note_gap
+        self._follow = follow
+
+    def walk(
+        self, folder: str, below: str, depth: int, above: tuple[tuple[int, int], ...]
+    ) -> Iterator[FileEntry]:
+        """The matches in `folder`; `above` names the folders the walk came through."""
+        if self._follow:
+            stat = os.stat(folder)
+            if (stat.st_dev, stat.st_ino) in above:
+                return
+            above = (*above, (stat.st_dev, stat.st_ino))
+        for item in _scan(folder, self._note_gap):
+            name = below + item.name
+            if item.is_dir(follow_symlinks=self._follow):
+                if self._may_enter(item.name, name, depth):
+                    yield from self.walk(item.path, name + "/", depth + 1, above)
+            elif self._pattern.regex.match(name):
+                yield from self._stat(item, self._pattern.spell_key(name))
+
+    def _may_enter(self, name: str, below: str, depth: int) -> bool:
+        pattern = self._pattern
+        if pattern.depth is not None and depth >= pattern.depth:
+            return False
+        if depth < len(pattern.leading) and not pattern.leading[depth].match(name):
+            return False
+        return not self._exclusion.holds_folder(pattern.spell_key(below))
+
+    def _stat(self, item: os.DirEntry[str], key: str) -> Iterator[FileEntry]:
+        if self._exclusion.holds(key):
+            return
+        try:
+            if item.is_file():
+                yield _entry_of(key, item.path, item.stat())
+        except FileNotFoundError:  # removed since the folder was read: it is not there now
+            return
+
+
+def _scan(folder: str, note_gap: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as items:
+            yield from items
+    except FileNotFoundError:  # removed since its parent was read, or moved to where we have been
+        note_gap(f"the folder {folder!r} went away while it was listed")
+    except OSError as error:
+        msg = f"the folder {folder!r} can't be read: {error.strerror}"
+        raise type(error)(msg) from error
+
+
+def _walk_url(pattern: PathPattern, exclusion: Exclusion) -> Iterator[FileEntry]:
+    # Links are not asked for: stores that are reached by URL resolve them themselves.
+    try:
+        if not pattern.is_plain:
+            yield from _walk_url_folder(pattern, exclusion)
+        elif not exclusion.holds(pattern.spell_key(pattern.rest)):
+            url = f"{pattern.base.rstrip('/')}/{pattern.rest}"
+            files, root = fsspec.core.url_to_fs(url)
+            yield _entry_of_url(pattern.spell_key(pattern.rest), url, files.info(root))
+    except FileNotFoundError as error:
+        msg = f"{pattern.spell_key(pattern.rest)!r}: there is no such file or folder"
+        raise FileNotFoundError(msg) from error
+    except Exception as error:  # each store's library has errors of its own
+        msg = f"{pattern.spell_key(pattern.rest)!r}: {describe_store_error(error)}"
+        raise OSError(msg) from error
+
+
+def _walk_url_folder(pattern: PathPattern, exclusion: Exclusion) -> Iterator[FileEntry]:
+    files, root = fsspec.core.url_to_fs(pattern.base)
+    start = root.rstrip("/") + "/"
+    for folder, folders, names in files.walk(root, detail=True, on_error="raise"):
+        below = (folder.rstrip("/") + "/").removeprefix(start)
+        for name in list(folders):
+            if exclusion.holds_folder(pattern.spell_key(below + name)):
+                del folders[name]
+        for name, info in names.items():
+            key = pattern.spell_key(below + name)
+            if name and pattern.regex.match(below + name) and not exclusion.holds(key):
+                yield _entry_of_url(key, files.unstrip_protocol(info["name"]), info)
+
+
+def _entry_of_url(key: str, url: str, info: dict[str, Any]) -> FileEntry:
+    size = int(info.get("size") or 0)
+    mark = next((info[name] for name in _MARKS if info.get(name)), "")
+    mtime = info.get("mtime")
+    mtime_ns = int(mtime * 1_000_000_000) if isinstance(mtime, int | float) else 0
+    return FileEntry(key, url, size, mtime_ns, f"{size}+{mark}")

@@ -1,0 +1,1 @@
+"""Stages for rows of any kind: reading, selecting, measuring."""

@@ -1,0 +1,186 @@
+"""The stage `measure-fields`: what is in the columns of all rows that pass.
+
+Rows go on unchanged. Sums, histograms and counts are exact; quantiles and distinct values come
+from sketches of the library datasketches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+from pydantic import Field, field_validator
+
+from strandline.plan.registry import register
+from strandline.plan.stage import StatefulFilter
+from strandline.plan.task import Task
+from strandline.stages.columns import find_column, holds_text
+from strandline.stages.tables.charts import draw_histogram, spell_number
+from strandline.stages.tables.summaries import (
+    BINS,
+    gather,
+    list_bins,
+    merge_pieces,
+    read_piece,
+    read_rows,
+    spell_piece,
+    write_rows,
+)
+from strandline.statistics.fields import FieldSummary, Kind
+from strandline.statistics.histogram import GROWING, EvenBins
+from strandline.statistics.sketches import RANKS
+
+NAME = "field-statistics"
+SCHEMA = pa.schema(
+    [("field", pa.string()), ("kind", pa.string())]
+    + [(name, pa.int64()) for name in ("rows", "nulls", "not_finite")]
+    + [(name, pa.float64()) for name in ("min", "max", "mean", "deviation", *RANKS)]
+    + [("distinct", pa.int64()), ("histogram", BINS)]
+)
+_BINS = 32
+
+
+@register("measure-fields")
+class MeasureFields(StatefulFilter):
+    """Gathers rows, nulls, range, mean, quantiles, distinct values and a histogram of fields."""
+
+    class Params(StatefulFilter.Params):
+        """Which fields, and how their histograms are cut."""
+
+        columns: tuple[str, ...] | None = Field(
+            default=None,
+            min_length=1,
+            description="Columns of numbers, booleans or text; all such columns when unset. Of "
+            "text the length in characters is measured.",
+        )
+        ranges: dict[str, tuple[float, float]] = Field(
+            default={},
+            description=f"Columns whose histogram has {_BINS} even bins from one number to "
+            "another, such as `age: [0, 100]`. The others have four bins to each doubling.",
+        )
+
+        @field_validator("ranges")
+        @classmethod
+        def _check_ranges(
+            cls, ranges: dict[str, tuple[float, float]]
+        ) -> dict[str, tuple[float, float]]:
+            for name, (low, high) in ranges.items():
+                if not low < high:
+                    msg = f"the range of {name!r} must go up, not from {low:g} to {high:g}"
+                    raise ValueError(msg)
+                if not math.isfinite(high - low):
+                    msg = f"the range of {name!r} must be finite, not from {low:g} to {high:g}"
+                    raise ValueError(msg)
+            return ranges
+
+    version = "3"
+    params: Params
+    packages: ClassVar[tuple[str, ...]] = ("datasketches",)
+
+    def setup(self) -> None:
+        """Begin with nothing; a library that is missing is missed here."""
+        FieldSummary.of([])
+        self._gathered: dict[str, FieldSummary] = {}
+
+    def process(self, task: Task) -> Task:
+        """Measure the fields of a task's rows.
+
+        Raises:
+            MissingColumnError: a column that is to be measured is not there.
+            TypeError: it holds neither numbers nor text.
+        """
+        for name, kind, values in self._list_fields(task.table):
+            low_high = self.params.ranges.get(name)
+            bins = EvenBins(*low_high, _BINS) if low_high else GROWING
+            gather(self._gathered, _spell_key(kind, low_high, name), FieldSummary.of(values, bins))
+        return task
+
+    def flush(self) -> bytes | None:
+        return spell_piece(self._gathered)
+
+    @staticmethod
+    def merge(paths: Sequence[Path], out: Path) -> None:
+        merge_pieces(paths, out, FieldSummary.parse)
+
+    def artifacts(self, merged: Path, folder: Path) -> None:
+        """Write `field-statistics.json` and `.parquet`: a row a field."""
+        rows = []
+        for key, summary in _place_empty(read_piece(merged, FieldSummary.parse)).items():
+            kind, name = _parse_key(key)
+            # Of a column that nobody named, what it would hold may be nothing to measure.
+            if kind == Kind.EMPTY and self.params.columns is None:
+                continue
+            head = {"field": name, "kind": kind}
+            rows.append(head | summary.describe() | {"histogram": list_bins(summary.histogram)})
+        write_rows(folder, NAME, sorted(rows, key=lambda row: str(row["field"])), SCHEMA)
+
+    @staticmethod
+    def panel(artifacts: Sequence[Path]) -> str | None:
+        charts = []
+        for row in read_rows(artifacts, NAME):
+            what = "characters" if row["kind"] == Kind.TEXT else "values"
+            mean = spell_number(row["mean"])
+            title = (
+                f"{row['field']}: {what} of {row['rows']:,} rows, {row['nulls']:,} empty, "
+                f"about {row['distinct']:,} different, mean {mean}"
+            )
+            charts.append(draw_histogram(title, row["histogram"]))
+        return "".join(charts) or None
+
+    def _list_fields(self, table: pa.Table) -> Iterator[tuple[str, Kind, list[float | str | None]]]:
+        names = self.params.columns
+        for name in table.column_names if names is None else names:
+            column = find_column(table, name)
+            kind = find_kind(column.type)
+            if kind is not None:
+                is_bool = pa.types.is_boolean(column.type)
+                plain = column.cast(pa.int8()) if is_bool else column
+                if pa.types.is_decimal(column.type):
+                    plain = column.cast(pa.float64())
+                yield name, kind, plain.to_pylist()
+            elif names is not None:
+                msg = f"the column {name!r} holds {column.type}, neither numbers nor text"
+                raise TypeError(msg)
+
+
+def find_kind(kind: pa.DataType) -> Kind | None:
+    """What a column of an Arrow type holds; None for what is not measured."""
+    if pa.types.is_dictionary(kind):
+        return find_kind(kind.value_type)
+    if holds_text(kind):
+        return Kind.TEXT
+    if pa.types.is_null(kind):
+        return Kind.EMPTY
+    is_number = (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_boolean(kind)
+    )
+    return Kind.NUMBER if is_number else None
+
+
+def _spell_key(kind: Kind, low_high: tuple[float, float] | None, name: str) -> str:
+    # Histograms of other bins can't be joined, so a range that was changed begins a new summary.
+    return f"{' '.join([kind, *map(repr, low_high or ())])}:{name}"
+
+
+def _parse_key(key: str) -> tuple[str, str]:
+    """Kind and name of a field."""
+    head, _, name = key.partition(":")
+    return head.partition(" ")[0], name
+
+
+def _place_empty(found: dict[str, FieldSummary]) -> dict[str, FieldSummary]:
+    """Rows of tasks in which a field was empty throughout count with what it holds elsewhere."""
+    placed = dict(found)
+    for key in found:
+        if _parse_key(key)[0] == Kind.EMPTY:
+            rest = key.removeprefix(Kind.EMPTY)
+            known = [kind + rest for kind in (Kind.NUMBER, Kind.TEXT) if kind + rest in found]
+            if known:
+                placed[known[0]] += placed.pop(key)
+    return placed

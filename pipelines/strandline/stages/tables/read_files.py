@@ -1,0 +1,58 @@
+"""The stage `read-files`: the bytes of the files that a table names."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import pyarrow as pa
+from pydantic import Field
+
+from strandline.plan.registry import register
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+from strandline.stages.columns import list_strings, set_column
+from strandline.stages.sources.opening import explain_error, open_binary
+
+
+class OnError(StrEnum):
+    """What becomes of a row that can't be worked on."""
+
+    FAIL = "fail"
+    DROP = "drop"
+
+
+@register("read-files")
+class ReadFiles(Stage):
+    """Adds the column `content` (binary): the bytes of the file in `path`."""
+
+    class Params(Stage.Params):
+        """What to do about files that can't be read."""
+
+        on_error: OnError = Field(
+            default=OnError.FAIL,
+            description="`fail`: the source fails and is tried again on resume. `drop`: the row "
+            "is left out and counted.",
+        )
+
+    params: Params
+
+    def process(self, task: Task) -> Task | None:
+        """Read every file of the table.
+
+        Raises:
+            UnreadableFileError: a file can't be read and `onError` is `fail`.
+        """
+        contents = [self._read(path) for path in list_strings(task.table, "path")]
+        table = set_column(task.table, "content", contents, pa.binary())
+        kept = table.filter(table.column("content").is_valid())
+        return task.replace(kept) if kept.num_rows else None
+
+    def _read(self, path: str) -> bytes | None:
+        try:
+            with open_binary(path) as file:
+                return file.read()
+        except OSError as error:
+            if self.params.on_error is OnError.FAIL:
+                raise explain_error(path, error) from error
+            self.count("dropped: unreadable")
+            return None

@@ -1,0 +1,114 @@
+"""The stage `parse-documents`: files of several formats as rows of text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from enum import StrEnum
+
+import pyarrow as pa
+from pydantic import Field, field_validator
+
+from strandline.plan.registry import register
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+from strandline.stages.columns import find_column, list_strings
+from strandline.stages.sources.opening import UnreadableFileError
+from strandline.stages.text.html_text import extract_html_text
+from strandline.stages.text.text_decoding import UndecodableError, decode_text
+
+DOCUMENT_SCHEMA = pa.schema(
+    [pa.field("key", pa.string()), pa.field("format", pa.string()), pa.field("text", pa.string())]
+)
+_FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".html": "html", ".htm": "html"}
+
+
+class BadRows(StrEnum):
+    """What becomes of a file or line that can't be understood."""
+
+    DROP = "drop"
+    FAIL = "fail"
+
+
+@register("parse-documents")
+class ParseDocuments(Stage):
+    """Makes rows of key, format and text from `content`: JSON Lines, HTML by suffix, else plain."""
+
+    class Params(Stage.Params):
+        """How files are understood."""
+
+        text_field: str = Field(default="text", description="Field of a JSON line with its text.")
+        fallback_encoding: str | None = Field(
+            default="cp1252",
+            description="Encoding of what is not UTF-8 and has no byte order mark; null drops it.",
+        )
+        bad_rows: BadRows = Field(
+            default=BadRows.DROP,
+            description="Undecodable files and lines that are not JSON: `drop` and count them, or "
+            "`fail` the source.",
+        )
+
+        @field_validator("fallback_encoding")
+        @classmethod
+        def _check_encoding(cls, name: str | None) -> str | None:
+            try:
+                "".encode(name or "utf-8")
+            except LookupError:
+                msg = f"{name!r} is no text encoding that Python knows"
+                raise ValueError(msg) from None
+            return name
+
+    params: Params
+
+    def process(self, task: Task) -> Task | None:
+        """One row per document; a line of JSON has its file's key and `#L` with its number.
+
+        Raises:
+            UnreadableFileError: something is not understood and `badRows` is `fail`.
+        """
+        rows: list[tuple[str, str, str]] = []
+        keys = list_strings(task.table, "key")
+        contents = find_column(task.table, "content").to_pylist()
+        for key, content in zip(keys, contents, strict=True):
+            kind = _FORMATS.get(key[key.rfind(".") :].lower(), "plain")
+            rows.extend((name, kind, text) for name, text in self._parse(key, kind, content))
+        if not rows:
+            return None
+        arrays = [pa.array(values, pa.string()) for values in zip(*rows, strict=True)]
+        return task.replace(pa.Table.from_arrays(arrays, schema=DOCUMENT_SCHEMA))
+
+    def _parse(self, key: str, kind: str, content: bytes) -> Iterator[tuple[str, str]]:
+        try:
+            text = decode_text(content, self.params.fallback_encoding)
+        except UndecodableError as error:
+            self._reject(key, str(error))
+            return
+        if kind == "jsonl":
+            yield from self._parse_lines(key, text)
+        else:
+            yield key, extract_html_text(text) if kind == "html" else text
+
+    def _parse_lines(self, key: str, text: str) -> Iterator[tuple[str, str]]:
+        for number, line in enumerate(text.split("\n"), 1):
+            if not line.strip():
+                continue
+            found = _read_field(line, self.params.text_field)
+            if found is None:
+                self._reject(f"{key}#L{number}", "not a JSON object with text")
+            else:
+                yield f"{key}#L{number}", found
+
+    def _reject(self, key: str, reason: str) -> None:
+        if self.params.bad_rows is BadRows.FAIL:
+            msg = f"{key}: {reason}"
+            raise UnreadableFileError(msg)
+        self.count(f"dropped: {reason}")
+
+
+def _read_field(line: str, field: str) -> str | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    value = row.get(field) if isinstance(row, dict) else None
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None

@@ -1,0 +1,40 @@
+"""What stages that redact have in common: kinds of things, looked for in columns of text."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+from strandline.stages.columns import map_strings
+from strandline.stages.text.addresses import Kind, redact
+
+
+class RedactingStage(Stage):
+    """Replaces what it finds and counts it; rows are neither added nor dropped."""
+
+    @abstractmethod
+    def list_kinds(self) -> Iterable[Kind]:
+        """What to look for, the surest first."""
+
+    @abstractmethod
+    def list_columns(self) -> Iterable[str]:
+        """Columns of text, or of lists of text, to look into."""
+
+    def setup(self) -> None:
+        """Choose the rules."""
+        self._kinds = tuple(self.list_kinds())
+
+    def process(self, task: Task) -> Task:
+        """Redact the columns."""
+        table = task.table
+        for name in self.list_columns():
+            table = map_strings(table, name, self._redact)
+        return task.replace(table)
+
+    def _redact(self, text: str) -> str:
+        return redact(text, self._kinds, self._count)
+
+    def _count(self, name: str) -> None:
+        self.count(f"redacted: {name}")
