@@ -10,7 +10,7 @@ from engine_works import Items
 from strandline.engine.call.setup import set_up_stage
 from strandline.engine.call.stage_call import StageCall
 from strandline.run.manifest.manifest import read_manifest
-from strandline.storage.outputs import LocalOutputs
+from strandline.storage.outputs.outputs import LocalOutputs
 
 
 class ExampleStage:

@@ -15,7 +15,7 @@ from strandline.ledger.keeper import Keeper
 from strandline.ledger.store.store import Store
 from strandline.ledger.words import Listed
 from strandline.plan.token import digest_key, digest_version
-from strandline.storage.outputs import LocalOutputs
+from strandline.storage.outputs.outputs import LocalOutputs
 from table import Row, bound
 
 _MEGABYTE = 1_000_000

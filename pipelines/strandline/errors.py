@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from strandline.storage.archives import ArchiveError
     from strandline.storage.downloads import NothingThereError, UnreachableError
     from strandline.storage.errors import HeldError, VolumeError
-    from strandline.storage.ownership import PlaceTakenError, UnreadablePlaceError
+    from strandline.storage.outputs.ownership import PlaceTakenError, UnreadablePlaceError
     from strandline_api.documents.problems import SpecError
 
 __all__ = [
@@ -87,7 +87,7 @@ _ROOMS = {
     "PackageError": "strandline.run.code.packages",
     "PackageMissingError": "strandline.engine.call.setup",
     "PartitionError": "strandline.run.attempt.partitions",
-    "PlaceTakenError": "strandline.storage.ownership",
+    "PlaceTakenError": "strandline.storage.outputs.ownership",
     "PoolBrokenError": "strandline.engine.ray.losses",
     "ShapeError": "strandline.engine.call.receipts",
     "SpecError": "strandline_api.documents.problems",
@@ -95,7 +95,7 @@ _ROOMS = {
     "StageSetupError": "strandline.engine.call.setup",
     "StrandlineError": "strandline.plan.errors",
     "UnreachableError": "strandline.storage.downloads",
-    "UnreadablePlaceError": "strandline.storage.ownership",
+    "UnreadablePlaceError": "strandline.storage.outputs.ownership",
     "VolumeError": "strandline.storage.errors",
     "WindowLostError": "strandline.engine.ray_data.engine",
 }

@@ -15,8 +15,8 @@ from strandline.ledger.entries import Change
 from strandline.ledger.store.store import Store
 from strandline.run.history.records import AttemptRecord, Trigger, Witness, write_record
 from strandline.storage.layout import PipelineFolder, make_folder
-from strandline.storage.locks import Process, find_process, read_boot_id
-from strandline.storage.publications import publish
+from strandline.storage.volume.locks import Process, find_process, read_boot_id
+from strandline.storage.volume.publications import publish
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
 from strandline_api.outcome.evidence import Evidence, read_exit

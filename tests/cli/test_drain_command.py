@@ -17,7 +17,7 @@ from strandline.cli.commands.runs import drain as drain_command
 from strandline.ledger.store.store import Store
 from strandline.run.supervise.drain import Drain
 from strandline.storage.layout import PipelineFolder, make_folder
-from strandline.storage.locks import Process
+from strandline.storage.volume.locks import Process
 from strandline_api.outcome.driver_outcome import find_outcome_line
 
 # Says that it works, and goes on when it is let go or when the run is asked to stop.

@@ -11,7 +11,7 @@ import pytest
 from cli_project import Call, Project
 from strandline.ledger.entries import Change
 from strandline.ledger.store.store import Store
-from strandline.storage.locks import find_process, read_boot_id
+from strandline.storage.volume.locks import find_process, read_boot_id
 
 OWN = '''
 import json

@@ -10,8 +10,8 @@ import pytest
 
 from cli_project import Call, Project, read_errors
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.publications import publish
-from strandline.storage.published import Publication
+from strandline.storage.volume.publications import publish
+from strandline.storage.volume.published import Publication
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from strandline.run.attempt.attempt import Options, run_attempt
 from strandline.run.attempt.outcome import Outcome
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.locks import find_process, read_boot_id
+from strandline.storage.volume.locks import find_process, read_boot_id
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.policy import Quarantine
 

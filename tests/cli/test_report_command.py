@@ -22,7 +22,7 @@ from strandline.plan.token import digest_key
 from strandline.run.history.records import read_record, write_record
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.locks import find_process, read_boot_id
+from strandline.storage.volume.locks import find_process, read_boot_id
 
 GATHERING = """
 def setup(self):

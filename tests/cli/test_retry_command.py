@@ -9,7 +9,7 @@ from cli_project import Project
 from strandline.ledger.store.store import Store
 from strandline.run.history.records import Trigger, read_chain
 from strandline.storage.layout import PipelineFolder, make_folder
-from strandline.storage.locks import find_process, read_boot_id
+from strandline.storage.volume.locks import find_process, read_boot_id
 
 DIE = """
 def process(self, task):

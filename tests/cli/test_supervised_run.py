@@ -18,7 +18,7 @@ import pytest
 from cli_project import Project
 from strandline.run.history.records import Trigger, Witness, read_chain
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.locks import find_process
+from strandline.storage.volume.locks import find_process
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import find_outcome_line
 

@@ -20,7 +20,7 @@ from strandline.plan.stage import SinkStage, Stage
 from strandline.plan.task import FailedTask, Lineage, NoneTask, Origin, Slot, Task
 from strandline.plan.token import derive_child
 from strandline.storage.errors import VolumeError
-from strandline.storage.outputs import LocalOutputs, name_source_folder
+from strandline.storage.outputs.outputs import LocalOutputs, name_source_folder
 
 SOURCE = b"s" * 16
 TOKEN = b"t" * 16

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from strandline.ledger.store.store import Store
-from strandline.storage.locks import hold_exclusive
+from strandline.storage.volume.locks import hold_exclusive
 
 ORPHAN = """
 import sys

@@ -22,7 +22,7 @@ from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Source, Stage
 from strandline.plan.task import Task
-from strandline.storage.remote import open_outputs
+from strandline.storage.outputs.remote import open_outputs
 
 PATIENCE = 120.0
 

@@ -23,8 +23,8 @@ from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.receipt import Event, Failure, Output
 from strandline.plan.token import derive_child, derive_root, digest_key, digest_version
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.locks import Process
-from strandline.storage.outputs import LocalOutputs
+from strandline.storage.outputs.outputs import LocalOutputs
+from strandline.storage.volume.locks import Process
 
 SOURCE = digest_key("clip.mp4")
 VERSION = digest_version("1")

@@ -18,8 +18,8 @@ from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.receipt import Event, Failure, Output
 from strandline.plan.token import derive_root, digest_key, digest_version
 from strandline.storage.errors import VolumeError
-from strandline.storage.locks import Process
-from strandline.storage.outputs import Written
+from strandline.storage.outputs.outputs import Written
+from strandline.storage.volume.locks import Process
 
 
 @contextmanager

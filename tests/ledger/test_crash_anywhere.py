@@ -26,7 +26,7 @@ from strandline.ledger.words import Listed
 from strandline.plan.receipt import Event, Output, Piece
 from strandline.plan.token import derive_child
 from strandline.storage import faults
-from strandline.storage.outputs import LocalOutputs
+from strandline.storage.outputs.outputs import LocalOutputs
 
 # Every step of the ledger, of outputs and of gathering, and no other.
 STEPS = (

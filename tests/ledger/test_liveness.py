@@ -18,7 +18,7 @@ from strandline.ledger.liveness import (
     refuse_live_driver,
 )
 from strandline.ledger.store.store import Store
-from strandline.storage.locks import Process
+from strandline.storage.volume.locks import Process
 
 PARENT = Process(50, 500)
 Find = Callable[[int], Process | None]

@@ -17,7 +17,7 @@ from strandline.ledger.store.store import Store
 from strandline.ledger.words import Listed
 from strandline.plan.receipt import Event, Left, Piece, Place
 from strandline.plan.token import derive_child
-from strandline.storage.shards import Title, open_frames, read_frame
+from strandline.storage.outputs.shards import Title, open_frames, read_frame
 
 A, B = listed("a"), listed("b")
 

@@ -19,7 +19,7 @@ from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.ledger.words import Listed
 from strandline.plan.receipt import Piece, Place
-from strandline.storage.outputs import LocalOutputs, name_source_folder
+from strandline.storage.outputs.outputs import LocalOutputs, name_source_folder
 
 WRITES = 60
 # Reads, and says so; then it is killed.

@@ -13,7 +13,7 @@ from strandline.ledger.verification import Verdict, name_output, verify
 from strandline.ledger.words import Listed
 from strandline.plan.receipt import Output
 from strandline.plan.token import derive_root
-from strandline.storage.outputs import TEMPORARY, LocalOutputs, name_source_folder
+from strandline.storage.outputs.outputs import TEMPORARY, LocalOutputs, name_source_folder
 
 A, B = listed("a"), listed("b")
 CONTENT = b"rows\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from strandline.run.history.records import AttemptRecord, Trigger
-from strandline.storage.locks import Process
+from strandline.storage.volume.locks import Process
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
 from strandline_api.outcome.evidence import Evidence, read_exit

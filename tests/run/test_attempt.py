@@ -18,7 +18,7 @@ from strandline.run.history.records import Witness, read_record
 from strandline.run.manifest.manifest import Manifest, read_manifest
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.locks import find_process, read_boot_id
+from strandline.storage.volume.locks import find_process, read_boot_id
 from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import name_cause

@@ -21,7 +21,7 @@ from strandline.run.history.records import (
 )
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.locks import Process
+from strandline.storage.volume.locks import Process
 from strandline_api.outcome.causes import Cause
 
 

@@ -34,7 +34,7 @@ from strandline.run.doctor.probes import (
     try_writing,
 )
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.locks import find_process, read_boot_id
+from strandline.storage.volume.locks import find_process, read_boot_id
 
 
 def test_bounds_are_read_from_requirements() -> None:

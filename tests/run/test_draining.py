@@ -21,7 +21,7 @@ from strandline.run.supervise.drain import (
     wait_for,
 )
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.locks import Holder, Process, find_process, hold_alone
+from strandline.storage.volume.locks import Holder, Process, find_process, hold_alone
 
 SUPERVISOR = Process(50, 500)
 LATER = Process(200, 2000)

@@ -50,7 +50,7 @@ def linger():
 BEGIN = """
 from strandline.run.history.records import AttemptRecord, Trigger, Witness, write_record
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.locks import find_process, read_boot_id
+from strandline.storage.volume.locks import find_process, read_boot_id
 from strandline_api.outcome.driver_outcome import DriverOutcome
 me = find_process(os.getpid())
 folder = PipelineFolder(here)
@@ -259,7 +259,7 @@ def test_a_deadline_stops_the_driver_like_a_request(
 
 
 SILENT = """
-from strandline.storage.inflight import InFlightTable
+from strandline.storage.volume.inflight import InFlightTable
 table = InFlightTable(folder.attempt(1) / "inflight")
 table.show_work(time.monotonic() - 1000.0)
 """

@@ -33,9 +33,9 @@ from strandline.stages.sinks.jsonl_sink import JsonlSink
 from strandline.stages.sources.files import Files
 from strandline.stages.tables.read_files import ReadFiles
 from strandline.storage.errors import VolumeError
-from strandline.storage.inflight import read_worked
-from strandline.storage.latest import resolve
 from strandline.storage.layout import PipelineFolder, make_folder
+from strandline.storage.volume.inflight import read_worked
+from strandline.storage.volume.latest import resolve
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.policy import Checkpoint
 

@@ -22,15 +22,15 @@ from strandline.plan.errors import code_of
 from strandline.run.attempt.attempt import Options, run_attempt
 from strandline.run.moving import move_outputs, seize_outputs
 from strandline.storage.errors import VolumeError
-from strandline.storage.outputs import OWNER
-from strandline.storage.ownership import (
+from strandline.storage.outputs.outputs import OWNER
+from strandline.storage.outputs.ownership import (
     Owner,
     PlaceTakenError,
     UnreadablePlaceError,
     read_owner,
     seize_place,
 )
-from strandline.storage.remote import open_outputs
+from strandline.storage.outputs.remote import open_outputs
 from strandline_api.outcome.exit_codes import ExitCode
 
 
@@ -195,12 +195,12 @@ def test_two_who_come_at_once_are_told_apart(
     def come_between(at: str) -> Any:
         reads.append(at)
         if len(reads) == 1:
-            monkeypatch.setattr("strandline.storage.ownership.read_owner", read_owner)
+            monkeypatch.setattr("strandline.storage.outputs.ownership.read_owner", read_owner)
             second.run(url=place)
             return None
         return read_owner(at)
 
-    monkeypatch.setattr("strandline.storage.ownership.read_owner", come_between)
+    monkeypatch.setattr("strandline.storage.outputs.ownership.read_owner", come_between)
     with pytest.raises(PlaceTakenError, match="belong to default/second"):
         first.run(url=place)
     with closing(Store(first.folder.ledger, readonly=True)) as store:

@@ -20,8 +20,8 @@ from strandline.ledger.store.store import Store
 from strandline.ledger.verification import Verdict, verify
 from strandline.run.attempt.attempt import Options, run_attempt
 from strandline.run.moving import move_outputs
-from strandline.storage.outputs import OWNER, OutputStore
-from strandline.storage.ownership import read_owner
+from strandline.storage.outputs.outputs import OWNER, OutputStore
+from strandline.storage.outputs.ownership import read_owner
 from strandline_api.outcome.exit_codes import ExitCode
 
 PATIENCE = 60.0

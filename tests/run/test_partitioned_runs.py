@@ -17,7 +17,7 @@ from strandline.run.pipeline import Pipeline
 from strandline.stages.sinks.parquet_partitions import ParquetPartitions
 from strandline.stages.sources.files import Files
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs import LocalOutputs
+from strandline.storage.outputs.outputs import LocalOutputs
 from strandline_api.outcome.exit_codes import ExitCode
 
 

@@ -33,10 +33,10 @@ from strandline.run.history.records import (
 )
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.errors import VolumeError
-from strandline.storage.inflight import InFlightTable, read_inflight
 from strandline.storage.layout import PipelineFolder, make_folder
-from strandline.storage.locks import find_process, read_boot_id
-from strandline.storage.outputs import LocalOutputs, name_source_folder
+from strandline.storage.outputs.outputs import LocalOutputs, name_source_folder
+from strandline.storage.volume.inflight import InFlightTable, read_inflight
+from strandline.storage.volume.locks import find_process, read_boot_id
 from strandline_api.outcome.causes import Cause
 
 MANIFEST = """

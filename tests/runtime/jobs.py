@@ -21,10 +21,10 @@ from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.run.history.records import read_chain
-from strandline.storage.latest import find_target, resolve
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs import OWNER, TEMPORARY, LocalOutputs, OutputStore
-from strandline.storage.published import list_places
+from strandline.storage.outputs.outputs import OWNER, TEMPORARY, LocalOutputs, OutputStore
+from strandline.storage.volume.latest import find_target, resolve
+from strandline.storage.volume.published import list_places
 
 HERE = Path(__file__).parent
 PATIENCE = 300.0

@@ -29,7 +29,7 @@ from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.run.attempt.attempt import Options, run_attempt
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs import LocalOutputs
+from strandline.storage.outputs.outputs import LocalOutputs
 
 SOURCES = 80
 STORE = 150_000_000

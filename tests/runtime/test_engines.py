@@ -27,7 +27,7 @@ from strandline.run.attempt.outcome import Outcome
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs import OWNER
+from strandline.storage.outputs.outputs import OWNER
 from strandline_api.outcome.exit_codes import ExitCode
 
 EXAMPLES = Path(__file__).parents[2] / "pipelines" / "examples"

@@ -33,7 +33,7 @@ from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage
 from strandline.plan.task import Lineage, Task
-from strandline.storage.inflight import InFlight, InFlightTable, read_inflight
+from strandline.storage.volume.inflight import InFlight, InFlightTable, read_inflight
 
 TIMEOUT = 120.0
 POISON = 3

@@ -20,7 +20,7 @@ from strandline.plan.task import Slot, Task
 from strandline.run.attempt.attempt import Options, run_attempt
 from strandline.run.attempt.outcome import Outcome
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs import LocalOutputs
+from strandline.storage.outputs.outputs import LocalOutputs
 from strandline_api.outcome.exit_codes import ExitCode
 
 SCENES, GROUP = 150, 16

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from strandline.storage.latest import resolve
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.publications import publish
-from strandline.storage.published import MANIFEST, Place, Publication, read_publication
+from strandline.storage.volume.latest import resolve
+from strandline.storage.volume.publications import publish
+from strandline.storage.volume.published import MANIFEST, Place, Publication, read_publication
 
 FILES = {"metrics.json": b'{"rows": 3}', "artifacts/hashes.bin": b"\0\1", "artifacts/empty": b""}
 

@@ -101,11 +101,16 @@ def test_other_steps_pass(monkeypatch: pytest.MonkeyPatch, armed: str | None) ->
 
 def test_every_step_of_the_code_is_listed() -> None:
     package = Path(faults.__file__).parents[1]
-    texts = {path.name: path.read_text() for path in package.rglob("*.py")}
+    texts = {
+        path.relative_to(package).as_posix(): path.read_text() for path in package.rglob("*.py")
+    }
     text = "".join(texts.values())
     reached = set(re.findall(r'\breach\("([\w.]+)"\)', text))
     # A whole file and a link are named by their callers; these are the halves of such names.
-    for module, call in (("whole_files.py", "write_whole"), ("latest.py", "_lead")):
+    for module, call in (
+        ("storage/outputs/whole_files.py", "write_whole"),
+        ("storage/volume/latest.py", "_lead"),
+    ):
         callers = set(re.findall(rf'\b{call}\([^=]*?steps="(\w+)"', text))
         halves = re.findall(r'\b_reach\(steps, "(\w+)"\)', texts[module])
         assert 3 == len(halves)

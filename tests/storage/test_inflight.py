@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.storage.errors import VolumeError
-from strandline.storage.inflight import InFlight, InFlightTable, read_inflight, read_worked
+from strandline.storage.volume.inflight import InFlight, InFlightTable, read_inflight, read_worked
 
 ITEMS = [bytes([number]) * 16 for number in range(6)]
 NOTHING = InFlight(frozenset(), frozenset())
@@ -79,7 +79,7 @@ def test_the_table_is_what_a_count_of_calls_says(
 def test_what_a_killed_process_had_is_still_there(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys, pathlib\n"
-        "from strandline.storage.inflight import InFlightTable\n"
+        "from strandline.storage.volume.inflight import InFlightTable\n"
         "table = InFlightTable(pathlib.Path(sys.argv[1]))\n"
         "table.queue([b'a' * 16, b'b' * 16])\n"
         "table.process([b'a' * 16])\n"

@@ -22,7 +22,8 @@ from publication_builders import (
     watch_steps,
 )
 from strandline.storage.errors import VolumeError
-from strandline.storage.latest import (
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.volume.latest import (
     ChoiceError,
     find_pinned,
     hold_links,
@@ -31,9 +32,8 @@ from strandline.storage.latest import (
     resolve,
     unpin,
 )
-from strandline.storage.layout import PipelineFolder
-from strandline.storage.publications import publish, retain
-from strandline.storage.published import MANIFEST, Place, Publication, list_places
+from strandline.storage.volume.publications import publish, retain
+from strandline.storage.volume.published import MANIFEST, Place, Publication, list_places
 from strandline_api.outcome.exit_codes import ExitCode
 
 MOVED = ["latest.linked", "latest.renamed", "latest.synced"]
@@ -439,7 +439,7 @@ def test_a_reader_whose_findings_are_removed_meanwhile_looks_again(
             shutil.rmtree(folder.publication(1, 1))
         return lists[-1]
 
-    monkeypatch.setattr("strandline.storage.published.list_places", list_and_fall_behind)
+    monkeypatch.setattr("strandline.storage.volume.published.list_places", list_and_fall_behind)
     assert (1, 2) == resolved(folder)
     assert [[(1, 1)]] == lists
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.layout import PipelineFolder, make_folder
-from strandline.storage.outputs import (
+from strandline.storage.outputs.outputs import (
     TEMPORARY,
     HashingFile,
     LocalOutputs,
@@ -106,7 +106,7 @@ def test_removed_names_are_made_durable(
     for name in ("kept", "other"):
         outputs.write(SOURCE, name, spell(CONTENT))
     synced: list[Path] = []
-    monkeypatch.setattr("strandline.storage.outputs.sync_folder", synced.append)
+    monkeypatch.setattr("strandline.storage.outputs.outputs.sync_folder", synced.append)
     assert 1 == outputs.remove_others(SOURCE, {"kept"})
     assert [outputs.root / FOLDER] == synced
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from strandline.storage.errors import HeldError, VolumeError
-from strandline.storage.locks import (
+from strandline.storage.volume.locks import (
     Holder,
     Process,
     find_holder,
@@ -28,7 +28,7 @@ from strandline.storage.locks import (
 WRITER = """
 import sys
 from pathlib import Path
-from strandline.storage.locks import hold_shared
+from strandline.storage.volume.locks import hold_shared
 hold_shared(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
@@ -36,7 +36,7 @@ sys.stdin.read()
 SUPERVISOR = """
 import sys
 from pathlib import Path
-from strandline.storage.locks import hold_alone
+from strandline.storage.volume.locks import hold_alone
 with hold_alone(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
@@ -159,7 +159,7 @@ def test_a_pid_that_was_used_again_is_not_ended(
     real = find_process(writer.pid)
     assert real is not None
     answers = iter([real, real._replace(started=real.started + 1)])
-    monkeypatch.setattr("strandline.storage.locks.find_process", lambda _: next(answers))
+    monkeypatch.setattr("strandline.storage.volume.locks.find_process", lambda _: next(answers))
     told = "still holds the lock"
     with pytest.raises(VolumeError, match=told), hold_exclusive(lock, 0.1, do_nothing):
         pass

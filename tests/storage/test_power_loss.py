@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from power_loss import Disk
 from strandline.storage.layout import make_durable, sync_folder
-from strandline.storage.outputs import LocalOutputs, name_source_folder
-from strandline.storage.ownership import Owner, read_owner, take_place
+from strandline.storage.outputs.outputs import LocalOutputs, name_source_folder
+from strandline.storage.outputs.ownership import Owner, read_owner, take_place
 
 SOURCE = bytes.fromhex("abcdef0123456789abcdef0123456789")
 NEIGHBOUR = bytes.fromhex("abc0000000000000abcdef0123456789")

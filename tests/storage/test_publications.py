@@ -29,10 +29,10 @@ from publication_builders import (
 )
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError
-from strandline.storage.latest import resolve
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.publications import publish, retain
-from strandline.storage.published import MANIFEST
+from strandline.storage.volume.latest import resolve
+from strandline.storage.volume.publications import publish, retain
+from strandline.storage.volume.published import MANIFEST
 
 PUBLISHING = [
     "publication.begun",
@@ -260,9 +260,9 @@ PUBLISH_AS_SOMEBODY = """
 import os, sys
 from pathlib import Path
 from strandline.storage.errors import VolumeError
-from strandline.storage.latest import resolve
+from strandline.storage.volume.latest import resolve
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.publications import publish
+from strandline.storage.volume.publications import publish
 if os.getuid() == 0:
     os.setgroups([])
     os.setgid(65534)

@@ -12,8 +12,8 @@ import fsspec
 import pytest
 
 from strandline.storage.errors import VolumeError
-from strandline.storage.outputs import LocalOutputs, Written
-from strandline.storage.remote import RemoteOutputs, open_outputs
+from strandline.storage.outputs.outputs import LocalOutputs, Written
+from strandline.storage.outputs.remote import RemoteOutputs, open_outputs
 
 SOURCE = bytes.fromhex("abcdef0123456789abcdef0123456789")
 FOLDER = "abc/abcdef0123456789abcdef0123456789"

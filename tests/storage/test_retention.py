@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from publication_builders import FILES, complete_places, half_write, list_tree, make, resolved
 from strandline.storage.errors import VolumeError
-from strandline.storage.latest import pin
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.publications import publish, retain
-from strandline.storage.published import MANIFEST, read_publication
+from strandline.storage.volume.latest import pin
+from strandline.storage.volume.publications import publish, retain
+from strandline.storage.volume.published import MANIFEST, read_publication
 
 
 @pytest.fixture

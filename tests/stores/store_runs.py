@@ -14,7 +14,7 @@ import yaml
 from store_server import Store as Server
 from strandline.ledger.store.store import Store
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs import OWNER
+from strandline.storage.outputs.outputs import OWNER
 
 COUNT = 12
 NAME = "lines"

@@ -36,7 +36,7 @@ from strandline.ledger.words import PARKED, RELEASED, SKIPPED
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import Receipt
-from strandline.storage.outputs import OutputStore
+from strandline.storage.outputs.outputs import OutputStore
 
 # So long a slow listing is drawn from before anything else has its turn.
 LISTING_SECONDS = 1.0

@@ -25,7 +25,7 @@ from strandline.plan.receipt import Event, Failure, Left
 from strandline.plan.token import derive_root
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
-from strandline.storage.outputs import OutputStore
+from strandline.storage.outputs.outputs import OutputStore
 from strandline_api.outcome.causes import Cause
 
 GROUP_SECONDS = 0.1

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from strandline.ledger.entries import Change, Record
 from strandline.ledger.store.store import Store
-from strandline.storage.outputs import OutputStore
+from strandline.storage.outputs.outputs import OutputStore
 
 
 def name_kept(record: Record) -> set[str]:

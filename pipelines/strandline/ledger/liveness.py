@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from strandline.ledger.errors import LedgerInUseError
 from strandline.ledger.store.store import Store
-from strandline.storage.locks import Process
+from strandline.storage.volume.locks import Process
 
 BEAT_SECONDS = 15.0
 HEARTBEAT_SECONDS = 60.0  # without a beat

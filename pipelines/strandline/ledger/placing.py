@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from strandline.ledger.entries import Change
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import Fingerprint, describe_difference
-from strandline.storage.outputs import OWNER
+from strandline.storage.outputs.outputs import OWNER
 
 META = "outputs"
 

@@ -12,7 +12,7 @@ from itertools import chain, islice
 from strandline.ledger.entries import Change, FailureRecord, Mark, Parked
 from strandline.ledger.seen import Seen
 from strandline.ledger.store.store import Store
-from strandline.storage.outputs import OutputStore
+from strandline.storage.outputs.outputs import OutputStore
 
 
 def find_vanished(

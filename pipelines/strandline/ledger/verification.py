@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output
-from strandline.storage.outputs import TEMPORARY, OutputStore, name_source_folder
+from strandline.storage.outputs.outputs import TEMPORARY, OutputStore, name_source_folder
 
 MISSING = "missing, or recorded twice"
 OTHER_BYTES = "other bytes than were written"

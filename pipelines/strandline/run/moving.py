@@ -23,7 +23,7 @@ from strandline.run.attempt.takeover import (
 )
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.ownership import (
+from strandline.storage.outputs.ownership import (
     Owner,
     PlaceTakenError,
     UnreadablePlaceError,
@@ -33,7 +33,7 @@ from strandline.storage.ownership import (
     seize_place,
     take_place,
 )
-from strandline.storage.remote import open_outputs
+from strandline.storage.outputs.remote import open_outputs
 
 
 class Moved(NamedTuple):

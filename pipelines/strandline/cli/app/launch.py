@@ -21,7 +21,7 @@ from strandline.cli.app.signals import SIGNALS
 from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.run.supervise.driver_process import DriverProcess, Limits, Stop, make_command
 from strandline.storage.layout import PipelineFolder, make_folder
-from strandline.storage.locks import hold_alone
+from strandline.storage.volume.locks import hold_alone
 from strandline_api.objects.pipeline import CurationPipeline
 from strandline_api.outcome.causes import Cause
 

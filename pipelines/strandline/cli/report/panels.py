@@ -16,7 +16,7 @@ from strandline.engine.call.stage_call import explain_error
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import StatefulFilter
 from strandline.run.attempt.gather import list_artifacts
-from strandline.storage.published import Publication
+from strandline.storage.volume.published import Publication
 
 ARTIFACTS = 20
 MAX_JSON = 1_000_000

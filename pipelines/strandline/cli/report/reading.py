@@ -21,9 +21,9 @@ from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.history.records import read_chain
 from strandline.run.history.sampling import read_samples
-from strandline.storage.latest import find_pinned, resolve
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.published import Publication
+from strandline.storage.volume.latest import find_pinned, resolve
+from strandline.storage.volume.published import Publication
 
 ATTEMPTS = 30
 FAILURES = 100

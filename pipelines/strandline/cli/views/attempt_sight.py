@@ -9,7 +9,7 @@ from strandline.run.history.progress import read_progress
 from strandline.run.history.records import AttemptRecord
 from strandline.run.supervise.status_server import read_number, read_shown
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.locks import find_process, read_boot_id
+from strandline.storage.volume.locks import find_process, read_boot_id
 
 FRESH_SECONDS = 30.0
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from strandline.engine.call.setup import StageSetupError
-from strandline.storage.temporary import hold_folder, sweep_folder
+from strandline.storage.outputs.temporary import hold_folder, sweep_folder
 
 _PREFIX = "strandline-node-"
 _HELD: dict[Path, int | None] = {}

@@ -23,7 +23,7 @@ from strandline.plan.receipt import Output, Receipt
 from strandline.plan.stage import Shape, SinkStage, Stage, StatefulFilter
 from strandline.plan.task import FailedTask, Lineage, NoneTask, Slot, Task
 from strandline.storage.errors import VolumeError
-from strandline.storage.outputs import OutputStore
+from strandline.storage.outputs.outputs import OutputStore
 
 _PASSED_ON = (ShapeError, VolumeError, FlushError)
 

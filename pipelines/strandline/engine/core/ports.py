@@ -19,7 +19,7 @@ from strandline.ledger.keeper import Keeper
 from strandline.ledger.words import RELEASED, Listed, Standing
 from strandline.plan.receipt import Counts, Event, Failure
 from strandline.plan.stage import Source
-from strandline.storage.inflight import InFlightTable
+from strandline.storage.volume.inflight import InFlightTable
 
 ADMIT_BATCH = 256
 

@@ -19,7 +19,7 @@ from ray.exceptions import RayTaskError
 
 from strandline.plan.errors import StrandlineError
 from strandline.storage.errors import VolumeError
-from strandline.storage.temporary import owned_folder
+from strandline.storage.outputs.temporary import owned_folder
 
 _MOST_BYTES = 107  # of a socket's name; the kernel takes no more
 

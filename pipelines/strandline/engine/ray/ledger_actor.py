@@ -28,8 +28,8 @@ from strandline.ledger.store.store import Store
 from strandline.ledger.words import Listed, Standing
 from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import Event, Failure
-from strandline.storage.locks import hold_shared
-from strandline.storage.remote import open_outputs
+from strandline.storage.outputs.remote import open_outputs
+from strandline.storage.volume.locks import hold_shared
 
 PENDING_CALLS = 1000
 LOOK_SECONDS = 1.0

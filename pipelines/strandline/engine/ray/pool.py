@@ -34,7 +34,7 @@ from strandline.engine.core.worker_pool import Call, Pool, Worker
 from strandline.engine.ray.worker import Site, start_worker
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Counts, Receipt
-from strandline.storage.inflight import InFlightTable
+from strandline.storage.volume.inflight import InFlightTable
 
 
 class RayPools:

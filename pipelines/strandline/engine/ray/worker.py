@@ -30,9 +30,9 @@ from strandline.engine.core.pools import CALLS_PER_WORKER, RayOptions
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Shape
 from strandline.plan.task import Task
-from strandline.storage.locks import hold_shared
-from strandline.storage.outputs import OutputStore
-from strandline.storage.remote import open_outputs
+from strandline.storage.outputs.outputs import OutputStore
+from strandline.storage.outputs.remote import open_outputs
+from strandline.storage.volume.locks import hold_shared
 
 Picks = list[list[int]]
 

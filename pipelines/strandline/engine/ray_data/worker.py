@@ -36,9 +36,9 @@ from strandline.engine.ray_data.deaths import DEATHS_PER_POOL, DEATHS_PER_TASK, 
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Counts, Failure, Receipt
 from strandline.plan.stage import Shape
-from strandline.storage.locks import hold_shared
-from strandline.storage.outputs import OutputStore
-from strandline.storage.remote import open_outputs
+from strandline.storage.outputs.outputs import OutputStore
+from strandline.storage.outputs.remote import open_outputs
+from strandline.storage.volume.locks import hold_shared
 from strandline_api.outcome.causes import Cause
 
 _PACK = partial(pack_tasks, dumps=cloudpickle.dumps)

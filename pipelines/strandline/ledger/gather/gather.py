@@ -35,8 +35,8 @@ from strandline.plan.receipt import Piece
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import make_folder, sync_folder
-from strandline.storage.outputs import digest_file
-from strandline.storage.shards import (
+from strandline.storage.outputs.outputs import digest_file
+from strandline.storage.outputs.shards import (
     DamagedFileError,
     FrameWriter,
     Title,

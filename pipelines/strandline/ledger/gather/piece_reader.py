@@ -8,7 +8,7 @@ from typing import BinaryIO
 from strandline.ledger.gather.pieces import find_shard
 from strandline.ledger.gather.state import State, find_pack
 from strandline.plan.receipt import Piece, Place
-from strandline.storage.shards import (
+from strandline.storage.outputs.shards import (
     DamagedFileError,
     PackReader,
     Title,

@@ -42,9 +42,9 @@ from strandline.run.history.sampling import Sampler
 from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.locks import hold_shared
-from strandline.storage.ownership import read_owner, refuse_other
-from strandline.storage.remote import open_outputs, resolve_place
+from strandline.storage.outputs.ownership import read_owner, refuse_other
+from strandline.storage.outputs.remote import open_outputs, resolve_place
+from strandline.storage.volume.locks import hold_shared
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence

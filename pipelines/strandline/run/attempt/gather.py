@@ -25,11 +25,11 @@ from strandline.run.attempt.takeover import Held, opened
 from strandline.run.history.records import TABLE
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
-from strandline.storage.inflight import InFlightTable
 from strandline.storage.layout import PipelineFolder, make_folder
-from strandline.storage.published import Publication, check_file_name
-from strandline.storage.remote import put_files
-from strandline.storage.temporary import owned_folder
+from strandline.storage.outputs.remote import put_files
+from strandline.storage.outputs.temporary import owned_folder
+from strandline.storage.volume.inflight import InFlightTable
+from strandline.storage.volume.published import Publication, check_file_name
 
 ARTIFACTS = "artifacts"
 Artifacts = Mapping[str, Path]

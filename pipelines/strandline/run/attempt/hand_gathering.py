@@ -17,9 +17,9 @@ from strandline.run.attempt.gather import ARTIFACTS, Artifacts, Gatherer
 from strandline.run.attempt.placing import make_claim
 from strandline.run.attempt.takeover import held_by_hand, make_claimant, written_alone
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs import digest_file
-from strandline.storage.publications import publish, retain
-from strandline.storage.published import Publication, find_newest
+from strandline.storage.outputs.outputs import digest_file
+from strandline.storage.volume.publications import publish, retain
+from strandline.storage.volume.published import Publication, find_newest
 
 
 class Done(NamedTuple):

@@ -23,7 +23,7 @@ from strandline.plan.task import Lineage, Task
 from strandline.plan.token import digest_key
 from strandline.run.attempt.spooled_sources import SpooledSources
 from strandline.stages.sources.buckets import digest_members
-from strandline.storage.temporary import spooling
+from strandline.storage.outputs.temporary import spooling
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 

@@ -11,7 +11,7 @@ from strandline.ledger.lease import Claim, OnChange
 from strandline.ledger.placing import Placing
 from strandline.plan.pipeline import PipelinePlan
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.remote import resolve_place
+from strandline.storage.outputs.remote import resolve_place
 
 
 def place_outputs(plan: PipelinePlan, folder: PipelineFolder) -> str:

@@ -15,7 +15,7 @@ from strandline.plan.receipt import Counts
 from strandline.run.attempt.gather import Gatherer
 from strandline.run.attempt.takeover import Held
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.publications import publish, retain
+from strandline.storage.volume.publications import publish, retain
 from strandline_api.spec.policy import Checkpoint
 
 

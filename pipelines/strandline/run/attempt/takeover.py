@@ -48,12 +48,12 @@ from strandline.run.history.records import (
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.filesystems import explain_unsafe, read_mounts
-from strandline.storage.inflight import InFlightTable, read_inflight
 from strandline.storage.layout import PipelineFolder, make_durable, make_folder
-from strandline.storage.locks import Process, find_process, hold_exclusive, read_boot_id
-from strandline.storage.ownership import SHORT, Owner, read_owner, refuse_other, take_place
-from strandline.storage.published import list_attempts
-from strandline.storage.remote import open_outputs
+from strandline.storage.outputs.ownership import SHORT, Owner, read_owner, refuse_other, take_place
+from strandline.storage.outputs.remote import open_outputs
+from strandline.storage.volume.inflight import InFlightTable, read_inflight
+from strandline.storage.volume.locks import Process, find_process, hold_exclusive, read_boot_id
+from strandline.storage.volume.published import list_attempts
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
 from strandline_api.outcome.evidence import Evidence

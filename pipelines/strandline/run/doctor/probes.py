@@ -38,8 +38,8 @@ from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.filesystems import explain_unsafe, find_filesystem, read_mounts
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.locks import Process, find_process, hold_alone, read_boot_id
-from strandline.storage.whole_files import write_whole
+from strandline.storage.outputs.whole_files import write_whole
+from strandline.storage.volume.locks import Process, find_process, hold_alone, read_boot_id
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Ray keeps its objects
 LEDGERS_AT_MOST = 100

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import PipelineFolder, make_folder
-from strandline.storage.locks import Process
-from strandline.storage.whole_files import sweep_whole, write_whole
+from strandline.storage.outputs.whole_files import sweep_whole, write_whole
+from strandline.storage.volume.locks import Process
 from strandline_api.outcome.causes import Cause, Treatment
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.outcome.evidence import name_cause

@@ -11,7 +11,7 @@ from strandline.engine.core.ports import Progress
 from strandline.plan.receipt import Counts
 from strandline.run.history.samples import Sample, Samples, Series, StagePoint
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.whole_files import show_whole
+from strandline.storage.outputs.whole_files import show_whole
 
 SAMPLES = "samples.json"
 END_OF_TIME = 1e11  # seconds since the epoch, in the year 5138

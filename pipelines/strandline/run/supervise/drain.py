@@ -16,7 +16,7 @@ from strandline.plan.errors import StrandlineError
 from strandline.run.history.records import AttemptRecord, find_last
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.locks import Holder, Process, find_holder
+from strandline.storage.volume.locks import Holder, Process, find_holder
 
 PAUSE_SECONDS = 0.1
 Find = Callable[[int], Process | None]

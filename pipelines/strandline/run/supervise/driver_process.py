@@ -31,10 +31,10 @@ from strandline.run.supervise.last_words import VARIABLE, LastWords
 from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.run.supervise.supervision import Ended
 from strandline.storage.errors import VolumeError
-from strandline.storage.inflight import read_worked
-from strandline.storage.latest import name_latest
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.locks import Process, find_process, read_boot_id
+from strandline.storage.volume.inflight import read_worked
+from strandline.storage.volume.latest import name_latest
+from strandline.storage.volume.locks import Process, find_process, read_boot_id
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence, find_signal
 

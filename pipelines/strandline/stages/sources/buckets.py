@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from strandline.plan.stage import Source
 from strandline.stages.sources.listing import FileEntry
-from strandline.storage.temporary import spooling
+from strandline.storage.outputs.temporary import spooling
 
 FILE_SCHEMA = pa.schema(
     [

@@ -14,9 +14,9 @@ from strandline.cli.app.options import show_examples, take_file, take_json, take
 from strandline.cli.app.program import add_debug
 from strandline.plan.errors import StrandlineError
 from strandline.run.manifest.manifest import read_manifest
-from strandline.storage.latest import find_pinned, pin, resolve, unpin
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.published import Publication
+from strandline.storage.volume.latest import find_pinned, pin, resolve, unpin
+from strandline.storage.volume.published import Publication
 
 
 class NothingPublishedError(StrandlineError):

@@ -18,7 +18,7 @@ from strandline.ledger.store.store import Store
 from strandline.ledger.verification import Verdict, verify
 from strandline.run.attempt.placing import find_placing
 from strandline.run.manifest.manifest import read_manifest
-from strandline.storage.remote import open_outputs
+from strandline.storage.outputs.remote import open_outputs
 from strandline_api.outcome.exit_codes import ExitCode
 
 PROBLEMS_SHOWN = 20

@@ -21,7 +21,7 @@ from strandline.plan.errors import StrandlineError
 from strandline.run.history.records import read_chain, read_record
 from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.published import list_places, read_publication
+from strandline.storage.volume.published import list_places, read_publication
 from strandline_api.outcome.exit_codes import ExitCode
 
 

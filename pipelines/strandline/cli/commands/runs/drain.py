@@ -16,7 +16,7 @@ from strandline.cli.app.options import show_examples, take_manifest, take_volume
 from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.run.supervise.drain import DrainError, choose, look, wait_for
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.locks import Process, find_process, read_boot_id
+from strandline.storage.volume.locks import Process, find_process, read_boot_id
 
 # Beyond the grace period, in which the processes end: force is used, and its end is written down.
 SPARE_SECONDS = 10.0

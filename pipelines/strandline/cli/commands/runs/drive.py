@@ -28,7 +28,7 @@ from strandline.run.manifest.manifest import read_manifest
 from strandline.run.supervise.last_words import leaving_words
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.locks import find_process, read_boot_id
+from strandline.storage.volume.locks import find_process, read_boot_id
 from strandline_api.documents.stored import describe_unknown
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode

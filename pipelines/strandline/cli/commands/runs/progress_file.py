@@ -10,7 +10,7 @@ from pathlib import Path
 
 from strandline.cli.views.snapshot import Pace, spell_json, take_snapshot
 from strandline.engine.core.ports import Progress
-from strandline.storage.whole_files import show_whole
+from strandline.storage.outputs.whole_files import show_whole
 
 INTERVAL = 2.0
 

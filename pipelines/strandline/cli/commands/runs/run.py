@@ -27,7 +27,7 @@ from strandline.cli.views.announcer import Announcer, create_announcer
 from strandline.run.history.records import Trigger
 from strandline.run.supervise.driver_process import DriverProcess, wait_until
 from strandline.run.supervise.supervision import Ended, Surroundings, supervise
-from strandline.storage.latest import name_latest
+from strandline.storage.volume.latest import name_latest
 from strandline_api.law.retry import RetryAt
 from strandline_api.objects.pipeline import CurationPipeline
 from strandline_api.outcome.hearing import VARIABLE

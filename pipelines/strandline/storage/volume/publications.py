@@ -19,10 +19,11 @@ from pydantic import JsonValue
 
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError, naming_volume
-from strandline.storage.latest import find_target, hold_links, move_latest, refuse_occupied
 from strandline.storage.layout import PipelineFolder, sync_folder
-from strandline.storage.outputs import digest_file
-from strandline.storage.published import (
+from strandline.storage.outputs.outputs import digest_file
+from strandline.storage.outputs.whole_files import write_whole
+from strandline.storage.volume.latest import find_target, hold_links, move_latest, refuse_occupied
+from strandline.storage.volume.published import (
     FORMAT,
     MANIFEST,
     Manifest,
@@ -34,7 +35,6 @@ from strandline.storage.published import (
     list_places,
     read_publication,
 )
-from strandline.storage.whole_files import write_whole
 
 _TAKEN = re.compile(r"\.?p([0-9]+)(\.removed)?")
 _REMOVED = re.compile(r"\.p[0-9]+\.removed")

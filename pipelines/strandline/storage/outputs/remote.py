@@ -13,7 +13,7 @@ import fsspec
 
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError
-from strandline.storage.outputs import (
+from strandline.storage.outputs.outputs import (
     OWNER,
     HashingFile,
     LocalOutputs,

@@ -18,7 +18,7 @@ import fsspec
 from strandline.plan.errors import StrandlineError
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.layout import make_durable, make_folder, sync_folder
-from strandline.storage.outputs import OWNER, TEMPORARY
+from strandline.storage.outputs.outputs import OWNER, TEMPORARY
 from strandline.storage.protocols import describe_store_error
 from strandline_api.outcome.exit_codes import ExitCode
 
