@@ -12,7 +12,7 @@ import pytest
 from click.testing import Result
 
 from cli_project import Call, Project
-from strandline.cli.commands.runs.details import read_details
+from strandline.cli.commands.runs.drive import read_details
 from strandline.engine.core.ports import Progress
 from strandline.ledger.entries import Change, FailureRecord
 from strandline.ledger.store.store import Store

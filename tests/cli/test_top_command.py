@@ -24,8 +24,7 @@ from rich.console import Console
 from cli_project import Call, Project
 from report_builders import VERSION, facts_of, live_of, running
 from strandline.cli.report.page import spell_page
-from strandline.cli.views.attempt import State
-from strandline.cli.views.attempt_sight import read_live
+from strandline.cli.views.attempt import State, read_live
 from strandline.cli.views.snapshot import parse_json, spell_json
 from strandline.cli.views.top import LATELY, Lately, TopFacts, draw_top
 from strandline.ledger.entries import FailureRecord, Parked

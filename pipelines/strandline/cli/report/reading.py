@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, TypeVar
 
-from strandline.cli.app.ledger_access import looking
+from strandline.cli.app.options import looking
 from strandline.cli.report.facts import Cut, LatestFacts, LedgerFacts, RunFacts, StageFacts
 from strandline.cli.report.panels import read_artifacts
-from strandline.cli.views.attempt_sight import read_live, view_attempt
+from strandline.cli.views.attempt import read_live, view_attempt
 from strandline.cli.views.snapshot import parse_json
 from strandline.ledger.entries import FailureRecord
 from strandline.ledger.store.store import Store

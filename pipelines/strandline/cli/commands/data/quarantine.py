@@ -8,8 +8,14 @@ from pathlib import Path
 import click
 
 from strandline.cli.app.json_output import tell
-from strandline.cli.app.ledger_access import locate, looking
-from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.app.options import (
+    locate,
+    looking,
+    show_examples,
+    take_json,
+    take_manifest,
+    take_volume,
+)
 from strandline.cli.views.format import spell_amount
 from strandline.cli.views.ledger_rows import Row, State, describe_failure, list_rows
 from strandline.run.attempt.quarantine import release_sources

@@ -8,8 +8,15 @@ from pathlib import Path
 import click
 
 from strandline.cli.app.json_output import tell
-from strandline.cli.app.ledger_access import locate, looking, place_output
-from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.app.options import (
+    locate,
+    looking,
+    place_output,
+    show_examples,
+    take_json,
+    take_manifest,
+    take_volume,
+)
 from strandline.cli.views.format import spell_amount, spell_bytes, spell_count, spell_text
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.verification import verify_pieces

@@ -13,8 +13,15 @@ import click
 import yaml
 
 from strandline.cli.app.json_output import tell
-from strandline.cli.app.ledger_access import locate, looking, place_output
-from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.app.options import (
+    locate,
+    looking,
+    place_output,
+    show_examples,
+    take_json,
+    take_manifest,
+    take_volume,
+)
 from strandline.cli.views.format import spell_amount
 from strandline.cli.views.plan import (
     LedgerFacts,

@@ -15,8 +15,8 @@ from strandline.cli.views.attempt import (
     describe_attempts,
     spell_attempt,
     spell_whole_attempt,
+    view_attempt,
 )
-from strandline.cli.views.attempt_sight import view_attempt
 from strandline.plan.errors import StrandlineError
 from strandline.run.history.records import read_chain, read_record
 from strandline.run.manifest.yaml_file import read_pipeline

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
@@ -9,18 +10,27 @@ import time
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import click
 
-from strandline.cli.app.ledger_access import locate
-from strandline.cli.app.options import take_engine, take_json, take_manifest, take_volume
+from strandline.cli.app.options import (
+    locate,
+    looking,
+    take_engine,
+    take_json,
+    take_manifest,
+    take_volume,
+)
 from strandline.cli.app.signals import Interruption, StoppedAtOnceError
-from strandline.cli.commands.runs.details import read_details
-from strandline.cli.commands.runs.progress_file import ProgressFile
 from strandline.cli.views.reporter import create_reporter
+from strandline.cli.views.snapshot import Pace, spell_json, take_snapshot
+from strandline.cli.views.summary import Details, Written
 from strandline.engine.core.ports import Progress
+from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import OnChange
+from strandline.ledger.store.store import Store
 from strandline.run.attempt.attempt import Options, run_attempt
 from strandline.run.attempt.outcome import describe_leaving
 from strandline.run.history.records import Trigger, end_unfinished
@@ -28,10 +38,72 @@ from strandline.run.manifest.manifest import read_manifest
 from strandline.run.supervise.last_words import leaving_words
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs.whole_files import show_whole
 from strandline.storage.volume.locks import find_process, read_boot_id
 from strandline_api.documents.stored import describe_unknown
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode
+
+INTERVAL = 2.0
+
+
+class ProgressFile:
+    """Keeps the file up to date.
+
+    Args:
+        path: of the file; its folder may not be there yet.
+        now: seconds from any fixed point.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        now: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._path = path
+        self._now = now
+        self._clock = clock
+        self._begun = self._due = now()
+        self._pace = Pace()
+
+    def report(self, progress: Progress) -> None:
+        """Write, where it is time to."""
+        now = self._now()
+        if now < self._due:
+            return
+        self._due = now + INTERVAL
+        snapshot = take_snapshot(progress, now - self._begun, self._pace)
+        content = {"pid": os.getpid(), "time": self._clock(), **spell_json(snapshot)}
+        show_whole(self._path, json.dumps(content).encode())
+
+
+FAILURES_LISTED = 20
+COUNTED_AT_MOST = 100_000
+
+
+def read_details(folder: PipelineFolder, attempt: int) -> Details:
+    """What failed in `attempt`, and what lies in the output where that is quickly told."""
+    try:
+        with looking(folder) as store:
+            failures = (entry for _, entry in store.list_failures() if entry.attempt == attempt)
+            parked = (entry for _, entry in store.list_parked() if entry.attempt == attempt)
+            return Details(
+                tuple(islice(failures, FAILURES_LISTED)),
+                _count_written(store),
+                tuple(islice(parked, FAILURES_LISTED)),
+            )
+    except (LedgerError, VolumeError):  # the attempt has ended well; its summary must not fail it
+        return Details()
+
+
+def _count_written(store: Store) -> Written | None:
+    if store.count()["finished"] > COUNTED_AT_MOST:
+        return None
+    outputs = [output for _, _, record in store.list_records() for output in record.outputs]
+    return Written(len(outputs), sum(output.size for output in outputs))
+
 
 # So long before force may be used the process leaves, whatever it is doing.
 LAST_SECONDS = 2.0
