@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from strandline.lazy_names import load_lazily
 
 if TYPE_CHECKING:
-    from strandline.engine.call.gathered import FlushError
-    from strandline.engine.call.receipts import ShapeError
+    from strandline.engine.call.receipts import FlushError, ShapeError
     from strandline.engine.call.setup import PackageMissingError, StageSetupError
     from strandline.engine.core.flow import StageBrokenError
     from strandline.engine.ray.connection import ClusterLostError
@@ -73,7 +72,7 @@ _ROOMS = {
     "ClusterLostError": "strandline.engine.ray.connection",
     "DuplicateKeyError": "strandline.ledger.errors",
     "EngineMissingError": "strandline.run.attempt.engines",
-    "FlushError": "strandline.engine.call.gathered",
+    "FlushError": "strandline.engine.call.receipts",
     "HeldError": "strandline.storage.errors",
     "LeaseLostError": "strandline.ledger.errors",
     "LedgerError": "strandline.ledger.errors",

@@ -12,15 +12,22 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.call import node_setup
-from strandline.engine.call.node_setup import find_folder, remove, set_up_once, sweep
-from strandline.engine.call.setup import StageSetupError, has_node_setup, set_up_node
+from strandline.engine.call import setup as node_setup
+from strandline.engine.call.setup import (
+    StageSetupError,
+    find_folder,
+    has_node_setup,
+    remove,
+    set_up_node,
+    set_up_once,
+    sweep,
+)
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Stage
 
 PROGRAM = """
 import os, sys, pathlib
-from strandline.engine.call.node_setup import set_up_once
+from strandline.engine.call.setup import set_up_once
 
 def set_up():
     with open(sys.argv[2], "a") as log:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.call.table_wire import SMALL_BYTES, pack_table, unpack_table
+from strandline.engine.call.wire import SMALL_BYTES, pack_table, unpack_table
 
 COLUMNS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (pa.string(), st.text(max_size=20)),

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar, cast
 
-from strandline.engine.call.gathered import FlushError
-from strandline.engine.call.input_copies import copy_tasks
 from strandline.engine.call.metering import share_out
-from strandline.engine.call.receipts import ReceiptDraft, ShapeError, spell_message
+from strandline.engine.call.payloads import copy_tasks
+from strandline.engine.call.receipts import FlushError, ReceiptDraft, ShapeError, spell_message
 from strandline.engine.call.standard_streams import StandardStreams
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Output, Receipt

@@ -18,7 +18,7 @@ from ray.exceptions import GetTimeoutError, RayError
 from ray.experimental import get_local_object_locations
 
 from strandline.engine.autoscaler.rates import find_ratio
-from strandline.engine.call.node_setup import find_folder, remove
+from strandline.engine.call.setup import find_folder, remove
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import Plain, pack_batch, unpack_receipt
 from strandline.engine.core.call_size import StageLoad, bound_call, level_calls, size_call

@@ -21,8 +21,15 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from strandline.engine.call.handover import Unreadable, pack_answers, read_input
 from strandline.engine.call.memory_watch import MemoryWatch, choose_limits, read_own_memory
-from strandline.engine.call.node_setup import find_folder, set_up_once, sweep
-from strandline.engine.call.setup import has_node_setup, name_setup_error, set_up_node, set_up_stage
+from strandline.engine.call.setup import (
+    find_folder,
+    has_node_setup,
+    name_setup_error,
+    set_up_node,
+    set_up_once,
+    set_up_stage,
+    sweep,
+)
 from strandline.engine.call.stage_call import StageCall
 from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks
 from strandline.engine.call.worker_loop import WorkerLoop

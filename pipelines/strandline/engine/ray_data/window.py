@@ -20,7 +20,7 @@ import ray
 import ray.data
 from ray import cloudpickle
 
-from strandline.engine.call.node_setup import find_folder, remove
+from strandline.engine.call.setup import find_folder, remove
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.pools import PoolSize, RayOptions, size_pools
 from strandline.engine.ray_data.worker import Place, StageRows, make_rows

@@ -25,8 +25,15 @@ from ray import cloudpickle
 from ray.exceptions import RayError
 
 from strandline.engine.call.handover import pack_answers, read_input
-from strandline.engine.call.node_setup import find_folder, set_up_once, sweep
-from strandline.engine.call.setup import has_node_setup, name_setup_error, set_up_node, set_up_stage
+from strandline.engine.call.setup import (
+    find_folder,
+    has_node_setup,
+    name_setup_error,
+    set_up_node,
+    set_up_once,
+    set_up_stage,
+    sweep,
+)
 from strandline.engine.call.stage_call import StageCall
 from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks, read_lineage
 from strandline.engine.core.pools import RayOptions
