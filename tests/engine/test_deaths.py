@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.engine.ray_data.deaths import (
+from strandline.engine.ray_data.losses import (
     DEATHS_PER_POOL,
     DEATHS_PER_TASK,
     Deaths,

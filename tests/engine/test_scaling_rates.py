@@ -9,8 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaling_cases import make_inputs, make_stage
-from strandline.engine.autoscaler.model import Measure, Params, StageLook
-from strandline.engine.autoscaler.rates import find_demand, find_left, update_measures
+from strandline.engine.autoscaler.model import (
+    Measure,
+    Params,
+    StageLook,
+    find_demand,
+    find_left,
+    update_measures,
+)
 
 PARAMS = Params()
 

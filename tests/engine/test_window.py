@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.engine.call.slots import Slot
-from strandline.engine.core.window import Window
+from strandline.engine.ray_data.window import Window
 from strandline.ledger.tally import Tally
 from strandline.plan.receipt import Counts, Event, Failure, Receipt
 

@@ -31,7 +31,7 @@ from strandline.engine.core.pools import RayOptions
 from strandline.engine.core.ports import Progress
 from strandline.engine.ray.losses import PoolBrokenError
 from strandline.engine.ray_data import engine as ray_data
-from strandline.engine.ray_data.deaths import DEATHS_PER_TASK, Deaths
+from strandline.engine.ray_data.losses import DEATHS_PER_TASK, Deaths
 from strandline.engine.ray_data.window import Ended
 from strandline.engine.ray_data.worker import Place, StageRows, make_rows, read_notes
 from strandline.ledger.entries import FailureRecord

@@ -10,8 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from strandline.engine.autoscaler.bin_packing import Room, Units, Vacancy, count_fitting
-from strandline.engine.autoscaler.model import FRACTIONS, Inputs, Measure, NodeLook
-from strandline.engine.autoscaler.rates import find_demand, find_left
+from strandline.engine.autoscaler.model import (
+    FRACTIONS,
+    Inputs,
+    Measure,
+    NodeLook,
+    find_demand,
+    find_left,
+)
 from strandline.engine.autoscaler.water_filling import Crew
 
 

@@ -18,8 +18,16 @@ from strandline.engine.autoscaler.messages import (
     say_room_for_floor,
     say_share,
 )
-from strandline.engine.autoscaler.model import Inputs, Measure, Params, StageLook, State
-from strandline.engine.autoscaler.rates import find_demand, find_left, update_measures
+from strandline.engine.autoscaler.model import (
+    Inputs,
+    Measure,
+    Params,
+    StageLook,
+    State,
+    find_demand,
+    find_left,
+    update_measures,
+)
 from strandline.engine.autoscaler.rebalancing import Exchange, find_exchange
 from strandline.engine.autoscaler.water_filling import (
     Crew,

@@ -17,7 +17,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.experimental import get_local_object_locations
 
-from strandline.engine.autoscaler.rates import find_ratio
+from strandline.engine.autoscaler.model import find_ratio
 from strandline.engine.call.setup import find_folder, remove
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import Plain, pack_batch, unpack_receipt

@@ -19,14 +19,12 @@ from strandline.engine.core.flow import Flow
 from strandline.engine.core.listing_thread import ListingThread
 from strandline.engine.core.pools import RayOptions
 from strandline.engine.core.ports import Control, Ending, Listing, Progress, conclude
-from strandline.engine.core.window import Window
 from strandline.engine.ray.admission import Admission
 from strandline.engine.ray.connection import Connection, connected, first_line, unwrap
 from strandline.engine.ray.ledger_actor import LedgerPlace, RayLedger
 from strandline.engine.ray.losses import PoolBrokenError
-from strandline.engine.ray_data.deaths import DEATHS_PER_TASK
-from strandline.engine.ray_data.losses import WorkerLosses
-from strandline.engine.ray_data.window import Ended, Stream, Windows, quiet, size_workers
+from strandline.engine.ray_data.losses import DEATHS_PER_TASK, WorkerLosses
+from strandline.engine.ray_data.window import Ended, Stream, Window, Windows, quiet, size_workers
 from strandline.engine.ray_data.worker import read_notes
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan

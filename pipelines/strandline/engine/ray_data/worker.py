@@ -39,7 +39,7 @@ from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks, read_li
 from strandline.engine.core.pools import RayOptions
 from strandline.engine.ray.connection import ClusterLostError, first_line
 from strandline.engine.ray.losses import PoolBrokenError
-from strandline.engine.ray_data.deaths import DEATHS_PER_POOL, DEATHS_PER_TASK, Verdict
+from strandline.engine.ray_data.losses import DEATHS_PER_POOL, DEATHS_PER_TASK, Verdict
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Counts, Failure, Receipt
 from strandline.plan.stage import Shape
