@@ -27,7 +27,7 @@ from engine_works import (
     weigh_changed,
 )
 from strandline.engine.core.roots import make_root
-from strandline.run.attempt.listing import open_listing
+from strandline.run.attempt.partitions import open_listing
 from strandline.run.manifest.manifest import read_manifest
 
 ROOT = Path(__file__).resolve().parent.parent

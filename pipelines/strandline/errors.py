@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from strandline.ledger.gather.merge import MergeError
     from strandline.plan.errors import StrandlineError
     from strandline.run.attempt.engines import EngineMissingError
-    from strandline.run.attempt.listing import ListingError
-    from strandline.run.attempt.partitions import PartitionError
+    from strandline.run.attempt.partitions import ListingError, PartitionError
     from strandline.run.code.packages import PackageError
     from strandline.storage.archives import ArchiveError
     from strandline.storage.downloads import NothingThereError, UnreachableError
@@ -78,7 +77,7 @@ _ROOMS = {
     "LedgerError": "strandline.ledger.errors",
     "LedgerInUseError": "strandline.ledger.errors",
     "LedgerLostError": "strandline.engine.ray.ledger_actor",
-    "ListingError": "strandline.run.attempt.listing",
+    "ListingError": "strandline.run.attempt.partitions",
     "MergeError": "strandline.ledger.gather.merge",
     "NegativePendingCountError": "strandline.ledger.errors",
     "NonDeterministicTaskError": "strandline.ledger.errors",

@@ -24,8 +24,7 @@ from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
 from strandline.run.attempt import gather as gatherer_module
 from strandline.run.attempt.attempt import Options, run_attempt
-from strandline.run.attempt.gather import Gatherer
-from strandline.run.attempt.hand_gathering import gather_by_hand
+from strandline.run.attempt.gather import Gatherer, gather_by_hand
 from strandline.run.attempt.takeover import opened
 from strandline.run.history.records import TABLE
 from strandline.run.pipeline import Pipeline

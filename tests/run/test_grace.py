@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.run.attempt.grace import Grace
+from strandline.run.attempt.attempt import Grace
 
 
 class Attempt:

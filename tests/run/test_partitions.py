@@ -18,8 +18,7 @@ from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import SinkStage, Source, SourceStage, Stage
 from strandline.plan.task import Task
-from strandline.run.attempt.listing import open_listing
-from strandline.run.attempt.partitions import PartitionError
+from strandline.run.attempt.partitions import PartitionError, open_listing
 from strandline.stages.sinks.parquet_partitions import ParquetPartitions
 from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.exit_codes import ExitCode

@@ -24,8 +24,6 @@ from strandline.plan.receipt import Counts
 from strandline.plan.stage import SourceStage
 from strandline.run.attempt.engines import check_engine, dump_as_ray_does, find_ray_engine
 from strandline.run.attempt.gather import Gatherer, held_aside, make_gatherer
-from strandline.run.attempt.grace import Grace
-from strandline.run.attempt.listing import open_source
 from strandline.run.attempt.outcome import (
     Outcome,
     describe_error,
@@ -33,6 +31,7 @@ from strandline.run.attempt.outcome import (
     judge,
     to_driver_outcome,
 )
+from strandline.run.attempt.partitions import open_source
 from strandline.run.attempt.publishing import Publisher, make_publisher
 from strandline.run.attempt.takeover import Approach, Held, opened, take_over
 from strandline.run.code.requirements import check_requirements
@@ -50,6 +49,37 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.policy import Checkpoint, Quarantine
+
+# Of the grace period so much is left for flushing, publishing and the end of processes.
+MARGIN_SHARE = 1 / 3
+MARGIN_MOST = 10.0
+
+
+class Grace:
+    """Counts from the moment at which it first sees that a stop is asked for.
+
+    Args:
+        must_stop: asks.
+        period: seconds until whoever asked may use force.
+        now: seconds from any fixed point.
+    """
+
+    def __init__(
+        self, must_stop: Callable[[], bool], period: float, now: Callable[[], float]
+    ) -> None:
+        self._must_stop = must_stop
+        self._working = period - min(MARGIN_MOST, period * MARGIN_SHARE)
+        self._now = now
+        self._began: float | None = None
+
+    def is_over(self) -> bool:
+        """True once what is in flight is to be given up."""
+        if not self._must_stop():
+            return False
+        if self._began is None:
+            self._began = self._now()
+        return self._now() - self._began >= self._working
+
 
 _STDERR = 2
 

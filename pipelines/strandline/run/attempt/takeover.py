@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -28,7 +28,7 @@ from strandline.ledger.lease import (
 from strandline.ledger.leftovers import clean_up
 from strandline.ledger.liveness import ORPHAN_SECONDS, Claimant, refuse_live_driver
 from strandline.ledger.placing import record_place
-from strandline.ledger.quarantine import Crash, accuse
+from strandline.ledger.quarantine import Crash, accuse, release
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.placing import is_own, make_claim, place_outputs
@@ -319,3 +319,22 @@ def read_ledger_id(store: Store) -> str:
         known = uuid.uuid4().hex
         store.write(Change(meta={"id": known}))
     return str(known)
+
+
+def release_sources(folder: PipelineFolder, keys: Collection[str] | None) -> list[str]:
+    """Have the next attempt try quarantined sources anew, as if they had never failed.
+
+    Args:
+        keys: of the sources; None: all that are in quarantine.
+
+    Returns:
+        The keys that were released, in order.
+
+    Raises:
+        UnknownSourceError: some are not in quarantine; none is released.
+        LedgerError: there is no ledger, or a driver is alive.
+        VolumeError: the ledger can't be written.
+    """
+    Store(folder.ledger, readonly=True).close()  # or one would be made where there is none
+    with written_alone(folder, make_claimant()) as store:
+        return release(store, keys)

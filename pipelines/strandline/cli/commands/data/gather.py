@@ -12,7 +12,7 @@ from strandline.cli.app.json_output import tell
 from strandline.cli.app.options import locate, show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import spell_amount
 from strandline.ledger.lease import OnChange
-from strandline.run.attempt.hand_gathering import gather_by_hand
+from strandline.run.attempt.gather import gather_by_hand
 from strandline.run.manifest.manifest import read_manifest
 
 

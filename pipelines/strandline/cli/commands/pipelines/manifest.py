@@ -34,7 +34,7 @@ from strandline.ledger.lease import OnChange, find_changes
 from strandline.ledger.store.store import Store
 from strandline.plan.partition import pack
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.listing import open_listing
+from strandline.run.attempt.partitions import open_listing
 from strandline.run.attempt.placing import make_claim
 from strandline.run.code.requirements import check_requirements
 from strandline.run.manifest.manifest import Manifest, read_manifest
