@@ -56,7 +56,7 @@ def test_law_ctrl_c_while_it_starts_is_an_interruption(project: Project, moment:
     assert process.returncode == ExitCode.INTERRUPTED, said
 
 
-@pytest.mark.parametrize("moment", ["click.core", "strandline.run.manifest.manifest"])
+@pytest.mark.parametrize("moment", ["click.core", "strandline.run.manifest.yaml_file"])
 def test_another_command_ends_as_programs_of_a_shell_do(project: Project, moment: str) -> None:
     process = project.start("validate", env=TELLING)
 

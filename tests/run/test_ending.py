@@ -7,8 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from attempt_builders import killed_for, outcome_of, record_of
-from strandline.run.history.progress import AttemptProgress
-from strandline.run.history.records import AttemptRecord, Witness
+from strandline.run.history.records import AttemptProgress, AttemptRecord, Witness
 from strandline.run.supervise.ending import DriverEnd, conclude
 from strandline.run.supervise.memory_kills import KernelKill
 from strandline_api.outcome.causes import Cause

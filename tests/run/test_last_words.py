@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from strandline.run.supervise.last_words import MOST_BYTES, VARIABLE, LastWords, leaving_words
+from strandline.run.supervise.driver_process import MOST_BYTES, VARIABLE, LastWords, leaving_words
 
 
 def say_and_read(error: Exception | None) -> str:

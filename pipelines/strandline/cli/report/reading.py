@@ -20,7 +20,7 @@ from strandline.ledger.entries import FailureRecord
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.history.records import read_chain
-from strandline.run.history.sampling import read_samples
+from strandline.run.history.samples import read_samples
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.latest import find_pinned, resolve
 from strandline.storage.volume.published import Publication

@@ -14,8 +14,7 @@ from strandline.cli.views.format import (
     spell_seconds,
     spell_text,
 )
-from strandline.run.history.progress import read_progress
-from strandline.run.history.records import AttemptRecord
+from strandline.run.history.records import AttemptRecord, read_progress
 from strandline.run.supervise.status_server import read_number, read_shown
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import find_process, read_boot_id

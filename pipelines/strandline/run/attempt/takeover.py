@@ -32,7 +32,6 @@ from strandline.ledger.quarantine import Crash, accuse, release
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.placing import is_own, make_claim, place_outputs
-from strandline.run.history.progress import find_progress
 from strandline.run.history.records import (
     BLAMELESS,
     TABLE,
@@ -40,6 +39,7 @@ from strandline.run.history.records import (
     Trigger,
     Witness,
     find_last,
+    find_progress,
     read_record,
     sweep_records,
     sweep_tables,

@@ -10,16 +10,47 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from strandline.storage.errors import naming_volume
+from strandline.ledger.errors import LedgerError
+from strandline.ledger.store.store import Store
+from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.outputs.whole_files import sweep_whole, write_whole
 from strandline.storage.volume.locks import Process
 from strandline_api.outcome.causes import Cause, Treatment
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.outcome.evidence import name_cause
+
+
+class AttemptProgress(NamedTuple):
+    """Sources that an attempt has finished, and unfinished ones when it began (None: unknown)."""
+
+    finished: int
+    remaining: int | None
+
+
+def read_progress(folder: PipelineFolder, attempt: int) -> AttemptProgress:
+    """The progress of `attempt` where it is the ledger's last one; else none."""
+    try:
+        store = Store(folder.ledger, readonly=True)
+    except (LedgerError, VolumeError):
+        return AttemptProgress(0, None)
+    try:
+        return find_progress(store, attempt)
+    finally:
+        store.close()
+
+
+def find_progress(store: Store, attempt: int) -> AttemptProgress:
+    """The same from a ledger that is open."""
+    kept = store.read_meta("progress") or {}
+    if kept.get("attempt") != attempt:
+        return AttemptProgress(0, None)
+    return AttemptProgress(kept["finished"], kept["remaining"])
+
 
 RECORD = "attempt.json"
 TABLE = "inflight"  # of the work in flight, beside the record; see `storage.inflight`

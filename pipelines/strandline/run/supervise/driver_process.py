@@ -12,22 +12,21 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from strandline.run.history.progress import read_progress
 from strandline.run.history.records import (
     TABLE,
     AttemptRecord,
     Trigger,
     Witness,
     find_of_process,
+    read_progress,
     write_record,
 )
 from strandline.run.supervise.ending import DriverEnd, conclude
-from strandline.run.supervise.last_words import VARIABLE, LastWords
 from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.run.supervise.supervision import Ended
 from strandline.storage.errors import VolumeError
@@ -37,6 +36,57 @@ from strandline.storage.volume.latest import name_latest
 from strandline.storage.volume.locks import Process, find_process, read_boot_id
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence, find_signal
+
+VARIABLE = "STRANDLINE_LAST_WORDS"
+# A pipe takes so much at once even if nobody reads.
+MOST_BYTES = 2000
+
+
+@dataclass(slots=True)
+class LastWords:
+    """The parent's end of the pipe, and until the driver is started the driver's own.
+
+    Attributes:
+        source, sink: file descriptors; the driver inherits `sink`.
+    """
+
+    source: int
+    sink: int
+
+    @classmethod
+    def open(cls) -> LastWords:
+        """A new pipe."""
+        source, sink = os.pipe()
+        os.set_blocking(source, False)
+        return cls(source, sink)
+
+    def read(self) -> str:
+        """What the driver has left; empty where it has not. Closes the pipe."""
+        os.close(self.sink)
+        try:
+            return os.read(self.source, MOST_BYTES).decode(errors="replace").strip()
+        except BlockingIOError:  # somebody whom the driver started holds its end
+            return ""
+        finally:
+            os.close(self.source)
+
+
+@contextmanager
+def leaving_words(environment: MutableMapping[str, str]) -> Iterator[None]:
+    """Pass on the sentence of an error that leaves the block, where a parent wants it."""
+    named = environment.pop(VARIABLE, "")
+    sink = int(named) if named.isdigit() else None
+    if sink is not None:
+        os.set_inheritable(sink, False)  # noqa: FBT003 - its only form
+    try:
+        yield
+    except Exception as error:
+        if sink is not None:
+            text = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
+            with suppress(OSError):
+                os.write(sink, text.encode(errors="replace")[:MOST_BYTES])
+        raise
+
 
 POLL_SECONDS = 0.1
 LOOK_SECONDS = 5.0

@@ -13,7 +13,7 @@ from strandline.cli.app.options import locate, show_examples, take_json, take_ma
 from strandline.cli.views.format import spell_amount
 from strandline.ledger.lease import OnChange
 from strandline.run.attempt.gather import gather_by_hand
-from strandline.run.manifest.manifest import read_manifest
+from strandline.run.manifest.yaml_file import read_manifest
 
 
 @click.command("gather", epilog=show_examples("strandline gather pipeline.yaml"))

@@ -30,7 +30,7 @@ from strandline.cli.commands.data.quarantine import quarantine
 from strandline.cli.views.format import align, spell_amount, spell_bytes, spell_count
 from strandline.cli.views.ledger_export import write_jsonl, write_metrics, write_parquet
 from strandline.cli.views.ledger_rows import Row, State, describe_failure, list_efforts, list_rows
-from strandline.run.manifest.manifest import read_manifest
+from strandline.run.manifest.yaml_file import read_manifest
 
 take_state = click.option(
     "--state", type=click.Choice([state.value for state in State]), help="Only sources in it."

@@ -20,7 +20,7 @@ from strandline.cli.app.options import (
     take_volume,
 )
 from strandline.cli.commands.data.verify import describe_verdict
-from strandline.run.manifest.manifest import read_manifest
+from strandline.run.manifest.yaml_file import read_manifest
 from strandline.run.moving import Moved, seize_outputs
 from strandline.run.moving import move_outputs as move
 from strandline_api.outcome.exit_codes import ExitCode

@@ -19,7 +19,7 @@ from strandline.cli.app.options import (
 from strandline.cli.views.format import spell_amount
 from strandline.cli.views.ledger_rows import Row, State, describe_failure, list_rows
 from strandline.run.attempt.takeover import release_sources
-from strandline.run.manifest.manifest import read_manifest
+from strandline.run.manifest.yaml_file import read_manifest
 
 NOTHING = "nothing is quarantined"
 

@@ -24,7 +24,7 @@ from strandline.ledger.placing import Placing, find_move, name_old
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import Verdict, verify
 from strandline.run.attempt.placing import find_placing
-from strandline.run.manifest.manifest import read_manifest
+from strandline.run.manifest.yaml_file import read_manifest
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.outcome.exit_codes import ExitCode
 

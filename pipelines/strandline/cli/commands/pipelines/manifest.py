@@ -37,7 +37,7 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.partitions import open_listing
 from strandline.run.attempt.placing import make_claim
 from strandline.run.code.requirements import check_requirements
-from strandline.run.manifest.manifest import Manifest, read_manifest
+from strandline.run.manifest.yaml_file import Manifest, read_manifest
 from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 

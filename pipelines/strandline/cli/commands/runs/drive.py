@@ -34,8 +34,8 @@ from strandline.ledger.store.store import Store
 from strandline.run.attempt.attempt import Options, run_attempt
 from strandline.run.attempt.outcome import describe_leaving
 from strandline.run.history.records import Trigger, end_unfinished
-from strandline.run.manifest.manifest import read_manifest
-from strandline.run.supervise.last_words import leaving_words
+from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.supervise.driver_process import leaving_words
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.whole_files import show_whole

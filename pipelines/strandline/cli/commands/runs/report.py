@@ -12,7 +12,7 @@ from strandline.cli.app.options import locate, show_examples, take_manifest, tak
 from strandline.cli.report.page import spell_page
 from strandline.cli.report.reading import read_facts
 from strandline.cli.views.format import spell_bytes
-from strandline.run.manifest.manifest import read_manifest
+from strandline.run.manifest.yaml_file import read_manifest
 
 
 @click.command(
