@@ -11,9 +11,9 @@ from bench_scale import Scale, run_apart
 from filled_ledger import TEN_MILLION, Filled, key_of, version_of
 from memory import read_own_memory
 from strandline.engine.core.ports import ADMIT_BATCH
+from strandline.ledger.entries import Listed
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.store.store import Store
-from strandline.ledger.words import Listed
 from strandline.plan.token import digest_key, digest_version
 from strandline.storage.outputs.outputs import LocalOutputs
 from table import Row, bound

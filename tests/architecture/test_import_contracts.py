@@ -91,7 +91,7 @@ FAULTS = [
     (TERMINAL, "strandline/run/attempt/outcome.py", "import click"),
     (TERMINAL, "strandline/ledger/entries.py", "from rich.table import Table"),
     (YAML, "strandline/plan/pipeline.py", "import yaml"),
-    (WORKER, "strandline/engine/call/setup.py", "import strandline.ledger.words"),
+    (WORKER, "strandline/engine/call/setup.py", "import strandline.ledger.entries"),
     (WORKER, "strandline/plan/errors.py", "import strandline_api.documents.documents"),
     (CIRCLE, "strandline/cli/views/format.py", "import strandline.cli.views.summary"),
 ]

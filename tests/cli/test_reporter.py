@@ -13,8 +13,7 @@ from rich.console import Console
 from strandline.cli.views.reporter import JsonReporter, Reporter, TerminalReporter, create_reporter
 from strandline.cli.views.summary import Details, Written, describe_outcome
 from strandline.engine.core.ports import Progress
-from strandline.ledger.entries import FailureRecord, Parked
-from strandline.ledger.words import Standing
+from strandline.ledger.entries import FailureRecord, Parked, Standing
 from strandline.plan.receipt import Counts
 from strandline.run.attempt.outcome import Outcome
 from strandline_api.outcome.exit_codes import ExitCode

@@ -13,7 +13,7 @@ from strandline.cli.views.summary import Details, describe_outcome, spell_outcom
 from strandline.engine.core.flow import StageQueue
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import Progress
-from strandline.ledger.words import Standing
+from strandline.ledger.entries import Standing
 from strandline.plan.receipt import Counts
 from strandline.run.attempt.outcome import Outcome
 from strandline_api.outcome.exit_codes import ExitCode

@@ -9,7 +9,7 @@ from typing import Any
 from strandline.engine.core.listing_thread import ListingThread
 from strandline.engine.core.ports import Listing
 from strandline.engine.ray.admission import Admission
-from strandline.ledger.words import PARKED, RELEASED, SKIPPED
+from strandline.ledger.entries import PARKED, RELEASED, SKIPPED
 from strandline.plan.stage import Source
 from test_flow import make_flow
 

@@ -17,7 +17,7 @@ from strandline.engine.core.ports import Control, Listing, NoLedger, Progress
 from strandline.engine.inline import LISTING_SECONDS, run_inline
 from strandline.engine.ray.connection import Connection
 from strandline.engine.ray_data import engine as ray_data
-from strandline.ledger.words import PARKED, RELEASED, Listed
+from strandline.ledger.entries import PARKED, RELEASED, Listed
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Source, Stage

@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
+from strandline.ledger.entries import HAS_FAILED, PARKED, RELEASED, SKIPPED, Listed
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.keeper import Keeper
-from strandline.ledger.lease import Claim, open_attempt
-from strandline.ledger.liveness import Claimant
+from strandline.ledger.lease import Claim, Claimant, open_attempt
 from strandline.ledger.store.store import Store
 from strandline.ledger.tally import Tally
-from strandline.ledger.words import HAS_FAILED, PARKED, RELEASED, SKIPPED, Listed
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.receipt import Event, Failure, Output
 from strandline.plan.token import derive_child, derive_root, digest_key, digest_version

@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from strandline.ledger.entries import Change, Finish, Mark, Parked, Record
+from strandline.ledger.entries import Change, Finish, Listed, Mark, Parked, Record
 from strandline.ledger.keeper import Keeper
-from strandline.ledger.lease import Claim, OnChange
-from strandline.ledger.liveness import Claimant
+from strandline.ledger.lease import Claim, Claimant, OnChange
 from strandline.ledger.store.store import INITIAL_MAP, Store
-from strandline.ledger.words import Listed
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.receipt import Event, Failure, Output
 from strandline.plan.token import derive_root, digest_key, digest_version

@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger_builders import Clock, claim, claimant, failed, listed, opened, root_of
+from strandline.ledger.entries import Listed
 from strandline.ledger.gather.gather import gather
 from strandline.ledger.gather.pieces import LARGE_BYTES, Shelf
 from strandline.ledger.gather.state import find_merged, read_state
 from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.keeper import GROUP_SECONDS, Keeper
 from strandline.ledger.lease import open_attempt
-from strandline.ledger.leftovers import clean_up
+from strandline.ledger.placing import clean_up
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
-from strandline.ledger.words import Listed
 from strandline.plan.receipt import Event, Output, Piece
 from strandline.plan.token import derive_child
 from strandline.storage import faults

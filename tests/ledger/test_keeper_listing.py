@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from ledger_builders import Desk, counts, failed, listed, output_of, written
+from strandline.ledger.entries import HAS_FAILED, RELEASED, SKIPPED
 from strandline.ledger.errors import DuplicateKeyError
-from strandline.ledger.keeper import Keeper
-from strandline.ledger.seen import Seen
-from strandline.ledger.words import HAS_FAILED, RELEASED, SKIPPED
+from strandline.ledger.keeper import Keeper, Seen
 
 A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ledger_builders import Desk, counts, failed, listed, output_of, root_of, written
-from strandline.ledger.entries import Record
+from strandline.ledger.entries import RELEASED, Record, Standing
 from strandline.ledger.errors import NegativePendingCountError, NonDeterministicTaskError
 from strandline.ledger.keeper import GROUP_SECONDS
-from strandline.ledger.words import RELEASED, Standing
 from strandline.plan.receipt import Event
 from strandline.plan.token import derive_child
 from strandline.storage.errors import VolumeError

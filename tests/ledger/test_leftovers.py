@@ -9,9 +9,9 @@ import pytest
 from ledger_builders import Desk, failed, finish_of, listed, opened, output_of, written
 from strandline.ledger.entries import Change, Mark
 from strandline.ledger.errors import LeaseLostError
-from strandline.ledger.leftovers import clean_up
+from strandline.ledger.keeper import clean_away
+from strandline.ledger.placing import clean_up
 from strandline.ledger.store.store import Store
-from strandline.ledger.vanished import clean_away
 from strandline.ledger.verification import verify
 from strandline.plan.token import derive_root
 from strandline.storage.errors import VolumeError

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from ledger_builders import Clock, RecordingOutputs, failed, listed, opened, output_of, root_of
+from strandline.ledger.entries import Listed
 from strandline.ledger.gather import pieces
 from strandline.ledger.gather.pieces import LARGE_BYTES, Shelf, find_shard
 from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.store.store import Store
-from strandline.ledger.words import Listed
 from strandline.plan.receipt import Event, Left, Piece, Place
 from strandline.plan.token import derive_child
 from strandline.storage.outputs.shards import Title, open_frames, read_frame

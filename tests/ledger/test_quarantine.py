@@ -18,12 +18,20 @@ from ledger_builders import (
     root_of,
     written,
 )
-from strandline.ledger.entries import Change, FailureRecord, Mark, Parked
+from strandline.ledger.entries import (
+    PARKED,
+    RELEASED,
+    Change,
+    FailureRecord,
+    Listed,
+    Mark,
+    Parked,
+    Standing,
+)
 from strandline.ledger.errors import DuplicateKeyError, UnknownSourceError
 from strandline.ledger.lease import OnChange, open_attempt, restart
 from strandline.ledger.quarantine import Crash, accuse, release
 from strandline.ledger.store.store import Store
-from strandline.ledger.words import PARKED, RELEASED, Listed, Standing
 from strandline.plan.receipt import Event
 from strandline.storage.errors import VolumeError
 from strandline_api.outcome.exit_codes import ExitCode

@@ -13,11 +13,10 @@ from typing import BinaryIO
 import pytest
 
 from ledger_builders import failed, finish_of, listed, output_of, root_of
-from strandline.ledger.entries import Change, FailureRecord, Finish, Mark, Parked, Record
+from strandline.ledger.entries import Change, FailureRecord, Finish, Listed, Mark, Parked, Record
 from strandline.ledger.store import portions
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
-from strandline.ledger.words import Listed
 from strandline.plan.receipt import Piece, Place
 from strandline.storage.outputs.outputs import LocalOutputs, name_source_folder
 

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger_builders import counts, failed, finish_of, listed, opened, output_of
-from strandline.ledger.entries import Change, FailureRecord, Mark, Parked
+from strandline.ledger.entries import Change, FailureRecord, Listed, Mark, Parked
 from strandline.ledger.errors import LeaseLostError, LedgerError
 from strandline.ledger.store.store import FORMAT, Store
-from strandline.ledger.words import Listed
 from strandline.storage.errors import VolumeError
 
 A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))

@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger_builders import Clock, Desk, RecordingOutputs, counts, failed, listed, opened, written
-from strandline.ledger.entries import Change, Parked
+from strandline.ledger.entries import HAS_FAILED, PARKED, RELEASED, SKIPPED, Change, Listed, Parked
 from strandline.ledger.errors import LeaseLostError
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.quarantine import Crash, accuse
 from strandline.ledger.store.store import Store
-from strandline.ledger.words import HAS_FAILED, PARKED, RELEASED, SKIPPED, Listed
 from strandline.storage.errors import VolumeError
 
 A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))

@@ -7,12 +7,10 @@ from collections.abc import Collection
 import pytest
 
 from ledger_builders import Desk, counts, failed, finish_of, listed, output_of, written
-from strandline.ledger.entries import Change, FailureRecord, Mark, Parked
+from strandline.ledger.entries import PARKED, RELEASED, Change, FailureRecord, Listed, Mark, Parked
+from strandline.ledger.keeper import Seen, find_vanished
 from strandline.ledger.quarantine import Crash, accuse
-from strandline.ledger.seen import Seen
 from strandline.ledger.store.store import Store
-from strandline.ledger.vanished import find_vanished
-from strandline.ledger.words import PARKED, RELEASED, Listed
 from strandline.storage.errors import VolumeError
 
 A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from ledger_builders import failed, finish_of, listed, opened
-from strandline.ledger.entries import Change, FailureRecord, Mark, Parked
+from strandline.ledger.entries import Change, FailureRecord, Listed, Mark, Parked
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import Verdict, name_output, verify
-from strandline.ledger.words import Listed
 from strandline.plan.receipt import Output
 from strandline.plan.token import derive_root
 from strandline.storage.outputs.outputs import TEMPORARY, LocalOutputs, name_source_folder

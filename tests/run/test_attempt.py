@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from strandline.engine.core.ports import Ending
+from strandline.ledger.entries import Standing
 from strandline.ledger.errors import LedgerInUseError
 from strandline.ledger.store.store import Store
-from strandline.ledger.words import Standing
 from strandline.plan.errors import code_of
 from strandline.run.attempt.attempt import Options, run_attempt
 from strandline.run.attempt.outcome import describe_error, judge

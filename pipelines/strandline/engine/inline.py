@@ -32,7 +32,7 @@ from strandline.engine.core.ports import (
     conclude,
 )
 from strandline.engine.core.roots import enter_roots
-from strandline.ledger.words import PARKED, RELEASED, SKIPPED
+from strandline.ledger.entries import PARKED, RELEASED, SKIPPED
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import Receipt

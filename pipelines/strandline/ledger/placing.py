@@ -6,13 +6,41 @@ and whether two spellings are one, has been found out before: here are absolute 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from strandline.ledger.entries import Change
+from strandline.ledger.entries import Change, Record
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import Fingerprint, describe_difference
-from strandline.storage.outputs.outputs import OWNER
+from strandline.storage.outputs.outputs import OWNER, OutputStore
+
+
+def name_kept(record: Record) -> set[str]:
+    """The names of a finished source's own files in its folder."""
+    return {output.token.hex() + output.suffix for output in record.outputs}
+
+
+def clean_up(store: Store, outputs: OutputStore, work: Callable[[], None] = lambda: None) -> int:
+    """Remove what attempts before have not come to; of how many sources.
+
+    Args:
+        work: is told of each.
+
+    Raises:
+        LeaseLostError: another attempt has the ledger.
+        VolumeError: something can't be removed; it stays noted.
+    """
+    untidy = list(store.list_untidy())
+    records = store.find_records(untidy)
+    # Who is finished no more is so again only after a try of its own, which sees to its folder.
+    for source, record in records.items():
+        store.require_lease()
+        outputs.remove_others(source, name_kept(record))
+        work()
+    if untidy:
+        store.write(Change(tidy=untidy))
+    return len(untidy)
+
 
 META = "outputs"
 

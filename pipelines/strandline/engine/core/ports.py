@@ -15,8 +15,8 @@ from strandline.engine.core.flow import Flow
 from strandline.engine.core.heartbeat import Heart
 from strandline.engine.core.odd_sources import identify
 from strandline.engine.core.pools import PoolState
+from strandline.ledger.entries import RELEASED, Listed, Standing
 from strandline.ledger.keeper import Keeper
-from strandline.ledger.words import RELEASED, Listed, Standing
 from strandline.plan.receipt import Counts, Event, Failure
 from strandline.plan.stage import Source
 from strandline.storage.volume.inflight import InFlightTable

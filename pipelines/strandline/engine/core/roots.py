@@ -13,7 +13,7 @@ from strandline.engine.call.slots import Slot
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.odd_sources import explain_odd
 from strandline.engine.core.ports import Admitted
-from strandline.ledger.words import HAS_FAILED, RELEASED, Listed
+from strandline.ledger.entries import HAS_FAILED, RELEASED, Listed
 from strandline.plan.receipt import Failure
 from strandline.plan.stage import Source
 from strandline.plan.task import Lineage, Task

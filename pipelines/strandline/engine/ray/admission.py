@@ -17,7 +17,7 @@ from strandline.engine.core.listing_thread import ListingThread
 from strandline.engine.core.ports import Admitted
 from strandline.engine.core.roots import enter_roots
 from strandline.engine.ray.ledger_actor import RayLedger
-from strandline.ledger.words import PARKED, RELEASED, SKIPPED
+from strandline.ledger.entries import PARKED, RELEASED, SKIPPED
 
 _PACK = partial(pack_tasks, dumps=cloudpickle.dumps)
 

@@ -22,10 +22,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from strandline.engine.call.wire import Plain, pack_events, unpack_events
 from strandline.engine.core.ports import Drawn
 from strandline.engine.ray.connection import first_line, unwrap
+from strandline.ledger.entries import Listed, Standing
 from strandline.ledger.gather.pieces import Shelf
 from strandline.ledger.keeper import GROUP_SECONDS, Keeper
 from strandline.ledger.store.store import Store
-from strandline.ledger.words import Listed, Standing
 from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import Event, Failure
 from strandline.storage.outputs.remote import open_outputs

@@ -8,7 +8,7 @@ from typing import Any
 
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import Ending
-from strandline.ledger.words import Standing
+from strandline.ledger.entries import Standing
 from strandline.plan.errors import code_of
 from strandline.plan.receipt import Counts
 from strandline_api.outcome.causes import Cause
