@@ -8,7 +8,7 @@ import pytest
 
 from strandline.plan.registry import UnknownStageError, find_stage, register
 from strandline.plan.stage import Stage
-from strandline.stages.sinks.parquet_sink import ParquetSink
+from strandline.stages.sinks.parquet_partitions import ParquetSink
 
 
 def test_a_registered_name_is_found() -> None:
@@ -16,7 +16,7 @@ def test_a_registered_name_is_found() -> None:
 
 
 def test_a_class_of_ones_own_is_found() -> None:
-    assert find_stage("strandline.stages.sinks.parquet_sink:ParquetSink") is ParquetSink
+    assert find_stage("strandline.stages.sinks.parquet_partitions:ParquetSink") is ParquetSink
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from strandline.stages.images.measure_images import MeasureImages
     from strandline.stages.images.resize_images import ResizeImages
     from strandline.stages.sinks.jsonl_sink import JsonlSink
-    from strandline.stages.sinks.parquet_partitions import ParquetPartitions
-    from strandline.stages.sinks.parquet_sink import ParquetSink
+    from strandline.stages.sinks.parquet_partitions import ParquetPartitions, ParquetSink
     from strandline.stages.sinks.zarr_sink import ZarrSink
     from strandline.stages.sources.files import Files
     from strandline.stages.sources.jsonl_source import JsonlFiles
@@ -96,7 +95,7 @@ _ROOMS = {
     "NormaliseText": "strandline.stages.text.normalise_text",
     "ParquetPartitions": "strandline.stages.sinks.parquet_partitions",
     "ParquetRowGroups": "strandline.stages.sources.parquet_source",
-    "ParquetSink": "strandline.stages.sinks.parquet_sink",
+    "ParquetSink": "strandline.stages.sinks.parquet_partitions",
     "ParseDocuments": "strandline.stages.text.parse_documents",
     "ReadFiles": "strandline.stages.tables.read_files",
     "ReadJsonl": "strandline.stages.text.read_jsonl",

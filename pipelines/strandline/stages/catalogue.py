@@ -14,7 +14,7 @@ from strandline.stages.code import (
 )
 from strandline.stages.dedup import drop_duplicates, drop_listed, sketch_texts
 from strandline.stages.images import decode_images, measure_images, resize_images
-from strandline.stages.sinks import jsonl_sink, parquet_partitions, parquet_sink, zarr_sink
+from strandline.stages.sinks import jsonl_sink, parquet_partitions, zarr_sink
 from strandline.stages.sources import files, jsonl_source, parquet_source
 from strandline.stages.tables import measure_fields, read_files, read_parquet, select_columns
 from strandline.stages.text import (
@@ -47,7 +47,6 @@ __all__ = [
     "measure_images",
     "normalise_text",
     "parquet_partitions",
-    "parquet_sink",
     "parquet_source",
     "parse_documents",
     "read_files",

@@ -6,7 +6,7 @@ import base64
 import gzip
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from datetime import date, datetime, time
 from enum import StrEnum
@@ -16,9 +16,24 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from strandline.plan.registry import register
-from strandline.plan.stage import SinkStage
+from strandline.plan.stage import SinkStage, Stage
 from strandline.plan.task import Task
-from strandline.stages.sinks.sink_params import SinkParams
+
+
+class SinkParams(Stage.Params):
+    """Where the output goes."""
+
+    path: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Folder or fsspec URL of the output; by default the pipeline's own output "
+        "folder in the volume.",
+    )
+
+    def list_places(self) -> Iterable[tuple[str, str]]:
+        """The output, where it is said."""
+        return () if self.path is None else [("path", self.path)]
+
 
 _BATCH_ROWS = 1024
 _LEVEL = 6

@@ -11,7 +11,7 @@ from pydantic import Field
 from strandline.plan.registry import register
 from strandline.plan.stage import SinkStage, Source
 from strandline.plan.task import Task
-from strandline.stages.sinks.sink_params import SinkParams
+from strandline.stages.sinks.jsonl_sink import SinkParams
 
 
 @register("zarr")

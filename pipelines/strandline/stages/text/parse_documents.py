@@ -2,20 +2,103 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Iterator
 from enum import StrEnum
 
 import pyarrow as pa
 from pydantic import Field, field_validator
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column, list_strings
 from strandline.stages.sources.opening import UnreadableFileError
-from strandline.stages.text.html_text import extract_html_text
-from strandline.stages.text.text_decoding import UndecodableError, decode_text
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16: its mark starts with that of UTF-16
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+class UndecodableError(ValueError):
+    """Bytes that are no text in any encoding that was tried."""
+
+
+def decode_text(content: bytes, fallback: str | None) -> str:
+    """The text of a file.
+
+    Args:
+        content: all of its bytes.
+        fallback: encoding for what is not UTF-8 and has no byte order mark; None: refuse it.
+
+    Raises:
+        UndecodableError: it is binary, or in none of the encodings.
+    """
+    for mark, encoding in _MARKS:
+        if content.startswith(mark):
+            return _decode(content, encoding)
+    if b"\0" in content:
+        msg = "binary"
+        raise UndecodableError(msg)
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        if fallback is None:
+            msg = "not utf-8"
+            raise UndecodableError(msg) from None
+    return _decode(content, fallback)
+
+
+def _decode(content: bytes, encoding: str) -> str:
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        msg = f"not {encoding}"
+        raise UndecodableError(msg) from error
+
+
+_BOILERPLATE = (
+    "script", "style", "noscript", "template", "nav", "header", "footer", "aside", "form",
+    "button", "select", "iframe", "svg", "[role=navigation]", "[aria-hidden=true]", "[hidden]",
+)  # fmt: skip
+_MAIN = ("article", "main", "[role=main]")
+_BLOCKS = (
+    "p", "div", "li", "ul", "ol", "dl", "dt", "dd", "h1", "h2", "h3", "h4", "h5", "h6", "br",
+    "hr", "tr", "pre", "blockquote", "section", "article", "main", "table", "figure", "td", "th",
+)  # fmt: skip
+
+
+def extract_html_text(html: str) -> str:
+    """The main text of a page, one line per block; empty where there is none."""
+    tree = LexborHTMLParser(html)
+    body = tree.body
+    if body is None:
+        return ""
+    for node in body.css(", ".join(_BOILERPLATE)):
+        node.decompose()
+    main = _find_main(body)
+    for node in main.css(", ".join(_BLOCKS)):
+        if node.mem_id != main.mem_id:
+            node.insert_before("\n")
+            node.insert_after("\n")
+    lines = (" ".join(line.split()) for line in main.text(separator="").split("\n"))
+    return "\n".join(line for line in lines if line)
+
+
+def _find_main(body: LexborNode) -> LexborNode:
+    """The only node that is marked as the main part, else the whole body."""
+    for selector in _MAIN:
+        found = body.css(selector)
+        if len(found) == 1:
+            return found[0]
+    return body
+
 
 DOCUMENT_SCHEMA = pa.schema(
     [pa.field("key", pa.string()), pa.field("format", pa.string()), pa.field("text", pa.string())]
