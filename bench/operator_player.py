@@ -32,7 +32,7 @@ from operator_objects import (
 )
 from operator_wire import Wire
 from recordings import Json
-from strandline_api.labels import ATTEMPT_LABEL, PIPELINE_LABEL
+from strandline_api.names import ATTEMPT_LABEL, PIPELINE_LABEL
 from strandline_api.times import spell_time
 
 _PULL_SECONDS = 0.5  # until containers run

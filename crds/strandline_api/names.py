@@ -8,6 +8,45 @@ room must not know what the objects are for.
 
 import hashlib
 import re
+from dataclasses import dataclass
+
+GROUP = "strandline.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+CATEGORY = "curation"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The names under which the API server serves one kind."""
+
+    name: str
+    list_name: str
+    singular: str
+    plural: str
+    short_names: tuple[str, ...]
+
+    @property
+    def resource(self) -> str:
+        """The plural with its group, which is also the name of the CRD object."""
+        return f"{self.plural}.{GROUP}"
+
+
+PIPELINE = Kind(
+    name="CurationPipeline",
+    list_name="CurationPipelineList",
+    singular="curationpipeline",
+    plural="curationpipelines",
+    short_names=("cpipe",),
+)
+ATTEMPT = Kind(
+    name="CurationAttempt",
+    list_name="CurationAttemptList",
+    singular="curationattempt",
+    plural="curationattempts",
+    short_names=("catt",),
+)
+
 
 MAX_OBJECT_NAME = 253
 # KubeRay appends to it and refuses longer ones.
@@ -88,3 +127,50 @@ def _digest(pipeline: str, room: int) -> str:
     if not readable[:1].isalpha():
         readable = f"p-{readable}"
     return f"{readable[: room - len(digest) - 2].rstrip('-')}-x{digest}"
+
+
+PIPELINE_UID_LABEL = f"{GROUP}/pipeline-uid"
+PIPELINE_LABEL = f"{GROUP}/pipeline"
+ATTEMPT_LABEL = f"{GROUP}/attempt"
+# Of pods: `head`, `worker` or `submitter`, and the name of the worker group.
+ROLE_LABEL = f"{GROUP}/role"
+GROUP_LABEL = f"{GROUP}/group"
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+MANAGER = "strandline"
+
+# A new value asks once: for an attempt now, or for the end of the run.
+RETRY_ANNOTATION = f"{GROUP}/retry"
+CANCEL_ANNOTATION = f"{GROUP}/cancel"
+
+# On what a driver is given: an API server has checked it, so fields it does not know are no slips.
+STORED_ANNOTATION = f"{GROUP}/stored"
+
+# Keeps a pipeline that may have pods until they are gone.
+FINALIZER = f"{GROUP}/teardown"
+
+MAX_LABEL = 63
+
+
+def spell_label(pipeline: str) -> str:
+    """Name a pipeline in the value of a label: its name, or one of 63 characters with a digest."""
+    return fit_name(pipeline, MAX_LABEL)
+
+
+def select_all() -> str:
+    """Make the selector of all that was made for pipelines."""
+    return PIPELINE_UID_LABEL
+
+
+def select_pipeline(uid: str) -> str:
+    """Make the selector of what belongs to the pipeline of that uid."""
+    return f"{PIPELINE_UID_LABEL}={uid}"
+
+
+def select_namesakes(pipeline: str, uid: str) -> str:
+    """Make the selector of what belongs to a pipeline of that name with another uid."""
+    return f"{PIPELINE_LABEL}={spell_label(pipeline)},{PIPELINE_UID_LABEL}!={uid}"
+
+
+def select_attempt(uid: str, number: int) -> str:
+    """Make the selector of what belongs to one attempt of the pipeline of that uid."""
+    return f"{select_pipeline(uid)},{ATTEMPT_LABEL}={number}"

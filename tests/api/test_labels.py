@@ -5,8 +5,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline_api import labels
-from strandline_api.labels import (
+from strandline_api import names as labels
+from strandline_api.names import (
     select_all,
     select_attempt,
     select_namesakes,

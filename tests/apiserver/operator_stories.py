@@ -17,7 +17,7 @@ from api_server import ApiServer
 from kube_client import KubeClient, ServerStage
 from kuberay_player import Troupe
 from recordings import Json
-from strandline_api.labels import CANCEL_ANNOTATION
+from strandline_api.names import CANCEL_ANNOTATION
 
 NAME = "corpus"
 CLAIM = f"{NAME}-ledger"

@@ -28,7 +28,7 @@ from typing import Self
 
 from kube_client import KubeClient, Refusal, spell_path
 from recordings import Json
-from strandline_api.labels import ATTEMPT_LABEL, PIPELINE_UID_LABEL, select_all
+from strandline_api.names import ATTEMPT_LABEL, PIPELINE_UID_LABEL, select_all
 from waiting import wait_until
 
 # Pods, and what stands above them.

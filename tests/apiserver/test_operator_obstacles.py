@@ -33,7 +33,7 @@ from operator_process import OperatorProcess, run_operator
 from operator_stories import NAME, spell_pipeline
 from rayjob_bodies import make_rayjob
 from recordings import Json
-from strandline_api.kinds import GROUP
+from strandline_api.names import GROUP
 from waiting import wait_until
 
 LIMITS = {"STRANDLINE_SETTLE": "1", "STRANDLINE_OUTCOME": "1"}

@@ -10,7 +10,7 @@ from api_server import ApiServer
 from kube_client import KubeClient
 from overlap_watch import OverlapWatch
 from recordings import Json
-from strandline_api.labels import ATTEMPT_LABEL, PIPELINE_UID_LABEL
+from strandline_api.names import ATTEMPT_LABEL, PIPELINE_UID_LABEL
 
 
 @pytest.fixture

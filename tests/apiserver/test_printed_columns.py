@@ -11,7 +11,7 @@ import pytest
 
 from kube_client import KubeClient, spell_path
 from recordings import Json
-from strandline_api.labels import ATTEMPT_LABEL
+from strandline_api.names import ATTEMPT_LABEL
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 TIME = "2026-11-21T12:00:00Z"

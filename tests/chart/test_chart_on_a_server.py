@@ -17,7 +17,7 @@ from helm_program import CHART, RELEASE, Helm
 from kube_client import Refusal
 from manifests import list_pods, name_of, of_kind
 from renderings import cases, render
-from strandline_api.labels import FINALIZER
+from strandline_api.names import FINALIZER
 
 Json = dict[str, Any]
 NAMED = (RELEASE, "--namespace", RELEASE)

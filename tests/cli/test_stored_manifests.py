@@ -9,7 +9,7 @@ import pytest
 
 from cli_project import Call, Project, read_errors
 from strandline.run.manifest.yaml_file import read_manifest
-from strandline_api.labels import STORED_ANNOTATION
+from strandline_api.names import STORED_ANNOTATION
 from strandline_api.outcome.exit_codes import ExitCode
 
 SAID = "this image does not know and ignores spec.sink.later, spec.tomorrow"

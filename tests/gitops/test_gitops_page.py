@@ -14,7 +14,7 @@ from reading_law import list_scenarios, read_sights
 from readings import ROOT, Reader, Reading
 from simulated_cluster import SimulatedCluster
 from strandline_api.documents.documents import parse_pipeline
-from strandline_api.labels import MANAGED_BY_LABEL
+from strandline_api.names import MANAGED_BY_LABEL
 from strandline_operator.model.plan import Resource
 
 Body = dict[str, Any]

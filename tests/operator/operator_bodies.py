@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fake_store import FakeStore
-from strandline_api.labels import (
+from strandline_api.names import (
     ATTEMPT_LABEL,
     MANAGED_BY_LABEL,
     MANAGER,

@@ -22,7 +22,7 @@ from fake_store import FakeStore
 from kuberay_player import Player
 from operator_bodies import KEY, NAMESPACE, make_pipeline
 from recordings import Step, read_recording
-from strandline_api.labels import ATTEMPT_LABEL, ROLE_LABEL
+from strandline_api.names import ATTEMPT_LABEL, ROLE_LABEL
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.times import spell_time
 from strandline_operator.cluster.errors import ApiError

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Self
 
-from strandline_api.labels import FINALIZER
+from strandline_api.names import FINALIZER
 from strandline_api.objects.attempt import AttemptSpec, AttemptStatus
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.spec.policy import RetryPolicy

@@ -20,7 +20,7 @@ from operator_bodies import (
     spell_attempt,
     spell_labels,
 )
-from strandline_api.labels import FINALIZER
+from strandline_api.names import FINALIZER
 from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_operator.cluster.errors import (

@@ -10,7 +10,7 @@ import kopf
 import pytest
 from kopf._core.intents.causes import Activity
 
-from strandline_api.labels import FINALIZER
+from strandline_api.names import FINALIZER
 from strandline_operator.cluster.connection import Credentials
 from strandline_operator.handlers.framework import Backoffs, configure
 from strandline_operator.handlers.registry import build_registry, spell_connection

@@ -12,7 +12,7 @@ import pytest
 
 from fake_api import Call, FakeApi, until
 from operator_bodies import NAMESPACE, Body, make_pipeline, make_pod
-from strandline_api.labels import select_all
+from strandline_api.names import select_all
 from strandline_operator.cluster.api import Scope
 from strandline_operator.cluster.errors import Forbidden, NotFound, TooMany, Unavailable
 from strandline_operator.cluster.watch import LONGEST_WAIT, PAUSE, Sight, Watch

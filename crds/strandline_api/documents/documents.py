@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from strandline_api.documents.problems import Problem, SpecError, did_you_mean, problems_of, show
-from strandline_api.kinds import API_VERSION, ATTEMPT, GROUP, PIPELINE, Kind
+from strandline_api.names import API_VERSION, ATTEMPT, GROUP, PIPELINE, Kind
 from strandline_api.objects.attempt import CurationAttempt
 from strandline_api.objects.pipeline import CurationPipeline
 from strandline_api.status.records import FORGIVING

@@ -19,7 +19,7 @@ from strandline_api.api_model import ApiModel
 from strandline_api.documents.documents import parse_pipeline
 from strandline_api.documents.locations import joined, place_of
 from strandline_api.documents.problems import SpecError
-from strandline_api.labels import STORED_ANNOTATION
+from strandline_api.names import STORED_ANNOTATION
 from strandline_api.objects.pipeline import CurationPipeline, PipelineSpec
 
 # What no driver reads: where pods run and how attempts follow each other is the operator's.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from strandline_api.kinds import ATTEMPT, CATEGORY, GROUP, PIPELINE, VERSION, Kind
+from strandline_api.names import ATTEMPT, CATEGORY, GROUP, PIPELINE, VERSION, Kind
 from strandline_api.objects.attempt import CurationAttempt
 from strandline_api.objects.pipeline import CurationPipeline
 from strandline_api.schema.defaults import place_defaults

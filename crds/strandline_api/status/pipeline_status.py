@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo
 
-from strandline_api.labels import CANCEL_ANNOTATION, RETRY_ANNOTATION
 from strandline_api.law.retry import Spent
+from strandline_api.names import CANCEL_ANNOTATION, RETRY_ANNOTATION
 from strandline_api.quantities import Quantity
 from strandline_api.status.enums import (
     A_CAUSE,

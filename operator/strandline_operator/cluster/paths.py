@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from strandline_api.kinds import API_VERSION
+from strandline_api.names import API_VERSION
 from strandline_operator.model.plan import Resource
 
 _ROOTS = {

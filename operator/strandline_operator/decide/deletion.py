@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strandline_api.labels import FINALIZER
+from strandline_api.names import FINALIZER
 from strandline_operator.decide.attempts.report import report_deletion
 from strandline_operator.decide.nodes import describe_wait, part_pods
 from strandline_operator.decide.plan_builder import Draft

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from strandline_api.labels import GROUP_LABEL, ROLE_LABEL
+from strandline_api.names import GROUP_LABEL, ROLE_LABEL
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome, find_outcome_line
 from strandline_api.outcome.evidence import Evidence, read_exit

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from strandline_api.labels import ROLE_LABEL
+from strandline_api.names import ROLE_LABEL
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_operator.model.nodes import NodeState, NodeView

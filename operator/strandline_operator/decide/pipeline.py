@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from strandline_api.labels import FINALIZER
+from strandline_api.names import FINALIZER
 from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from strandline_api.labels import ATTEMPT_LABEL, ROLE_LABEL
-from strandline_api.names import name_rayjob
+from strandline_api.names import ATTEMPT_LABEL, ROLE_LABEL, name_rayjob
 from strandline_operator.decide.nodes import Nodes, describe_wait, part_pods
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Meta, Pod, RayCluster, RayJob

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import kopf
 
-from strandline_api.kinds import GROUP
+from strandline_api.names import GROUP
 from strandline_operator.settings import Settings
 
 UNUSED_FINALIZER = f"{GROUP}/unused"

@@ -11,7 +11,7 @@ from typing import Any
 
 import kopf
 
-from strandline_api.kinds import ATTEMPT, GROUP, PIPELINE, VERSION
+from strandline_api.names import ATTEMPT, GROUP, PIPELINE, VERSION
 from strandline_operator.cluster.connection import Credentials
 from strandline_operator.reconcile.service import Service
 

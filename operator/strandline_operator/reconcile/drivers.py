@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from strandline_api.labels import ATTEMPT_LABEL, ROLE_LABEL
+from strandline_api.names import ATTEMPT_LABEL, ROLE_LABEL
 from strandline_api.outcome.hearing import derive_token
 from strandline_operator.cluster.api import Api
 from strandline_operator.cluster.driver import Answer, Place, ask, read_tail

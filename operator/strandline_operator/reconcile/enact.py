@@ -10,15 +10,17 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from strandline_api.kinds import API_VERSION, ATTEMPT, PIPELINE
-from strandline_api.labels import (
+from strandline_api.names import (
+    API_VERSION,
+    ATTEMPT,
     ATTEMPT_LABEL,
     FINALIZER,
     MANAGED_BY_LABEL,
     MANAGER,
+    PIPELINE,
     PIPELINE_LABEL,
+    name_attempt,
 )
-from strandline_api.names import name_attempt
 from strandline_operator.cluster.api import Api, Body
 from strandline_operator.cluster.errors import (
     ApiError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from strandline_api.kinds import API_VERSION, ATTEMPT, PIPELINE
+from strandline_api.names import API_VERSION, ATTEMPT, PIPELINE
 from strandline_api.times import spell_time
 from strandline_operator.cluster.api import Body
 from strandline_operator.model.objects import Meta

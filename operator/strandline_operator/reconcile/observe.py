@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 
-from strandline_api.labels import select_namesakes, select_pipeline
 from strandline_api.law.retry import merge_policies
-from strandline_api.names import name_claim, name_rayjob
+from strandline_api.names import name_claim, name_rayjob, select_namesakes, select_pipeline
 from strandline_api.objects.attempt import AttemptSpec, parse_attempt_status
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.pipeline_status import parse_status

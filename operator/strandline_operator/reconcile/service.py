@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from strandline_api.labels import select_all
+from strandline_api.names import select_all
 from strandline_operator.cluster.api import Api, Body, Scope, WatchApi
 from strandline_operator.cluster.errors import ApiError, Forbidden, NotFound
 from strandline_operator.cluster.watch import Sight, Watch

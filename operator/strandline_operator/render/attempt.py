@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from strandline_api.kinds import API_VERSION, ATTEMPT, PIPELINE
-from strandline_api.names import name_attempt, name_claim
+from strandline_api.names import API_VERSION, ATTEMPT, PIPELINE, name_attempt, name_claim
 from strandline_api.objects.attempt import AttemptSpec
 from strandline_operator.model.plan import Manifest
 from strandline_operator.model.view import PipelineView

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from strandline_api.labels import (
+from strandline_api.names import (
     ATTEMPT_LABEL,
     GROUP_LABEL,
     MANAGED_BY_LABEL,

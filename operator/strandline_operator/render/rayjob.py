@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from strandline_api.documents.stored import hand_on, spell_document
-from strandline_api.kinds import API_VERSION, ATTEMPT
-from strandline_api.names import name_code
+from strandline_api.names import API_VERSION, ATTEMPT, name_code
 from strandline_api.spec.pod_places import CONFIG, OUTPUT, VOLUME
 from strandline_api.spec.ray_cluster import RayNode, WorkerGroup
 from strandline_operator.model.plan import Manifest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strandline_api.labels import GROUP_LABEL, ROLE_LABEL
+from strandline_api.names import GROUP_LABEL, ROLE_LABEL
 from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import find_outcome_line

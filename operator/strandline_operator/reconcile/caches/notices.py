@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from strandline_api.labels import ATTEMPT_LABEL, ROLE_LABEL
+from strandline_api.names import ATTEMPT_LABEL, ROLE_LABEL
 from strandline_operator.cluster.api import Api
 from strandline_operator.cluster.errors import ApiError
 from strandline_operator.decide.obstacles.delays import is_unmade

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
-from strandline_api.labels import PIPELINE_UID_LABEL
+from strandline_api.names import PIPELINE_UID_LABEL
 from strandline_operator.cluster.watch import Sight
 from strandline_operator.model.objects import Meta, Pod
 
