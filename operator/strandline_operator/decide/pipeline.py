@@ -22,7 +22,14 @@ from strandline_operator.decide.attempts.deadline import (
     find_run_end,
     keep_time,
 )
-from strandline_operator.decide.attempts.report import report, report_invalid, report_unread
+from strandline_operator.decide.attempts.report import (
+    report,
+    report_deletion,
+    report_invalid,
+    report_unread,
+    tell_changes,
+    tell_losses,
+)
 from strandline_operator.decide.attempts.run import (
     SUSPEND,
     begin_run,
@@ -30,10 +37,7 @@ from strandline_operator.decide.attempts.run import (
     count_missing,
     measure_recovery,
 )
-from strandline_operator.decide.attempts.tidings import tell_changes, tell_losses
-from strandline_operator.decide.deletion import delete
 from strandline_operator.decide.dispatch import dispatch, launch, note_dispatched
-from strandline_operator.decide.history import trim_history
 from strandline_operator.decide.memory import settle_memory
 from strandline_operator.decide.obstacles.code import find_missing_code
 from strandline_operator.decide.obstacles.namesakes import find_namesakes
@@ -52,11 +56,64 @@ from strandline_operator.decide.requests import (
     settle_under_way,
     spell_cancel,
 )
-from strandline_operator.decide.scene import Scene
+from strandline_operator.decide.scene import Scene, describe_wait, part_pods
 from strandline_operator.decide.storage import Storage, examine_claim
 from strandline_operator.model.limits import Limits
-from strandline_operator.model.plan import Plan, SetFinalizer
+from strandline_operator.model.plan import Delete, Plan, Resource, SetFinalizer
 from strandline_operator.model.view import AttemptView, View
+
+
+def delete(draft: Draft) -> Plan:
+    """What one pass over it does.
+
+    Its claim stays unless the claim is the pipeline's own, in which case the API server's garbage
+    collection takes it. A RayJob that KubeRay does not let go of is not waited for: pods are.
+    """
+    view = draft.view
+    if FINALIZER not in view.pipeline.meta.finalizers:
+        return draft.finish()
+    for rayjob in view.rayjobs:
+        if not rayjob.meta.is_deleting:
+            draft.actions.append(Delete(Resource.RAYJOB, rayjob.meta.name, rayjob.meta.uid))
+    # Where KubeRay is gone its finalizer would hold RayJob and cluster for ever; the cluster's pods
+    # would never be deleted.
+    for cluster in view.rayclusters:
+        if not cluster.meta.is_deleting:
+            draft.actions.append(Delete(Resource.RAYCLUSTER, cluster.meta.name, cluster.meta.uid))
+    pods, _ = part_pods(view)
+    for pod in pods:
+        if not pod.meta.is_deleting:
+            draft.actions.append(Delete(Resource.POD, pod.meta.name, pod.meta.uid))
+    if pods:
+        names = ", ".join(pod.meta.name for pod in pods[:3])
+        wait = describe_wait(pods, view.nodes)
+        report_deletion(draft, f"Still there: {names}{f'; it {wait}' if wait else ''}.")
+    else:
+        draft.actions.append(SetFinalizer(is_set=False))
+        report_deletion(draft, "")
+    draft.wake(draft.now + draft.limits.settle)
+    return draft.finish()
+
+
+def trim_history(draft: Draft, spec: PipelineSpec) -> None:
+    """Delete old attempts; the newest one always stays, and so does one that is not counted."""
+    counted = draft.status.retries.through if draft.status.retries else 0
+    ended = [
+        one
+        for one in draft.view.attempts[:-1]
+        if one.spec.number <= counted and draft.status_of(one).is_frozen
+    ]
+    beyond = ended[: max(0, len(draft.view.attempts) - spec.attempt_history_limit)]
+    longest = spec.ttl_after_finished_seconds
+    for one in ended:
+        end = draft.status_of(one).end_time
+        is_past = False
+        if longest is not None and end is not None:
+            is_past = draft.now >= end + longest
+            draft.wake(end + longest)
+        if (one in beyond or is_past) and not one.meta.is_deleting:
+            draft.actions.append(Delete(Resource.ATTEMPT, one.meta.name, one.meta.uid))
+
 
 # What holds for an attempt whose pipeline can't be read any more: the defaults.
 _UNSPECIFIED = PipelineSpec.model_validate(

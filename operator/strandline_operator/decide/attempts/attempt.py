@@ -27,22 +27,20 @@ from strandline_api.status.pipeline_status import Counts
 from strandline_operator.decide.attempts.silence import find_silence
 from strandline_operator.decide.attempts.stop import find_losses, find_next_deadline, find_stop
 from strandline_operator.decide.conditions import describe_attempt
-from strandline_operator.decide.ending import (
+from strandline_operator.decide.evidence import (
     TERMINAL,
     explain_by_head,
     find_end,
-    is_by_teardown,
-    is_complete,
-    read_late_outcome,
-    read_progress,
-    weigh,
-)
-from strandline_operator.decide.evidence import (
     find_image_problem,
     find_outcome,
     find_pod_evidence,
     find_rayjob_evidence,
+    is_by_teardown,
+    is_complete,
     place_kill,
+    read_late_outcome,
+    read_progress,
+    weigh,
 )
 from strandline_operator.decide.obstacles.delays import find_delay, find_next_look
 from strandline_operator.decide.obstacles.obstacles import Block

@@ -8,10 +8,9 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_operator.decide.attempts.silence import find_stall
 from strandline_operator.decide.evidence import find_image_problem, find_pod_evidence
-from strandline_operator.decide.nodes import find_lost_node
 from strandline_operator.decide.obstacles.code import find_lost_code
 from strandline_operator.decide.obstacles.delays import explain_delay, find_refusal, is_starting
-from strandline_operator.decide.scene import Scene, is_head, role_of
+from strandline_operator.decide.scene import Scene, find_lost_node, is_head, role_of
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
 

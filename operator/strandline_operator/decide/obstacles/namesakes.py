@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from strandline_api.status.pipeline_status import HandledTokens
 from strandline_api.status.reasons import Reason
-from strandline_operator.decide.ending import TERMINAL
+from strandline_operator.decide.evidence import TERMINAL
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.model.objects import Pod, RayCluster, RayJob
 from strandline_operator.model.view import AttemptView, PipelineView, View
