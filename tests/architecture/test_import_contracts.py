@@ -73,7 +73,7 @@ FAULTS = [
         "import strandline.plan.token",
     ),
     (NO_RUNTIME, "strandline_operator/render/pods.py", "import ray"),
-    (NO_RUNTIME, "strandline_operator/reconcile/roster.py", "import lmdb"),
+    (NO_RUNTIME, "strandline_operator/reconcile/schedule.py", "import lmdb"),
     (KOPF, "strandline_operator/reconcile/service.py", "import kopf"),
     (KOPF, "strandline_operator/cluster/client.py", "from kopf import ConnectionInfo"),
     (SERVERS, "strandline_operator/reconcile/observe.py", "import kubernetes.aio.client"),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline_operator.model.view import Turn
-from strandline_operator.reconcile.dispatch_gate import DispatchGate
+from strandline_operator.reconcile.schedule import DispatchGate
 
 
 def test_a_minute_may_be_used_up_at_once_and_then_fills_evenly() -> None:

@@ -31,12 +31,11 @@ from strandline_operator.model.plan import Count, Create, Event, Plan, Resource,
 from strandline_operator.model.view import View
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.pods import PodMemory
-from strandline_operator.reconcile.dispatch_gate import DispatchGate
 from strandline_operator.reconcile.drivers import DriverTalk
 from strandline_operator.reconcile.observe import Senses
 from strandline_operator.reconcile.passes import Passes
 from strandline_operator.reconcile.queue import Passed
-from strandline_operator.reconcile.roster import Roster
+from strandline_operator.reconcile.schedule import DispatchGate, Roster
 
 LIMITS = Limits(settle=9.0)
 

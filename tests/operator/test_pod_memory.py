@@ -9,8 +9,7 @@ from operator_bodies import NAMESPACE, make_pipeline, make_pod
 from strandline_operator.cluster.watch import Sight
 from strandline_operator.model.objects import Pod
 from strandline_operator.reconcile.caches.pods import Owner, PodMemory
-from strandline_operator.reconcile.roster import Roster
-from strandline_operator.reconcile.schedule import Key
+from strandline_operator.reconcile.schedule import Key, Roster
 
 
 def make_pods(

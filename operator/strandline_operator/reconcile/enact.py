@@ -7,6 +7,7 @@ counts as deleted. This room must not choose anything.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from dataclasses import dataclass, field
 
@@ -21,6 +22,7 @@ from strandline_api.names import (
     PIPELINE_LABEL,
     name_attempt,
 )
+from strandline_api.times import spell_time
 from strandline_operator.cluster.api import Api, Body
 from strandline_operator.cluster.errors import (
     ApiError,
@@ -41,7 +43,48 @@ from strandline_operator.model.plan import (
     SetFinalizer,
 )
 from strandline_operator.model.view import Refusal, View
-from strandline_operator.reconcile.event_bodies import spell_event
+
+COMPONENT = "strandline-operator"
+MAX_MESSAGE = 1024
+_MAX_NAME = 253
+
+
+def spell_event(event: Event, meta: Meta, turn: str, now: float) -> Body:
+    """The object of an event.
+
+    Args:
+        meta: of the object that it is about.
+        turn: what tells two transitions apart that are told in the same words.
+    """
+    kind = PIPELINE.name if event.attempt is None else ATTEMPT.name
+    told = f"{meta.uid}\n{event.reason}\n{event.message}\n{turn}"
+    digest = hashlib.blake2b(told.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    time = spell_time(int(now))
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": f"{meta.name[: _MAX_NAME - len(digest) - 1].rstrip('-.')}.{digest}",
+            "namespace": meta.namespace,
+        },
+        "involvedObject": {
+            "apiVersion": API_VERSION,
+            "kind": kind,
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "uid": meta.uid,
+        },
+        "type": "Warning" if event.is_warning else "Normal",
+        "reason": event.reason,
+        "message": event.message[:MAX_MESSAGE],
+        "source": {"component": COMPONENT},
+        "reportingComponent": COMPONENT,
+        "reportingInstance": COMPONENT,
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": 1,
+    }
+
 
 _LOGGER = logging.getLogger(__name__)
 _CONFLICT = 409

@@ -11,22 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.status.pipeline_status import Progress
 from strandline_api.status.reasons import ConditionType, Reason
 from strandline_operator.cluster.api import Api, Body
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Meta
 from strandline_operator.model.plan import Count, Plan, Resource
-from strandline_operator.model.view import PipelineView, Refusal, View
+from strandline_operator.model.view import AttemptView, PipelineView, Refusal, View
 from strandline_operator.reconcile.caches.pods import Owner
-from strandline_operator.reconcile.dispatch_gate import DispatchGate
 from strandline_operator.reconcile.enact import Enacted, enact
-from strandline_operator.reconcile.foresight import (
-    foresee,
-    is_empty,
-    is_foreseeable,
-    list_versions,
-)
 from strandline_operator.reconcile.observe import (
     Observed,
     Senses,
@@ -36,8 +30,58 @@ from strandline_operator.reconcile.observe import (
     read_pipeline,
 )
 from strandline_operator.reconcile.queue import Passed
-from strandline_operator.reconcile.roster import Roster
-from strandline_operator.reconcile.schedule import Key
+from strandline_operator.reconcile.schedule import DispatchGate, Key, Roster
+
+
+def foresee(
+    view: View,
+    done: Enacted,
+    read_pipeline: Callable[[Body], PipelineView],
+    read_attempt: Callable[[Body], AttemptView | None],
+) -> View:
+    """The view with the statuses as the server has them now."""
+    pipeline = view.pipeline if done.pipeline is None else read_pipeline(done.pipeline)
+    bodies = done.attempts
+    attempts = (
+        (read_attempt(bodies[one.meta.name]) if one.meta.name in bodies else one)
+        for one in view.attempts
+    )
+    return replace(
+        view, pipeline=pipeline, attempts=tuple(one for one in attempts if one is not None)
+    )
+
+
+def is_foreseeable(plan: Plan, done: Enacted, view: View) -> bool:
+    """Whether a pass has written statuses and nothing else, and met no obstacle.
+
+    What is read beside the statuses depends on some of their fields, so where these have changed
+    only a look tells what follows.
+    """
+    has_written = done.pipeline is not None or bool(done.attempts)
+    is_smooth = done.is_written and done.error is None and not (done.refusals or view.refusals)
+    before = {one.meta.name: one.status for one in view.attempts}
+    is_same = all(
+        _pick_turns(before[name]) == _pick_turns(status) for name, status in plan.attempts.items()
+    )
+    return has_written and is_smooth and is_same and not plan.actions
+
+
+def _pick_turns(status: AttemptStatus) -> tuple[object, ...]:
+    """What decides whom a pass asks: the driver and its log, RayJobs of others, or nobody."""
+    return status.end_time, status.outcome, status.ray_job, status.is_frozen
+
+
+def is_empty(plan: Plan) -> bool:
+    """Whether there is nothing to do."""
+    has_statuses = plan.pipeline is not None or bool(plan.attempts)
+    return not (has_statuses or plan.actions or plan.events or plan.counts or plan.audit)
+
+
+def list_versions(done: Enacted) -> frozenset[str]:
+    """The versions that the written statuses have given their objects."""
+    bodies = [*done.attempts.values(), *([done.pipeline] if done.pipeline else [])]
+    return frozenset(Meta.read(body).version for body in bodies)
+
 
 _LOGGER = logging.getLogger(__name__)
 Decide = Callable[[View, float, Limits, float], Plan]

@@ -21,14 +21,11 @@ from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.pods import Owner, PodMemory, find_owner
-from strandline_operator.reconcile.dispatch_gate import DispatchGate
-from strandline_operator.reconcile.drivers import DriverTalk
+from strandline_operator.reconcile.drivers import DriverTalk, Poller
 from strandline_operator.reconcile.observe import Senses
 from strandline_operator.reconcile.passes import Decide, Passes
-from strandline_operator.reconcile.poller import Poller
 from strandline_operator.reconcile.queue import Queue
-from strandline_operator.reconcile.roster import Roster
-from strandline_operator.reconcile.schedule import Key
+from strandline_operator.reconcile.schedule import DispatchGate, Key, Roster
 from strandline_operator.settings import Settings
 
 Child = TypeVar("Child", Pod, RayJob, RayCluster)
