@@ -47,7 +47,7 @@ FAULTS = [
     (LAYERS, "strandline/engine/core/pools.py", "import strandline.run.attempt.outcome"),
     (LAYERS, "strandline/run/attempt/outcome.py", "import strandline.cli.views.format"),
     (LAYERS, "strandline/newroom.py", "X = 1"),
-    (ROOMS, "strandline_operator/model/plan.py", "import strandline_operator.render.overlay"),
+    (ROOMS, "strandline_operator/model/plan.py", "import strandline_operator.render.pods"),
     (
         ROOMS,
         "strandline_operator/render/order.py",

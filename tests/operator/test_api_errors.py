@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from strandline_operator.cluster.client import spell_path
 from strandline_operator.cluster.errors import (
     ApiError,
     Conflict,
@@ -15,7 +16,6 @@ from strandline_operator.cluster.errors import (
     Unavailable,
     make_error,
 )
-from strandline_operator.cluster.paths import spell_path
 from strandline_operator.model.plan import Resource
 
 

@@ -17,8 +17,8 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.status.reasons import ConditionType
 from strandline_api.times import spell_time
+from strandline_operator.cluster.client import spell_path
 from strandline_operator.cluster.errors import Forbidden
-from strandline_operator.cluster.paths import spell_path
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.nodes import OUT_OF_SERVICE_TAINT, NodeState, NodeView, read_node
 from strandline_operator.model.objects import Pod

@@ -11,13 +11,14 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import aiohttp
 from kubernetes.aio.client.api_client import ApiClient
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.exceptions import ApiException
 
+from strandline_api.names import API_VERSION
 from strandline_api.outcome.hearing import HEADER
 from strandline_operator.cluster.api import Body, Page, Scope
 from strandline_operator.cluster.connection import (
@@ -31,8 +32,26 @@ from strandline_operator.cluster.errors import (
     Unavailable,
     make_error,
 )
-from strandline_operator.cluster.paths import spell_path
 from strandline_operator.model.plan import Resource
+
+_ROOTS = {
+    Resource.PIPELINE: f"/apis/{API_VERSION}",
+    Resource.ATTEMPT: f"/apis/{API_VERSION}",
+    Resource.RAYJOB: "/apis/ray.io/v1",
+    Resource.RAYCLUSTER: "/apis/ray.io/v1",
+}
+_CORE = "/api/v1"
+
+
+def spell_path(resource: Resource, namespace: str | None, name: str = "", part: str = "") -> str:
+    """The path of an object, of its `part` (such as `status`), or of all of a namespace or all."""
+    pieces = [_ROOTS.get(resource, _CORE)]
+    if namespace is not None:
+        pieces += ["namespaces", quote(namespace, safe="")]
+    pieces.append(resource.value.partition(".")[0])
+    pieces += [quote(piece, safe="") for piece in (name, part) if piece]
+    return "/".join(pieces)
+
 
 CONNECT_SECONDS = 5.0
 REQUEST_SECONDS = 30.0

@@ -6,22 +6,102 @@ finds its pods again, and for what keeps a pod from coming back on its own.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from pydantic import BaseModel
 
 from strandline_api.outcome.hearing import VARIABLE, derive_token, spell_digest
 from strandline_api.spec.pod_places import (
     CONFIG,
+    CONTAINERS,
     HEAD_CONTAINER,
     OUTPUT,
     SUBMITTER_CONTAINER,
     VOLUME,
     WORKER_CONTAINER,
 )
-from strandline_api.spec.ray_cluster import RayNode, WorkerGroup
-from strandline_operator.render.additions import add_to_container, fit_template, spell_volumes
+from strandline_api.spec.ray_cluster import RayCluster, RayNode, WorkerGroup
 from strandline_operator.render.code import bring_code
 from strandline_operator.render.order import Order, Role
-from strandline_operator.render.overlay import lay_over
+
+# Mounts have a name too, that of the volume, and several may share one.
+_KEYS = ("mountPath", "containerPort", "name")
+# Of these an entry has one: a variable's value, or where that comes from.
+_EITHER = frozenset({"value", "valueFrom"})
+
+
+def lay_over(base: Any, top: Any) -> Any:  # noqa: ANN401 - any part of a manifest
+    """A new manifest in which `top` wins.
+
+    Objects are merged field by field. Lists of entries with a key (mounts by path, ports by number,
+    containers, volumes and variables by name) are merged by it, in the order of `base`, then of
+    `top`; any other list is replaced.
+    """
+    if isinstance(base, Mapping) and isinstance(top, Mapping):
+        merged = dict(base)
+        for name, value in top.items():
+            merged[name] = lay_over(base[name], value) if name in base else value
+        return merged
+    key = next((key for key in _KEYS if _has_key(base, key) and _has_key(top, key)), None)
+    if key is None:
+        return top
+    entries = {entry[key]: entry for entry in base}
+    for entry in top:
+        known = entries.get(entry[key])
+        if known is not None and _EITHER & entry.keys():
+            known = {name: value for name, value in known.items() if name not in _EITHER}
+        entries[entry[key]] = entry if known is None else lay_over(known, entry)
+    return list(entries.values())
+
+
+def _has_key(value: object, key: str) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and bool(value)
+        and all(isinstance(one, Mapping) and key in one for one in value)
+    )
+
+
+def add_to_container(container: Mapping[str, Any], ray: RayCluster) -> dict[str, Any]:
+    """A Ray container with the variables and mounts that the pipeline asks for.
+
+    A variable of ours that it sets too is there once, since KubeRay's definition refuses two.
+    """
+    added = {
+        "env": _spell(ray.env),
+        "envFrom": _spell(ray.env_from),
+        "volumeMounts": _spell(ray.volume_mounts),
+    }
+    return dict(lay_over(container, {name: more for name, more in added.items() if more}))
+
+
+def spell_volumes(ray: RayCluster) -> list[dict[str, Any]]:
+    """The volumes that the pipeline asks for, as a pod has them."""
+    return _spell(ray.volumes)
+
+
+def fit_template(template: Mapping[str, Any], container: str) -> dict[str, Any]:
+    """What of a pod template is meant for the pod with this container of ours.
+
+    A template for all pods may speak of the containers of each; an empty list speaks of none.
+    """
+    spec = template.get("spec")
+    if not isinstance(spec, Mapping):
+        return dict(template)
+    fitting = dict(spec)
+    for kind in ("containers", "initContainers"):
+        if kind in spec:
+            others = set(CONTAINERS) - {container}
+            fitting[kind] = [one for one in spec[kind] or () if one["name"] not in others]
+            if not fitting[kind]:
+                del fitting[kind]
+    return {**template, "spec": fitting}
+
+
+def _spell(items: Iterable[BaseModel]) -> list[dict[str, Any]]:
+    return [item.model_dump(mode="json", by_alias=True, exclude_unset=True) for item in items]
+
 
 MANIFEST = "pipeline.yaml"
 # The head outlives its driver by so much that KubeRay, which looks every 3 s, sees how it ended.
