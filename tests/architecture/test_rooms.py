@@ -1,0 +1,48 @@
+"""A room is seen from one level: a dozen boxes at most, modules and rooms together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+import pytest
+
+from source_tree import PACKAGES, list_modules
+
+MAX_BOXES = 12
+
+
+def find_crowded(paths: Iterable[str]) -> dict[str, int]:
+    """The rooms with too many boxes, and how many they have."""
+    boxes: dict[str, set[str]] = defaultdict(set)
+    for path in map(PurePosixPath, paths):
+        if path.name != "__init__.py":
+            boxes[path.parent.as_posix()].add(path.name)
+        # A room is a box of the one around it.
+        for room in path.parents:
+            boxes[room.parent.as_posix()].add(room.name)
+    return {room: len(held) for room, held in boxes.items() if len(held) > MAX_BOXES}
+
+
+def name_modules(room: str, count: int) -> list[str]:
+    return [f"{room}/module_{number}.py" for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        (["a/b/__init__.py", *name_modules("a/b", 12)], {}),
+        (name_modules("a/b", 13), {"a/b": 13}),
+        ([*name_modules("a/b", 12), "a/b/c/d.py"], {"a/b": 13}),
+        ([f"a/b/{letter}/module.py" for letter in "cdefghijklmno"], {"a/b": 13}),
+    ],
+)
+def test_the_guard_sees_a_crowded_room(paths: list[str], expected: dict[str, int]) -> None:
+    assert find_crowded(paths) == expected
+
+
+def test_no_room_is_crowded() -> None:
+    modules = list_modules(*PACKAGES)
+    assert len(modules) > 300
+    assert find_crowded(module.path for module in modules) == {}
