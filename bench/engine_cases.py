@@ -28,7 +28,7 @@ from engine_works import (
 )
 from strandline.engine.core.roots import make_root
 from strandline.run.attempt.partitions import open_listing
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ("python-functions", "text-documents")

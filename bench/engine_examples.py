@@ -9,7 +9,7 @@ from typing import Any
 from engine_works import Items
 from strandline.engine.call.setup import set_up_stage
 from strandline.engine.call.stage_call import StageCall
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.outputs.outputs import LocalOutputs
 
 

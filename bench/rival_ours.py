@@ -11,7 +11,7 @@ from engine_cases import Case
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.run.attempt.attempt import Options, run_attempt
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 from strandline_api.outcome.exit_codes import ExitCode
 
 

@@ -15,7 +15,7 @@ from last_release import ROOT, LastRelease, reading
 from pipeline_documents import SMALLEST, pipelines
 from status_documents import ATTEMPT_STATUS, PIPELINE_STATUS, like
 from stored_documents import plant_unknown, prune, schema_of, store
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 from strandline_api.documents.documents import parse_pipeline
 from strandline_api.documents.stored import (
     OPERATORS_OWN,

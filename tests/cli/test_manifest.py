@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.run.manifest.yaml_file import change, parse_yaml, read_manifest
+from strandline.run.manifest.manifest import read_manifest
+from strandline.run.manifest.yaml_file import change, parse_yaml
 from strandline_api.documents.problems import SpecError
 
 names = st.from_regex(r"[a-z]{1,5}", fullmatch=True)

@@ -21,7 +21,7 @@ from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
 from strandline.run.attempt.attempt import Options, run_attempt
 from strandline.run.attempt.outcome import Outcome
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import find_process, read_boot_id
 from strandline_api.outcome.exit_codes import ExitCode

@@ -20,7 +20,7 @@ from strandline.ledger.entries import Change, FailureRecord
 from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
 from strandline.run.history.records import read_record, write_record
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import find_process, read_boot_id
 

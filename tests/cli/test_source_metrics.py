@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cli_project import Call, Project
 from strandline.run.attempt.attempt import Options, run_attempt
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 from strandline_api.spec.policy import Checkpoint
 
 SPLIT = (

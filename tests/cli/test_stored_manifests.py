@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cli_project import Call, Project, read_errors
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 from strandline_api.names import STORED_ANNOTATION
 from strandline_api.outcome.exit_codes import ExitCode
 

@@ -35,7 +35,7 @@ from strandline.errors import LedgerError, SpecError, StrandlineError
 from strandline.ledger.store.store import Store
 from strandline.plan.registry import find_stage, list_registered
 from strandline.plan.stage import Shape
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
 
 

@@ -14,7 +14,7 @@ from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.attempt import Options, run_attempt
 from strandline.run.attempt.outcome import Outcome
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
 
 

@@ -15,7 +15,7 @@ from strandline.plan.errors import code_of
 from strandline.run.attempt.attempt import Options, run_attempt
 from strandline.run.attempt.outcome import describe_error, judge
 from strandline.run.history.records import Witness, read_record
-from strandline.run.manifest.yaml_file import Manifest, read_manifest
+from strandline.run.manifest.manifest import Manifest, read_manifest
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import find_process, read_boot_id

@@ -12,18 +12,9 @@ from hypothesis import strategies as st
 
 from strandline.plan.receipt import Counts
 from strandline.run.attempt.attempt import Options, run_attempt
-from strandline.run.history.samples import (
-    INTERVAL,
-    LIMIT,
-    Sample,
-    Sampler,
-    Series,
-    StagePoint,
-    locate_samples,
-    read_samples,
-    thin,
-)
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.history.samples import INTERVAL, LIMIT, Sample, Series, StagePoint, thin
+from strandline.run.history.sampling import Sampler, locate_samples, read_samples
+from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
 
 MANIFEST = """

@@ -30,7 +30,7 @@ from strandline.run.history.records import (
     read_record,
     write_record,
 )
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.outputs.outputs import LocalOutputs, name_source_folder

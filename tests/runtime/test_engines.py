@@ -24,7 +24,7 @@ from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage
 from strandline.run.attempt.attempt import Options, run_attempt
 from strandline.run.attempt.outcome import Outcome
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.outputs import OWNER

@@ -13,7 +13,7 @@ from zarr.storage import ZipStore
 
 from strandline.plan.task import Task
 from strandline.run.attempt.attempt import Options, run_attempt
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 
 EXAMPLES = Path(__file__).parents[2] / "pipelines" / "examples"
 

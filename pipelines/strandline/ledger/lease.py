@@ -1,7 +1,7 @@
 """Taking a ledger over for a new attempt: whose it is, whether it fits, and handing it back.
 
-Whether its last driver is alive has been asked before, in `ledger.liveness`. What the pipeline is
-stays unknown here: a name, a fingerprint and its parts are all that is compared.
+Whether its last driver is alive is asked first, of facts that come in as arguments. What the
+pipeline is stays unknown here: a name, a fingerprint and its parts are all that is compared.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from strandline.plan.stage import Stage
 from strandline.run.attempt.attempt import Options, run_attempt
 from strandline.run.attempt.engines import ENGINES
 from strandline.run.attempt.outcome import Outcome
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 from strandline_api.documents.problems import Problem, SpecError, problems_of
 from strandline_api.objects.pipeline import ObjectMeta
 from strandline_api.spec.policy import Checkpoint, Quarantine

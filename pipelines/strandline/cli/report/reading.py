@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, TypeVar
 
-from strandline.cli.app.options import looking
+from strandline.cli.app.ledger_access import looking
 from strandline.cli.report.facts import Cut, LatestFacts, LedgerFacts, RunFacts, StageFacts
 from strandline.cli.report.panels import read_artifacts
 from strandline.cli.views.attempt import read_live, view_attempt
@@ -20,7 +20,7 @@ from strandline.ledger.entries import FailureRecord
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.history.records import read_chain
-from strandline.run.history.samples import read_samples
+from strandline.run.history.sampling import read_samples
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.latest import find_pinned, resolve
 from strandline.storage.volume.published import Publication

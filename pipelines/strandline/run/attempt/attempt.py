@@ -36,7 +36,7 @@ from strandline.run.attempt.publishing import Publisher, make_publisher
 from strandline.run.attempt.takeover import Approach, Held, opened, take_over
 from strandline.run.code.requirements import check_requirements
 from strandline.run.history.records import Trigger, Witness, find_progress
-from strandline.run.history.samples import Sampler
+from strandline.run.history.sampling import Sampler
 from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder

@@ -13,10 +13,6 @@ from typing import Any, NamedTuple, NoReturn
 
 import yaml
 
-import strandline.stages.catalogue  # noqa: F401 - a manifest names stages, so they must be registered
-from strandline.plan.pipeline import PipelinePlan
-from strandline.plan.planning import plan_spec
-from strandline.run.code.code import bring_code
 from strandline_api.documents.documents import parse_pipeline
 from strandline_api.documents.problems import Problem, SpecError, show
 from strandline_api.documents.stored import is_stored, omit_unknown
@@ -194,29 +190,3 @@ def _refuse_place(at: str, part: str, why: str) -> SpecError:
 
 def _refuse(message: str, cause: Exception | None = None) -> NoReturn:
     raise SpecError((Problem("", message),)) from cause
-
-
-class Manifest(NamedTuple):
-    """A pipeline as its author wrote it, defaults filled in, and the plan made of it.
-
-    Attributes:
-        unknown: paths of fields that were ignored.
-    """
-
-    pipeline: CurationPipeline
-    plan: PipelinePlan
-    unknown: tuple[str, ...] = ()
-
-
-def read_manifest(path: Path, settings: Sequence[str] = (), *, is_strict: bool = False) -> Manifest:
-    """Read and check a manifest file.
-
-    Args:
-        path, settings, is_strict: see `read_pipeline`.
-
-    Raises:
-        SpecError: everything that is wrong with file, settings or pipeline.
-        StrandlineError: the code that it brings can't be fetched now.
-    """
-    pipeline, unknown, _ = read_pipeline(path, settings, is_strict=is_strict)
-    return Manifest(pipeline, plan_spec(pipeline, bring_code(pipeline.spec.code)), unknown)

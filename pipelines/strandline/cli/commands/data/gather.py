@@ -9,11 +9,12 @@ from pathlib import Path
 import click
 
 from strandline.cli.app.json_output import tell
-from strandline.cli.app.options import locate, show_examples, take_json, take_manifest, take_volume
+from strandline.cli.app.ledger_access import locate
+from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import spell_amount
 from strandline.ledger.lease import OnChange
 from strandline.run.attempt.gather import gather_by_hand
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 
 
 @click.command("gather", epilog=show_examples("strandline gather pipeline.yaml"))

@@ -9,10 +9,11 @@ from typing import Any
 import click
 
 from strandline.cli.app.json_output import tell
-from strandline.cli.app.options import locate, show_examples, take_file, take_json, take_volume
+from strandline.cli.app.ledger_access import locate
+from strandline.cli.app.options import show_examples, take_file, take_json, take_volume
 from strandline.cli.app.program import add_debug
 from strandline.plan.errors import StrandlineError
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.latest import find_pinned, pin, resolve, unpin
 from strandline.storage.volume.published import Publication

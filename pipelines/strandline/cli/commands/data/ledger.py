@@ -17,20 +17,14 @@ from typing import Any, BinaryIO
 import click
 
 from strandline.cli.app.json_output import tell
-from strandline.cli.app.options import (
-    locate,
-    looking,
-    show_examples,
-    take_json,
-    take_manifest,
-    take_volume,
-)
+from strandline.cli.app.ledger_access import locate, looking
+from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.commands.data.outputs import move_outputs, own_outputs
 from strandline.cli.commands.data.quarantine import quarantine
 from strandline.cli.views.format import align, spell_amount, spell_bytes, spell_count
 from strandline.cli.views.ledger_export import write_jsonl, write_metrics, write_parquet
 from strandline.cli.views.ledger_rows import Row, State, describe_failure, list_efforts, list_rows
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 
 take_state = click.option(
     "--state", type=click.Choice([state.value for state in State]), help="Only sources in it."

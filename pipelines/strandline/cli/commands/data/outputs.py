@@ -11,16 +11,10 @@ from pathlib import Path
 import click
 
 from strandline.cli.app.json_output import tell
-from strandline.cli.app.options import (
-    locate,
-    place_output,
-    show_examples,
-    take_json,
-    take_manifest,
-    take_volume,
-)
+from strandline.cli.app.ledger_access import locate, place_output
+from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.commands.data.verify import describe_verdict
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 from strandline.run.moving import Moved, seize_outputs
 from strandline.run.moving import move_outputs as move
 from strandline_api.outcome.exit_codes import ExitCode

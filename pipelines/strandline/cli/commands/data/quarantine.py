@@ -8,18 +8,12 @@ from pathlib import Path
 import click
 
 from strandline.cli.app.json_output import tell
-from strandline.cli.app.options import (
-    locate,
-    looking,
-    show_examples,
-    take_json,
-    take_manifest,
-    take_volume,
-)
+from strandline.cli.app.ledger_access import locate, looking
+from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import spell_amount
 from strandline.cli.views.ledger_rows import Row, State, describe_failure, list_rows
 from strandline.run.attempt.takeover import release_sources
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 
 NOTHING = "nothing is quarantined"
 

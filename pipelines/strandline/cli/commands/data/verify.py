@@ -8,15 +8,8 @@ from pathlib import Path
 import click
 
 from strandline.cli.app.json_output import tell
-from strandline.cli.app.options import (
-    locate,
-    looking,
-    place_output,
-    show_examples,
-    take_json,
-    take_manifest,
-    take_volume,
-)
+from strandline.cli.app.ledger_access import locate, looking, place_output
+from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import spell_amount, spell_bytes, spell_count, spell_text
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.verification import verify_pieces
@@ -24,7 +17,7 @@ from strandline.ledger.placing import Placing, find_move, name_old
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import Verdict, verify
 from strandline.run.attempt.placing import find_placing
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.outcome.exit_codes import ExitCode
 

@@ -14,7 +14,7 @@ from strandline.cli.app.program import add_debug
 from strandline.cli.views.format import align, spell_amount, spell_text
 from strandline.run.doctor.checks import Finding, Level, choose_code, examine
 from strandline.run.doctor.probes import look
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 
 
 @click.command(

@@ -13,15 +13,8 @@ import click
 import yaml
 
 from strandline.cli.app.json_output import tell
-from strandline.cli.app.options import (
-    locate,
-    looking,
-    place_output,
-    show_examples,
-    take_json,
-    take_manifest,
-    take_volume,
-)
+from strandline.cli.app.ledger_access import locate, looking, place_output
+from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import spell_amount
 from strandline.cli.views.plan import (
     LedgerFacts,
@@ -37,7 +30,7 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.partitions import open_listing
 from strandline.run.attempt.placing import make_claim
 from strandline.run.code.requirements import check_requirements
-from strandline.run.manifest.yaml_file import Manifest, read_manifest
+from strandline.run.manifest.manifest import Manifest, read_manifest
 from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 

@@ -15,14 +15,8 @@ from pathlib import Path
 
 import click
 
-from strandline.cli.app.options import (
-    locate,
-    looking,
-    take_engine,
-    take_json,
-    take_manifest,
-    take_volume,
-)
+from strandline.cli.app.ledger_access import locate, looking
+from strandline.cli.app.options import take_engine, take_json, take_manifest, take_volume
 from strandline.cli.app.signals import Interruption, StoppedAtOnceError
 from strandline.cli.views.reporter import create_reporter
 from strandline.cli.views.snapshot import Pace, spell_json, take_snapshot
@@ -34,7 +28,7 @@ from strandline.ledger.store.store import Store
 from strandline.run.attempt.attempt import Options, run_attempt
 from strandline.run.attempt.outcome import describe_leaving
 from strandline.run.history.records import Trigger, end_unfinished
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 from strandline.run.supervise.driver_process import leaving_words
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import click
 
-from strandline.cli.app.options import locate, show_examples, take_manifest, take_volume
+from strandline.cli.app.ledger_access import locate
+from strandline.cli.app.options import show_examples, take_manifest, take_volume
 from strandline.cli.report.page import spell_page
 from strandline.cli.report.reading import read_facts
 from strandline.cli.views.format import spell_bytes
-from strandline.run.manifest.yaml_file import read_manifest
+from strandline.run.manifest.manifest import read_manifest
 
 
 @click.command(

@@ -20,7 +20,8 @@ import click
 from rich.console import Console
 from rich.live import Live
 
-from strandline.cli.app.options import looking, show_examples, take_manifest, take_volume
+from strandline.cli.app.ledger_access import looking
+from strandline.cli.app.options import show_examples, take_manifest, take_volume
 from strandline.cli.views.attempt import read_live, view_attempt
 from strandline.cli.views.snapshot import parse_json
 from strandline.cli.views.top import Failed, Lately, TopFacts, draw_top

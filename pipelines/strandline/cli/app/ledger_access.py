@@ -1,0 +1,36 @@
+"""Opens a pipeline's ledger for looking; nothing here can change it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from strandline.ledger.store.store import Store
+from strandline.plan.pipeline import PipelinePlan
+from strandline.run.attempt.placing import place_outputs
+from strandline.storage.layout import PipelineFolder
+
+
+def locate(plan: PipelinePlan, volume: Path) -> PipelineFolder:
+    """The pipeline's folder on the volume."""
+    return PipelineFolder.of(volume, plan.namespace, plan.name)
+
+
+def place_output(plan: PipelinePlan, volume: Path) -> str:
+    """Folder or URL of the pipeline's output."""
+    return place_outputs(plan, locate(plan, volume))
+
+
+@contextmanager
+def looking(folder: PipelineFolder) -> Iterator[Store]:
+    """The ledger in the folder, open as long as the block runs.
+
+    Raises:
+        LedgerError: there is none, or it can't be read.
+    """
+    store = Store(folder.ledger, readonly=True)
+    try:
+        yield store
+    finally:
+        store.close()

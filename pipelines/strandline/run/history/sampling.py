@@ -1,0 +1,71 @@
+"""Keeps an attempt's samples in a file beside its record, for `strandline report` to draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from strandline.engine.core.ports import Progress
+from strandline.plan.receipt import Counts
+from strandline.run.history.samples import Sample, Samples, Series, StagePoint
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs.whole_files import show_whole
+
+SAMPLES = "samples.json"
+END_OF_TIME = 1e11  # seconds since the epoch, in the year 5138
+
+
+class Sampler:
+    """Looks at an attempt every few seconds.
+
+    Args:
+        folder: of the pipeline.
+        attempt: its number.
+        now: seconds from any fixed point.
+        time: wall clock, seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        folder: PipelineFolder,
+        attempt: int,
+        now: Callable[[], float],
+        time: Callable[[], float],
+    ) -> None:
+        self._path = locate_samples(folder, attempt)
+        self._now, self._begun, self._time = now, now(), time()
+        self._series = Series()
+        self._failed = 0
+
+    def report(self, progress: Progress) -> None:
+        """Take a sample, where it is time to."""
+        self._failed = len(progress.flow.failed)
+        if self._series.is_due(self._now() - self._begun):
+            counts = {queue.name: queue.counts for queue in progress.flow.queues}
+            self.take(progress.finished, counts)
+
+    def take(self, finished: int, counts: Mapping[str, Counts]) -> None:
+        """Take a sample now; what has failed is known from the last report."""
+        points = tuple(StagePoint(each.tasks_in, each.rows_in) for each in counts.values())
+        seconds = round(self._now() - self._begun, 3)
+        self._series.add(Sample(seconds, finished, self._failed, points))
+        samples = tuple(self._series.samples)
+        kept = Samples(begun=self._time, stages=tuple(counts), samples=samples)
+        show_whole(self._path, kept.model_dump_json().encode())
+
+
+def locate_samples(folder: PipelineFolder, attempt: int) -> Path:
+    """The file of an attempt's samples."""
+    return folder.attempt(attempt) / SAMPLES
+
+
+def read_samples(folder: PipelineFolder, attempt: int) -> Samples | None:
+    """An attempt's samples; None where there are none that can be read, at times that can be."""
+    try:
+        samples = Samples.model_validate_json(locate_samples(folder, attempt).read_bytes())
+    except (OSError, ValidationError):
+        return None
+    times = (samples.begun, *(sample.seconds for sample in samples.samples))
+    return samples if all(0 <= time < END_OF_TIME for time in times) else None

@@ -1,0 +1,40 @@
+"""From a manifest file to a checked plan, with every stage it names loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import strandline.stages.catalogue  # noqa: F401 - a manifest names stages, so they must be registered
+from strandline.plan.pipeline import PipelinePlan
+from strandline.plan.planning import plan_spec
+from strandline.run.code.code import bring_code
+from strandline.run.manifest.yaml_file import read_pipeline
+from strandline_api.objects.pipeline import CurationPipeline
+
+
+class Manifest(NamedTuple):
+    """A pipeline as its author wrote it, defaults filled in, and the plan made of it.
+
+    Attributes:
+        unknown: paths of fields that were ignored.
+    """
+
+    pipeline: CurationPipeline
+    plan: PipelinePlan
+    unknown: tuple[str, ...] = ()
+
+
+def read_manifest(path: Path, settings: Sequence[str] = (), *, is_strict: bool = False) -> Manifest:
+    """Read and check a manifest file.
+
+    Args:
+        path, settings, is_strict: see `read_pipeline`.
+
+    Raises:
+        SpecError: everything that is wrong with file, settings or pipeline.
+        StrandlineError: the code that it brings can't be fetched now.
+    """
+    pipeline, unknown, _ = read_pipeline(path, settings, is_strict=is_strict)
+    return Manifest(pipeline, plan_spec(pipeline, bring_code(pipeline.spec.code)), unknown)
