@@ -21,7 +21,7 @@ from strandline.engine.core.heartbeat import (
     read_moved,
 )
 from strandline.ledger.errors import LeaseLostError
-from strandline.ledger.lease import BEAT_SECONDS, HEARTBEAT_SECONDS
+from strandline.ledger.liveness import BEAT_SECONDS, HEARTBEAT_SECONDS
 
 PATIENCE = 100.0
 PATIENT_TICKS = int(PATIENCE)

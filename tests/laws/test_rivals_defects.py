@@ -15,7 +15,8 @@ import pytest
 from strandline.ledger.entries import HAS_FAILED, PARKED, RELEASED, SKIPPED, Listed
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.keeper import Keeper
-from strandline.ledger.lease import Claim, Claimant, open_attempt
+from strandline.ledger.lease import Claim, open_attempt
+from strandline.ledger.liveness import Claimant
 from strandline.ledger.store.store import Store
 from strandline.ledger.tally import Tally
 from strandline.plan.fingerprint import Fingerprint

@@ -10,7 +10,8 @@ from typing import Any, BinaryIO
 
 from strandline.ledger.entries import Change, Finish, Listed, Mark, Parked, Record
 from strandline.ledger.keeper import Keeper
-from strandline.ledger.lease import Claim, Claimant, OnChange
+from strandline.ledger.lease import Claim, OnChange
+from strandline.ledger.liveness import Claimant
 from strandline.ledger.store.store import INITIAL_MAP, Store
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.receipt import Event, Failure, Output

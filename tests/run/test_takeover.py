@@ -16,7 +16,8 @@ from attempt_builders import killed_for, outcome_of, record_of
 from strandline.engine.core.heartbeat import Heart
 from strandline.ledger.entries import Change, Finish, Mark, Record
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.lease import HEARTBEAT_SECONDS, OnChange
+from strandline.ledger.lease import OnChange
+from strandline.ledger.liveness import HEARTBEAT_SECONDS
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.token import digest_key

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from strandline.ledger.lease import BEAT_SECONDS
+from strandline.ledger.liveness import BEAT_SECONDS
 
 TICK_SECONDS = 1.0
 # Less than this in so many seconds is what an idle process does anyway.

@@ -18,16 +18,14 @@ from strandline.engine.core.heartbeat import Heart
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import (
-    ORPHAN_SECONDS,
     Claim,
-    Claimant,
     OnChange,
     end_attempt,
     holding,
     open_attempt,
     refuse_changes,
-    refuse_live_driver,
 )
+from strandline.ledger.liveness import ORPHAN_SECONDS, Claimant, refuse_live_driver
 from strandline.ledger.placing import clean_up, record_place
 from strandline.ledger.quarantine import Crash, accuse, release
 from strandline.ledger.store.store import Store

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.lease import is_long_silent, is_orphan
+from strandline.ledger.liveness import is_long_silent, is_orphan
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
 from strandline.run.history.records import AttemptRecord, find_last
