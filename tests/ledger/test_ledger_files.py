@@ -6,7 +6,9 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import lmdb
 import pytest
@@ -15,12 +17,13 @@ from ledger_builders import counts, finish_of, listed, opened
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LeaseLostError, LedgerError, LedgerInUseError
 from strandline.ledger.store.changes import Databases
-from strandline.ledger.store.inspection import META_BYTES, explain_damage
+from strandline.ledger.store.inspection import META_BYTES, Read, check_image, explain_damage
 from strandline.ledger.store.store import Store
 from strandline.storage.errors import VolumeError
 
 TINY = 1 << 16
 PAGE = 4096
+LAST_PAGES = (META_BYTES - 16, PAGE + META_BYTES - 16)  # of each of the two first pages
 MANY = [finish_of(listed(f"a key that takes some room, number {number}")) for number in range(3000)]
 # Another process takes the ledger over and grows its map beyond what the first one has mapped.
 TAKE_OVER = """
@@ -195,13 +198,75 @@ def test_errors_of_a_write_are_put_into_our_words(
         assert 0 == store.count()["finished"]
 
 
+def read_from(content: bytes) -> Read:
+    return lambda offset, size: content[offset : offset + size]
+
+
 def test_the_younger_of_the_two_first_pages_counts(image: Path) -> None:
     content = image.read_bytes()
-    first, second = content[:META_BYTES], content[PAGE : PAGE + META_BYTES]
-    assert explain_damage(first, second, len(content)) is None
-    assert explain_damage(second, first, len(content)) is None
-    assert explain_damage(first, second, len(content) - 1) == "it is cut short: 1 bytes are missing"
-    assert explain_damage(second, first, len(content) - 1) == "it is cut short: 1 bytes are missing"
+    swapped = content[PAGE : 2 * PAGE] + content[:PAGE] + content[2 * PAGE :]
+    for whole in (content, swapped):
+        assert explain_damage(read_from(whole), len(content)) is None
+        said = explain_damage(read_from(whole), len(content) - 1)
+        assert said == "it is cut short: 1 bytes are missing"
+
+
+def make_history(path: Path, seed: int) -> Iterator[bytes]:
+    """The data file after each of many transactions that put and remove values of all sizes."""
+    random = Random(seed)
+    kept: list[bytes] = []
+    with lmdb.open(str(path), map_size=1 << 28, max_dbs=4, sync=False) as environment:
+        databases = [environment.open_db(name) for name in (b"a", b"b", b"c", b"d")]
+        for _ in range(60):
+            with environment.begin(write=True) as txn:
+                for _ in range(random.choice([1, 3, 30, 200])):
+                    if kept and random.random() < 0.5:
+                        key = kept.pop(random.randrange(len(kept)))
+                        for database in databases:
+                            txn.delete(key, db=database)
+                    else:
+                        kept.append(random.randbytes(16))
+                        value = random.randbytes(random.choice([10, 200, 1900, 5000, 9000]))
+                        txn.put(kept[-1], value, db=random.choice(databases))
+            yield (path / "data.mdb").read_bytes()
+
+
+def test_a_file_that_lacks_free_pages_alone_is_whole(tmp_path: Path) -> None:
+    """LMDB counts pages that it never writes: given back in the transaction that took them."""
+    shorter = 0
+    for content in make_history(tmp_path / "history", 1):
+        assert explain_damage(read_from(content), len(content)) is None
+        counted = max(int.from_bytes(content[at : at + 8], "little") for at in LAST_PAGES) + 1
+        shorter += counted * PAGE > len(content)
+    assert shorter > 0  # or nothing was tried
+
+
+def test_a_file_that_lacks_a_page_in_use_is_cut_short(tmp_path: Path) -> None:
+    for seed in range(3):
+        *_, content = make_history(tmp_path / str(seed), seed)
+        for pages in (2, 3, len(content) // PAGE // 2):
+            cut = content[: pages * PAGE]
+            said = explain_damage(read_from(cut), len(cut))
+            assert said is not None
+            assert said.startswith("it is cut short: ")
+
+
+def test_a_file_that_grows_while_it_is_looked_at_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as store:
+        store.write(Change(finish=MANY[:1]))
+        ask = os.pread
+
+        def ask_late(*words: int) -> bytes:
+            monkeypatch.setattr(os, "pread", ask)
+            store.write(Change(finish=MANY))
+            return ask(*words)
+
+        size = (tmp_path / "data.mdb").stat().st_size
+        monkeypatch.setattr(os, "pread", ask_late)
+        check_image(tmp_path / "data.mdb")
+        assert size < (tmp_path / "data.mdb").stat().st_size
 
 
 def test_a_namesake_by_pid_in_another_container_is_told_as_such(tmp_path: Path) -> None:

@@ -1,12 +1,17 @@
 """Whether a ledger's data file can be mapped at all, read off its first bytes and its size.
 
-A file that is shorter than it says would kill the process that maps it, so this is asked first.
+A file that lacks pages in use would kill the process that maps it, so this is asked first. A file
+may well be shorter than it says: pages at its end that were taken and given back within one
+transaction are counted, and never written. Such pages stand in LMDB's list of free ones.
 """
 
 from __future__ import annotations
 
+import os
 import struct
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from strandline.ledger.errors import LedgerError
 from strandline.storage.errors import VolumeError
@@ -16,24 +21,52 @@ _DATA_VERSION = 1
 _PAGE = 4096
 _PAGE_HEADER = 16
 _META = struct.Struct("<IIQQ")  # magic, version, address, map size
-_DB = struct.Struct("<IHHQQQQQ")
+_DB = struct.Struct("<IHHQQQQQ")  # pad (of the first: page size), flags, depth, ..., root
 _TAIL = struct.Struct("<QQ")  # last page, transaction
+_HEAD = struct.Struct("<QHHHH")  # number, pad, flags, end of the nodes' places, start of the nodes
+_NODE = struct.Struct("<HHHH")  # low and high half of a size or number, flags, size of the key
+_NUMBER = struct.Struct("<Q")
+_BRANCH, _LEAF, _APART = 1, 2, 1  # flags of a page, of a page, of a node
+_NO_PAGE = 2**64 - 1
+_LOOKS = 5  # others may commit while one looks, and use pages again
 META_BYTES = _PAGE_HEADER + _META.size + 2 * _DB.size + _TAIL.size
 
+Read = Callable[[int, int], bytes]  # offset, size
 
-def explain_damage(first: bytes, second: bytes, size: int) -> str | None:
+
+class _Meta(NamedTuple):
+    page_size: int
+    free_root: int
+    last_page: int
+    transaction: int
+
+
+class _LackingError(Exception):
+    """A page that is needed is not in the file, or is none."""
+
+
+def explain_damage(read: Read, size: int) -> str | None:
     """Why the file can't be a whole ledger, in a few words; None where nothing speaks against it.
 
     Args:
-        first, second: at least `META_BYTES` bytes of each of the file's two meta pages.
-        size: the file's size in bytes.
+        read: bytes of the file at an offset, fewer where it ends before.
+        size: the file's size in bytes, asked no earlier than the last commit was read.
     """
-    metas = [meta for meta in map(_read_meta, (first, second)) if meta]
-    if not metas:
+    meta = _find_newest(read)
+    if meta is None:
         return "it is damaged: it does not begin as an LMDB file does"
-    page_size, last_page, _ = max(metas, key=lambda meta: meta[2])
-    missing = (last_page + 1) * page_size - size
-    return f"it is cut short: {missing} bytes are missing" if missing > 0 else None
+    pages = size // meta.page_size
+    lacking = range(pages, meta.last_page + 1)
+    if not lacking:
+        return None
+    # What was never written is free; a page that is missing and in use has been cut off.
+    try:
+        free = set(_list_free(read, meta))
+    except _LackingError:
+        free = set()
+    if free.issuperset(lacking):
+        return None
+    return f"it is cut short: {(meta.last_page + 1) * meta.page_size - size} bytes are missing"
 
 
 def check_image(data: Path) -> None:
@@ -44,30 +77,90 @@ def check_image(data: Path) -> None:
         VolumeError: it can't be read.
     """
     try:
-        size = data.stat().st_size
-        with data.open("rb") as file:
-            first = file.read(META_BYTES)
-            file.seek(_PAGE)
-            second = file.read(META_BYTES)
+        damage = _inspect(data)
     except FileNotFoundError:
         return
     except OSError as error:
         msg = f"{data}: {error.strerror}"
         raise VolumeError(msg) from error
-    damage = explain_damage(first, second, size) if size else None
     if damage:
         advice = "restore the file from a copy, or move it away to start over"
         msg = f"{data}: the ledger can't be read: {damage}; {advice}"
         raise LedgerError(msg)
 
 
-def _read_meta(page: bytes) -> tuple[int, int, int] | None:
+def _inspect(data: Path) -> str | None:
+    with data.open("rb") as file:
+
+        def read(offset: int, size: int) -> bytes:
+            return os.pread(file.fileno(), size, offset)
+
+        for _ in range(_LOOKS):
+            before = _find_newest(read)
+            # After the page that counts the others, or the file might have grown in between.
+            size = os.fstat(file.fileno()).st_size
+            damage = explain_damage(read, size) if size else None
+            if damage is None or _find_newest(read) == before:
+                break
+    return damage
+
+
+def _find_newest(read: Read) -> _Meta | None:
+    metas = [meta for at in (0, _PAGE) if (meta := _read_meta(read(at, META_BYTES)))]
+    return max(metas, key=lambda meta: meta.transaction, default=None)
+
+
+def _read_meta(page: bytes) -> _Meta | None:
     if len(page) < META_BYTES:
         return None
     magic, version, _, _ = _META.unpack_from(page, _PAGE_HEADER)
     if magic != _MAGIC or version != _DATA_VERSION:
         return None
     at = _PAGE_HEADER + _META.size
-    page_size = _DB.unpack_from(page, at)[0]
-    last_page, transaction = _TAIL.unpack_from(page, at + 2 * _DB.size)
-    return page_size, last_page, transaction
+    page_size, *_, free_root = _DB.unpack_from(page, at)
+    return _Meta(page_size, free_root, *_TAIL.unpack_from(page, at + 2 * _DB.size))
+
+
+def _list_free(read: Read, meta: _Meta) -> Iterator[int]:
+    """The numbers of all pages in the tree of free ones, which keeps lists of them as values."""
+    waiting = [] if meta.free_root == _NO_PAGE else [meta.free_root]
+    seen = set()
+    while waiting:
+        number = waiting.pop()
+        if number in seen:
+            raise _LackingError  # a tree has no circles
+        seen.add(number)
+        page = _read_whole(read, number * meta.page_size, meta.page_size)
+        flags = _HEAD.unpack_from(page)[2]
+        for low, high, more, content in _list_nodes(page):
+            if flags & _BRANCH:
+                waiting.append(low | high << 16 | more << 32)
+            elif more & _APART:
+                at = _NUMBER.unpack_from(content)[0] * meta.page_size + _PAGE_HEADER
+                yield from _unpack(_read_whole(read, at, low | high << 16))
+            else:
+                yield from _unpack(content[: low | high << 16])
+
+
+def _list_nodes(page: bytes) -> Iterator[tuple[int, int, int, bytes]]:
+    _, _, flags, end, _ = _HEAD.unpack_from(page)
+    if not flags & (_BRANCH | _LEAF) or end > len(page):
+        raise _LackingError
+    for at in range(_PAGE_HEADER, end, 2):
+        place = int.from_bytes(page[at : at + 2], "little")
+        if place + _NODE.size > len(page):
+            raise _LackingError
+        low, high, more, key = _NODE.unpack_from(page, place)
+        yield low, high, more, page[place + _NODE.size + key :]
+
+
+def _unpack(numbers: bytes) -> tuple[int, ...]:
+    count = len(numbers) // _NUMBER.size
+    return struct.unpack_from(f"<{count}Q", numbers)[1:]
+
+
+def _read_whole(read: Read, offset: int, size: int) -> bytes:
+    content = read(offset, size)
+    if len(content) < size:
+        raise _LackingError
+    return content
