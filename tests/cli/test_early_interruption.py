@@ -21,7 +21,7 @@ MOMENTS = [
     "strandline_api.objects.pipeline",
     "strandline.cli.app.launch",
     "strandline.run.supervise.driver_process",
-    "strandline.cli.commands.runs.drive",
+    "strandline.plan.task",
     "pyarrow.lib",
     "strandline.run.attempt.attempt",
     "strandline.stages.catalogue",
