@@ -96,7 +96,7 @@ def list_all() -> Iterator[tuple[str, Mutant]]:
 
 def list_targets() -> list[str]:
     """Files of all modules, below the repository's folder."""
-    decide = sorted((ROOT / DECIDE).glob("[a-z]*.py"))
+    decide = sorted((ROOT / DECIDE).rglob("[a-z]*.py"))
     return [*TARGETS, *(str(path.relative_to(ROOT)) for path in decide)]
 
 

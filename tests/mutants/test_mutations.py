@@ -74,7 +74,7 @@ def test_a_fault_tells_what_it_is() -> None:
 def test_every_module_that_decides_has_faults_and_tests() -> None:
     paths = {path for path, _ in run_mutants.list_all()}
     assert paths >= set(run_mutants.TARGETS)
-    assert f"{run_mutants.DECIDE}/attempt.py" in paths
+    assert f"{run_mutants.DECIDE}/attempts/attempt.py" in paths
     for path in paths:
         assert all((run_mutants.ROOT / tests).exists() for tests in run_mutants.find_tests(path))
 

@@ -24,7 +24,7 @@ def read(numbers: Numbers) -> dict[str, float]:
 
 
 def find_counted_names() -> Iterator[str]:
-    for path in DECIDE.glob("*.py"):
+    for path in DECIDE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             match node:
                 case ast.Call(

@@ -50,7 +50,7 @@ def create(name: str) -> Stage:
 def test_every_module_with_a_stage_is_imported() -> None:
     folder = Path(strandline.stages.__file__).parent
     defined = {
-        path.stem for path in folder.glob("*.py") if "\n@register(" in path.read_text("utf-8")
+        path.stem for path in folder.rglob("*.py") if "\n@register(" in path.read_text("utf-8")
     }
     assert defined == {stage.__module__.rsplit(".", 1)[1] for stage in STAGES.values()}
     assert defined == set(strandline.stages.catalogue.__all__)
