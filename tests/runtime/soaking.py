@@ -7,6 +7,7 @@ an undisturbed one, and the next begins on a fresh volume. What is random comes 
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -86,6 +87,7 @@ class Soak:
     _rng: random.Random = field(init=False)
     _job: Job = field(init=False)
     _whole: dict[str, str] = field(init=False)
+    _is_hurt: bool = field(init=False, default=False)  # something of this run was killed
 
     def __post_init__(self) -> None:
         self._rng = random.Random(self.seed)
@@ -120,13 +122,16 @@ class Soak:
 
     def _run_parent(self, volume: Path, watch: Watch, is_over: Callable[[], bool]) -> int:
         """Start the run and disturb it until it ends; its exit code, 0 only where all is done."""
-        armed = {} if is_over() else self._arm(volume)
+        armed, self._is_hurt = {} if is_over() else self._arm(volume), False
         with self._job.started(volume, armed, is_supervised=True) as process:
             expected = {0, int(ExitCode.VOLUME_UNUSABLE)} if armed else {0}
             while self._wait(process, volume, is_over) is None:
                 watch.look()
                 expected |= self._disturb(process)
             code = process.returncode
+        # Asked to stop while an attempt ends of a kill, it tells of that, and makes no other.
+        if self._is_hurt and int(ExitCode.INTERRUPTED) in expected:
+            expected.add(read_last_code(volume))
         if code not in expected:
             self.violations.append(f"exit code {code}: {self._job.read_log(volume)}")
         log = volume / "fault.log"
@@ -170,6 +175,7 @@ class Soak:
         with suppress(psutil.NoSuchProcess):
             self._rng.choice(victims).kill()
             self._note(kind)
+            self._is_hurt = True
         if kind != "parent":
             return set()
         process.wait(PATIENCE)
@@ -247,6 +253,13 @@ def write_job(folder: Path, sources: int) -> Path:
     manifest = folder / "soak.yaml"
     manifest.write_text(yaml.safe_dump(document))
     return manifest
+
+
+def read_last_code(volume: Path) -> int:
+    """The exit code of a job's last attempt, as its record has it."""
+    *_, last = sorted(volume.rglob("attempts/*/attempt.json"))
+    record = json.loads(last.read_text(encoding="utf-8"))
+    return int((record.get("outcome") or {}).get("exitCode", 0))
 
 
 def choose_seed() -> int:
