@@ -19,18 +19,18 @@ from strandline_api.status.enums import (
     CAUSES,
     TRIGGERS,
     AttemptPhase,
-    AttemptPhaseWord,
-    CauseWord,
+    AttemptPhaseField,
+    CauseField,
     Trigger,
-    TriggerWord,
+    TriggerField,
 )
 from strandline_api.status.pipeline_status import (
     Condition,
     Conditions,
-    Counts,
     MemoryByGroup,
     Progress,
-    keyed_by,
+    ProgressCounts,
+    list_conditions,
 )
 from strandline_api.status.records import (
     Count,
@@ -77,27 +77,32 @@ class AttemptSpec(Record):
         {"pipeline", "pipelineUid", "run", "number", "trigger"}
     )
 
-    pipeline: ObjectName = Field(description="Name of the pipeline.")
+    pipeline: ObjectName = Field(description="Name of the CurationPipeline.")
     pipeline_uid: Annotated[str, Field(min_length=1, max_length=128)] = Field(
-        description="Its uid, since another pipeline may later have the same name."
+        description="Uid of the pipeline, which tells it apart from a later one of the same name."
     )
-    run: Label = Field(description="Name of the run that it belongs to.")
+    run: Label = Field(description="Name of the run that the attempt belongs to.")
     number: Number = Field(
-        description="Number of the attempt, which grows as long as the pipeline exists."
+        description="Number of the attempt. It grows as long as the pipeline exists, across runs."
     )
     previous: Count | None = Field(
-        default=None, description="Number of the attempt before. Absent for the first one."
+        default=None, description="Number of the previous attempt. Absent for the first one."
     )
-    trigger: TriggerWord = Field(default=Trigger.RETRY, description=f"Why it was made. {TRIGGERS}")
-    retry_cause: CauseWord | None = Field(
-        default=None, description=f"Why the attempt before ended, for a retry: {A_CAUSE}"
+    trigger: TriggerField = Field(
+        default=Trigger.RETRY, description=f"Why the attempt was created. {TRIGGERS}"
+    )
+    retry_cause: CauseField | None = Field(
+        default=None, description=f"Why the previous attempt ended badly, for a retry: {A_CAUSE}"
     )
     fingerprint: Annotated[str, Field(max_length=128)] = Field(
-        default="", description="Digest of what decides the output, where it is known."
+        default="", description="Digest of everything that determines the output, if known."
     )
     memory: MemoryByGroup = Field(
         default={},
-        description="Memory per pod of 'head' or a worker group, where kills have raised it.",
+        description=(
+            "Raised memory per pod, by 'head' or name of a worker group, such as 'gpu: 24Gi'. "
+            "Only what was killed for memory is listed."
+        ),
     )
 
     @property
@@ -106,20 +111,23 @@ class AttemptSpec(Record):
         return {group: parse_memory(amount) for group, amount in self.memory.items()}
 
 
-class ObjectReference(Record):
+class PipelineReference(Record):
     """An object in the same namespace."""
 
     name: Name = Field(default="", description="Name of the object.")
-    uid: Annotated[str, Field(max_length=128)] = Field(default="", description="Its uid.")
+    uid: Annotated[str, Field(max_length=128)] = Field(default="", description="Uid of the object.")
 
 
 class EvidenceRecord(Record):
     """One sight of an attempt's end."""
 
-    cause: CauseWord = Field(default=Cause.UNKNOWN, description=f"What it points to: {A_CAUSE}")
-    message: Sentence = Field(default="", description="What was seen, in one sentence.")
+    cause: CauseField = Field(
+        default=Cause.UNKNOWN, description=f"Cause that this points to: {A_CAUSE}"
+    )
+    message: Sentence = Field(default="", description="What was observed, in one sentence.")
     source: Annotated[str, Field(max_length=64), BeforeValidator(cutting(64))] = Field(
-        default="", description="Who saw it, such as 'pod', 'rayjob', 'outcome' or 'deadline'."
+        default="",
+        description="Where it was observed, such as 'pod', 'rayjob', 'outcome' or 'deadline'.",
     )
     details: Annotated[
         dict[str, _Detail], Field(max_length=MAX_DETAILS), keep_first(MAX_DETAILS)
@@ -127,7 +135,9 @@ class EvidenceRecord(Record):
         default={},
         description="Facts by name, such as 'pod', 'node', 'container', 'exitCode' or 'reason'.",
     )
-    time: Time | None = Field(default=None, description="When it happened, or else was seen.")
+    time: Time | None = Field(
+        default=None, description="Time at which it happened, or was first observed."
+    )
 
     @classmethod
     def of(cls, evidence: Evidence, time: float | None = None) -> Self:
@@ -144,15 +154,29 @@ class AttemptOutcome(Record):
     """What the driver said of its own end."""
 
     exit_code: Count | None = Field(
-        default=None, description="Exit code of the driver; 128 + signal where one ended it."
+        default=None,
+        description=(
+            "Exit code of the driver, such as 75. If a signal ended it, 128 plus its number."
+        ),
     )
     outcome: Annotated[str, Field(max_length=100)] = Field(
-        default="", description="Name of the exit code, such as COMPLETE, or KILLED."
+        default="", description="Name of the exit code, such as 'COMPLETE' or 'KILLED'."
     )
-    message: Sentence = Field(default="", description="What it said, in one sentence.")
-    sources: Counts | None = Field(default=None, description="How the sources stood at the end.")
+    message: Sentence = Field(
+        default="", description="The driver's own explanation, in one sentence."
+    )
+    sources: ProgressCounts | None = Field(
+        default=None, description="Counts of the sources at the end."
+    )
     remaining: Count | None = Field(
-        default=None, description="Unfinished sources when it began. Absent where unknown."
+        default=None,
+        description="Number of unfinished sources when the attempt began. Absent if unknown.",
+    )
+    lineage: bool | None = Field(
+        default=None,
+        description=(
+            "Whether the driver itself has reported this end to a lineage system. Absent if not."
+        ),
     )
 
 
@@ -160,61 +184,78 @@ class AttemptStatus(Record):
     """What was observed of the attempt."""
 
     observed_generation: Count | None = Field(
-        default=None, description="Generation of the spec that the rest was seen for."
+        default=None, description="The metadata.generation that this status describes."
     )
-    conditions: Conditions = Field(
-        default=(),
-        json_schema_extra=keyed_by("type"),
+    conditions: Conditions = list_conditions(
+        "Conditions, for programs to read. 'Succeeded' sums up the attempt, and 'Frozen' "
+        "means that its cause is final."
+    )
+    phase: AttemptPhaseField = Field(
+        default=AttemptPhase.PENDING,
         description=(
-            "What is so, for programs: 'Succeeded' sums up the attempt, and 'Frozen' says that "
-            "its cause does not change any more."
+            f"Phase of the attempt, for people. Programs read the conditions. {ATTEMPT_PHASES}"
         ),
     )
-    phase: AttemptPhaseWord = Field(
-        default=AttemptPhase.PENDING,
-        description=f"Where the attempt stands, for people. {ATTEMPT_PHASES}",
+    ray_job: PipelineReference | None = Field(
+        default=None, description="The RayJob that runs the attempt."
     )
-    ray_job: ObjectReference | None = Field(
-        default=None, description="The RayJob that carries it out."
+    ray_cluster: Name = Field(
+        default="", description="Name of the RayCluster that the attempt runs on."
     )
-    ray_cluster: Name = Field(default="", description="Name of the Ray cluster it ran on.")
     start_time: Time | None = Field(
-        default=None, description="When its RayJob was made, or left its queue."
+        default=None, description="Time at which the RayJob was created, or left its queue."
     )
-    running_time: Time | None = Field(default=None, description="When its driver began to run.")
+    running_time: Time | None = Field(
+        default=None, description="Time at which the driver began to run."
+    )
     job_start_time: Time | None = Field(
         default=None,
-        description="Start of its Ray job as the RayJob first told; another one is a second run.",
+        description=(
+            "Start time of the Ray job as first reported by the RayJob. Another time later shows "
+            "that KubeRay ran the driver twice."
+        ),
     )
-    end_time: Time | None = Field(default=None, description="When it ended.")
-    cause: CauseWord | None = Field(
-        default=None, description=f"Why it ended badly; absent where it did not. {CAUSES}"
+    end_time: Time | None = Field(default=None, description="Time at which the attempt ended.")
+    cause: CauseField | None = Field(
+        default=None, description=f"Why the attempt ended badly. Absent if it did not. {CAUSES}"
     )
-    message: Sentence = Field(default="", description="The same in one sentence.")
+    message: Sentence = Field(
+        default="", description="Explanation of the phase or the cause, in one sentence."
+    )
     evidence: Annotated[
         tuple[EvidenceRecord, ...], Field(max_length=MAX_EVIDENCE), keep_first(MAX_EVIDENCE)
-    ] = Field(default=(), description="What was seen of its end, the most telling first.")
+    ] = Field(
+        default=(),
+        description="Observations about the end of the attempt, the most conclusive first.",
+    )
     progress: Progress | None = Field(
-        default=None, description="How far it has come, as last heard of."
+        default=None, description="Progress of the attempt, as last reported by the driver."
     )
     outcome: AttemptOutcome | None = Field(
-        default=None, description="What the driver said of its own end."
+        default=None, description="What the driver reported about its own end."
     )
     latest: Annotated[str, Field(max_length=253)] = Field(
-        default="", description="What 'latest' leads to: the newest published state."
+        default="",
+        description=(
+            "Target of the link 'latest', which is the newest publication, such as "
+            "'attempts/0003/p0007'."
+        ),
     )
     incidents: Count = Field(
-        default=0, description="Workers that were lost without ending the attempt."
+        default=0, description="Number of workers that were lost without ending the attempt."
     )
     log_tail: Annotated[
         tuple[LogLine, ...], Field(max_length=MAX_LOG_LINES), keep_last(MAX_LOG_LINES)
-    ] = Field(default=(), description="Last lines of the driver's log.")
+    ] = Field(default=(), description="Last lines of the driver's log, the newest last.")
     is_frozen: bool = Field(
-        default=False, description="Whether cause and evidence are final: its pods are gone."
+        default=False,
+        description=(
+            "Whether cause and evidence are final, because all pods of the attempt are gone."
+        ),
     )
 
     @property
-    def sights(self) -> tuple[Evidence, ...]:
+    def observations(self) -> tuple[Evidence, ...]:
         """The evidence, as the law of causes takes it."""
         return tuple(record.evidence for record in self.evidence)
 
@@ -234,13 +275,16 @@ class CurationAttempt(ApiModel):
     model_config = ConfigDict(extra="ignore")
 
     api_version: Literal["strandline.dev/v1alpha1"] = Field(
-        description="Version of this kind of object."
+        description="API version of the object."
     )
-    kind: Literal["CurationAttempt"] = Field(description="Kind of object.")
+    kind: Literal["CurationAttempt"] = Field(description="Kind of the object.")
     metadata: ObjectMeta = Field(description="Name, namespace, labels and annotations.")
     spec: AttemptSpec = Field(
-        description="Which attempt of which run this is, and why it was made."
+        description=(
+            "Which attempt of which run this is, and why it was created. It can't be changed."
+        )
     )
     status: Annotated[AttemptStatus, BeforeValidator(parse_attempt_status)] = Field(
-        default_factory=AttemptStatus, description="What was observed of it."
+        default_factory=AttemptStatus,
+        description="The observed state of the attempt, written by the operator.",
     )

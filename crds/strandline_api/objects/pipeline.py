@@ -40,66 +40,101 @@ class ObjectMeta(ApiModel):
 class PipelineSpec(ApiModel):
     """What to curate, and how."""
 
-    source: SourceWork = Field(description="Lists and reads the sources.")
+    source: SourceWork = Field(
+        description="The source: it lists the sources of the data set and reads them."
+    )
     stages: tuple[StageWork, ...] = Field(
         default=(),
         strict=False,
         max_length=256,
-        description="What happens to each source, in this order.",
+        description="The stages that each source goes through, in this order.",
     )
-    sink: SinkWork = Field(description="Writes the results.")
+    sink: SinkWork = Field(description="The sink, which writes the results.")
     code: Code = Field(
-        default_factory=Code, description="Modules and packages that the image does not have."
+        default_factory=Code,
+        description=(
+            "Python modules and packages to bring into the pods, which the image does not have."
+        ),
     )
     storage: Storage = Field(
-        default_factory=Storage, description="Where the ledger and the results live on a cluster."
+        default_factory=Storage,
+        description="The volumes on a cluster that hold the ledger and the results.",
     )
     checkpoint: Checkpoint = Field(
         default_factory=Checkpoint,
-        description="How often results of the run as a whole are published.",
+        description=(
+            "How often the results of the run as a whole are published, and how many publications"
+            " are kept."
+        ),
     )
     retry: RetryPolicy = Field(
         default_factory=RetryPolicy,
-        description="When another attempt follows one that ended badly.",
+        description=(
+            "The retry policy: whether another attempt follows one that ended badly, and when."
+        ),
     )
     quarantine: Quarantine = Field(
-        default_factory=Quarantine, description="When a source that keeps failing is parked."
+        default_factory=Quarantine,
+        description=(
+            "When a source that keeps failing is quarantined, and how many such sources a run "
+            "tolerates."
+        ),
     )
     oom: OomPolicy = Field(
-        default_factory=OomPolicy, description="What follows an attempt that ran out of memory."
+        default_factory=OomPolicy,
+        description="How much more memory the next attempt gets after one that ran out of memory.",
     )
     on_change: OnChange = Field(
         default="Fail",
         description=(
-            "What to do when the pipeline no longer is the one the ledger belongs to: refuse to "
-            "run, start from scratch, or keep what is finished."
+            "What to do when the pipeline was changed in a way that changes its output, so that "
+            "it no longer matches the ledger. 'Fail' refuses to run, 'Restart' starts from "
+            "scratch, and 'Continue' keeps what is finished."
         ),
     )
     engine: Literal["ray", "ray-data"] = Field(
         default="ray",
         description=(
-            "What runs the stages: Strandline's own engine, or Ray Data's operators. The results "
-            "are the same, and either goes on with what the other has begun."
+            "The engine that runs the stages: 'ray' is Strandline's own, 'ray-data' uses the "
+            "operators of Ray Data. The results are the same, and either continues what the other"
+            " has begun."
         ),
     )
     ray: RayCluster = Field(
-        default_factory=RayCluster, description="The Ray cluster that one attempt runs on."
+        default_factory=RayCluster, description="The Ray cluster that is created for each attempt."
     )
-    deadlines: Deadlines = Field(default_factory=Deadlines, description="How long things may take.")
-    suspend: bool = Field(default=False, description="Stop the current attempt and start no other.")
+    deadlines: Deadlines = Field(
+        default_factory=Deadlines, description="Time limits of attempts and of the run."
+    )
+    suspend: bool = Field(
+        default=False,
+        description=(
+            "Suspend the pipeline: the current attempt is stopped, and none is started until this"
+            " is false again. The run continues from there."
+        ),
+    )
     run_id: Label = Field(
         default="first",
-        description="Name of the run. Give a new one to run a finished pipeline again.",
+        description=(
+            "Name of the run. Set another name, such as 'second', to run a finished pipeline again."
+        ),
     )
     attempt_history_limit: int = Field(
-        default=10, ge=1, le=MAX_ATTEMPTS, description="Ended attempts that are kept as objects."
+        default=10,
+        ge=1,
+        le=MAX_ATTEMPTS,
+        description="Number of ended CurationAttempt objects to keep. Older ones are deleted.",
     )
     ttl_after_finished: PositiveDuration | None = Field(
         default=None,
-        description="Time after which ended attempts are deleted. Never when unset.",
+        description=(
+            "Time after which ended CurationAttempt objects are deleted, such as '36h' or '7d'. "
+            "The newest one is always kept. No limit when unset."
+        ),
     )
     on_worker_loss: WorkerLoss = Field(
-        default_factory=WorkerLoss, description="What the loss of a worker pod means."
+        default_factory=WorkerLoss,
+        description="Whether an attempt continues or is recreated when it loses a worker pod.",
     )
 
     @property
@@ -129,12 +164,15 @@ class CurationPipeline(ApiModel):
     """A resumable data curation pipeline on Ray."""
 
     api_version: Literal["strandline.dev/v1alpha1"] = Field(
-        description="Version of this kind of object."
+        description="API version of the object."
     )
-    kind: Literal["CurationPipeline"] = Field(description="Kind of object.")
+    kind: Literal["CurationPipeline"] = Field(description="Kind of the object.")
     metadata: ObjectMeta = Field(description="Name, namespace, labels and annotations.")
-    spec: PipelineSpec = Field(description="What to curate, and how.")
+    spec: PipelineSpec = Field(description="The desired pipeline: what to curate, and how.")
     status: Annotated[PipelineStatus, BeforeValidator(parse_status)] = Field(
         default_factory=PipelineStatus,
-        description="What the operator reports; a run on one machine does not read it.",
+        description=(
+            "The observed state of the pipeline, written by the operator. A run on one machine "
+            "does not read it."
+        ),
     )

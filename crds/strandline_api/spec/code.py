@@ -7,21 +7,20 @@ has a digest, a package has a version. This room must not know how anything is f
 import re
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from strandline_api.api_model import (
     ApiModel,
+    Matching,
     ObjectName,
     distinct,
-    matching,
-    text_schema,
     validated_by,
 )
 
 _DIGEST_PATTERN = r"[0-9a-f]{64}"
 # A URL of any scheme, or a path in the pods, such as one of a volume that is mounted there.
-_PLACE_PATTERN = r"([a-zA-Z][a-zA-Z0-9+.-]*:/)?/\S+"
-_PLACE_LIKE = "a URL such as 'https://…' or 's3://…', or an absolute path"
+_PATH_PATTERN = r"([a-zA-Z][a-zA-Z0-9+.-]*:/)?/\S+"
+_PATH_FORMAT = "a URL such as 'https://…' or 's3://…', or an absolute path"
 # One version and no other, or pods that start later could get another one. It begins with a letter
 # or digit, so pip can't take it for an option.
 _NAME_PATTERN = r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
@@ -34,16 +33,8 @@ _FOLDER_LIKE = "a folder inside of the archive, such as 'corpus-1.2/src'"
 _MOST_PACKAGES = 64
 NO_PACKAGES = "'index' and 'wheels' say where 'packages' come from; name some"
 
-_Place = Annotated[
-    str,
-    AfterValidator(matching(_PLACE_PATTERN, _PLACE_LIKE, longest=2048)),
-    WithJsonSchema(text_schema(_PLACE_PATTERN, longest=2048)),
-]
-Package = Annotated[
-    str,
-    AfterValidator(matching(_PACKAGE_PATTERN, _PACKAGE_LIKE)),
-    WithJsonSchema(text_schema(_PACKAGE_PATTERN)),
-]
+_PathOrUrl = Annotated[str, Matching(_PATH_PATTERN, _PATH_FORMAT, longest=2048)]
+Package = Annotated[str, Matching(_PACKAGE_PATTERN, _PACKAGE_LIKE)]
 
 # The folder with what was brought, which the runtime looks for by the variable, and what is where.
 CODE_VARIABLE = "STRANDLINE_CODE"
@@ -54,24 +45,27 @@ ARCHIVE, PACKAGES = "archive", "packages"
 class CodeArchive(ApiModel):
     """An archive of Python files: .zip, .whl, .tar, or a compressed .tar."""
 
-    url: _Place = Field(
-        description="Where it is: https, or any URL of fsspec such as s3://, or a path in the pods."
+    url: _PathOrUrl = Field(
+        description=(
+            "URL of the archive, such as 'https://example.com/stages.zip' or "
+            "'s3://bucket/stages.tar.gz', or a path in the pods. Any URL that fsspec knows is "
+            "allowed."
+        )
     )
-    sha256: Annotated[
-        str,
-        AfterValidator(matching(_DIGEST_PATTERN, "64 digits as `sha256sum` prints them")),
-        WithJsonSchema(text_schema(_DIGEST_PATTERN)),
-    ] = Field(description="Its digest; nothing of an archive with another one is unpacked.")
-    path: (
-        Annotated[
-            str,
-            AfterValidator(matching(_FOLDER_PATTERN, _FOLDER_LIKE)),
-            WithJsonSchema(text_schema(_FOLDER_PATTERN)),
-        ]
-        | None
-    ) = Field(
+    sha256: Annotated[str, Matching(_DIGEST_PATTERN, "64 digits as `sha256sum` prints them")] = (
+        Field(
+            description=(
+                "SHA-256 digest of the archive in 64 hexadecimal digits. An archive with another "
+                "digest is refused."
+            )
+        )
+    )
+    path: Annotated[str, Matching(_FOLDER_PATTERN, _FOLDER_LIKE)] | None = Field(
         default=None,
-        description="Folder in it from which modules are imported. Its top when unset.",
+        description=(
+            "Folder in the archive from which modules are imported, such as 'src'. The top folder"
+            " when unset."
+        ),
     )
 
 
@@ -91,40 +85,45 @@ class Code(ApiModel):
     config_map: ObjectName | None = Field(
         default=None,
         description=(
-            "ConfigMap in the pipeline's namespace whose keys are Python files, such as "
-            "'mystages.py'. Each attempt has a copy of its own."
+            "Name of a ConfigMap in the pipeline's namespace whose keys are Python files, such as"
+            " 'mystages.py'. Each attempt gets its own copy."
         ),
     )
     archive: CodeArchive | None = Field(
-        default=None, description="An archive of Python files, fetched once a pod."
+        default=None, description="An archive of Python files, which each pod fetches once."
     )
     packages: Annotated[tuple[Package, ...], AfterValidator(distinct)] = Field(
         default=(),
         strict=False,
         max_length=_MOST_PACKAGES,
         json_schema_extra={"x-kubernetes-list-type": "set"},
-        description="Packages with their versions, installed once a pod beside those of the image.",
+        description=(
+            "Python packages with exact versions, such as 'rapidfuzz==3.9.0'. Each pod installs "
+            "them once, beside those of the image."
+        ),
     )
-    index: _Place | None = Field(
-        default=None,
-        description="Index of packages. As pip is configured in the pods when unset.",
-    )
-    wheels: _Place | None = Field(
+    index: _PathOrUrl | None = Field(
         default=None,
         description=(
-            "Folder of wheels: a path in the pods or a URL. With it and no 'index', no index is "
-            "asked."
+            "URL of the package index. When unset, pip's configuration in the pods applies."
+        ),
+    )
+    wheels: _PathOrUrl | None = Field(
+        default=None,
+        description=(
+            "Folder of wheels, as a path in the pods or a URL. When this is set and 'index' is "
+            "not, no index is used."
         ),
     )
 
     @property
     def is_given(self) -> bool:
-        """Whether anything is brought at all."""
+        """Return whether anything is brought at all."""
         return self.config_map is not None or self.is_fetched
 
     @property
     def is_fetched(self) -> bool:
-        """Whether a pod has something to fetch before its code is whole."""
+        """Return whether a pod has something to fetch before its code is whole."""
         return self.archive is not None or bool(self.packages)
 
     @model_validator(mode="after")
@@ -138,8 +137,8 @@ def list_code_folders(code: Code) -> list[str]:
     """List the folders that modules are imported from, in this order, below the code's folder."""
     folders = [] if code.config_map is None else [FILES]
     if code.archive is not None:
-        place = [FETCHED, ARCHIVE, *([code.archive.path] if code.archive.path else [])]
-        folders.append("/".join(place))
+        parts = [FETCHED, ARCHIVE, *([code.archive.path] if code.archive.path else [])]
+        folders.append("/".join(parts))
     return [*folders, f"{FETCHED}/{PACKAGES}"] if code.packages else folders
 
 

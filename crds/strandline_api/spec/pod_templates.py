@@ -7,14 +7,14 @@ one template is laid over another.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from strandline_api.spec.pod_places import CONTAINERS
+from strandline_api.spec.pod_paths import CONTAINERS
 
 
 class Misfit(NamedTuple):
     """What does not fit, by its path below the template, and what to do about it."""
 
     path: str
-    said: str
+    message: str
 
 
 def find_misfit(template: Mapping[str, Any], fitting: Sequence[str]) -> Misfit | None:

@@ -91,8 +91,9 @@ class DisruptionPolicy(ApiModel):
         default=100,
         ge=0,
         description=(
-            "Retries after preemption, eviction, a lost node, an interruption, a quota without "
-            "room or a ledger in use. Defaults to 100."
+            "Number of retries after a preemption, an eviction, a lost node, an interruption, an "
+            "exhausted quota or a ledger in use, since the run last made progress. Defaults to "
+            "100."
         ),
     )
 
@@ -110,64 +111,86 @@ class RetryPolicy(ApiModel):
     max_retries: int = Field(
         default=3,
         ge=0,
-        description="Retries since the last progress, disruptions apart. Defaults to 3.",
+        description=(
+            "Number of retries since the run last made progress, not counting those after "
+            "disruptions. Defaults to 3."
+        ),
     )
     backoff: Literal["fixed", "exponential"] = Field(
         default="exponential",
-        description="Whether the wait grows from retry to retry. Defaults to exponential.",
+        description=(
+            "How the wait develops: 'fixed' is the same before each retry, 'exponential' grows by"
+            " 'multiplier'. Defaults to exponential."
+        ),
     )
     delay: Duration = Field(
-        default="60s", description="Wait before the first retry. Defaults to 60s."
+        default="60s",
+        description="Wait before the first retry, such as '30s' or '5m'. Defaults to 60s.",
     )
     multiplier: float = Field(
         default=2,
         ge=1,
-        description="Growth of the wait per retry, where backoff is exponential. Defaults to 2.",
+        description=(
+            "Factor by which the wait grows with each retry if 'backoff' is exponential. Defaults"
+            " to 2."
+        ),
     )
     max_delay: Duration | None = Field(
         default="3600s",
         json_schema_extra={"nullable": True},
-        description="Longest wait before jitter, at most 24h; null means 24h. Defaults to 3600s.",
+        description=(
+            "Longest wait, before jitter is added, such as '1h'. At most 24h, which null stands "
+            "for. Defaults to 3600s."
+        ),
     )
     jitter: Literal["none", "deterministic", "random"] = Field(
         default="deterministic",
         description=(
-            "What is added to the wait so that many retries do not start at once. "
-            "Defaults to deterministic."
+            "Jitter that is added to the wait so that many retries do not start at once: 'none', "
+            "'random', or 'deterministic', which is always the same for the same pipeline and "
+            "retry. Defaults to deterministic."
         ),
     )
     jitter_ratio: float = Field(
         default=0.25,
         ge=0,
         le=1,
-        description="Greatest jitter as a share of the wait, from 0 to 1. Defaults to 0.25.",
+        description=(
+            "Largest jitter as a fraction of the wait, such as 0.25 for a quarter of it. Defaults"
+            " to 0.25."
+        ),
     )
     eligible_causes: Annotated[tuple[EligibleCause, ...], AfterValidator(distinct)] = Field(
         default=RETRYABLE_CAUSES,
         strict=False,
         max_length=64,
         json_schema_extra={"x-kubernetes-list-type": "set"},
-        description="Causes after which a retry may follow. Defaults to all that can be retried.",
+        description=(
+            "Causes of failure after which a retry may follow, such as 'OOMKilled'. Defaults to "
+            "all that can be retried."
+        ),
     )
     disruptions: DisruptionPolicy = Field(
         default_factory=DisruptionPolicy,
-        description="Retries after disruptions, which never use up maxRetries.",
+        description="Retries after disruptions, which do not count towards 'maxRetries'.",
     )
     reset_on_progress: bool = Field(
         default=True,
         description=(
-            "Count retries anew after an attempt that finished at least 1% of the sources that "
-            "were left, and at least one. Defaults to true."
+            "Whether retries are counted from zero again after an attempt that finished at least "
+            "1% of the remaining sources, and at least one. Defaults to true."
         ),
     )
     max_attempts: int = Field(
         default=1000,
         ge=1,
-        description="Attempts of one run, whatever they ended with. Defaults to 1000.",
+        description=(
+            "Largest number of attempts of one run, whatever they ended with. Defaults to 1000."
+        ),
     )
     emit_retry_events: bool = Field(
         default=True,
-        description="Record a Kubernetes event for each retry. Defaults to true.",
+        description="Whether a Kubernetes event is recorded for each retry. Defaults to true.",
     )
 
     @property
@@ -184,18 +207,23 @@ class RetryPolicy(ApiModel):
 
 
 class Quarantine(ApiModel):
-    """When a source is parked, and how many parked ones a run may have."""
+    """When a source is quarantined, and how many of these a run may have."""
 
     after: int = Field(
-        default=3, ge=1, description="Attempts in which a source failed before it is parked."
+        default=3,
+        ge=1,
+        description="Number of attempts in which a source has to fail before it is quarantined.",
     )
     tolerate: Tolerance = Field(
         default=0,
-        description="Parked sources with which a run still succeeds: a number or '1%' of all.",
+        description=(
+            "Number of quarantined sources with which a run still succeeds, such as 10, or a "
+            "percentage of all sources, such as '1%'."
+        ),
     )
 
     def tolerated(self, total: int) -> int:
-        """Count the parked sources that are fine among `total`; a percentage is rounded down."""
+        """Count the sources of `total` that may be quarantined; a percentage is rounded down."""
         if isinstance(self.tolerate, int):
             return self.tolerate
         return math.floor(Fraction(self.tolerate.removesuffix("%")) * total / 100)
@@ -205,12 +233,18 @@ class OomPolicy(ApiModel):
     """What follows an attempt that ran out of memory."""
 
     memory_factor: float = Field(
-        default=1.5, ge=1, description="Growth of the memory of what was killed, per kill."
+        default=1.5,
+        ge=1,
+        description=(
+            "Factor by which the memory of the killed head or worker group grows, such as 1.5."
+        ),
     )
     max_memory: Quantity | None = Field(
         default=None,
-        description="Limit of that growth, such as '64Gi'. When unset, nine tenths of what the "
-        "largest node that is there has for such a pod, if nodes may be listed.",
+        description=(
+            "Largest memory that a pod may grow to, such as '64Gi'. When unset, it is 90% of what"
+            " the largest suitable node offers, if the operator may list nodes."
+        ),
     )
 
     @property
@@ -224,11 +258,17 @@ class WorkerLoss(ApiModel):
 
     oom: OnLoss = Field(
         default="Recreate",
-        description="After a kill for memory: start the attempt anew, or go on without the worker.",
+        description=(
+            "After a worker was killed for memory: 'Recreate' starts a new attempt with more "
+            "memory, 'Absorb' continues without the worker."
+        ),
     )
     disruption: OnLoss = Field(
         default="Absorb",
-        description="After a disruption: start the attempt anew, or go on without the worker.",
+        description=(
+            "After a worker was preempted, evicted or lost with its node: 'Recreate' starts a new"
+            " attempt, 'Absorb' continues without the worker."
+        ),
     )
 
 
@@ -236,18 +276,26 @@ class Checkpoint(ApiModel):
     """How often results of the run as a whole are published, and how many are kept."""
 
     interval: PositiveDuration = Field(
-        default="60s", description="Time from one publication to the next."
+        default="60s", description="Time between two publications, such as '60s' or '10m'."
     )
     keep_last: int = Field(
-        default=3, ge=1, description="Publications kept; the one 'latest' names always is."
+        default=3,
+        ge=1,
+        description=(
+            "Number of publications to keep. The one that 'latest' points to is always kept."
+        ),
     )
     grace_period: Duration = Field(
-        default="30s", description="Time to finish and save work after a request to stop."
+        default="30s",
+        description="Time to finish and save work after a request to stop, such as '30s'.",
     )
     source_metrics: bool = Field(
         default=False,
-        description="Keep with each finished source the rows, bytes and seconds of each stage, "
-        "for 'strandline ledger export --metrics'. The engine 'ray-data' keeps none.",
+        description=(
+            "Whether rows, bytes and seconds of each stage are recorded with each finished "
+            "source, for 'strandline ledger export --metrics'. The engine 'ray-data' records "
+            "none."
+        ),
     )
 
     @property
@@ -265,17 +313,30 @@ class Deadlines(ApiModel):
     """How long things may take before they count as failed."""
 
     attempt: PositiveDuration | None = Field(
-        default=None, description="Longest time of one attempt. No limit when unset."
+        default=None,
+        description="Longest time that one attempt may run, such as '12h'. No limit when unset.",
     )
     pre_running: PositiveDuration | None = Field(
         default=None,
-        description="Longest time until an attempt's driver runs. The operator's when unset.",
+        description=(
+            "Longest time until the driver of an attempt runs, such as '30m'. The operator's "
+            "setting applies when unset. By hand with `--address`: until a stage with work has a "
+            "worker; no limit when unset."
+        ),
     )
     run: PositiveDuration | None = Field(
-        default=None, description="Longest time of all attempts of a run. No limit when unset."
+        default=None,
+        description=(
+            "Longest time of a run with all its attempts and waits, such as '7d'. Time in "
+            "suspension or in a queue does not count. No limit when unset."
+        ),
     )
     stall: PositiveDuration = Field(
-        default="600s", description="Longest time without a sign of life of the driver."
+        default="600s",
+        description=(
+            "Longest time without an answer from the driver, such as '600s', before the attempt "
+            "ends as Stalled."
+        ),
     )
 
     @property

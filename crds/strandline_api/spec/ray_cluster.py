@@ -19,7 +19,7 @@ from strandline_api.api_model import (
     validated_by,
 )
 from strandline_api.quantities import Quantity, parse_memory
-from strandline_api.spec.pod_places import HEAD_CONTAINER, SUBMITTER_CONTAINER, WORKER_CONTAINER
+from strandline_api.spec.pod_paths import HEAD_CONTAINER, SUBMITTER_CONTAINER, WORKER_CONTAINER
 from strandline_api.spec.pod_templates import find_misfit
 from strandline_api.spec.variables import Variables, VariableSource
 from strandline_api.spec.volumes import (
@@ -38,9 +38,11 @@ def _keyed_by(key: str) -> dict[str, Any]:
 class PodResources(ApiModel):
     """What one pod of the Ray cluster requests."""
 
-    cpu: float = Field(default=2, ge=0, description="CPU cores; 0.5 is half a core.")
-    memory: Quantity = Field(default="4Gi", description="Memory, request and limit alike.")
-    gpu: int = Field(default=0, ge=0, description="Whole GPUs.")
+    cpu: float = Field(default=2, ge=0, description="CPU cores, such as 2. 0.5 is half a core.")
+    memory: Quantity = Field(
+        default="4Gi", description="Memory, such as '4Gi'. It is both the request and the limit."
+    )
+    gpu: int = Field(default=0, ge=0, description="Number of whole GPUs.")
 
     @property
     def memory_bytes(self) -> int:
@@ -52,14 +54,16 @@ class RayNode(ApiModel):
     """One kind of pod in the Ray cluster."""
 
     resources: PodResources = Field(
-        default_factory=PodResources, description="What one such pod requests."
+        default_factory=PodResources, description="Resources that each such pod requests."
     )
     ray_start_params: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
-        default={}, max_length=64, description="Options of 'ray start', such as 'num-cpus: \"0\"'."
+        default={},
+        max_length=64,
+        description="Options of 'ray start' as text, such as 'num-cpus: \"0\"'.",
     )
     pod_template: FreeObject = Field(
         default={},
-        description="Kubernetes pod template that is laid over the generated one.",
+        description="Kubernetes pod template that is merged over the generated one.",
     )
 
 
@@ -76,14 +80,16 @@ class WorkerGroup(RayNode):
         )
     )
 
-    name: Label = Field(description="Name of the group, unique in the pipeline.")
-    min_replicas: int = Field(default=1, ge=0, description="Least number of pods.")
+    name: Label = Field(
+        description="Name of the worker group, unique in the pipeline, such as 'gpu'."
+    )
+    min_replicas: int = Field(default=1, ge=0, description="Smallest number of pods.")
     max_replicas: int | None = Field(
         default=None,
         ge=0,
         description=(
-            "Greatest number of pods; where it is more than minReplicas, the group grows while "
-            "work waits, and shrinks when pods are idle. As minReplicas when unset."
+            "Largest number of pods. If it is more than 'minReplicas', the group grows while work"
+            " waits and shrinks when pods are idle. The same as 'minReplicas' when unset."
         ),
     )
 
@@ -103,14 +109,27 @@ _Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
 class PodSecurity(ApiModel):
     """Users and groups of pods; what is not given is left to the image and the cluster."""
 
-    run_as_user: _Id | None = Field(default=None, description="User of all containers.")
-    run_as_group: _Id | None = Field(default=None, description="Group of all containers.")
-    fs_group: _Id | None = Field(default=None, description="Group that owns what is mounted.")
+    run_as_user: _Id | None = Field(
+        default=None, description="User id of all containers, such as 1000."
+    )
+    run_as_group: _Id | None = Field(
+        default=None, description="Group id of all containers, such as 1000."
+    )
+    fs_group: _Id | None = Field(
+        default=None, description="Group id that owns the files of mounted volumes."
+    )
     fs_group_change_policy: Literal["Always", "OnRootMismatch"] | None = Field(
-        default=None, description="When files of a volume change their group."
+        default=None,
+        description=(
+            "When the files of a volume are given to 'fsGroup': always, or only if the top folder"
+            " belongs to another group."
+        ),
     )
     supplemental_groups: tuple[_Id, ...] | None = Field(
-        default=None, strict=False, max_length=32, description="More groups of all containers."
+        default=None,
+        strict=False,
+        max_length=32,
+        description="Additional group ids of all containers.",
     )
 
 
@@ -134,22 +153,28 @@ class RayCluster(ApiModel):
     model_config = validated_by((MOUNTS_HAVE_VOLUMES, NO_VOLUME))
 
     image: Annotated[str, Field(min_length=1, max_length=1024)] | None = Field(
-        default=None, description="Image of all Ray pods. The operator's runtime image when unset."
+        default=None,
+        description=(
+            "Container image of all Ray pods, such as 'registry.example.org/team/curation:1.4'. "
+            "The operator's runtime image when unset."
+        ),
     )
     version: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         default=None,
-        description="Ray version in that image, for KubeRay. Not told when unset; of the runtime "
-        "image it is known.",
+        description=(
+            "Ray version in the image, such as '2.60.0', which KubeRay is told. Not needed for "
+            "the operator's runtime image."
+        ),
     )
     head: RayNode = Field(
-        default_factory=RayNode, description="The head pod, which runs the driver."
+        default_factory=RayNode, description="The head pod, in which the driver runs."
     )
     worker_groups: Annotated[tuple[WorkerGroup, ...], AfterValidator(_distinct_names)] = Field(
         default=(),
         strict=False,
         max_length=64,
         json_schema_extra=_keyed_by("name"),
-        description="The worker pods, by kind. With none, all work runs in the head pod.",
+        description="Groups of worker pods. Without any, all work runs in the head pod.",
     )
     # No default is stored for these four, so that who does not use them has nothing new to read.
     env: Variables = Field(
@@ -157,61 +182,81 @@ class RayCluster(ApiModel):
         strict=False,
         max_length=256,
         json_schema_extra=_keyed_by("name"),
-        description="Environment variables of head and workers, as in a Kubernetes container.",
+        description=(
+            "Environment variables of the head and the workers, as in a Kubernetes container."
+        ),
     )
     env_from: tuple[VariableSource, ...] = Field(
         default_factory=tuple,
         strict=False,
         max_length=64,
-        description="Secrets and ConfigMaps whose keys are variables of head and workers.",
+        description=(
+            "Secrets and ConfigMaps whose keys become environment variables of the head and the "
+            "workers."
+        ),
     )
     volumes: Volumes = Field(
         default_factory=tuple,
         strict=False,
         max_length=64,
         json_schema_extra=_keyed_by("name"),
-        description="Volumes of head and workers, as in a Kubernetes pod.",
+        description="Volumes of the head and the workers, as in a Kubernetes pod.",
     )
     volume_mounts: VolumeMounts = Field(
         default_factory=tuple,
         strict=False,
         max_length=64,
         json_schema_extra=_keyed_by("mountPath"),
-        description="Where head and workers find those volumes.",
+        description="Where the volumes are mounted in the head and the workers.",
     )
     security_context: PodSecurity | None = Field(
         default=None,
         description=(
-            "Users and groups of all Ray pods; with '{}' the cluster chooses them, as OpenShift "
-            "does. The operator's 'podSecurity' when unset."
+            "Users and groups of all Ray pods. With '{}' the cluster chooses them, as OpenShift "
+            "does. The operator's setting 'podSecurity' applies when unset."
         ),
     )
     pod_template: FreeObject = Field(
         default={},
-        description="Kubernetes pod template for all Ray pods, under those of head and groups.",
+        description=(
+            "Kubernetes pod template for all Ray pods. Those of the head and of a worker group "
+            "are merged over it."
+        ),
     )
     queue_name: ObjectName | None = Field(
-        default=None, description="Kueue queue that admits the attempts. No queue when unset."
+        default=None,
+        description="Name of the Kueue LocalQueue that admits the attempts. No queue when unset.",
     )
     queue_priority_class: ObjectName | None = Field(
         default=None,
-        description="Kueue WorkloadPriorityClass of the attempts. The queue's own when unset.",
+        description=(
+            "Name of the Kueue WorkloadPriorityClass of the attempts. The queue's default when "
+            "unset."
+        ),
     )
     priority_class_name: ObjectName | None = Field(
-        default=None, description="Priority class of all Ray pods. The cluster's when unset."
+        default=None,
+        description="Name of the PriorityClass of all Ray pods. The cluster's default when unset.",
     )
     service_account_name: ObjectName | None = Field(
-        default=None, description="Service account of all Ray pods. The namespace's when unset."
+        default=None,
+        description=(
+            "Name of the service account of all Ray pods. The namespace's default when unset."
+        ),
     )
     image_pull_secrets: Annotated[tuple[PullSecret, ...], AfterValidator(_distinct_names)] = Field(
         default=(),
         strict=False,
         max_length=16,
         json_schema_extra=_keyed_by("name"),
-        description="Secrets that let nodes pull the image.",
+        description="Secrets that nodes use to pull the image.",
     )
     submission_mode: Literal["K8sJobMode", "SidecarMode"] = Field(
-        default="K8sJobMode", description="How KubeRay starts the driver."
+        default="K8sJobMode",
+        description=(
+            "How KubeRay starts the driver: 'K8sJobMode' from a pod of its own, 'SidecarMode' "
+            "from a container in the head pod."
+        ),
     )
 
     @model_validator(mode="after")
@@ -226,12 +271,12 @@ class RayCluster(ApiModel):
             misfit = find_misfit(template, fitting)
             if misfit is not None:
                 raise PydanticCustomError(
-                    "misfit", "{said}", {"said": misfit.said, "below": f"{path}.{misfit.path}"}
+                    "misfit", "{said}", {"said": misfit.message, "below": f"{path}.{misfit.path}"}
                 )
         return self
 
     def _list_templates(self) -> Iterator[tuple[str, Mapping[str, JsonValue], tuple[str, ...]]]:
-        """Each pod template with its path and the containers of ours that it may speak of."""
+        """Yield each pod template with its path and the containers of ours that it may speak of."""
         # In the other mode KubeRay makes the submitter's container itself.
         submitter = (SUBMITTER_CONTAINER,) if self.submission_mode == "K8sJobMode" else ()
         everywhere = (HEAD_CONTAINER, WORKER_CONTAINER, *submitter)

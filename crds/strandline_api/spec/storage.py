@@ -33,18 +33,26 @@ class LedgerStorage(ApiModel):
 
     claim_name: ObjectName | None = Field(
         default=None,
-        description="A claim that exists. Without it the operator makes one.",
+        description=(
+            "Name of an existing persistent volume claim. The operator creates one when unset."
+        ),
     )
     size: Quantity | None = Field(
         default=None,
-        description=f"Size of the claim to make. {DEFAULT_CLAIM_SIZE} when unset.",
+        description=(
+            "Size of the claim that the operator creates, such as '100Gi'. "
+            f"{DEFAULT_CLAIM_SIZE} when unset."
+        ),
     )
     storage_class_name: ObjectName | None = Field(
         default=None,
-        description="Storage class of the claim to make. The cluster's default when unset.",
+        description=(
+            "Storage class of the claim that the operator creates. The cluster's default when "
+            "unset."
+        ),
     )
     access_mode: Literal["ReadWriteOnce", "ReadWriteOncePod"] = Field(
-        default="ReadWriteOnce", description="Access mode of the claim to make."
+        default="ReadWriteOnce", description="Access mode of the claim that the operator creates."
     )
 
     @property
@@ -70,14 +78,18 @@ class OutputStorage(ApiModel):
     )
 
     url: Annotated[str, Field(min_length=1, max_length=2048)] | None = Field(
-        default=None, description="A URL or folder, such as 's3://bucket/corpus'."
+        default=None, description="URL or folder of the results, such as 's3://bucket/corpus'."
     )
     claim_name: ObjectName | None = Field(
-        default=None, description="A claim that head and workers can all mount (ReadWriteMany)."
+        default=None,
+        description=(
+            "Name of a persistent volume claim that the head and all workers can mount "
+            "(ReadWriteMany)."
+        ),
     )
 
     @model_validator(mode="after")
-    def _check_one_place(self) -> Self:
+    def _check_one_target(self) -> Self:
         if self.url is not None and self.claim_name is not None:
             raise ValueError("give 'url' or 'claimName', not both")
         return self
@@ -88,13 +100,21 @@ class Storage(ApiModel):
 
     ledger: LedgerStorage = Field(
         default_factory=LedgerStorage,
-        description="The claim that holds the ledger and the attempts' folders.",
+        description=(
+            "The persistent volume claim that holds the ledger and the folders of the attempts."
+        ),
     )
     output: OutputStorage = Field(
         default_factory=OutputStorage,
-        description="Where workers write. On the ledger's claim, by the head, when unset.",
+        description=(
+            "Where the workers write results. When unset, they go to the ledger's claim, through "
+            "the head."
+        ),
     )
     retention: Literal["Retain", "Delete"] = Field(
         default="Retain",
-        description="Whether a claim that the operator made outlives the pipeline.",
+        description=(
+            "What happens to a claim that the operator created when the pipeline is deleted: "
+            "'Retain' keeps it, 'Delete' deletes it."
+        ),
     )

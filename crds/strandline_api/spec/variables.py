@@ -6,19 +6,18 @@ not know how a pod is rendered.
 
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from strandline_api.api_model import (
     ApiModel,
     Label,
+    Matching,
     ObjectName,
     distinct,
-    matching,
-    text_schema,
     validated_by,
 )
 from strandline_api.quantities import Quantity
-from strandline_api.spec.pod_places import VARIABLE_PREFIXES
+from strandline_api.spec.pod_paths import VARIABLE_PREFIXES
 
 _VARIABLE_PATTERN = r"[-._a-zA-Z][-._a-zA-Z0-9]*"
 _VARIABLE_LIKE = "letters, digits, '_', '-' and '.', such as 'AWS_REGION'"
@@ -52,15 +51,10 @@ _ORIGIN_COUNT = " + ".join(f"(has(self.{name}) ? 1 : 0)" for name in _ORIGINS)
 
 VariableName = Annotated[
     str,
-    AfterValidator(matching(_VARIABLE_PATTERN, _VARIABLE_LIKE)),
+    Matching(_VARIABLE_PATTERN, _VARIABLE_LIKE),
     AfterValidator(_free_prefix),
-    WithJsonSchema(text_schema(_VARIABLE_PATTERN)),
 ]
-Key = Annotated[
-    str,
-    AfterValidator(matching(_KEY_PATTERN, _KEY_LIKE)),
-    WithJsonSchema(text_schema(_KEY_PATTERN)),
-]
+Key = Annotated[str, Matching(_KEY_PATTERN, _KEY_LIKE)]
 _Short = Annotated[str, Field(min_length=1, max_length=253)]
 
 
@@ -68,26 +62,30 @@ class KeyReference(ApiModel):
     """One key of a Secret or ConfigMap in the pipeline's namespace."""
 
     name: ObjectName = Field(description="Name of the object.")
-    key: Key = Field(description="The key in it.")
-    optional: bool = Field(default=False, description="Whether pods start without it.")
+    key: Key = Field(description="Key in that object.")
+    optional: bool = Field(
+        default=False, description="Whether pods start if the object or key does not exist."
+    )
 
 
 class FieldReference(ApiModel):
     """A field of the pod itself."""
 
-    field_path: _Short = Field(description="The field, such as 'status.podIP'.")
-    api_version: _Short = Field(default="v1", description="Version in which the field is named.")
+    field_path: _Short = Field(description="Path of the field, such as 'status.podIP'.")
+    api_version: _Short = Field(
+        default="v1", description="API version in which 'fieldPath' is written."
+    )
 
 
 class ResourceReference(ApiModel):
     """A request or limit of a container."""
 
-    resource: _Short = Field(description="The resource, such as 'limits.memory'.")
+    resource: _Short = Field(description="Name of the resource, such as 'limits.memory'.")
     container_name: Label | None = Field(
-        default=None, description="The container. Ray's own when unset."
+        default=None, description="Name of the container. Ray's own when unset."
     )
     divisor: Quantity | None = Field(
-        default=None, description="Unit of the value, such as '1Mi'. One when unset."
+        default=None, description="Unit in which the value is given, such as '1Mi'. 1 when unset."
     )
 
 
@@ -122,10 +120,11 @@ class Variable(ApiModel):
 
     name: VariableName = Field(description="Name of the variable.")
     value: Annotated[str, Field(max_length=2048)] | None = Field(
-        default=None, description="Its value. Empty when neither this nor 'valueFrom' is given."
+        default=None,
+        description="Value of the variable. Empty when neither this nor 'valueFrom' is set.",
     )
     value_from: VariableOrigin | None = Field(
-        default=None, description="Where its value comes from, such as a Secret."
+        default=None, description="Source of the value, such as a key of a Secret."
     )
 
     @model_validator(mode="after")
@@ -135,11 +134,13 @@ class Variable(ApiModel):
         return self
 
 
-class ObjectReference(ApiModel):
+class VariablesReference(ApiModel):
     """A Secret or ConfigMap in the pipeline's namespace, each key of which is a variable."""
 
     name: ObjectName = Field(description="Name of the object.")
-    optional: bool = Field(default=False, description="Whether pods start without it.")
+    optional: bool = Field(
+        default=False, description="Whether pods start if the object or key does not exist."
+    )
 
 
 class VariableSource(ApiModel):
@@ -151,10 +152,11 @@ class VariableSource(ApiModel):
     )
 
     prefix: Annotated[str, Field(max_length=253), AfterValidator(_free_prefix)] | None = Field(
-        default=None, description="What is put in front of each key. Nothing when unset."
+        default=None,
+        description="Text that is put in front of each key, such as 'S3_'. Nothing when unset.",
     )
-    secret_ref: ObjectReference | None = Field(default=None, description="The Secret.")
-    config_map_ref: ObjectReference | None = Field(default=None, description="The ConfigMap.")
+    secret_ref: VariablesReference | None = Field(default=None, description="The Secret.")
+    config_map_ref: VariablesReference | None = Field(default=None, description="The ConfigMap.")
 
     @model_validator(mode="after")
     def _check_one_object(self) -> Self:

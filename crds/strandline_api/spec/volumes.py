@@ -7,29 +7,28 @@ This room must not know how a pod is rendered.
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, JsonValue, WithJsonSchema, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator
 
 from strandline_api.api_model import (
     ApiModel,
     Label,
+    Matching,
     ObjectName,
     distinct,
-    matching,
-    text_schema,
     validated_by,
 )
-from strandline_api.spec.pod_places import CLOSED_PLACES, SHARED_PLACES, VOLUME_NAMES
+from strandline_api.spec.pod_paths import RESERVED_PATHS, SHARED_PATHS, VOLUME_NAMES
 
-_PLACE_PATTERN = r"(/[^/:]+)+/?"
-_PLACE_LIKE = "an absolute path without ':', such as '/etc/credentials'"
-_LONGEST_PLACE = 1024
+_PATH_PATTERN = r"(/[^/:]+)+/?"
+_PATH_FORMAT = "an absolute path without ':', such as '/etc/credentials'"
+_MAX_PATH = 1024
 
 TAKEN_VOLUME = (
     f"volumes named {', '.join(repr(name) for name in VOLUME_NAMES)} are there already; "
     "give this one another name"
 )
-TAKEN_PLACE = (
-    f"the pods have {', '.join((*CLOSED_PLACES, *SHARED_PLACES))} already; mount this elsewhere"
+TAKEN_PATH = (
+    f"the pods have {', '.join((*RESERVED_PATHS, *SHARED_PATHS))} already; mount this elsewhere"
 )
 NO_VOLUME = "'volumeMounts' may name only what 'volumes' beside it has"
 
@@ -40,10 +39,12 @@ def _free_name(name: str) -> str:
     return name
 
 
-def _free_place(path: str) -> str:
-    place = path.rstrip("/")
-    if place in SHARED_PLACES or f"{place}/".startswith(tuple(f"{it}/" for it in CLOSED_PLACES)):
-        raise ValueError(TAKEN_PLACE)
+def _check_path(path: str) -> str:
+    mount_path = path.rstrip("/")
+    if mount_path in SHARED_PATHS or f"{mount_path}/".startswith(
+        tuple(f"{it}/" for it in RESERVED_PATHS)
+    ):
+        raise ValueError(TAKEN_PATH)
     return path
 
 
@@ -60,20 +61,19 @@ def _open(*rules: tuple[str, str]) -> ConfigDict:
     return ConfigDict(extra="allow", json_schema_extra=describe)
 
 
-_PLACE_IS_FREE = " && ".join(
+_PATH_IS_FREE = " && ".join(
     (
-        *(f"self.mountPath != '{it}' && self.mountPath != '{it}/'" for it in SHARED_PLACES),
+        *(f"self.mountPath != '{it}' && self.mountPath != '{it}/'" for it in SHARED_PATHS),
         *(
             f"self.mountPath != '{it}' && !self.mountPath.startsWith('{it}/')"
-            for it in CLOSED_PLACES
+            for it in RESERVED_PATHS
         ),
     )
 )
 MountPath = Annotated[
     str,
-    AfterValidator(matching(_PLACE_PATTERN, _PLACE_LIKE, longest=_LONGEST_PLACE)),
-    AfterValidator(_free_place),
-    WithJsonSchema(text_schema(_PLACE_PATTERN, longest=_LONGEST_PLACE)),
+    Matching(_PATH_PATTERN, _PATH_FORMAT, longest=_MAX_PATH),
+    AfterValidator(_check_path),
 ]
 _Path = Annotated[str, Field(min_length=1, max_length=1024)]
 
@@ -133,22 +133,31 @@ class Volume(ApiModel):
 class VolumeMount(ApiModel):
     """Where Ray's containers find a volume."""
 
-    model_config = validated_by((_PLACE_IS_FREE, TAKEN_PLACE))
+    model_config = validated_by((_PATH_IS_FREE, TAKEN_PATH))
 
     name: Label = Field(description="Name of the volume, in 'volumes'.")
-    mount_path: MountPath = Field(description="Absolute path in the container.")
-    read_only: bool = Field(default=False, description="Whether it can't be written.")
+    mount_path: MountPath = Field(description="Absolute path in the container, such as '/models'.")
+    read_only: bool = Field(default=False, description="Whether the volume is mounted read-only.")
     sub_path: _Path | None = Field(
-        default=None, description="A folder or file of the volume. All of it when unset."
+        default=None,
+        description=(
+            "Folder or file in the volume to mount, such as 'v2'. The whole volume when unset."
+        ),
     )
     sub_path_expr: _Path | None = Field(
-        default=None, description="The same with variables, such as '$(POD_NAME)'."
+        default=None,
+        description="Like 'subPath', with environment variables such as '$(POD_NAME)'.",
     )
     mount_propagation: Literal["None", "HostToContainer", "Bidirectional"] | None = Field(
-        default=None, description="Whether mounts travel to or from the node. 'None' when unset."
+        default=None,
+        description=(
+            "Whether mounts propagate from the node to the container or both ways. 'None' when "
+            "unset."
+        ),
     )
     recursive_read_only: Literal["Disabled", "IfPossible", "Enabled"] | None = Field(
-        default=None, description="Whether mounts below are read-only too. 'Disabled' when unset."
+        default=None,
+        description="Whether mounts below this one are read-only too. 'Disabled' when unset.",
     )
 
 
@@ -157,13 +166,13 @@ def _distinct_names(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
     return volumes
 
 
-def _distinct_places(mounts: tuple[VolumeMount, ...]) -> tuple[VolumeMount, ...]:
+def _check_distinct_paths(mounts: tuple[VolumeMount, ...]) -> tuple[VolumeMount, ...]:
     distinct(tuple(mount.mount_path for mount in mounts))
     return mounts
 
 
 Volumes = Annotated[tuple[Volume, ...], AfterValidator(_distinct_names)]
-VolumeMounts = Annotated[tuple[VolumeMount, ...], AfterValidator(_distinct_places)]
+VolumeMounts = Annotated[tuple[VolumeMount, ...], AfterValidator(_check_distinct_paths)]
 MOUNTS_HAVE_VOLUMES = (
     "!has(self.volumeMounts) || self.volumeMounts.all(mount, has(self.volumes) && "
     "self.volumes.exists(volume, volume.name == mount.name))"

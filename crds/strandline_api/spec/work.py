@@ -7,7 +7,7 @@ parameters they take.
 import re
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from strandline_api.api_model import (
@@ -15,8 +15,7 @@ from strandline_api.api_model import (
     ApiModel,
     FreeObject,
     Label,
-    matching,
-    text_schema,
+    Matching,
 )
 from strandline_api.quantities import PositiveDuration, Quantity, parse_duration, parse_memory
 
@@ -24,27 +23,27 @@ _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 _USE_PATTERN = rf"{LABEL_PATTERN}|{_IDENTIFIER}(\.{_IDENTIFIER})*:{_IDENTIFIER}(\.{_IDENTIFIER})*"
 _USE_LIKE = "a registered name such as 'read-files', or 'package.module:Class'"
 
-Use = Annotated[
-    str,
-    AfterValidator(matching(_USE_PATTERN, _USE_LIKE)),
-    WithJsonSchema(text_schema(_USE_PATTERN)),
-]
+Use = Annotated[str, Matching(_USE_PATTERN, _USE_LIKE)]
 _Amount = Annotated[float, Field(ge=0)]
 
 
 class Resources(ApiModel):
     """What one worker of this item reserves."""
 
-    cpu: float = Field(default=1, ge=0, description="CPU cores per worker; 0.5 is half a core.")
+    cpu: float = Field(
+        default=1, ge=0, description="CPU cores per worker, such as 2. 0.5 is half a core."
+    )
     memory: Quantity | None = Field(
         default=None,
-        description="Memory per worker, such as '2Gi'. Not reserved when unset.",
+        description="Memory per worker, such as '2Gi' or '500Mi'. None is reserved when unset.",
     )
-    gpu: float = Field(default=0, ge=0, description="GPUs per worker; 0.5 shares one by two.")
+    gpu: float = Field(
+        default=0, ge=0, description="GPUs per worker. With 0.5, two workers share one GPU."
+    )
     custom: dict[str, _Amount] = Field(
         default={},
         max_length=64,
-        description="Other Ray resources per worker by name, such as 'nvdec: 1'.",
+        description="Custom Ray resources per worker by name, such as 'nvdec: 1'.",
     )
 
     @property
@@ -67,21 +66,25 @@ class WorkerBounds(ApiModel):
         }
     )
 
-    min: int = Field(default=1, ge=1, description="Least number of workers.")
+    min: int = Field(default=1, ge=1, description="Smallest number of workers.")
     max: int | None = Field(
         default=None,
         ge=1,
-        description="Greatest number of workers. The cluster's size is the limit when unset.",
+        description="Largest number of workers. The size of the cluster is the limit when unset.",
     )
     max_age: PositiveDuration | None = Field(
         default=None,
-        description="Replace a worker that is older, such as '1h', between two calls. No limit "
-        "when unset.",
+        description=(
+            "Age after which a worker is replaced between two calls, such as '1h'. No limit when "
+            "unset."
+        ),
     )
     max_memory: Quantity | None = Field(
         default=None,
-        description="Replace a worker that takes more memory, such as '4Gi', between two calls. "
-        "When unset, nine tenths of 'resources.memory', where that is given.",
+        description=(
+            "Memory use above which a worker is replaced between two calls, such as '4Gi'. When "
+            "unset, it is 90% of 'resources.memory' if that is set."
+        ),
     )
 
     @property
@@ -117,7 +120,10 @@ class SourceWork(ApiModel):
     """The item that lists and reads the sources."""
 
     use: Use = Field(
-        description="What runs: a registered name, or 'package.module:Class' for a class of yours."
+        description=(
+            "What to run: a registered name such as 'min-words', or 'package.module:Class' for a "
+            "class of your own."
+        )
     )
     given_name: Label | None = Field(
         default=None,
@@ -128,18 +134,25 @@ class SourceWork(ApiModel):
         ),
     )
     with_: FreeObject = Field(
-        default={}, alias="with", description="Parameters; which ones there are, 'use' decides."
+        default={},
+        alias="with",
+        description=(
+            "Parameters of what 'use' names. 'strandline stages' lists those of the registered "
+            "names."
+        ),
     )
     resources: Resources = Field(
-        default_factory=Resources, description="What one worker of this item reserves."
+        default_factory=Resources, description="Resources that each worker of this item reserves."
     )
     workers: WorkerBounds = Field(
         default_factory=WorkerBounds,
-        description="How many workers this item may have, and when one is replaced.",
+        description="How many workers this item may have, and when a worker is replaced.",
     )
     runtime_env: FreeObject = Field(
         default={},
-        description="Ray runtime environment of the workers: 'pip', 'env_vars' and so on.",
+        description=(
+            "Ray runtime environment of the workers, with keys such as 'pip' and 'env_vars'."
+        ),
     )
 
     @property
@@ -151,12 +164,25 @@ class SourceWork(ApiModel):
 class SinkWork(SourceWork):
     """The item that writes the results."""
 
-    batch_size: int = Field(default=1, ge=1, description="Tasks handed over in one call.")
+    batch_size: int = Field(
+        default=1, ge=1, description="Number of tasks that are passed to one call."
+    )
     timeout: PositiveDuration | None = Field(
         default=None,
-        description="Longest that one task may take, such as '10m'; a batch may take that times "
-        "its tasks. Past it the worker is replaced, and the source is tried apart from others. No "
-        "limit when unset.",
+        description=(
+            "Longest time that one task may take, such as '10m'. A batch may take that long for "
+            "each of its tasks. After that the worker is replaced, and the source is tried again "
+            "apart from others. No limit when unset."
+        ),
+    )
+
+    isolate: bool = Field(
+        default=False,
+        description=(
+            "Keep this item in workers of its own. Otherwise neighbours that ask for the same "
+            "resources, environment and limits run in one worker, one after the other, which "
+            "saves processes and copies. Set it where a worker's memory allows for one item only."
+        ),
     )
 
     @property
@@ -172,8 +198,8 @@ class StageWork(SinkWork):
         default=None,
         ge=1,
         description=(
-            "Join the children of one fan-out by this many, in the order of their index. "
-            "Nothing is joined when unset."
+            "Group the children of one fan-out into calls of this many, in the order of their "
+            "index. They are not grouped when unset."
         ),
     )
 

@@ -18,9 +18,9 @@ OUTPUT: Final = "/var/lib/strandline-output"
 CONFIG: Final = "/etc/strandline"
 CODE: Final = "/var/lib/strandline-code"
 # Nothing else may be mounted at these, nor below them.
-CLOSED_PLACES: Final = (VOLUME, OUTPUT, CONFIG, CODE, "/tmp/ray")  # noqa: S108 - Ray's own place
+RESERVED_PATHS: Final = (VOLUME, OUTPUT, CONFIG, CODE, "/tmp/ray")  # noqa: S108 - Ray's own place
 # Nothing else may be mounted at these; below them is room.
-SHARED_PLACES: Final = ("/tmp", "/dev/shm")  # noqa: S108 - the pod's own
+SHARED_PATHS: Final = ("/tmp", "/dev/shm")  # noqa: S108 - the pod's own
 CODE_FILES_VOLUME: Final = "code-files"
 CODE_FETCHED_VOLUME: Final = "code-fetched"
 AUTOSCALER_TOKEN_VOLUME: Final = "autoscaler-token"  # noqa: S105 - a name
