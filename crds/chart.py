@@ -74,7 +74,7 @@ def render_readme(schema: Node) -> str:
 
 
 def _translate(node: Mapping[str, Any]) -> Node:
-    """Spell a structural schema of Kubernetes as plain JSON schema, closed to unknown fields."""
+    """Render a structural schema of Kubernetes as plain JSON schema, closed to unknown fields."""
     plain = {key: value for key, value in node.items() if key not in _KUBERNETES}
     if node.get("nullable"):
         plain["anyOf"] = [*node["anyOf"], {"type": "null"}]
@@ -110,19 +110,19 @@ def _list_rows(node: Node, path: str) -> Iterator[tuple[str, ...]]:
             default = json.dumps(child["default"]) if "default" in child else ""
             meaning = child["description"].replace("|", "/")
             shown = default and f"`{default}`"
-            yield f"`{path}{name}`", _spell_type(child), shown, meaning
+            yield f"`{path}{name}`", _describe_type(child), shown, meaning
 
 
-def _spell_type(node: Node) -> str:
+def _describe_type(node: Node) -> str:
     if "$ref" in node:
         return "retry policy"
     if "enum" in node:
         return ", ".join(f"`{value}`" for value in node["enum"])
     if "anyOf" in node:
-        return " or ".join(one["type"] for one in node["anyOf"])
+        return " or ".join(choice["type"] for choice in node["anyOf"])
     if node["type"] == "array":
-        return f"list of {_spell_type(node['items'])}"
+        return f"list of {_describe_type(node['items'])}"
     if isinstance(node["type"], list):
         return " or ".join(node["type"])
     inner = node.get("additionalProperties")
-    return f"map to {_spell_type(inner)}" if inner else str(node["type"])
+    return f"map to {_describe_type(inner)}" if inner else str(node["type"])

@@ -20,7 +20,7 @@ HEADER = """\
 
 
 class _Dumper(yaml.SafeDumper):
-    """Spells repeated parts out, since manifests with anchors are hard to read and to patch."""
+    """Writes repeated parts out, since manifests with anchors are hard to read and to patch."""
 
     def ignore_aliases(self, data: Any) -> bool:
         del data
@@ -32,7 +32,7 @@ def rendered(root: Path) -> dict[Path, str]:
     definitions = (pipeline_definition(), attempt_definition())
     failures = root / "docs" / "failures.md"
     return {
-        **{_place(root, definition): _spell(definition) for definition in definitions},
+        **{_find_path(root, definition): _render_yaml(definition) for definition in definitions},
         **_render_chart(root / "charts" / "strandline", definitions),
         root / "docs" / "api.md": render_reference(definitions),
         failures: render_failures(failures.read_text(encoding="utf-8")),
@@ -71,7 +71,7 @@ def _render_chart(chart: Path, definitions: tuple[dict[str, Any], ...]) -> dict[
     text = render_schema(schema.read_text(encoding="utf-8"), definitions[0])
     return {
         **{
-            _place(chart / "templates", definition): render_template(_spell(definition))
+            _find_path(chart / "templates", definition): render_template(_render_yaml(definition))
             for definition in definitions
         },
         schema: text,
@@ -80,12 +80,12 @@ def _render_chart(chart: Path, definitions: tuple[dict[str, Any], ...]) -> dict[
     }
 
 
-def _place(root: Path, definition: dict[str, Any]) -> Path:
+def _find_path(root: Path, definition: dict[str, Any]) -> Path:
     spec = definition["spec"]
     return root / "crds" / f"{spec['group']}_{spec['names']['plural']}.yaml"
 
 
-def _spell(definition: dict[str, Any]) -> str:
+def _render_yaml(definition: dict[str, Any]) -> str:
     text = yaml.dump(definition, Dumper=_Dumper, sort_keys=False, width=96, allow_unicode=True)
     return f"{HEADER}---\n{text}"
 

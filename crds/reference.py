@@ -29,7 +29,7 @@ operator.
 """
 _DEFAULT = re.compile(r"^(.*) Defaults to (\S+)\.$")
 _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-_WORDS = {
+_LABELS = {
     "x-kubernetes-int-or-string": "integer or text",
     "x-kubernetes-preserve-unknown-fields": "free object",
     "format": "time",
@@ -57,10 +57,12 @@ def render_failures(page: str) -> str:
         "causes": _table(("cause", "retried", "what it means", "what to do"), _list_causes()),
         "reasons": _table(("reason", "what it means", "what to do"), _list_reasons()),
         "conditions": _table(
-            ("condition", "what it says"), ((f"`{one}`", one.meaning) for one in ConditionType)
+            ("condition", "what it says"),
+            ((f"`{condition_type}`", condition_type.meaning) for condition_type in ConditionType),
         ),
         "events": _table(
-            ("event", "what has happened"), ((f"`{one}`", one.meaning) for one in EventReason)
+            ("event", "what has happened"),
+            ((f"`{event_reason}`", event_reason.meaning) for event_reason in EventReason),
         ),
     }
     return _TABLE.sub(lambda found: f"{found[1]}{tables[found[2]]}\n{found[3]}", page)
@@ -91,7 +93,7 @@ def _describe_kind(definition: Node) -> Iterator[str]:
 
 
 def _describe_part(path: str, node: Node) -> Iterator[str]:
-    """One table for the fields themselves, and one for each that has fields of its own."""
+    """Yield one table for the fields themselves, and one for each that has fields of its own."""
     yield f"### `{path}`\n\n{node['description']}\n"
     yield _table(("field", "type", "default", "meaning"), _list_fields(node, deep=False))
     yield from _list_rules(node, deep=False)
@@ -109,7 +111,7 @@ def _list_fields(node: Node, *, deep: bool) -> Iterator[tuple[str, ...]]:
     required = owner.get("required", ())
     for name, child in owner["properties"].items():
         text, default = _split_default(child["description"])
-        yield f"`{name}`", _spell_type(child), "required" if name in required else default, text
+        yield f"`{name}`", _describe_type(child), "required" if name in required else default, text
         if deep and ("properties" in child or "properties" in child.get("items", {})):
             mark = "[]" if "items" in child else ""
             for inner, *rest in _list_fields(child, deep=True):
@@ -121,18 +123,18 @@ def _split_default(description: str) -> tuple[str, str]:
     return (found[1], f"`{found[2]}`") if found else (description, "")
 
 
-def _spell_type(node: Node) -> str:
+def _describe_type(node: Node) -> str:
     if "items" in node:
-        return f"list of {_spell_type(node['items'])}, at most {node['maxItems']}"
+        return f"list of {_describe_type(node['items'])}, at most {node['maxItems']}"
     if "additionalProperties" in node:
-        return f"map to {_spell_type(node['additionalProperties'])}"
+        return f"map to {_describe_type(node['additionalProperties'])}"
     if "enum" in node:
         return ", ".join(f"`{value}`" for value in node["enum"])
-    word = next((word for key, word in _WORDS.items() if key in node), "")
-    return word or f"{_TYPES.get(node['type'], node['type'])}{_spell_bounds(node)}"
+    label = next((label for key, label in _LABELS.items() if key in node), "")
+    return label or f"{_TYPES.get(node['type'], node['type'])}{_describe_bounds(node)}"
 
 
-def _spell_bounds(node: Node) -> str:
+def _describe_bounds(node: Node) -> str:
     least, most = node.get("minimum"), node.get("maximum")
     if most is not None:
         return f" from {least} to {most}"
@@ -140,8 +142,8 @@ def _spell_bounds(node: Node) -> str:
 
 
 def _list_rules(node: Node, *, deep: bool) -> Iterator[str]:
-    found = [one for path, one in nodes(node) if deep or not path]
-    rules = [rule for one in found for rule in one.get("x-kubernetes-validations", ())]
+    found = [child for path, child in nodes(node) if deep or not path]
+    rules = [rule for child in found for rule in child.get("x-kubernetes-validations", ())]
     if rules:
         yield "\nThe API server sees to it:\n"
     for rule in rules:

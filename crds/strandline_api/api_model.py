@@ -6,9 +6,10 @@ know any particular field.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -45,48 +46,62 @@ class ApiModel(BaseModel):
         """Treat `field: null` as absent, as the API server does."""
         if not isinstance(data, dict):
             return data
-        droppable = cls._spellings() - cls.meaningful_nulls
+        droppable = cls._list_aliases() - cls.meaningful_nulls
         return {
             key: value for key, value in data.items() if value is not None or key not in droppable
         }
 
     @classmethod
     @cache
-    def _spellings(cls) -> frozenset[str]:
+    def _list_aliases(cls) -> frozenset[str]:
         aliases = (field.alias or name for name, field in cls.model_fields.items())
         return frozenset(cls.model_fields) | frozenset(aliases)
 
 
 def validated_by(*rules: tuple[str, str]) -> ConfigDict:
-    """Say rules in the API server's language, each with the sentence for whoever breaks it."""
-    spelled: JsonValue = [{"rule": rule, "message": message} for rule, message in rules]
-    return ConfigDict(json_schema_extra={"x-kubernetes-validations": spelled})
+    """Describe rules in the API server's language, each with the sentence for whoever breaks it."""
+    extensions: JsonValue = [{"rule": rule, "message": message} for rule, message in rules]
+    return ConfigDict(json_schema_extra={"x-kubernetes-validations": extensions})
 
 
-def matching(pattern: str, like: str, *, longest: int = 253) -> Callable[[str], str]:
-    """Make a check that refuses text which does not match, in one sentence.
+@dataclass(frozen=True)
+class Matching:
+    """Refuse text that does not match, in one sentence, and say so in the schema.
 
-    Args:
+    Stands in `Annotated[str, Matching(…)]`; pydantic takes it apart, as its protocol
+    `annotated_types.GroupedMetadata` says.
+
+    Attributes:
         pattern: regular expression without anchors; understood alike by Python and by Go.
         like: what the text must be, for the sentence "must be …, not …".
         longest: greatest length in characters.
 
     """
-    compiled = re.compile(pattern)
 
-    def check(text: str) -> str:
-        if len(text) > longest:
-            raise ValueError(f"must have at most {longest} characters, not {len(text)}")
-        if compiled.fullmatch(text) is None:
-            raise ValueError(f"must be {like}, not {shorten(text)}")
+    pattern: str
+    like: str
+    longest: int = 253
+    __is_annotated_types_grouped_metadata__: ClassVar[Literal[True]] = True
+
+    def __iter__(self) -> Iterator[object]:
+        """Give the check and the schema."""
+        yield AfterValidator(self.check)
+        yield WithJsonSchema(
+            {"type": "string", "pattern": f"^({self.pattern})$", "maxLength": self.longest}
+        )
+
+    def check(self, text: str) -> str:
+        """Give the text back.
+
+        Raises:
+            ValueError: it is too long or does not match.
+
+        """
+        if len(text) > self.longest:
+            raise ValueError(f"must have at most {self.longest} characters, not {len(text)}")
+        if re.fullmatch(self.pattern, text) is None:
+            raise ValueError(f"must be {self.like}, not {shorten(text)}")
         return text
-
-    return check
-
-
-def text_schema(pattern: str, *, longest: int = 253) -> dict[str, Any]:
-    """Say the same as `matching` in the words of a JSON schema."""
-    return {"type": "string", "pattern": f"^({pattern})$", "maxLength": longest}
 
 
 def distinct(values: tuple[T, ...]) -> tuple[T, ...]:
@@ -103,17 +118,9 @@ _LABEL_LIKE = "lowercase letters, digits and '-', such as 'my-name'"
 _SUBDOMAIN_LIKE = "lowercase letters, digits, '-' and '.', such as 'my-name'"
 
 # A name of at most 63 characters that may stand in labels, host names and folder names.
-Label = Annotated[
-    str,
-    AfterValidator(matching(LABEL_PATTERN, _LABEL_LIKE, longest=63)),
-    WithJsonSchema(text_schema(LABEL_PATTERN, longest=63)),
-]
+Label = Annotated[str, Matching(LABEL_PATTERN, _LABEL_LIKE, longest=63)]
 # The name of a Kubernetes object.
-ObjectName = Annotated[
-    str,
-    AfterValidator(matching(_SUBDOMAIN_PATTERN, _SUBDOMAIN_LIKE)),
-    WithJsonSchema(text_schema(_SUBDOMAIN_PATTERN)),
-]
+ObjectName = Annotated[str, Matching(_SUBDOMAIN_PATTERN, _SUBDOMAIN_LIKE)]
 # An object whose fields somebody else defines: a stage, Ray or Kubernetes.
 FreeObject = Annotated[
     dict[str, JsonValue],

@@ -66,7 +66,7 @@ def name_attempt(pipeline: str, number: int) -> str:
     Raises:
         ValueError: the number is negative.
     """
-    return _join(pipeline, _spell_number(number), SUBDOMAIN, MAX_OBJECT_NAME)
+    return _join(pipeline, _format_number(number), SUBDOMAIN, MAX_OBJECT_NAME)
 
 
 def name_rayjob(pipeline: str, number: int) -> str:
@@ -75,7 +75,7 @@ def name_rayjob(pipeline: str, number: int) -> str:
     Raises:
         ValueError: the number is negative.
     """
-    return _join(pipeline, _spell_number(number), _LABEL, MAX_RAYJOB_NAME)
+    return _join(pipeline, _format_number(number), _LABEL, MAX_RAYJOB_NAME)
 
 
 def name_code(pipeline: str, number: int) -> str:
@@ -84,7 +84,7 @@ def name_code(pipeline: str, number: int) -> str:
     Raises:
         ValueError: the number is negative.
     """
-    return _join(pipeline, f"{_spell_number(number)}-code", SUBDOMAIN, MAX_OBJECT_NAME)
+    return _join(pipeline, f"{_format_number(number)}-code", SUBDOMAIN, MAX_OBJECT_NAME)
 
 
 def name_claim(pipeline: str) -> str:
@@ -108,25 +108,25 @@ def fit_name(pipeline: str, longest: int, shape: re.Pattern[str] = SUBDOMAIN) ->
     return pipeline if is_kept else _digest(pipeline, longest)
 
 
-def _spell_number(number: int) -> str:
+def _format_number(number: int) -> str:
     if number < 0:
         raise ValueError(f"an attempt's number must not be negative: {number}")
     return str(number)
 
 
 def _join(pipeline: str, end: str, shape: re.Pattern[str], longest: int) -> str:
-    room = longest - 1 - max(len(end), _USUAL_DIGITS)
-    return f"{fit_name(pipeline, room, shape)}-{end}"
+    left = longest - 1 - max(len(end), _USUAL_DIGITS)
+    return f"{fit_name(pipeline, left, shape)}-{end}"
 
 
-def _digest(pipeline: str, room: int) -> str:
-    """Make a label of at most `room` characters that ends in a digest of the pipeline's name."""
+def _digest(pipeline: str, left: int) -> str:
+    """Make a label of at most `left` characters that ends in a digest of the pipeline's name."""
     encoded = pipeline.encode("utf-8", "surrogatepass")
     digest = hashlib.blake2b(encoded, digest_size=8).hexdigest()
     readable = re.sub(r"[^a-z0-9]+", "-", pipeline.lower()).strip("-")
     if not readable[:1].isalpha():
         readable = f"p-{readable}"
-    return f"{readable[: room - len(digest) - 2].rstrip('-')}-x{digest}"
+    return f"{readable[: left - len(digest) - 2].rstrip('-')}-x{digest}"
 
 
 PIPELINE_UID_LABEL = f"{GROUP}/pipeline-uid"
@@ -135,12 +135,20 @@ ATTEMPT_LABEL = f"{GROUP}/attempt"
 # Of pods: `head`, `worker` or `submitter`, and the name of the worker group.
 ROLE_LABEL = f"{GROUP}/role"
 GROUP_LABEL = f"{GROUP}/group"
+# What containers of an attempt are told in their environment: its number, and where the operator
+# reports to a lineage system, the pipeline's uid, by which both name the same runs.
+ATTEMPT_VARIABLE = "STRANDLINE_ATTEMPT"
+LINEAGE_VARIABLE = "STRANDLINE_LINEAGE_UID"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "strandline"
 
 # A new value asks once: for an attempt now, or for the end of the run.
 RETRY_ANNOTATION = f"{GROUP}/retry"
 CANCEL_ANNOTATION = f"{GROUP}/cancel"
+
+# Of a data set's card: the identifier of its license, and its name for people.
+LICENSE_ANNOTATION = f"{GROUP}/license"
+TITLE_ANNOTATION = f"{GROUP}/pretty-name"
 
 # On what a driver is given: an API server has checked it, so fields it does not know are no slips.
 STORED_ANNOTATION = f"{GROUP}/stored"
@@ -151,7 +159,7 @@ FINALIZER = f"{GROUP}/teardown"
 MAX_LABEL = 63
 
 
-def spell_label(pipeline: str) -> str:
+def format_label_value(pipeline: str) -> str:
     """Name a pipeline in the value of a label: its name, or one of 63 characters with a digest."""
     return fit_name(pipeline, MAX_LABEL)
 
@@ -168,9 +176,4 @@ def select_pipeline(uid: str) -> str:
 
 def select_namesakes(pipeline: str, uid: str) -> str:
     """Make the selector of what belongs to a pipeline of that name with another uid."""
-    return f"{PIPELINE_LABEL}={spell_label(pipeline)},{PIPELINE_UID_LABEL}!={uid}"
-
-
-def select_attempt(uid: str, number: int) -> str:
-    """Make the selector of what belongs to one attempt of the pipeline of that uid."""
-    return f"{select_pipeline(uid)},{ATTEMPT_LABEL}={number}"
+    return f"{PIPELINE_LABEL}={format_label_value(pipeline)},{PIPELINE_UID_LABEL}!={uid}"

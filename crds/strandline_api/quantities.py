@@ -68,8 +68,8 @@ def parse_memory(value: object) -> int:
     return math.ceil(amount)
 
 
-def spell_memory(amount: int) -> str:
-    """Spell bytes as people would: `6Gi`, `1536Mi`, `1000`; `parse_memory` gives them back."""
+def format_memory(amount: int) -> str:
+    """Format bytes as people would: `6Gi`, `1536Mi`, `1000`; `parse_memory` gives them back."""
     for power, suffix in ((6, "Ei"), (5, "Pi"), (4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
         whole, rest = divmod(amount, 1024**power)
         if whole and not rest:
@@ -154,11 +154,11 @@ def _count(value: object, like: str) -> Fraction:
 
 
 def _respelling(text: str) -> str:
-    """Offer the Kubernetes spelling of a common slip: `2GB`, `2 Gi`, `2gib`."""
-    slip = re.fullmatch(rf"({_NUMBER})\s*([kKmMgGtTpP])(i?)[bB]?", text.strip())
-    if slip is None:
+    """Offer what Kubernetes writes for a common mistake: `2GB`, `2 Gi`, `2gib`."""
+    match = re.fullmatch(rf"({_NUMBER})\s*([kKmMgGtTpP])(i?)[bB]?", text.strip())
+    if match is None:
         return ""
-    number, _, letter, binary = slip.groups()
+    number, _, letter, binary = match.groups()
     prefix = letter.upper() if binary or letter not in "kK" else "k"
     return f"; write '{number}{prefix}{binary}'"
 

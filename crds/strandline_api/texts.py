@@ -10,7 +10,7 @@ CUT = "..."
 
 
 def repair(text: str) -> str:
-    """Spell odd bytes of file names, which Python holds as lone surrogates, in plain letters."""
+    """Render odd bytes of file names, which Python holds as lone surrogates, in plain letters."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

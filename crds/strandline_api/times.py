@@ -20,8 +20,8 @@ _RFC_3339 = re.compile(
 )
 
 
-def spell_time(seconds: float) -> str:
-    """Spell a moment to the millisecond: `2026-11-21T10:31:05Z`, `2026-11-21T10:31:05.250Z`.
+def format_time(seconds: float) -> str:
+    """Format a moment to the millisecond: `2026-11-21T10:31:05Z`, `2026-11-21T10:31:05.250Z`.
 
     Args:
         seconds: since the epoch, in the years 1 to 9999.
@@ -62,6 +62,6 @@ def _read(value: object) -> object:
 Time = Annotated[
     float,
     BeforeValidator(_read),
-    PlainSerializer(spell_time, return_type=str),
+    PlainSerializer(format_time, return_type=str),
     WithJsonSchema({"type": "string", "format": "date-time", "maxLength": 64}),
 ]

@@ -53,9 +53,9 @@ def parse_attempt(document: object) -> CurationAttempt:
 def _parse(document: object, kind: Kind, model: type[Parsed]) -> Parsed:
     if not isinstance(document, Mapping):
         raise SpecError((_not_an_object(document, kind),))
-    strangers = _strangers(document, kind)
-    if strangers:
-        raise SpecError(strangers)
+    found = _find_unknown_kind(document, kind)
+    if found:
+        raise SpecError(found)
     try:
         return model.model_validate(dict(document), by_alias=True, by_name=False, context=FORGIVING)
     except ValidationError as error:
@@ -69,19 +69,19 @@ def _not_an_object(document: object, kind: Kind) -> Problem:
     return Problem("", f"the document must be a {kind.name} object, not {show(document)}")
 
 
-def _strangers(document: Mapping[Any, Any], expected: Kind) -> tuple[Problem, ...]:
+def _find_unknown_kind(document: Mapping[Any, Any], expected: Kind) -> tuple[Problem, ...]:
     """Stop at a document of another kind, of which every field would be a problem."""
     kind = document.get("kind")
     if kind is not None and kind != expected.name:
-        meant = did_you_mean(str(kind), [expected.name])
-        said = f"must be '{expected.name}', not {show(kind)}"
-        return (Problem("kind", said, meant if meant.startswith("did") else ""),)
+        suggestion = did_you_mean(str(kind), [expected.name])
+        message = f"must be '{expected.name}', not {show(kind)}"
+        return (Problem("kind", message, suggestion if suggestion.startswith("did") else ""),)
     version = document.get("apiVersion")
     if version is None or version == API_VERSION:
         return ()
-    said = f"must be '{API_VERSION}', not {show(version)}"
+    message = f"must be '{API_VERSION}', not {show(version)}"
     other = isinstance(version, str) and version.startswith(f"{GROUP}/")
-    return (Problem("apiVersion", said, "this program knows no other version" if other else ""),)
+    return (Problem("apiVersion", message, "this program knows no other version" if other else ""),)
 
 
 def _completed(problem: Problem, kind: Kind) -> Problem:

@@ -19,20 +19,20 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SchemaLocation:
     """A path, and the types that may stand there."""
 
     path: str
     types: tuple[Any, ...] = field(default=())
 
-    def enter(self, part: int | str) -> "Place":
+    def enter(self, part: int | str) -> "SchemaLocation":
         """Take one step of a pydantic location; the path stays where the step only picks a type."""
         if part == "[key]":
             return self
         if len(self.types) > 1:
-            return Place(self.path, _picked(self.types, str(part)))
+            return SchemaLocation(self.path, _picked(self.types, str(part)))
         inner = self.types[0] if self.types else None
-        return Place(joined(self.path, part), _alternatives(_inside(inner, part)))
+        return SchemaLocation(joined(self.path, part), _alternatives(_inside(inner, part)))
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -40,12 +40,12 @@ class Place:
         return tuple(name for type_ in self.types for name in field_names(type_))
 
 
-def place_of(model: type[BaseModel], at: str, location: Sequence[int | str]) -> Place:
+def find_location(model: type[BaseModel], at: str, location: Sequence[int | str]) -> SchemaLocation:
     """Follow a pydantic location from `model`, which stands at the path `at`."""
-    place = Place(at, (model,))
+    found = SchemaLocation(at, (model,))
     for part in location:
-        place = place.enter(part)
-    return place
+        found = found.enter(part)
+    return found
 
 
 def joined(path: str, part: int | str) -> str:
@@ -61,14 +61,14 @@ def field_names(type_: object) -> tuple[str, ...]:
     """Name the fields of a model as an author writes them; empty for anything else."""
     if not _is_model(type_):
         return ()
-    return tuple(_spelling(name, info) for name, info in type_.model_fields.items())
+    return tuple(_find_alias(name, info) for name, info in type_.model_fields.items())
 
 
 def _is_model(type_: object) -> TypeGuard[type[BaseModel]]:
     return isinstance(type_, type) and issubclass(type_, BaseModel)
 
 
-def _spelling(name: str, info: FieldInfo) -> str:
+def _find_alias(name: str, info: FieldInfo) -> str:
     alias = info.validation_alias
     return alias if isinstance(alias, str) else info.alias or name
 
@@ -77,7 +77,7 @@ def _inside(type_: Any, part: int | str) -> Any:
     if _is_model(type_):
         fields = type_.model_fields.items()
         return next(
-            (i.annotation for name, i in fields if part in (name, _spelling(name, i))), None
+            (i.annotation for name, i in fields if part in (name, _find_alias(name, i))), None
         )
     origin, arguments = get_origin(type_), get_args(type_)
     if not isinstance(origin, type) or not arguments:
@@ -113,7 +113,7 @@ def _names(type_: Any, tag: str) -> bool:
 
 
 def _is_tagged(type_: Any, tag: str) -> bool:
-    """Tell whether a field of the model can only hold this tag, as in a discriminated union."""
+    """Return whether a field of the model can only hold this tag, as in a discriminated union."""
     if not _is_model(type_):
         return False
     literals = (info.annotation for info in type_.model_fields.values())

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from strandline_api.documents.locations import Place, joined, place_of
+from strandline_api.documents.locations import SchemaLocation, find_location, joined
 from strandline_api.quantities import shorten
 
 _EXPECTATIONS = {
@@ -70,8 +70,8 @@ class Problem:
 
     def __str__(self) -> str:
         """Join the parts: `spec.stagess: unknown field 'stagess'; did you mean 'stages'?`."""
-        said = f"{self.message}; {self.suggestion}" if self.suggestion else self.message
-        return f"{self.path}: {said}" if self.path else said
+        text = f"{self.message}; {self.suggestion}" if self.suggestion else self.message
+        return f"{self.path}: {text}" if self.path else text
 
 
 class SpecError(ValueError):
@@ -89,7 +89,7 @@ class SpecError(ValueError):
 
 
 def problems_of(error: ValidationError, model: type[BaseModel], at: str) -> tuple[Problem, ...]:
-    """Say what a pydantic error means to the author of a document.
+    """Describe what a pydantic error means to the author of a document.
 
     Args:
         error: what validating the model raised.
@@ -136,16 +136,16 @@ def show(value: object) -> str:
 def _problem_of(details: ErrorDetails, model: type[BaseModel], at: str) -> Problem:
     location, type_ = details["loc"], details["type"]
     if type_ in ("extra_forbidden", "unexpected_keyword_argument"):
-        return _unknown_field(place_of(model, at, location[:-1]), str(location[-1]))
+        return _unknown_field(find_location(model, at, location[:-1]), str(location[-1]))
     context = {name: _bare(value) for name, value in details.get("ctx", {}).items()}
-    path = place_of(model, at, location).path
+    path = find_location(model, at, location).path
     path = f"{path}.{context['below']}".lstrip(".") if "below" in context else path
     return Problem(path, _message(details, context), _suggestion(details, context))
 
 
-def _unknown_field(place: Place, name: str) -> Problem:
+def _unknown_field(owner: SchemaLocation, name: str) -> Problem:
     return Problem(
-        joined(place.path, name), f"unknown field '{name}'", did_you_mean(name, place.fields)
+        joined(owner.path, name), f"unknown field '{name}'", did_you_mean(name, owner.fields)
     )
 
 
@@ -181,8 +181,8 @@ def _suggestion(details: ErrorDetails, context: Mapping[str, Any]) -> str:
         return "put it in quotes"
     if type_ in ("literal_error", "enum") and isinstance(given, str):
         known = re.findall(r"'([^']*)'", str(context["expected"]))
-        meant = did_you_mean(given, known)
-        return meant if meant.startswith("did") else ""
+        suggestion = did_you_mean(given, known)
+        return suggestion if suggestion.startswith("did") else ""
     return ""
 
 

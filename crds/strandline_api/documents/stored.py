@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from strandline_api.api_model import ApiModel
 from strandline_api.documents.documents import parse_pipeline
-from strandline_api.documents.locations import joined, place_of
+from strandline_api.documents.locations import find_location, joined
 from strandline_api.documents.problems import SpecError
 from strandline_api.names import STORED_ANNOTATION
 from strandline_api.objects.pipeline import CurationPipeline, PipelineSpec
@@ -57,7 +57,7 @@ def parse_stored_pipeline(document: object) -> Stored:
 
 
 def is_stored(document: object) -> bool:
-    """Tell whether a document says that it was handed on by who had it from an API server."""
+    """Return whether a document says that it was forwarded by who had it from an API server."""
     metadata = document.get("metadata") if isinstance(document, Mapping) else None
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     return isinstance(annotations, Mapping) and annotations.get(STORED_ANNOTATION) == "true"
@@ -79,18 +79,18 @@ def omit_unknown(document: object, model: type[BaseModel]) -> tuple[Any, tuple[s
         document = copy.deepcopy(document)
         for location in found:
             _remove(document, location)
-            omitted.append(joined(place_of(model, "", location[:-1]).path, location[-1]))
+            omitted.append(joined(find_location(model, "", location[:-1]).path, location[-1]))
     return document, tuple(omitted)
 
 
 def describe_unknown(reader: str, unknown: Sequence[str]) -> str:
-    """Say in one sentence which fields a reader, such as 'this operator', ignores."""
+    """Describe in one sentence which fields a reader, such as 'this operator', ignores."""
     shown = ", ".join(unknown[:_SHOWN])
     more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
     return f"{reader} does not know and ignores {shown}{more}"
 
 
-def hand_on(document: Mapping[str, Any], spec: PipelineSpec) -> dict[str, Any]:
+def forward_document(document: Mapping[str, Any], spec: PipelineSpec) -> dict[str, Any]:
     """Make of a stored pipeline the one that its driver is given.
 
     Args:
@@ -102,7 +102,7 @@ def hand_on(document: Mapping[str, Any], spec: PipelineSpec) -> dict[str, Any]:
     """
     known, _ = omit_unknown(document, CurationPipeline)
     metadata = known["metadata"]
-    kept = {name: value for name, value in known["spec"].items() if name not in OPERATORS_OWN}
+    result = {name: value for name, value in known["spec"].items() if name not in OPERATORS_OWN}
     return {
         "apiVersion": known["apiVersion"],
         "kind": known["kind"],
@@ -111,12 +111,12 @@ def hand_on(document: Mapping[str, Any], spec: PipelineSpec) -> dict[str, Any]:
             "namespace": metadata["namespace"],
             "annotations": {STORED_ANNOTATION: "true"},
         },
-        "spec": omit_defaults(kept, spec),
+        "spec": omit_defaults(result, spec),
     }
 
 
-def spell_document(document: Mapping[str, Any]) -> str:
-    """Spell a document as JSON that is the same document to a reader of YAML.
+def render_document(document: Mapping[str, Any]) -> str:
+    """Render a document as JSON that is the same document to a reader of YAML.
 
     Characters beyond 16 bits stand as they are: JSON writes two escapes for one, YAML reads two.
     """
@@ -132,25 +132,25 @@ def omit_defaults(document: Mapping[str, Any], parsed: ApiModel) -> dict[str, An
         document: what `parsed` was read from; all its fields are known.
     """
     names = {field.alias or name: name for name, field in type(parsed).model_fields.items()}
-    kept: dict[str, Any] = {}
-    for spelled, written in document.items():
-        if spelled not in names:  # Kubernetes' own, which a model may keep without knowing it
-            kept[spelled] = copy.deepcopy(written)
+    result: dict[str, Any] = {}
+    for alias, written in document.items():
+        if alias not in names:  # Kubernetes' own, which a model may keep without knowing it
+            result[alias] = copy.deepcopy(written)
             continue
-        field, held = type(parsed).model_fields[names[spelled]], getattr(parsed, names[spelled])
-        is_default = not field.is_required() and held == field.get_default(
+        field, value = type(parsed).model_fields[names[alias]], getattr(parsed, names[alias])
+        is_default = not field.is_required() and value == field.get_default(
             call_default_factory=True, validated_data={}
         )
         if not is_default:
-            kept[spelled] = _omit_inside(written, held)
-    return kept
+            result[alias] = _omit_inside(written, value)
+    return result
 
 
-def _omit_inside(written: Any, held: object) -> Any:  # noqa: ANN401 - any part of a document
-    if isinstance(held, ApiModel):
-        return omit_defaults(written, held)
-    if isinstance(held, tuple) and all(isinstance(one, ApiModel) for one in held):
-        return [omit_defaults(part, one) for part, one in zip(written, held, strict=True)]
+def _omit_inside(written: Any, value: object) -> Any:  # noqa: ANN401 - any part of a document
+    if isinstance(value, ApiModel):
+        return omit_defaults(written, value)
+    if isinstance(value, tuple) and all(isinstance(model, ApiModel) for model in value):
+        return [omit_defaults(part, model) for part, model in zip(written, value, strict=True)]
     return copy.deepcopy(written)
 
 
@@ -161,7 +161,7 @@ def _find_unknown(document: object, model: type[BaseModel]) -> list[tuple[int | 
         model.model_validate(dict(document), by_alias=True, by_name=False)
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False, include_input=False)
-        return [one["loc"] for one in details if one["type"] == "extra_forbidden"]
+        return [detail["loc"] for detail in details if detail["type"] == "extra_forbidden"]
     return []
 
 

@@ -43,7 +43,7 @@ class PastAttempt:
 
     @property
     def made_progress(self) -> bool:
-        """Whether it finished a hundredth of what there was to do, and at least one source."""
+        """Return whether it finished a hundredth of what was to do, and at least one source."""
         return self.finished >= max(1, -(-(self.remaining or 0) // 100))
 
 
@@ -143,7 +143,7 @@ def decide(
         of=of,
         budget=budget,
         delay=delay,
-        why=f"{ending}; {kind} {number} of {of} follows {_spell_time(delay)} later",
+        why=f"{ending}; {kind} {number} of {of} follows {_format_duration(delay)} later",
     )
 
 
@@ -221,35 +221,35 @@ def merge_policies(*layers: RetryPolicy) -> RetryPolicy:
 
 
 def describe_wait(retry: RetryAt, *, left: float) -> str:
-    """Say what is waited for: `attempt 2 of 4, retry in 00:58 after OOMKilled`.
+    """Describe what is waited for: `attempt 2 of 4, retry in 00:58 after OOMKilled`.
 
     Args:
         retry: what was decided.
         left: seconds until its time; nothing is left where negative.
     """
-    return f"{_name_turn(retry)}, retry in {_spell_time(left)} after {retry.cause}"
+    return f"{_describe_retry(retry)}, retry in {_format_duration(left)} after {retry.cause}"
 
 
 def describe_due(retry: RetryAt, clock_text: str) -> str:
-    """Say when it goes on: `attempt 2 of 4, retry at 10:31:05 after OOMKilled`."""
-    return f"{_name_turn(retry)}, retry at {clock_text} after {retry.cause}"
+    """Describe when it goes on: `attempt 2 of 4, retry at 10:31:05 after OOMKilled`."""
+    return f"{_describe_retry(retry)}, retry at {clock_text} after {retry.cause}"
 
 
 def _spend(policy: RetryPolicy, spent: Spent, attempt: PastAttempt) -> Spent:
-    payer = None if attempt.is_manual or spent.cause is None else spent.cause.treatment
+    budget = None if attempt.is_manual or spent.cause is None else spent.cause.treatment
     if attempt.resets or (policy.reset_on_progress and attempt.made_progress):
         spent = replace(spent, retries=0, disruptions=0)
-        payer = None
+        budget = None
     return Spent(
         attempts=spent.attempts + 1,
-        retries=spent.retries + (payer is Treatment.RETRIED),
-        disruptions=spent.disruptions + (payer is Treatment.DISRUPTION),
+        retries=spent.retries + (budget is Treatment.RETRIED),
+        disruptions=spent.disruptions + (budget is Treatment.DISRUPTION),
         cause=attempt.cause,
     )
 
 
 def _find_ban(policy: RetryPolicy, cause: Cause) -> str:
-    """Say why this cause is not retried however little was used up; empty if it is."""
+    """Describe why this cause is not retried however little was used up; empty if it is."""
     if cause.treatment is Treatment.NEVER:
         return "which is never retried"
     if cause not in policy.eligible_causes:
@@ -260,7 +260,7 @@ def _find_ban(policy: RetryPolicy, cause: Cause) -> str:
 
 
 def _find_shortage(policy: RetryPolicy, budget: Treatment, spent: Spent) -> str:
-    """Say what is used up; empty if nothing is."""
+    """Describe what is used up; empty if nothing is."""
     of = _size_of(policy, budget)
     if _used(spent, budget) >= of:
         return f"and the retries that {_FIELDS[budget]} allows are used up: {of}"
@@ -278,14 +278,14 @@ def _used(spent: Spent, budget: Treatment) -> int:
     return spent.disruptions if budget is Treatment.DISRUPTION else spent.retries
 
 
-def _name_turn(retry: RetryAt) -> str:
-    """The attempt to come among those that the budget allows, disruptions by their own count."""
+def _describe_retry(retry: RetryAt) -> str:
+    """Describe the attempt to come among those of its budget; disruptions count apart."""
     if retry.budget is Treatment.DISRUPTION:
         return f"disruption {retry.number} of {retry.of}"
     return f"attempt {retry.number + 1} of {retry.of + 1}"
 
 
-def _spell_time(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     """`00:58`, from an hour on `1:02:03`; a second that has begun counts."""
     minutes, rest = divmod(max(0, math.ceil(seconds)), 60)
     hours, minutes = divmod(minutes, 60)

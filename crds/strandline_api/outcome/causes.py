@@ -44,7 +44,7 @@ class Cause(StrEnum):
 
     @property
     def treatment(self) -> Treatment:
-        """Whether an attempt may follow, and out of which budget."""
+        """Return whether an attempt may follow, and out of which budget."""
         if self in _DISRUPTIONS:
             return Treatment.DISRUPTION
         return Treatment.NEVER if self in _FINAL else Treatment.RETRIED
@@ -52,12 +52,12 @@ class Cause(StrEnum):
     @property
     def meaning(self) -> str:
         """One sentence for people: what has happened."""
-        return _WORDS[self][0]
+        return _TEXTS[self][0]
 
     @property
     def advice(self) -> str:
         """One or two sentences for people: what to do about it."""
-        return _WORDS[self][1]
+        return _TEXTS[self][1]
 
 
 # What befalls a run from outside, and passes without anybody changing it.
@@ -71,6 +71,8 @@ _DISRUPTIONS = frozenset(
         Cause.INTERRUPTED,
     }
 )
+# Ends that nothing that was being worked on can have brought about.
+BLAMELESS = _DISRUPTIONS | {Cause.USER_CANCELLED, Cause.DEADLINE_EXCEEDED}
 _FINAL = frozenset(
     {
         Cause.USER_CANCELLED,
@@ -83,7 +85,7 @@ _FINAL = frozenset(
     }
 )
 
-_WORDS = {
+_TEXTS = {
     Cause.PREEMPTED: (
         "Pods of higher priority took the place of a pod.",
         "Nothing: the next attempt goes on. If it keeps happening, set `ray.priorityClassName`.",
@@ -131,7 +133,10 @@ _WORDS = {
         "Correct `ray.image`, or name the registry's secret in `ray.imagePullSecrets`.",
     ),
     Cause.SCHEDULING_TIMEOUT: (
-        "The driver did not run within `deadlines.preRunning`, mostly for want of room for pods.",
+        (
+            "The driver did not run within `deadlines.preRunning`, mostly for want of room for "
+            "pods; or a local Ray did not start on a machine that is busy or full."
+        ),
         "Add nodes, ask for less, or correct node selectors and tolerations in the pod templates.",
     ),
     Cause.SUBMISSION_FAILED: (

@@ -62,7 +62,11 @@ class DriverOutcome(_OutcomePart):
     """What one attempt came to."""
 
     exit_code: int = Field(
-        ge=0, le=255, description="Exit code of the driver; 128 + signal where one ended it."
+        ge=0,
+        le=255,
+        description=(
+            "Exit code of the driver, such as 75. If a signal ended it, 128 plus its number."
+        ),
     )
     outcome: str = Field(
         default_factory=lambda known: name_outcome(known.get("exit_code", 1)),
@@ -72,7 +76,7 @@ class DriverOutcome(_OutcomePart):
     message: _Text = Field(default="", description="One sentence for people.")
     attempt: _Count = Field(default=0, description="Number of the attempt; 0 without a ledger.")
     sources: SourceCounts = Field(
-        default_factory=SourceCounts, description="How the sources stood at the end."
+        default_factory=SourceCounts, description="Counts of the sources at the end."
     )
     remaining: _Count | None = Field(
         default=None, description="Unfinished sources when it began; null where unknown."
@@ -86,9 +90,13 @@ class DriverOutcome(_OutcomePart):
     latest: Annotated[_Text, Field(max_length=253)] = Field(
         default="", description="The publication that 'latest' led to at its end; empty: none."
     )
+    lineage: bool = Field(
+        default=False,
+        description="Whether the driver itself has reported this end to a lineage system.",
+    )
 
     def to_json(self) -> dict[str, Any]:
-        """Spell it with the names of the contract, in camelCase."""
+        """Convert it with the names of the contract, in camelCase."""
         return self.model_dump(by_alias=True)
 
 
@@ -99,16 +107,16 @@ def name_outcome(code: int) -> str:
     return next((known.name for known in ExitCode if known == code), "APPLICATION_ERROR")
 
 
-def spell_outcome_line(outcome: DriverOutcome) -> str:
-    """Spell an outcome as one line of ASCII, at most 3,500 bytes, without the end of the line.
+def format_outcome_line(outcome: DriverOutcome) -> str:
+    """Format an outcome as one line of ASCII, at most 3,500 bytes, without the end of the line.
 
     What does not fit is left out: the end of a long message first, then evidence from the last.
     """
     wanted = min(_MESSAGE_BYTES, _size(outcome.message))
     count = min(len(outcome.evidence), _MAX_EVIDENCE)
-    while (room := _room(outcome, count)) < wanted and count:
+    while (left := _count_left(outcome, count)) < wanted and count:
         count -= 1
-    return _spell(outcome, count, _cut(outcome.message, room))
+    return _format_line(outcome, count, _cut(outcome.message, left))
 
 
 def find_outcome_line(text: str) -> DriverOutcome | None:
@@ -138,25 +146,25 @@ def _read(line: str) -> DriverOutcome | None:
         return None
 
 
-def _spell(outcome: DriverOutcome, count: int, message: str) -> str:
+def _format_line(outcome: DriverOutcome, count: int, message: str) -> str:
     shown = outcome.model_copy(update={"evidence": outcome.evidence[:count], "message": message})
     return f"{MARK} {json.dumps(shown.to_json(), separators=(',', ':'))}"
 
 
-def _room(outcome: DriverOutcome, count: int) -> int:
-    """Bytes that are left for the message beside so much evidence; may be negative."""
-    return MAX_LINE_BYTES - len(_spell(outcome, count, ""))
+def _count_left(outcome: DriverOutcome, count: int) -> int:
+    """Count the bytes left for the message beside so much evidence; may be negative."""
+    return MAX_LINE_BYTES - len(_format_line(outcome, count, ""))
 
 
-def _cut(message: str, room: int) -> str:
-    if _size(message) <= room:
+def _cut(message: str, left: int) -> str:
+    if _size(message) <= left:
         return message
-    kept = message[:room]
-    while (excess := _size(kept) + len(CUT) - room) > 0:
+    kept = message[:left]
+    while (excess := _size(kept) + len(CUT) - left) > 0:
         kept = kept[: -math.ceil(excess / _CHARACTER_BYTES)]
     return kept + CUT
 
 
 def _size(text: str) -> int:
-    """Bytes of a text inside of a JSON string."""
+    """Count the bytes of a text inside of a JSON string."""
     return len(json.dumps(text)) - 2

@@ -80,7 +80,7 @@ class Evidence:
     details: Mapping[str, Detail] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
-        """Spell it for a file or a status; `from_json` reads it."""
+        """Convert it for a file or a status; `from_json` reads it."""
         written: dict[str, object] = {
             "cause": self.cause.value,
             "message": self.message,
@@ -113,7 +113,7 @@ def name_cause(evidence: Iterable[Evidence]) -> Evidence:
 
 
 def read_exit(code: int) -> Evidence | None:
-    """Say what an exit code tells.
+    """Describe what an exit code tells.
 
     Args:
         code: as a shell or a container reports it (128 + the signal's number for a process that a
@@ -145,7 +145,7 @@ def find_signal(code: int) -> int | None:
     return signal if 0 < signal <= _GREATEST_SIGNAL else None
 
 
-def spell_exit_code(returncode: int) -> int:
+def to_exit_code(returncode: int) -> int:
     """Turn Python's `Popen.returncode` into the code that a shell reports: -9 becomes 137."""
     return returncode if returncode >= 0 else _SIGNAL_BASE - returncode
 

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from strandline_api.names import ATTEMPT, CATEGORY, GROUP, PIPELINE, VERSION, Kind
 from strandline_api.objects.attempt import CurationAttempt
 from strandline_api.objects.pipeline import CurationPipeline
-from strandline_api.schema.defaults import place_defaults
-from strandline_api.schema.openapi import Schema, structural_schema
+from strandline_api.schema.defaults import Schema, insert_defaults
+from strandline_api.schema.openapi import structural_schema
 
 
 class Column(NamedTuple):
@@ -131,7 +131,7 @@ def _names(kind: Kind) -> dict[str, Any]:
 
 
 def _columns(narrow: Sequence[Column], wide: Sequence[Column]) -> list[dict[str, Any]]:
-    """Spell the columns; the API server drops a priority of 0, so it is not written."""
+    """Render the columns; the API server drops a priority of 0, so it is not written."""
     return [*map(_column, narrow), *({**_column(column), "priority": 1} for column in wide)]
 
 
@@ -145,7 +145,7 @@ def _column(column: Column) -> dict[str, Any]:
 
 
 def _object_schema(model: type[BaseModel]) -> Schema:
-    schema = place_defaults(structural_schema(model))
+    schema = insert_defaults(structural_schema(model))
     properties = schema["properties"]
     # The API server checks these three itself and allows no more to be said about them.
     for name in ("apiVersion", "kind"):

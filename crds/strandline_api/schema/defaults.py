@@ -11,31 +11,31 @@ from typing import Any
 Schema = dict[str, Any]
 
 
-def place_defaults(schema: Mapping[str, Any]) -> Schema:
+def insert_defaults(schema: Mapping[str, Any]) -> Schema:
     """Copy a structural schema with all defaults told, and stored where that does no harm.
 
     Each description names its field's default, since `kubectl explain` does not. Optional objects
     that have defaults inside get an empty one, without which those would not be filled in.
     """
-    return _placed(schema, is_listed=False)
+    return _insert(schema, is_listed=False)
 
 
-def _placed(node: Mapping[str, Any], *, is_listed: bool) -> Schema:
-    placed = dict(node)
+def _insert(node: Mapping[str, Any], *, is_listed: bool) -> Schema:
+    result = dict(node)
     if "items" in node:
-        placed["items"] = _placed(node["items"], is_listed=True)
+        result["items"] = _insert(node["items"], is_listed=True)
     if "properties" in node:
-        placed["properties"] = {
+        result["properties"] = {
             name: _field(child, is_listed=is_listed, is_required=name in node.get("required", ()))
             for name, child in node["properties"].items()
         }
-    return placed
+    return result
 
 
 def _field(child: Mapping[str, Any], *, is_listed: bool, is_required: bool) -> Schema:
-    field = _placed(child, is_listed=is_listed)
+    field = _insert(child, is_listed=is_listed)
     if "default" in field:
-        field["description"] = _tell(field["description"], field["default"])
+        field["description"] = _describe(field["description"], field["default"])
     if is_listed:
         field.pop("default", None)
     elif not is_required and _has_defaults(field):
@@ -47,7 +47,7 @@ def _has_defaults(node: Schema) -> bool:
     return any("default" in child for child in node.get("properties", {}).values())
 
 
-def _tell(description: str, default: object) -> str:
+def _describe(description: str, default: object) -> str:
     if default in ({}, []) or "Defaults to" in description:
         return description
     shown = str(default).lower() if isinstance(default, bool) else default

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-Schema = dict[str, Any]
+from strandline_api.schema.defaults import Schema
 
 ALLOWED_KEYS = frozenset(
     {
@@ -117,7 +117,7 @@ def _without_null(node: Schema, definitions: Schema, path: str) -> Schema:
 
 
 def _plain(node: Schema) -> Schema:
-    """Drop what the API server neither needs nor takes, and spell the rest its way."""
+    """Drop what the API server neither needs nor takes, and write the rest its way."""
     kept = {key: value for key, value in node.items() if key not in ("title", "$defs")}
     if kept.get("additionalProperties") is False:
         del kept["additionalProperties"]

@@ -10,9 +10,9 @@ from typing import Annotated
 from pydantic import WithJsonSchema
 
 from strandline_api.outcome.causes import Cause
-from strandline_api.status.records import read_word
+from strandline_api.status.records import read_value
 
-MAX_WORD = 64
+MAX_ENUM_TEXT = 64
 
 
 class PipelinePhase(StrEnum):
@@ -49,22 +49,22 @@ class Trigger(StrEnum):
     RESUME = "Resume"
 
 
-_OPEN = WithJsonSchema({"type": "string", "maxLength": MAX_WORD})
+_OPEN = WithJsonSchema({"type": "string", "maxLength": MAX_ENUM_TEXT})
 
-PipelinePhaseWord = Annotated[PipelinePhase, read_word(PipelinePhase), _OPEN]
-AttemptPhaseWord = Annotated[AttemptPhase, read_word(AttemptPhase), _OPEN]
-CauseWord = Annotated[Cause, read_word(Cause, Cause.UNKNOWN), _OPEN]
-TriggerWord = Annotated[Trigger, read_word(Trigger, Trigger.RETRY), _OPEN]
+PipelinePhaseField = Annotated[PipelinePhase, read_value(PipelinePhase), _OPEN]
+AttemptPhaseField = Annotated[AttemptPhase, read_value(AttemptPhase), _OPEN]
+CauseField = Annotated[Cause, read_value(Cause, Cause.UNKNOWN), _OPEN]
+TriggerField = Annotated[Trigger, read_value(Trigger, Trigger.RETRY), _OPEN]
 
 
-def list_words(words: type[StrEnum]) -> str:
+def join_values(values: type[StrEnum]) -> str:
     """Name all words in a sentence: `One of Run, Retry, Manual or Resume.`."""
-    *others, last = (word.value for word in words)
+    *others, last = (value.value for value in values)
     return f"One of {', '.join(others)} or {last}."
 
 
-PIPELINE_PHASES = list_words(PipelinePhase)
-ATTEMPT_PHASES = list_words(AttemptPhase)
-CAUSES = list_words(Cause)
+PIPELINE_PHASES = join_values(PipelinePhase)
+ATTEMPT_PHASES = join_values(AttemptPhase)
+CAUSES = join_values(Cause)
 A_CAUSE = "a cause, as in 'kubectl explain catt.status.cause'."
-TRIGGERS = list_words(Trigger)
+TRIGGERS = join_values(Trigger)

@@ -17,10 +17,10 @@ from strandline_api.status.enums import (
     A_CAUSE,
     PIPELINE_PHASES,
     TRIGGERS,
-    CauseWord,
+    CauseField,
     PipelinePhase,
-    PipelinePhaseWord,
-    TriggerWord,
+    PipelinePhaseField,
+    TriggerField,
 )
 from strandline_api.status.records import (
     Count,
@@ -46,7 +46,7 @@ MemoryByGroup = Annotated[dict[str, Quantity], Field(max_length=MAX_GROUPS), kee
 
 
 def keyed_by(name: str) -> dict[str, Any]:
-    """Say in a schema that no two entries of a list may have the same `name`."""
+    """Describe in a schema that no two entries of a list may have the same `name`."""
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [name]}
 
 
@@ -58,64 +58,90 @@ class Condition(Record):
     )
 
     type: Annotated[str, Field(min_length=1, max_length=316)] = Field(
-        description="What the condition is about, unique in the list."
+        description="Type of the condition, unique in the list, such as 'Succeeded'."
     )
     status: Literal["True", "False", "Unknown"] = Field(
-        default="Unknown", description="Whether it is so."
+        default="Unknown", description="Status of the condition."
     )
     observed_generation: Count | None = Field(
-        default=None, description="Generation of the spec that it was seen for."
+        default=None,
+        description=(
+            "The metadata.generation for which the condition was set. If it is less than the "
+            "current one, the condition is out of date."
+        ),
     )
     last_transition_time: Time = Field(
-        default=0.0, description="When 'status' was last another one."
+        default=0.0,
+        description="Time at which 'status' last changed, such as '2026-01-31T10:30:00Z'.",
     )
     reason: Annotated[str, Field(min_length=1, max_length=256)] = Field(
         default="Unknown",
-        description="Why it is so, in one word that does not change between versions.",
+        description=(
+            "Reason for the last change in one word, such as 'OOMKilled'. Programs can rely on "
+            "it: a word keeps its meaning between versions."
+        ),
     )
-    message: Sentence = Field(default="", description="Why it is so and what to do, for people.")
+    message: Sentence = Field(
+        default="", description="Explanation for people: what is the case, and what to do about it."
+    )
 
 
-class Counts(Record):
+class ProgressCounts(Record):
     """How the sources stand."""
 
     total: Count | None = Field(
-        default=None, description="Sources listed. Absent while the listing goes on."
+        default=None, description="Number of sources listed. Absent while they are being listed."
     )
-    finished: Count = Field(default=0, description="Sources newly finished by the attempt.")
-    failed: Count = Field(default=0, description="Sources that failed in the attempt.")
-    quarantined: Count = Field(default=0, description="Sources that are not tried any more.")
-    skipped: Count = Field(default=0, description="Sources finished by earlier attempts.")
-    unfinished: Count = Field(default=0, description="Sources neither finished nor failed.")
+    finished: Count = Field(default=0, description="Number of sources that the attempt finished.")
+    failed: Count = Field(default=0, description="Number of sources that failed in the attempt.")
+    quarantined: Count = Field(
+        default=0,
+        description="Number of sources that are quarantined, which are not tried any more.",
+    )
+    skipped: Count = Field(
+        default=0,
+        description=(
+            "Number of sources that were skipped because earlier attempts had finished them."
+        ),
+    )
+    unfinished: Count = Field(
+        default=0, description="Number of sources that are neither finished nor failed."
+    )
 
 
-def spell_progress(known: Mapping[str, Any]) -> str:
+def format_progress(known: Mapping[str, Any]) -> str:
     """Write `120/1000`, what earlier attempts finished included; `120/?` without a total."""
     total = known.get("total")
     done = known.get("finished", 0) + known.get("skipped", 0)
     return f"{done}/{'?' if total is None else total}"
 
 
-def _spell_text(given: object, info: ValidationInfo) -> str:
+def _format_text(given: object, info: ValidationInfo) -> str:
     del given  # always by the counts, whatever stood there
-    return spell_progress(info.data)
+    return format_progress(info.data)
 
 
-class Progress(Counts):
+class Progress(ProgressCounts):
     """How far the work has come, and how fast it goes."""
 
     rate_per_second: Annotated[float, Field(ge=0)] | None = Field(
-        default=None, description="Sources finished per second of late."
+        default=None,
+        description="Number of sources finished per second, averaged over the last while.",
     )
     seconds_left: Annotated[float, Field(ge=0)] | None = Field(
-        default=None, description="Estimated time to the end in seconds. Absent where unknown."
+        default=None, description="Estimated number of seconds until the end. Absent if unknown."
     )
-    time: Time | None = Field(default=None, description="When this was read from the driver.")
+    time: Time | None = Field(
+        default=None, description="Time at which these numbers were read from the driver."
+    )
     # Stored, since a printer column can't put two fields together.
-    text: Annotated[str, Field(max_length=64), BeforeValidator(_spell_text)] = Field(
+    text: Annotated[str, Field(max_length=64), BeforeValidator(_format_text)] = Field(
         default="",
         validate_default=True,
-        description="All finished sources and the total, such as '120/1000'.",
+        description=(
+            "Finished and skipped sources out of the total, such as '120/1000'. The total is '?' "
+            "while sources are being listed."
+        ),
     )
 
 
@@ -124,21 +150,31 @@ Conditions = Annotated[
 ]
 
 
+def list_conditions(description: str) -> Any:  # noqa: ANN401 - as pydantic's Field
+    """Declare the conditions of a status, of which each type is there once."""
+    return Field(default=(), json_schema_extra=keyed_by("type"), description=description)
+
+
 class RetryCounts(Record):
     """What the run has used up of its retries."""
 
-    attempts: Count = Field(default=0, description="Attempts of the run that have ended.")
+    attempts: Count = Field(default=0, description="Number of attempts of the run that have ended.")
     retries: Count = Field(
-        default=0, description="Retries since the last progress, disruptions apart."
+        default=0,
+        description=(
+            "Number of retries since the run last made progress, not counting those after "
+            "disruptions."
+        ),
     )
     disruptions: Count = Field(
-        default=0, description="Retries after disruptions since the last progress."
+        default=0,
+        description="Number of retries after disruptions since the run last made progress.",
     )
-    cause: CauseWord | None = Field(
-        default=None, description=f"Why the last of them ended badly: {A_CAUSE}"
+    cause: CauseField | None = Field(
+        default=None, description=f"Why the last attempt ended badly: {A_CAUSE}"
     )
     through: Count = Field(
-        default=0, description="Number of the last attempt that these counts include."
+        default=0, description="Number of the last attempt that is included in these counts."
     )
 
     @classmethod
@@ -164,14 +200,14 @@ class PastAttemptRecord(Record):
     always: ClassVar[frozenset[str]] = frozenset({"number"})
 
     number: Number = Field(description="Number of the attempt.")
-    name: Name = Field(default="", description="Name of its object.")
-    run: Name = Field(default="", description="Name of the run that it belonged to.")
-    cause: CauseWord | None = Field(
-        default=None, description=f"Why it ended badly, absent where it completed: {A_CAUSE}"
+    name: Name = Field(default="", description="Name of the CurationAttempt object.")
+    run: Name = Field(default="", description="Name of the run that the attempt belonged to.")
+    cause: CauseField | None = Field(
+        default=None, description=f"Why the attempt ended badly. Absent if it completed: {A_CAUSE}"
     )
-    start_time: Time | None = Field(default=None, description="When it began.")
-    end_time: Time | None = Field(default=None, description="When it ended.")
-    finished: Count = Field(default=0, description="Sources that it newly finished.")
+    start_time: Time | None = Field(default=None, description="Time at which the attempt began.")
+    end_time: Time | None = Field(default=None, description="Time at which the attempt ended.")
+    finished: Count = Field(default=0, description="Number of sources that the attempt finished.")
 
 
 def _shorten(token: str) -> str:
@@ -185,10 +221,18 @@ class HandledTokens(Record):
     """The last request by annotation of each kind, so that none acts twice."""
 
     retry: Annotated[str, Field(max_length=_MAX_TOKEN)] = Field(
-        default="", description="Last value of 'strandline.dev/retry' that was acted upon."
+        default="",
+        description=(
+            "Last value of the annotation 'strandline.dev/retry' that was handled. Any other "
+            "text, such as '2', asks for an attempt."
+        ),
     )
     cancel: Annotated[str, Field(max_length=_MAX_TOKEN)] = Field(
-        default="", description="Last value of 'strandline.dev/cancel' that was acted upon."
+        default="",
+        description=(
+            "Last value of the annotation 'strandline.dev/cancel' that was handled. Any other "
+            "text, such as '2', ends the run."
+        ),
     )
 
     @classmethod
@@ -208,79 +252,107 @@ class PipelineStatus(Record):
 
     observed_generation: Generation | None = Field(
         default=None,
-        description="Generation of the spec that the rest was seen for; -1 until it was seen.",
-    )
-    conditions: Conditions = Field(
-        default=(),
-        json_schema_extra=keyed_by("type"),
         description=(
-            "What is so, for programs: 'Succeeded' sums up the run, and 'Stalled' says that "
-            "nothing goes on without help."
+            "The metadata.generation that this status describes. -1 until the operator has seen "
+            "the object."
         ),
     )
-    phase: PipelinePhaseWord = Field(
-        default=PipelinePhase.PENDING,
-        description=f"Where the pipeline stands, for people. {PIPELINE_PHASES}",
+    conditions: Conditions = list_conditions(
+        "Conditions, for programs to read. 'Succeeded' sums up the run, and 'Stalled' means "
+        "that nothing continues without help."
     )
-    run: Name = Field(default="", description="Name of the current run.")
-    run_start_time: Time | None = Field(default=None, description="When the run began.")
-    run_clock: RunClock | None = Field(default=None, description="How long the run was held back.")
-    attempt: Count = Field(default=0, description="Number of the latest attempt; 0 before any.")
+    phase: PipelinePhaseField = Field(
+        default=PipelinePhase.PENDING,
+        description=(
+            f"Phase of the pipeline, for people. Programs read the conditions. {PIPELINE_PHASES}"
+        ),
+    )
+    run: Name = Field(default="", description="Name of the current run, from 'spec.runId'.")
+    run_start_time: Time | None = Field(default=None, description="Time at which the run began.")
+    run_clock: RunClock | None = Field(
+        default=None,
+        description=(
+            "How long the run was suspended or queued, which 'deadlines.run' does not count."
+        ),
+    )
+    attempt: Count = Field(
+        default=0, description="Number of the latest attempt. 0 before the first one."
+    )
     state: Sentence = Field(
         default="",
-        description="What goes on: 'attempt 2 of 4, retry at 10:31:05 after OOMKilled'.",
+        description=(
+            "What is going on, for people, such as 'attempt 2 of 4, retry at 10:31:05 after "
+            "OOMKilled'."
+        ),
     )
     retries: RetryCounts | None = Field(
-        default=None, description="What the run has used up of its retries."
+        default=None, description="How many retries the run has used."
     )
     incidents: Count = Field(
-        default=0, description="Workers that were lost in this run without ending an attempt."
+        default=0,
+        description="Number of workers that were lost in this run without ending an attempt.",
     )
     next_attempt_time: Time | None = Field(
-        default=None, description="When the next attempt is due. Absent where none is."
+        default=None, description="Time at which the next attempt is due. Absent if none is."
     )
-    retry_cause: CauseWord | None = Field(
-        default=None, description=f"Why the attempt before the next one ended: {A_CAUSE}"
+    retry_cause: CauseField | None = Field(
+        default=None,
+        description=f"Why the last attempt ended badly, so that another one is due: {A_CAUSE}",
     )
-    retry_trigger: TriggerWord | None = Field(
+    retry_trigger: TriggerField | None = Field(
         default=None, description=f"Why the next attempt is due. {TRIGGERS}"
     )
     memory: MemoryByGroup = Field(
         default={},
-        description="Memory per pod of 'head' or a worker group, where kills have raised it.",
+        description=(
+            "Raised memory per pod, by 'head' or name of a worker group, such as 'gpu: 24Gi'. "
+            "Only what was killed for memory is listed."
+        ),
     )
     memory_requested: MemoryByGroup = Field(
-        default={}, description="What the pipeline asked for where that is so."
+        default={},
+        description=(
+            "Memory that the pipeline asked for when it was raised, by 'head' or name of a worker"
+            " group. Another request there replaces what was raised."
+        ),
     )
     progress: Progress | None = Field(
-        default=None, description="How far the run has come, as last heard of."
+        default=None, description="Progress of the run, as last reported by the driver."
     )
     latest: Annotated[str, Field(max_length=253)] = Field(
-        default="", description="What 'latest' leads to: the newest published state."
+        default="",
+        description=(
+            "Target of the link 'latest', which is the newest publication, such as "
+            "'attempts/0003/p0007'."
+        ),
     )
-    volume_claim: Name = Field(default="", description="Claim that holds the ledger.")
+    volume_claim: Name = Field(
+        default="", description="Name of the persistent volume claim that holds the ledger."
+    )
     attempts: Annotated[
         tuple[PastAttemptRecord, ...], Field(max_length=MAX_ATTEMPTS), keep_last(MAX_ATTEMPTS)
     ] = Field(
         default=(),
         json_schema_extra=keyed_by("number"),
-        description="Ended attempts, the newest last, as many as 'attemptHistoryLimit' says.",
+        description=(
+            "Ended attempts, the newest last. 'attemptHistoryLimit' says how many are kept."
+        ),
     )
     handled: HandledTokens | None = Field(
-        default=None, description="Requests by annotation that were acted upon."
+        default=None, description="Requests by annotation that were handled."
     )
     last_attempt_time: Time | None = Field(
-        default=None, description="When the latest attempt was made."
+        default=None, description="Time at which the latest attempt was created."
     )
 
     @property
     def is_seen(self) -> bool:
-        """Whether the operator has written any of this."""
+        """Return whether the operator has written any of this."""
         return self.observed_generation is not None and self.observed_generation >= 0
 
     @property
     def spent(self) -> Spent:
-        """What the run has used up, as the law of retries takes it."""
+        """Return what the run has used up, as the law of retries takes it."""
         return Spent() if self.retries is None else self.retries.spent
 
     def find_condition(self, type_: str) -> Condition | None:

@@ -75,7 +75,7 @@ class Record(ApiModel):
         return cls.model_validate(given, context=FORGIVING, by_alias=True, by_name=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Spell it in camelCase, as plain JSON values; what is empty is left out."""
+        """Convert it in camelCase, as plain JSON values; what is empty is left out."""
         return self.model_dump(mode="json", by_alias=True)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -111,9 +111,9 @@ class Record(ApiModel):
 
 
 def _has(record: Record, name: str, value: object) -> bool:
-    """Whether a field has that very value: 1 is not 1.0, nor a text the word that it spells."""
-    held = getattr(record, name, ...)
-    return type(held) is type(value) and held == value
+    """Return whether a field has that very value: 1 is not 1.0, nor a text an enum's member."""
+    former = getattr(record, name, ...)
+    return type(former) is type(value) and former == value
 
 
 def keep_first(longest: int) -> WrapValidator:
@@ -126,23 +126,23 @@ def keep_last(longest: int) -> WrapValidator:
     return WrapValidator(_bounding(slice(-longest, None)))
 
 
-def read_word(words: type[W], unknown: W | None = None) -> BeforeValidator:
+def read_value(enum: type[W], unknown: W | None = None) -> BeforeValidator:
     """Turn text into one of the words; `unknown` stands for a word of another version."""
-    known = {word.value: word for word in words}
+    known = {member.value: member for member in enum}
 
     def read(value: object) -> object:
         if not isinstance(value, str):
             return value
-        word = known.get(value, unknown)
-        if word is None:
+        member = known.get(value, unknown)
+        if member is None:
             raise ValueError(f"must be one of {', '.join(known)}")
-        return word
+        return member
 
     return BeforeValidator(read)
 
 
 def _is_empty(value: object) -> bool:
-    """Tell what may be left out; a record without any field was given all the same."""
+    """Describe what may be left out; a record without any field was given all the same."""
     return value is None or (isinstance(value, str | tuple | dict) and not value)
 
 

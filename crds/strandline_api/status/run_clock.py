@@ -18,14 +18,19 @@ class RunClock(Record):
     """What of a run's time is left out by 'deadlines.run'."""
 
     paused_seconds: Annotated[float, Field(ge=0)] = Field(
-        default=0.0, description="Seconds in which the run was suspended or queued, up to now."
+        default=0.0,
+        description=(
+            "Number of seconds for which the run was suspended or queued, without a pause that "
+            "still lasts."
+        ),
     )
     paused_since: Time | None = Field(
-        default=None, description="Since when it is so again. Absent while the run goes on."
+        default=None,
+        description="Time at which the current pause began. Absent while the run continues.",
     )
 
     def tick(self, now: float, *, is_paused: bool) -> Self:
-        """The clock after a look at whether the run stands still; the same where nothing changed.
+        """Return the clock after a look at whether the run stands still; the same if so before.
 
         Args:
             now: seconds since the epoch, as for all below.
@@ -37,6 +42,6 @@ class RunClock(Record):
         return self.model_copy(update={"paused_seconds": seconds, "paused_since": None})
 
     def count_paused(self, now: float) -> float:
-        """Seconds that do not count, those of a pause that goes on included."""
+        """Return seconds that do not count, those of a pause that goes on included."""
         going_on = 0.0 if self.paused_since is None else max(0.0, now - self.paused_since)
         return self.paused_seconds + going_on

@@ -17,14 +17,14 @@ def derive_token(attempt_uid: str) -> str:
     return hashlib.sha256(f"strandline outcome of {attempt_uid}".encode()).hexdigest()
 
 
-def spell_digest(token: str) -> str:
-    """Spell what a pod is given in the environment, under `VARIABLE`."""
+def digest_token(token: str) -> str:
+    """Compute what a pod is given in the environment, under `VARIABLE`."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def is_hearer(token: str, digest: str) -> bool:
-    """Tell whether a token is the one of a digest; without a digest anybody's will do.
+def is_reader(token: str, digest: str) -> bool:
+    """Return whether a token is the one of a digest; without a digest anybody's will do.
 
     An operator of an earlier version gives no digest and sends no token.
     """
-    return not digest or hmac.compare_digest(spell_digest(token).encode(), digest.encode())
+    return not digest or hmac.compare_digest(digest_token(token).encode(), digest.encode())
