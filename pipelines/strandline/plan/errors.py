@@ -15,14 +15,25 @@ class StrandlineError(Exception):
     Attributes:
         exit_code: what the process exits with.
         cause: where more is known than the exit code tells.
+        is_lasting: another attempt on the same machine would end the same way.
     """
 
     exit_code: ClassVar[ExitCode] = ExitCode.APPLICATION_ERROR
     cause: Cause | None = None
+    is_lasting: bool = False
+
+
+# What the system says of a path that is not as it should be; the rest of its errors may pass.
+_OF_PATHS = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Return whether an error may be another's fault, such as a server's that does not answer."""
+    return isinstance(error, OSError) and not isinstance(error, _OF_PATHS)
 
 
 def code_of(error: BaseException) -> ExitCode:
-    """The exit code that an error means."""
+    """Return the exit code that an error means."""
     if isinstance(error, SpecError):
         return ExitCode.BAD_SPEC
     if not isinstance(error, Exception):  # Ctrl-C and requests to exit are no errors

@@ -6,26 +6,33 @@ Resources, worker counts and batch sizes are not in it: they change speed, not o
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from strandline.plan.stage import Stage
+from pydantic.alias_generators import to_camel
+
+from strandline.plan.stage import SourceStage, Stage
 
 MISSING = "(none)"
 
 
 class Fingerprint(NamedTuple):
-    """A digest and the flat `path -> value` parts it was made of."""
+    """A digest and the flat `path -> value` parts it was made of.
+
+    Attributes:
+        growing: paths of lists whose end may be added to: what is made already stays as it is.
+    """
 
     digest: str
     parts: dict[str, Any]
+    growing: frozenset[str] = frozenset()
 
 
 def compute_fingerprint(
     stages: Mapping[str, tuple[str, Stage, int | None]], code: Mapping[str, Any] | None = None
 ) -> Fingerprint:
-    """The fingerprint of `name -> (use, stage, group)` in pipeline order.
+    """Compute the fingerprint of `name -> (use, stage, group)` in pipeline order.
 
     Args:
         code: what of the code that was brought decides the output, by path.
@@ -44,16 +51,34 @@ def compute_fingerprint(
             (f"{name}.inputs.{at}", digest) for at, digest in stage.digest_inputs().items()
         )
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
-    return Fingerprint(blake2b(text.encode(), digest_size=16).hexdigest(), parts)
+    growing = frozenset(
+        f"{name}.with.{to_camel(value)}"
+        for name, (_, stage, _) in stages.items()
+        if isinstance(stage, SourceStage)
+        for value in stage.adding
+    )
+    return Fingerprint(blake2b(text.encode(), digest_size=16).hexdigest(), parts, growing)
 
 
-def describe_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """One line for each part that differs: `quality.with.minWords: 5 -> 8`."""
+def describe_difference(
+    old: Mapping[str, Any], new: Mapping[str, Any], growing: Collection[str] = ()
+) -> list[str]:
+    """Describe one line for each part that differs: `quality.with.minWords: 5 -> 8`.
+
+    Args:
+        growing: see `Fingerprint`.
+    """
     return [
-        f"{path}: {_spell(old, path)} -> {_spell(new, path)}"
+        f"{path}: {_describe_part(old, path)} -> {_describe_part(new, path)}"
         for path in sorted(old.keys() | new.keys())
         if old.get(path, MISSING) != new.get(path, MISSING)
+        and not (path in growing and _has_grown(old.get(path), new.get(path)))
     ]
+
+
+def _has_grown(old: object, new: object) -> bool:
+    """Return whether a list has something more at its end, and else nothing has changed."""
+    return isinstance(old, list) and isinstance(new, list) and new[: len(old)] == old
 
 
 def _flatten(at: str, value: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - JSON
@@ -64,5 +89,5 @@ def _flatten(at: str, value: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 
         yield at, value
 
 
-def _spell(parts: Mapping[str, Any], path: str) -> str:
+def _describe_part(parts: Mapping[str, Any], path: str) -> str:
     return json.dumps(parts[path]) if path in parts else MISSING

@@ -26,18 +26,18 @@ _NAMES = {"PIL": "pillow"}
 
 
 def list_missing(modules: Iterable[str]) -> list[str]:
-    """Those of top-level modules that are not installed."""
+    """Return those of top-level modules that are not installed."""
     return [module for module in modules if find_spec(module) is None]
 
 
 def name_package(module: str) -> str:
-    """What the package with a module is called where packages are installed from."""
+    """Return what the package with a module is called where packages are installed from."""
     top = module.partition(".")[0]
     return _NAMES.get(top, top)
 
 
 def advise(module: str) -> str:
-    """How to get a module that is not here."""
+    """Return how to get a module that is not here."""
     extra = EXTRAS.get(module.partition(".")[0])
     if extra is not None:
         return f"pip install 'strandline[{extra}]'"
@@ -45,7 +45,7 @@ def advise(module: str) -> str:
 
 
 def explain_import(error: ImportError) -> str:
-    """An import that failed, in one sentence: which package is missing, and how to get it."""
+    """Explain an import that failed: which package is missing, and how to get it."""
     text = " ".join(str(error).split())
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return text or type(error).__name__

@@ -5,11 +5,25 @@ A worker loads it with its stage, so it must not know how manifests are read and
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.stage import EndStage, Shape, SinkStage, SourceStage, Stage, StatefulFilter
+
+
+@dataclass(frozen=True, slots=True)
+class BroughtCode:
+    """What was brought beside the image, or beside what is installed.
+
+    Attributes:
+        parts: of the fingerprint, by path: digests, and packages with their versions.
+        hint: where a module is looked for, in words for whoever names one that is not there.
+    """
+
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +42,8 @@ class StagePlan:
         max_age, max_memory: seconds and bytes after which a worker is replaced; None: no limit.
         timeout: seconds that one task may take; None: no limit.
         is_metered: what it does is told source by source, too.
+        streams: what it yields travels on before its answer has ended.
+        isolate: no other stage runs in its workers.
     """
 
     name: str
@@ -46,10 +62,12 @@ class StagePlan:
     max_memory: int | None = None
     timeout: float | None = None
     is_metered: bool = False
+    streams: bool = False
+    isolate: bool = False
 
     @property
     def shape(self) -> Shape:
-        """How its answer stands to its input."""
+        """Return how its answer stands to its input."""
         if isinstance(self.stage, SourceStage):
             return Shape.SOURCE
         if isinstance(self.stage, SinkStage):
@@ -60,24 +78,24 @@ class StagePlan:
 
     @property
     def may_fan_out(self) -> bool:
-        """True where the stage says that one task may become several."""
+        """Return whether the stage says that one task may become several."""
         if self.shape is Shape.BATCH:
             return self.stage.fans_out_in_batch()
         return self.shape in {Shape.TASK, Shape.GROUP} and self.stage.fans_out()
 
     def overrides(self, method: str) -> bool:
-        """True where the stage has a method of its own."""
+        """Return whether the stage has a method of its own."""
         return getattr(type(self.stage), method) is not getattr(Stage, method)
 
     def limit_call(self, tasks: int) -> float | None:
-        """Seconds that a call of so many tasks may take; None: no limit. A group is one task."""
+        """Return the seconds that a call of so many tasks may take; None: no limit."""
         if self.timeout is None:
             return None
         return self.timeout * (1 if self.group is not None else tasks)
 
     @property
     def gathers(self) -> bool:
-        """True where it keeps state; see `StatefulFilter`."""
+        """Return whether it keeps state; see `StatefulFilter`."""
         return isinstance(self.stage, StatefulFilter)
 
 
@@ -106,10 +124,15 @@ class PipelinePlan:
 
     @property
     def deletes_removed(self) -> bool:
-        """True where the source says `onRemoved: Delete`."""
+        """Return whether the source says `onRemoved: Delete`."""
         stage = self.source.stage
         assert isinstance(stage, SourceStage)  # checked when the plan was built
         return stage.deletes_removed
+
+    @property
+    def is_packable(self) -> bool:
+        """Return whether the source could pack small files into `buckets`, and does not."""
+        return getattr(self.source.stage.params, "buckets", 0) is None
 
     @property
     def partitioned_by(self) -> dict[str, EndStage]:
@@ -123,4 +146,8 @@ class PipelinePlan:
     @property
     def gathering(self) -> dict[str, StatefulFilter]:
         """The stages that gather something, by name."""
-        return {one.name: one.stage for one in self.stages if isinstance(one.stage, StatefulFilter)}
+        return {
+            stage.name: stage.stage
+            for stage in self.stages
+            if isinstance(stage.stage, StatefulFilter)
+        }

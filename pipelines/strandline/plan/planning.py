@@ -11,11 +11,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from strandline.plan.brought import BroughtCode
+from strandline.plan.columns import find_missing, trace_columns
 from strandline.plan.fingerprint import compute_fingerprint
-from strandline.plan.pipeline import PipelinePlan, StagePlan
-from strandline.plan.registry import MissingModuleError, UnknownStageError, find_stage
-from strandline.plan.stage import SinkStage, SourceStage, Stage
+from strandline.plan.pipeline import BroughtCode, PipelinePlan, StagePlan
+from strandline.plan.registry import (
+    MissingModuleError,
+    UnknownStageError,
+    find_stage,
+    list_registered,
+)
+from strandline.plan.stage import Shape, SinkStage, SourceStage, Stage
 from strandline_api.documents.problems import Problem, SpecError, problems_of
 from strandline_api.objects.pipeline import CurationPipeline
 from strandline_api.spec.work import SinkWork, SourceWork, StageWork
@@ -24,7 +29,7 @@ NOTHING = BroughtCode()
 
 
 def plan_spec(pipeline: CurationPipeline, brought: BroughtCode = NOTHING) -> PipelinePlan:
-    """The plan of a parsed `CurationPipeline`; what it brings can be imported already.
+    """Return the plan of a parsed `CurationPipeline`; what it brings can be imported already.
 
     Raises:
         SpecError: with every problem found, each with its path in the YAML.
@@ -45,7 +50,10 @@ def plan_spec(pipeline: CurationPipeline, brought: BroughtCode = NOTHING) -> Pip
 
 
 def plan_stage(item: SourceWork, stage: Stage, use: str) -> StagePlan:
-    """The plan of a stage from the item that describes its work; `use` is where it came from."""
+    """Return the plan of a stage from the item that describes its work.
+
+    `use` is where it came from.
+    """
     return StagePlan(
         name=item.name,
         use=use,
@@ -62,6 +70,7 @@ def plan_stage(item: SourceWork, stage: Stage, use: str) -> StagePlan:
         max_age=item.workers.max_age_seconds,
         max_memory=item.workers.max_memory_bytes,
         timeout=item.timeout_seconds if isinstance(item, SinkWork) else None,
+        isolate=isinstance(item, SinkWork) and item.isolate,
     )
 
 
@@ -73,7 +82,7 @@ def check_plan(
     run_id: str = "first",
     code: Mapping[str, Any] | None = None,
 ) -> PipelinePlan:
-    """The plan of stages in order, the sink last; `code` as in `compute_fingerprint`.
+    """Return the plan of stages in order, the sink last; `code` as in `compute_fingerprint`.
 
     Raises:
         SpecError: a shape that can't be resumed, a misplaced source or sink, a name used twice.
@@ -91,12 +100,24 @@ def check_plan(
     if not stages:
         problems.append(Problem("spec.sink", "required: a pipeline ends in a sink"))
     problems += [] if problems else _find_partition_faults(source, stages)
+    problems += [] if problems else _find_missing_columns(named)
     if problems:
         raise SpecError(tuple(problems))
     parts = {plan.name: (plan.use, plan.stage, plan.group) for plan in (source, *stages)}
     output = getattr(stages[-1].stage.params, "path", None)
     fingerprint = compute_fingerprint(parts, code)
-    return PipelinePlan(namespace, name, source, tuple(stages), fingerprint, run_id, output)
+    streamed = tuple(mark_streaming(stages))
+    return PipelinePlan(namespace, name, source, streamed, fingerprint, run_id, output)
+
+
+def mark_streaming(stages: Sequence[StagePlan]) -> Iterator[StagePlan]:
+    """Yield stages, each with whether what it yields may travel on before its answer has ended."""
+    for index, plan in enumerate(stages):
+        # Who joins groups has to know how many slots a fan-out has; who gathers has one piece a
+        # task, and so one event for it.
+        joins = any(later.group is not None for later in stages[index + 1 :])
+        streams = plan.shape is Shape.TASK and not plan.gathers and not joins
+        yield plan if plan.streams == streams else replace(plan, streams=streams)
 
 
 def _create_stage(at: str, item: SourceWork, problems: list[Problem], hint: str) -> Stage | None:
@@ -164,8 +185,19 @@ def _find_shape_faults(plan: StagePlan) -> Iterator[str]:
         )
 
 
+def _find_missing_columns(named: Sequence[tuple[str, StagePlan]]) -> Iterator[Problem]:
+    makers: dict[str, list[str]] = {}
+    for use, stage_class in list_registered().items():
+        if not issubclass(stage_class, SourceStage):
+            for column in stage_class.adds_columns:
+                makers.setdefault(column, []).append(use)
+    found = find_missing(trace_columns((plan.name, plan.stage) for _, plan in named), makers)
+    if found is not None:
+        yield Problem(named[found.position][0], found.message, found.hint)
+
+
 def _find_partition_faults(source: StagePlan, stages: Sequence[StagePlan]) -> Iterator[Problem]:
-    """What can't be where sources share storage; the sink is the last of `stages`."""
+    """Yield what can't be where sources share storage; the sink is the last of `stages`."""
     ends = [plan for plan in (source, stages[-1]) if getattr(plan.stage, "is_partitioned", False)]
     if not ends:
         return

@@ -32,7 +32,7 @@ class Output(NamedTuple):
     rows: int
 
 
-class Place(NamedTuple):
+class PieceLocation(NamedTuple):
     """Where bytes lie: in which shard and where in it, how many they are, their blake2b-128."""
 
     shard: int
@@ -52,7 +52,7 @@ class Piece(NamedTuple):
 
     stage: str
     token: bytes
-    data: bytes | Place
+    data: bytes | PieceLocation
 
 
 Left = Output | Piece
@@ -75,7 +75,7 @@ class Effort(NamedTuple):
     size: int
 
     def add(self, other: Effort) -> Effort:
-        """Both, of the stage of this one."""
+        """Return both, of the stage of this one."""
         return Effort(
             self.stage,
             self.rows_in + other.rows_in,
@@ -125,16 +125,22 @@ class Failure(NamedTuple):
 
 
 class Emitted(NamedTuple):
-    """A task for the next stage: its place in the call's data, and its lineage."""
+    """A task that is handed on: its place in the call's data, its lineage, and to whom.
 
-    place: int
+    Attributes:
+        link: 0: to the stage that follows those of the call. Else the call was of a chain, and the
+            task is for the stage of that number in it.
+    """
+
+    position: int
     source: bytes
     token: bytes
     origin: Origin | None
+    link: int = 0
 
 
 @dataclass(slots=True)
-class Counts:
+class StageCounts:
     """What went through a stage.
 
     Attributes:
@@ -155,7 +161,7 @@ class Counts:
     counters: dict[str, int] = field(default_factory=dict)
     calls: int = 0
 
-    def add(self, other: Counts) -> None:
+    def add(self, other: StageCounts) -> None:
         """Add another call's counts to these."""
         self.tasks_in += other.tasks_in
         self.tasks_out += other.tasks_out
@@ -170,10 +176,19 @@ class Counts:
 
 
 class Receipt(NamedTuple):
-    """All that one stage call has to say; efforts, by source, only where they are asked for."""
+    """All that one call has to say.
+
+    Attributes:
+        counts: of the call as a whole.
+        efforts: by source; only where they are asked for.
+        links: where the call was of a chain, the counts of its stages, by their number in it.
+        gone: and slots of fan-outs that were filtered in it, with their source.
+    """
 
     events: tuple[Event, ...]
     failures: tuple[Failure, ...]
     emitted: tuple[Emitted, ...]
-    counts: Counts
+    counts: StageCounts
     efforts: tuple[tuple[bytes, Effort], ...] = ()
+    links: tuple[tuple[int, StageCounts], ...] = ()
+    gone: tuple[tuple[Origin, bytes], ...] = ()

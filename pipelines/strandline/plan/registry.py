@@ -23,7 +23,13 @@ class MissingModuleError(UnknownStageError):
 
 
 def register(name: str) -> Callable[[StageClass], StageClass]:
-    """Class decorator: make a stage known as `name` in `use:`.
+    """Make a stage class known as `name` in `use:`; a class decorator.
+
+    Args:
+        name: what a file says, such as `read-files`.
+
+    Returns:
+        A decorator that gives the class back unchanged.
 
     Raises:
         ValueError: another class has that name.
@@ -41,12 +47,12 @@ def register(name: str) -> Callable[[StageClass], StageClass]:
 
 
 def list_registered() -> dict[str, type[Stage]]:
-    """All registered stages by name, in alphabetical order."""
+    """Return all registered stages by name, in alphabetical order."""
     return dict(sorted(_registered.items()))
 
 
 def find_stage(use: str) -> type[Stage]:
-    """The class that `use` means.
+    """Return the class that `use` means.
 
     Raises:
         UnknownStageError: with one sentence that says what is wrong and what may have been meant.

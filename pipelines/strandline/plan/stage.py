@@ -16,24 +16,31 @@ from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from strandline.plan.columns import Columns
 from strandline.plan.task import FailedTask, NoneTask, Slot, Task
+from strandline_api.documents.problems import SpecError, problems_of
 
 
 class Params(BaseModel):
-    """Base of every stage's parameters: the `with:` block, in camelCase, unknown names refused."""
+    """Hold a stage's parameters: the `with:` block of a file, where names are in camelCase.
+
+    A subclass has a field for each parameter. Unknown names are refused.
+    """
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
     )
 
     def list_places(self) -> Iterable[tuple[str, str]]:
-        """Paths and URLs that the stage opens, each after the parameter that has it.
+        """List the paths and URLs that the stage opens; by default none.
 
-        Such as `("paths[0]", "s3://bucket/*.jsonl")`. What opens them must be installed, which is
-        looked at before a run begins.
+        Before a run begins it is checked that what opens them is installed.
+
+        Returns:
+            Pairs of a parameter and its path, such as `("paths[0]", "s3://bucket/*.jsonl")`.
         """
         return ()
 
@@ -49,16 +56,28 @@ class Shape(StrEnum):
 
 
 class Stage:
-    """One kind of work on data. Subclass it and write `process` or `process_batch`, not both.
+    """Do one kind of work on tasks. A subclass writes `process` or `process_batch`, not both.
+
+    Args:
+        params: the parameters as one object; None: `Params` is made from `values`.
+        **values: the parameters by name.
+
+    Raises:
+        SpecError: (a ValueError) a parameter is unknown, missing or of a wrong type; its message
+            has a line for each, which names class and parameter.
 
     Attributes:
         version: part of the fingerprint; raise it when the same input gives other output.
         mixes_sources: True says that the work needs rows of several sources at once
             (shuffle, global dedup); such a stage is refused in a resumable run.
-        not_fingerprinted: parameters, by attribute name, that don't decide the output.
+        not_fingerprinted: names of parameters, as in Python, that don't decide the output.
         packages: modules that the stage loads only once it is set up; that each is installed is
             looked at before a run begins.
-        params: the parsed `with:` block.
+        keeps_columns: what becomes of a table's columns: True, all go on; False, none does; None,
+            the stage does not say, and what later stages need is not looked at before a run.
+        adds_columns: names of columns that it adds, or puts in the place of those there are.
+        params: the parameters, an instance of the class's `Params`.
+        counters: what `count` has added, by name.
     """
 
     class Params(Params):
@@ -68,52 +87,93 @@ class Stage:
     mixes_sources: ClassVar[bool] = False
     not_fingerprinted: ClassVar[frozenset[str]] = frozenset()
     packages: ClassVar[tuple[str, ...]] = ()
+    keeps_columns: ClassVar[bool | None] = None
+    adds_columns: ClassVar[tuple[str, ...]] = ()
     params: BaseModel
 
     def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401
-        self.params = self.Params(**values) if params is None else params
+        self.params = _parse_params(type(self), values) if params is None else params
         self.counters: dict[str, int] = {}
 
     def digest_inputs(self) -> dict[str, str]:
-        """What decides the output besides parameters and tasks, such as files: a digest by name.
+        """Return what else decides the output besides parameters and tasks: a digest by name.
 
-        Part of the fingerprint; asked where the pipeline is planned, before any `setup`.
+        Part of the fingerprint; called where the pipeline is planned, before any `setup`.
+
+        Returns:
+            A digest, as text, by a name of its own. By default none.
         """
         return {}
 
+    def list_needed_columns(self) -> Iterable[str]:
+        """List the columns without which a task fails; by default none.
+
+        Asked where the pipeline is planned: one that stages before do not give is told then.
+        """
+        return ()
+
+    def change_columns(self, columns: Columns) -> Columns:
+        """Declare what the columns of a table become; by default as the class says.
+
+        Args:
+            columns: of what it is given.
+
+        Returns:
+            Those of what it gives; any, where they can't be told before a run.
+        """
+        if self.keeps_columns is None:
+            return Columns(is_open=True)
+        return (columns if self.keeps_columns else Columns()).having(self.adds_columns)
+
     def setup_on_node(self) -> None:
-        """Called once on each node and in each attempt, before `setup` there: fetch, unpack.
+        """Prepare a node, once in each attempt and before `setup` there: fetch, unpack.
 
         It leaves what it makes on the node's disk; nothing that it sets on `self` reaches another
         worker. One that died over it is tried again, so it must bear being begun twice.
         """
 
     def setup(self) -> None:
-        """Called once in each worker before the first task: load models, open connections."""
+        """Prepare a worker, once before its first task: load models, open connections."""
 
     def process(self, task: Task) -> Task | list[Slot] | list[Task] | Iterator[Slot] | None:
-        """One task in; one out (the same token), a list (a fan-out), or None (filtered).
+        """Work on one task.
 
-        A generator is a fan-out too; it is run to its end before its tasks go on.
+        What it raises fails the task's source, which is tried again by the next run.
+
+        Returns:
+            One task, which goes on; None, which filters it; or a fan-out: a list or a generator of
+            tasks, `NoneTask`, `FailedTask` and None, in slots that are numbered as they stand. A
+            generator's tasks go on while it yields, so that few of them are in memory.
         """
         raise NotImplementedError
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
-        """`len(tasks)` answers, one by one in the order of the input."""
+        """Work on up to `batch_size` tasks of any sources at once.
+
+        Where it raises, each of the tasks is tried by itself.
+
+        Returns:
+            One answer for each task, in the order of `tasks`; another length ends the attempt with
+            a `ShapeError`.
+        """
         raise NotImplementedError
 
     def join(self, tasks: list[Task]) -> Task:
-        """One task of a group's tasks, in slot order; tables are concatenated by default."""
+        """Join the tasks of a group, in slot order, to one that `process` gets.
+
+        By default tables are concatenated, missing columns filled with nulls. A stage with `group`
+        and another payload writes its own.
+        """
         table = pa.concat_tables([task.table for task in tasks], promote_options="default")
         return tasks[0].replace(table)
 
     def count(self, name: str, number: int = 1) -> None:
-        """Add to a counter that is shown in the run's summary, such as `dropped: not utf-8`."""
+        """Add `number` to a counter of the run's summary, such as `dropped: not utf-8`."""
         self.counters[name] = self.counters.get(name, 0) + number
 
     @classmethod
     def fans_out(cls) -> bool:
-        """True where `process` is a generator, or its annotation allows that or a list of tasks."""
+        """Return whether `process` is a generator, or is annotated to return a list of tasks."""
         if cls.process is Stage.process:
             return False
         answers = _options(_return_type(cls.process))
@@ -121,41 +181,56 @@ class Stage:
 
     @classmethod
     def fans_out_in_batch(cls) -> bool:
-        """True where the return annotation of `process_batch` allows a list in a slot."""
+        """Return whether the return annotation of `process_batch` allows a list in a slot."""
         answer = _return_type(cls.process_batch)
         slots = typing.get_args(answer) if _is_list(answer) else ()
         return any(_is_list(option) for slot in slots for option in _options(slot))
 
 
 class StatefulFilter(Stage):
-    """A stage that gathers something about what passes it: statistics, counts, a sketch.
+    """Gather something about the tasks that pass: statistics, counts, a sketch.
 
-    `process` or `process_batch` as for every stage: it may pass on, filter, fan out. What it
-    gathers goes to `self`. A batch has one task, so that each piece is of one task.
+    It writes `process` or `process_batch` like every stage and may pass on, filter, fan out. What
+    it gathers goes to `self`. A batch has one task, so that each piece is of one task.
     """
 
     @abstractmethod
     def flush(self) -> bytes | None:
-        """What was gathered since the last flush, as one piece; then forget it.
+        """Hand over what was gathered since the last flush, and forget it.
 
-        Called after each task, also after one that failed. None: there was nothing.
+        Called after each task, also after one that failed. What it raises after one that failed
+        ends the attempt with a `FlushError`.
+
+        Returns:
+            One piece in a format of the stage's own; None: there was nothing.
         """
 
     @staticmethod
     @abstractmethod
     def merge(paths: Sequence[Path], out: Path) -> None:
-        """Join files, each of one piece or of merged pieces, to one file of the same kind.
+        """Merge files to one of the same format. It must be associative.
 
-        It must be associative; the runtime calls it in source-key order.
+        Args:
+            paths: files of one piece each, or of what `merge` wrote; in the order of source keys.
+            out: the file to write.
         """
 
     def artifacts(self, merged: Path, folder: Path) -> None:
-        """Write what people read from the merged file into the folder; by default a copy of it."""
+        """Write what people read into a folder; by default a copy of the merged file.
+
+        Args:
+            merged: what `merge` wrote last; its stem is the stage's name.
+            folder: exists; `strandline latest` leads to it when it is complete.
+        """
         shutil.copyfile(merged, folder / merged.name)
 
     @staticmethod
     def panel(artifacts: Sequence[Path]) -> str | None:  # noqa: ARG004 - for those who have one
-        """An HTML fragment (no script, no network) for `strandline report`; None: no panel."""
+        """Return HTML (no script, no network) for `strandline report`; None: no panel.
+
+        Returns:
+            A fragment of HTML without script and network; None: no panel.
+        """
         return None
 
 
@@ -183,24 +258,36 @@ class OnRemoved(StrEnum):
 
 
 class EndStage(Stage):
-    """The first or the last stage: those that may say which sources share storage."""
+    """The first or the last stage: those that may say which sources share storage.
+
+    Attributes:
+        chunked_by: name of the parameter, a whole number, that sets how many sources in a row share
+            storage; `plan` tries others where most sources become one group.
+    """
+
+    chunked_by: ClassVar[str | None] = None
 
     def partition_indices(self, source: Source) -> Iterable[str]:  # noqa: ARG002 - for subclasses
-        """Names of the storage that this source shares with others, such as `chunk 3`.
+        """Name the storage that a source shares with others, such as `chunk 3`; by default none.
 
         Sources with a name in common are worked on as one: by one worker, with one end. Called
-        wherever sources are listed, without set-up; the answer follows from the source alone.
+        wherever sources are listed, without `setup`; the answer must follow from the source alone.
         """
         return ()
 
     @property
     def is_partitioned(self) -> bool:
-        """True where the class says which sources share storage."""
+        """Return whether the class has a `partition_indices` of its own."""
         return type(self).partition_indices is not EndStage.partition_indices
 
 
 class SourceStage(EndStage):
-    """The first stage: lists sources, in any order, as a stream."""
+    """List the sources of a pipeline, in any order, as a stream. It is the first stage.
+
+    Attributes:
+        adding: names of parameters, as in Python, that are lists of which each further item only
+            adds sources: a ledger takes what was added at their end.
+    """
 
     class Params(Stage.Params):
         """What every source has."""
@@ -218,17 +305,18 @@ class SourceStage(EndStage):
 
     # Which sources there are is no part of what becomes of each of them.
     not_fingerprinted: ClassVar[frozenset[str]] = frozenset({"on_removed", "limit", "max_group"})
+    adding: ClassVar[frozenset[str]] = frozenset()
     params: BaseModel
     _gap: str | None = None
 
     @property
     def deletes_removed(self) -> bool:
-        """True where the source says `onRemoved: Delete`; parameters of its own may lack it."""
+        """Return whether `on_removed` is `Delete`; parameters of a stage's own may lack it."""
         return getattr(self.params, "on_removed", None) is OnRemoved.DELETE
 
     @property
     def gap(self) -> str | None:
-        """Why the listing does not name all that is there; None where it does.
+        """Return why the listing does not name all that is there; None where it does.
 
         What such a listing does not name is not removed, so nothing of it is deleted.
         """
@@ -236,26 +324,30 @@ class SourceStage(EndStage):
         return self._gap if limit is None else f"limit is {limit}"
 
     def note_gap(self, why: str) -> None:
-        """Say, while listing, that something could not be looked at; the first word of it stays."""
+        """Say, while listing, that something could not be looked at, so that nothing is removed.
+
+        Args:
+            why: for the run's summary; of several the first is kept.
+        """
         self._gap = self._gap or why
 
     @abstractmethod
     def list_sources(self) -> Iterator[Source]:
-        """Every source there is now.
+        """List every source that there is now; two with one key end the run.
 
         Raises:
-            OSError: the place that is listed can't be read.
+            OSError: the place that is listed can't be read; ends the run with a `ListingError`.
         """
 
     def join(self, tasks: list[Task]) -> Task:
-        """One task of a group's sources, in key order: their tables as one, or a list of data."""
+        """Join the tasks of a group's sources, in key order: tables into one, or a list of data."""
         if all(isinstance(task.data, pa.Table) for task in tasks):
             return super().join(tasks)
         return tasks[0].replace([task.data for task in tasks])
 
 
 class SinkStage(EndStage):
-    """The last stage: spells a task as the bytes of one file. Naming and renaming are not its job.
+    """Write a task as the bytes of one file; the runtime names the file. It is the last stage.
 
     Attributes:
         suffix: the end of an output's name, such as ".parquet".
@@ -265,7 +357,19 @@ class SinkStage(EndStage):
 
     @abstractmethod
     def write(self, task: Task, file: BinaryIO) -> None:
-        """Write the task front to back; the same task must give the same bytes."""
+        """Write the task front to back; the same task must give the same bytes.
+
+        Args:
+            task: what the stage before gave.
+            file: open for writing and empty; it can't be read and has no `seek`.
+        """
+
+
+def _parse_params(stage: type[Stage], values: dict[str, Any]) -> BaseModel:
+    try:
+        return stage.Params(**values)
+    except ValidationError as error:
+        raise SpecError(problems_of(error, stage.Params, stage.__name__)) from None
 
 
 def _return_type(function: Any) -> Any:  # noqa: ANN401 - a callable and a type, of any kind

@@ -14,7 +14,8 @@ import pyarrow as pa
 class Origin(NamedTuple):
     """Where in a fan-out a task stands: what fanned out, its slot, and of how many.
 
-    What fanned out is called by its token; a group by that of the first of it that was left.
+    What fanned out is called by its token; a group by that of the first of it that was left. Of a
+    generator it is not known how many slots there will be: 0.
     """
 
     parent: bytes
@@ -39,11 +40,15 @@ class Lineage(NamedTuple):
 
 
 class Task:
-    """A piece of work derived from one source.
+    """Carry a piece of work that comes of one source.
+
+    Args:
+        data: a `pyarrow.Table` of rows, or any payload that can be pickled.
+        meta: small facts that travel with the data and can be pickled.
+        lineage: set by the runtime.
 
     Attributes:
-        data: a `pyarrow.Table`, or any picklable payload.
-        meta: small picklable facts that travel with the data.
+        data, meta, lineage: as given.
     """
 
     __slots__ = ("data", "lineage", "meta")
@@ -71,7 +76,7 @@ class Task:
 
     @property
     def table(self) -> pa.Table:
-        """The data as a table.
+        """The data as a `pyarrow.Table`.
 
         Raises:
             TypeError: the task carries something else.
@@ -88,12 +93,12 @@ class Task:
         return self.data.num_rows if isinstance(self.data, pa.Table) else 1
 
     def replace(self, data: Any) -> Task:  # noqa: ANN401 - the payload belongs to the user
-        """The same task with other data; `meta` comes along."""
+        """Make the same task with other data; `meta` and the lineage come along."""
         return Task(data, self.meta, self.lineage)
 
 
 class NoneTask:
-    """A slot whose task was filtered out on purpose: it is settled, nothing follows it."""
+    """Answer for a task that is filtered out on purpose: nothing follows it."""
 
     __slots__ = ()
 
@@ -102,10 +107,13 @@ class NoneTask:
 
 
 class FailedTask:
-    """A slot that could not be worked on: its source stays unfinished and is tried again on resume.
+    """Answer for a task that can't be worked on: its source fails and is tried again on resume.
+
+    Args:
+        msg: one sentence for the person on call, as the ledger keeps it.
 
     Attributes:
-        msg: one sentence for the person on call.
+        msg: as given.
     """
 
     __slots__ = ("msg",)

@@ -12,7 +12,7 @@ VERSION_BYTES = 8
 
 
 def digest_key(key: str) -> bytes:
-    """The 128-bit identity of a source: what the ledger is keyed by and outputs are named after."""
+    """Return a source's 128-bit identity, which keys the ledger and names outputs."""
     return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=TOKEN_BYTES).digest()
 
 
@@ -22,12 +22,15 @@ def digest_version(version: str) -> bytes:
 
 
 def derive_root(source: bytes, version: bytes) -> bytes:
-    """The token of a source's root task; a new version gets new tokens, so new output names."""
+    """Return the token of a source's root task.
+
+    A new version gets new tokens, so new output names.
+    """
     return blake2b(source + version, digest_size=TOKEN_BYTES, person=b"root").digest()
 
 
 def derive_child(parents: Sequence[bytes], stage: str, slot: int) -> bytes:
-    """The token of slot `slot` of what `stage` made of `parents` (each 16 bytes).
+    """Return the token of slot `slot` of what `stage` made of `parents` (each 16 bytes).
 
     Slots are positions in the stage's result; filtered and failed ones are counted too.
     """

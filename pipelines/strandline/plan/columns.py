@@ -1,0 +1,146 @@
+"""Which columns a task's table has after each stage, as the stages declare them.
+
+Pure, and nothing is read: a column that is missing is found before a run begins. It must not know
+what a column holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What is known of a table's columns.
+
+    Attributes:
+        names: that are there, in order.
+        is_open: there may be others too, which only the data tells.
+
+    Example:
+        `Columns(("key", "text")).having(["language"])`
+    """
+
+    names: tuple[str, ...] = ()
+    is_open: bool = False
+
+    def having(self, names: Iterable[str]) -> Columns:
+        """Return them with some more, at the end; those that are there keep their place."""
+        return replace(self, names=tuple(dict.fromkeys((*self.names, *names))))
+
+    def without(self, names: Iterable[str]) -> Columns:
+        """Return them without some."""
+        gone = frozenset(names)
+        return replace(self, names=tuple(name for name in self.names if name not in gone))
+
+    def list_missing(self, names: Iterable[str]) -> list[str]:
+        """List which of some names are surely not there."""
+        return [] if self.is_open else [name for name in names if name not in self.names]
+
+    def __str__(self) -> str:
+        others = ["others"] if self.is_open else []
+        return ", ".join([*self.names, *others]) or "none"
+
+
+_DECLARATIONS = frozenset(
+    {"keeps_columns", "adds_columns", "list_needed_columns", "change_columns"}
+)
+_WORK = frozenset({"process", "process_batch", "list_sources", "write", "join"})
+
+
+class Declaring(Protocol):
+    """A stage, as far as it tells of columns."""
+
+    def list_needed_columns(self) -> Iterable[str]:
+        """List the columns without which a task fails."""
+
+    def change_columns(self, columns: Columns) -> Columns:
+        """Declare what the columns of a table become."""
+
+
+class ColumnStep(NamedTuple):
+    """What becomes of columns in a stage.
+
+    Attributes:
+        name: the stage's.
+        needed: without which it fails.
+        before: those of what it is given.
+        after: those of what it gives.
+    """
+
+    name: str
+    needed: tuple[str, ...]
+    before: Columns
+    after: Columns
+
+
+class MissingColumns(NamedTuple):
+    """A stage that would fail over columns.
+
+    Attributes:
+        position: of the stage, from 0.
+        message: the sentence.
+        hint: what to do about it; empty where nothing is known.
+    """
+
+    position: int
+    message: str
+    hint: str
+
+
+def trace_columns(stages: Iterable[tuple[str, Declaring]]) -> Iterator[ColumnStep]:
+    """Follow the columns of a table through stages.
+
+    Args:
+        stages: name and stage, in order, the source first.
+    """
+    before = Columns()
+    for name, stage in stages:
+        if _declares(type(stage)):
+            needed, after = tuple(stage.list_needed_columns()), stage.change_columns(before)
+        else:
+            needed, after = (), Columns(is_open=True)
+        yield ColumnStep(name, needed, before, after)
+        before = after
+
+
+def _declares(stage_class: type[Declaring]) -> bool:
+    """Return whether what a class declares is about what it does.
+
+    A user's class may do its work otherwise than the one it is made from, and declare nothing.
+    """
+    for each in stage_class.__mro__:
+        if not _DECLARATIONS.isdisjoint(vars(each)):
+            return True
+        if not _WORK.isdisjoint(vars(each)):
+            return False
+    return False
+
+
+def find_missing(
+    steps: Iterable[ColumnStep], makers: Mapping[str, Sequence[str]]
+) -> MissingColumns | None:
+    """Find the first stage that needs a column which is not there.
+
+    What there is behind it nobody can tell, so it is the only one.
+
+    Args:
+        makers: the names of stages that add a column, by the column.
+    """
+    for position, (name, needed, before, _) in enumerate(steps):
+        missing = before.list_missing(needed)
+        if missing:
+            message = (
+                f"stage {name!r} reads {' and '.join(map(repr, missing))}, and the columns are: "
+                f"{before}"
+            )
+            return MissingColumns(position, message, _advise(missing[0], makers))
+    return None
+
+
+def _advise(column: str, makers: Mapping[str, Sequence[str]]) -> str:
+    """Advise what to put before a stage that misses a column."""
+    found = makers.get(column, ())
+    return f"{' or '.join(map(repr, found))} before it adds {column!r}" if found else ""
