@@ -16,7 +16,7 @@ from strandline.statistics.moments import Moments
 from strandline.statistics.sketches import Distinct, Quantiles
 
 
-class Kind(StrEnum):
+class FieldKind(StrEnum):
     """What a field holds."""
 
     NUMBER = "number"
@@ -45,7 +45,7 @@ class FieldSummary:
 
     @classmethod
     def of(cls, values: Sequence[float | str | None], bins: Bins = GROWING) -> FieldSummary:
-        """The summary of values that are all numbers or all texts, or None."""
+        """Return the summary of values that are all numbers or all texts, or None."""
         given = [value for value in values if value is not None]
         finite = [value for value in given if isinstance(value, str) or math.isfinite(value)]
         measures = [len(value) if isinstance(value, str) else value for value in finite]
@@ -71,7 +71,7 @@ class FieldSummary:
         )
 
     def describe(self) -> dict[str, Any]:
-        """What people read, as JSON has it; the histogram apart."""
+        """Return what people read, as JSON has it; the histogram apart."""
         return {
             "rows": self.rows,
             "nulls": self.nulls,
@@ -81,15 +81,15 @@ class FieldSummary:
             "distinct": round(self.distinct.estimate()),
         }
 
-    def spell(self) -> list[Any]:
-        """As a plain list."""
+    def dump(self) -> list[Any]:
+        """Dump it as a plain list; `parse` reads it."""
         parts = (self.moments, self.histogram, self.quantiles, self.distinct)
-        return [self.rows, self.nulls, self.not_finite, *(part.spell() for part in parts)]
+        return [self.rows, self.nulls, self.not_finite, *(part.dump() for part in parts)]
 
     @classmethod
-    def parse(cls, spelled: list[Any]) -> FieldSummary:
-        """From what `spell` gave."""
-        rows, nulls, not_finite, moments, histogram, quantiles, distinct = spelled
+    def parse(cls, dumped: list[Any]) -> FieldSummary:
+        """Read what `dump` gave."""
+        rows, nulls, not_finite, moments, histogram, quantiles, distinct = dumped
         return cls(
             rows,
             nulls,

@@ -23,7 +23,10 @@ class GrowingBins(NamedTuple):
     per_doubling: int = 4
 
     def find(self, number: float) -> int:
-        """The bin of a finite number; 0 is zero's, and bins below it are of negative numbers."""
+        """Return the bin of a finite number.
+
+        0 is zero's, and bins below it are of negative numbers.
+        """
         if not number:
             return 0
         part, exponent = math.frexp(abs(number))
@@ -32,7 +35,7 @@ class GrowingBins(NamedTuple):
         return int(math.copysign(at, number))
 
     def bound(self, at: int) -> tuple[float, float]:
-        """Where a bin begins and ends."""
+        """Return where a bin begins and ends."""
         if not at:
             return 0.0, 0.0
         low, high = self._edge(abs(at)), self._edge(abs(at) + 1)
@@ -59,7 +62,7 @@ class EvenBins(NamedTuple):
     number: int = 32
 
     def find(self, number: float) -> int:
-        """The bin of a finite number; -1 is below `low`, `number` is from `high` on."""
+        """Return the bin of a finite number; -1 is below `low`, `number` is from `high` on."""
         if number < self.low:
             return -1
         if number >= self.high:
@@ -70,7 +73,7 @@ class EvenBins(NamedTuple):
         return min(at, self.number - 1)
 
     def bound(self, at: int) -> tuple[float, float]:
-        """Where a bin begins and ends."""
+        """Return where a bin begins and ends."""
         if at < 0:
             return -math.inf, self.low
         if at >= self.number:
@@ -106,7 +109,7 @@ class Histogram:
 
     @classmethod
     def of(cls, numbers: Iterable[float], bins: Bins = GROWING) -> Histogram:
-        """The histogram of finite numbers."""
+        """Return the histogram of finite numbers."""
         return cls(bins, Counter(map(bins.find, numbers)))
 
     def __add__(self, other: Histogram) -> Histogram:
@@ -116,7 +119,7 @@ class Histogram:
         return Histogram(self.bins, self.counts + other.counts)
 
     def list_bins(self) -> list[BinCount]:
-        """The bins from left to right; wide gaps between them are left out, narrow ones are not."""
+        """Return the bins from left to right, without wide gaps between them."""
         filled = sorted(self.counts)
         shown = dict.fromkeys(filled)
         for at, after in pairwise(filled):
@@ -124,13 +127,13 @@ class Histogram:
                 shown |= dict.fromkeys(range(at, after))
         return [BinCount(*self.bins.bound(at), self.counts[at]) for at in sorted(shown)]
 
-    def spell(self) -> list[Any]:
-        """As a plain list."""
+    def dump(self) -> list[Any]:
+        """Dump it as a plain list; `parse` reads it."""
         return [list(self.bins), sorted(self.counts.items())]
 
     @classmethod
-    def parse(cls, spelled: list[Any]) -> Histogram:
-        """From what `spell` gave."""
-        values, counts = spelled
+    def parse(cls, dumped: list[Any]) -> Histogram:
+        """Read what `dump` gave."""
+        values, counts = dumped
         bins = GrowingBins(*values) if len(values) == 1 else EvenBins(*values)
         return cls(bins, Counter(dict(counts)))

@@ -32,7 +32,7 @@ class Moments:
 
     @classmethod
     def of(cls, numbers: Iterable[float]) -> Moments:
-        """The moments of finite numbers."""
+        """Return the moments of finite numbers."""
         totals: dict[int, int] = defaultdict(int)
         squares: dict[int, int] = defaultdict(int)
         values = list(numbers)
@@ -77,7 +77,7 @@ class Moments:
         return None if variance is None else math.sqrt(variance)
 
     def describe(self) -> dict[str, float | None]:
-        """What people read."""
+        """Return what people read."""
         return {
             "min": self.least,
             "max": self.greatest,
@@ -85,14 +85,14 @@ class Moments:
             "deviation": self.deviation,
         }
 
-    def spell(self) -> list[Any]:
-        """As a plain list."""
+    def dump(self) -> list[Any]:
+        """Dump it as a plain list; `parse` reads it."""
         return [self.count, str(self.total), str(self.squares), self.least, self.greatest]
 
     @classmethod
-    def parse(cls, spelled: list[Any]) -> Moments:
-        """From what `spell` gave."""
-        count, total, squares, least, greatest = spelled
+    def parse(cls, dumped: list[Any]) -> Moments:
+        """Read what `dump` gave."""
+        count, total, squares, least, greatest = dumped
         return cls(count, Fraction(total), Fraction(squares), least, greatest)
 
 

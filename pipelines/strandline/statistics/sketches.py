@@ -32,7 +32,7 @@ class Quantiles:
 
     @classmethod
     def of(cls, numbers: Sequence[float]) -> Quantiles:
-        """The sketch of finite numbers."""
+        """Return the sketch of finite numbers."""
         made = cls()
         if numbers:
             numpy = _load("numpy")
@@ -48,23 +48,23 @@ class Quantiles:
 
     @property
     def count(self) -> int:
-        """How many numbers there were; this is exact."""
+        """Return how many numbers there were; this is exact."""
         return int(self._sketch.get_total_weight())
 
     def describe(self) -> dict[str, float | None]:
-        """The numbers at the shares of `RANKS`; None where there is no number."""
+        """Describe the numbers at the shares of `RANKS`; None where there is no number."""
         if not self.count:
             return dict.fromkeys(RANKS)
         return {name: float(self._sketch.get_quantile(rank)) for name, rank in RANKS.items()}
 
-    def spell(self) -> bytes:
-        """As bytes."""
+    def dump(self) -> bytes:
+        """Dump it as bytes; `parse` reads it."""
         return bytes(self._sketch.serialize())
 
     @classmethod
-    def parse(cls, spelled: bytes) -> Quantiles:
-        """From what `spell` gave."""
-        return cls(_load().tdigest_double.deserialize(spelled))
+    def parse(cls, dumped: bytes) -> Quantiles:
+        """Read what `dump` gave."""
+        return cls(_load().tdigest_double.deserialize(dumped))
 
 
 class Distinct:
@@ -79,7 +79,7 @@ class Distinct:
 
     @classmethod
     def of(cls, values: Iterable[str | float]) -> Distinct:
-        """The sketch of some values; 1 and 1.0 are one."""
+        """Return the sketch of some values; 1 and 1.0 are one."""
         sketch = _load().cpc_sketch(_LOG_ROWS)
         for value in values:
             is_whole = isinstance(value, float) and value.is_integer() and abs(value) < _INTEGERS
@@ -91,17 +91,17 @@ class Distinct:
         return _join(self._sketch, other._sketch)
 
     def estimate(self) -> float:
-        """How many there are, about."""
+        """Return how many there are, about."""
         return float(self._sketch.get_estimate())
 
-    def spell(self) -> bytes:
-        """As bytes."""
+    def dump(self) -> bytes:
+        """Dump it as bytes; `parse` reads it."""
         return bytes(self._sketch.serialize())
 
     @classmethod
-    def parse(cls, spelled: bytes) -> Distinct:
-        """From what `spell` gave."""
-        return cls(_load().cpc_sketch.deserialize(spelled))
+    def parse(cls, dumped: bytes) -> Distinct:
+        """Read what `dump` gave."""
+        return cls(_load().cpc_sketch.deserialize(dumped))
 
 
 def _join(*sketches: Any) -> Distinct:  # noqa: ANN401 - the library has no types

@@ -25,7 +25,7 @@ class TextVolume:
 
     @classmethod
     def of(cls, characters: Sequence[int], tokens: Sequence[int]) -> TextVolume:
-        """The volume of documents whose characters and tokens were counted."""
+        """Return the volume of documents whose characters and tokens were counted."""
         return cls(Moments.of(characters), Moments.of(tokens), Histogram.of(tokens))
 
     def __add__(self, other: TextVolume) -> TextVolume:
@@ -36,7 +36,7 @@ class TextVolume:
         )
 
     def describe(self) -> dict[str, Any]:
-        """What people read, as JSON has it; the histogram apart."""
+        """Return what people read, as JSON has it; the histogram apart."""
         spread = {f"tokens_{name}": value for name, value in self.tokens.describe().items()}
         return {
             "documents": self.tokens.count,
@@ -45,12 +45,12 @@ class TextVolume:
             **spread,
         }
 
-    def spell(self) -> list[Any]:
-        """As a plain list."""
-        return [self.characters.spell(), self.tokens.spell(), self.histogram.spell()]
+    def dump(self) -> list[Any]:
+        """Dump it as a plain list; `parse` reads it."""
+        return [self.characters.dump(), self.tokens.dump(), self.histogram.dump()]
 
     @classmethod
-    def parse(cls, spelled: list[Any]) -> TextVolume:
-        """From what `spell` gave."""
-        characters, tokens, histogram = spelled
+    def parse(cls, dumped: list[Any]) -> TextVolume:
+        """Read what `dump` gave."""
+        characters, tokens, histogram = dumped
         return cls(Moments.parse(characters), Moments.parse(tokens), Histogram.parse(histogram))
