@@ -112,19 +112,19 @@ def _unpack(file: Path, folder: Path, url: str, *, is_kept: bool) -> None:
     left, names = MOST_BYTES, set()
     with _listing(file, url) as members:
         for number, member in enumerate(members):
-            place = _find_place(member.name, url)
+            path = _find_path(member.name, url)
             if number >= MOST_FILES:
                 raise ArchiveError(f"the archive at {url} holds more than {MOST_FILES:,} files")
             if not member.is_plain:
                 what = "is no plain file; pack files alone, without links"
                 raise ArchiveError(f"the archive at {url}: {member.name!r} {what}")
             if member.is_folder:
-                (folder / place).mkdir(parents=True, exist_ok=True)
+                (folder / path).mkdir(parents=True, exist_ok=True)
                 continue
-            if place in names:
+            if path in names:
                 raise ArchiveError(f"the archive at {url} holds {member.name!r} twice")
-            names.add(place)
-            left = _write(member, folder / place, left, url, is_kept=is_kept)
+            names.add(path)
+            left = _write(member, folder / path, left, url, is_kept=is_kept)
     if is_kept:
         for below, _, _ in os.walk(folder):  # names last once their folders are synced, each one
             sync_folder(below)
@@ -146,18 +146,21 @@ def _write(member: Member, path: Path, left: int, url: str, *, is_kept: bool) ->
     return left
 
 
-def _find_place(name: str, url: str) -> PurePosixPath:
-    """Where a member goes, below the folder; its links can't lead out, since there are none."""
-    place = PurePosixPath(name)
-    if place.is_absolute() or ".." in place.parts or "\\" in name or "\0" in name:
+def _find_path(name: str, url: str) -> PurePosixPath:
+    """Return where a member goes, below the folder.
+
+    Its links can't lead out, since there are none.
+    """
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
         msg = f"the archive at {url}: {name!r} would be written outside of its folder"
         raise ArchiveError(msg)
-    return place
+    return path
 
 
 @contextmanager
 def _listing(file: Path, url: str) -> Iterator[Iterator[Member]]:
-    """What an archive holds, whatever its name ends in."""
+    """Open an archive by what it holds, whatever its name ends in."""
     try:
         if _begins_as_zip(file):
             with zipfile.ZipFile(file) as packed:
@@ -166,7 +169,7 @@ def _listing(file: Path, url: str) -> Iterator[Iterator[Member]]:
             with tarfile.open(file) as tape:
                 yield _list_tar(tape)
     except _DAMAGES as error:
-        raise _tell_damage(url, error) from error
+        raise _describe_damage(url, error) from error
     except (NotImplementedError, RuntimeError) as error:  # a password, or a rare compression
         raise ArchiveError(f"the archive at {url} can't be unpacked: {error}") from error
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
@@ -177,16 +180,16 @@ def _listing(file: Path, url: str) -> Iterator[Iterator[Member]]:
         # So bzip2's reader tells damage, and a file a place in it that can't be; a disk has others.
         if error.errno not in {None, errno.EINVAL}:
             raise
-        raise _tell_damage(url, error) from error
+        raise _describe_damage(url, error) from error
 
 
-def _tell_damage(url: str, error: Exception) -> ArchiveError:
+def _describe_damage(url: str, error: Exception) -> ArchiveError:
     what = "is no archive that can be read (.zip, .whl, .tar, .tar.gz)"
     return ArchiveError(f"{url} {what}: {error}")
 
 
 def _begins_as_zip(file: Path) -> bool:
-    """By its first bytes; a tape may end in a member that is one."""
+    """Return whether the first bytes are a ZIP's; a tape may end in a member that is one."""
     with file.open("rb") as opened:
         return opened.read(4) in {b"PK\x03\x04", b"PK\x05\x06"}
 

@@ -59,7 +59,7 @@ _reached: Counter[str] = Counter()
 
 
 def reach(step: str) -> None:
-    """Say that `step` is reached; returns at once unless this very step is armed.
+    """Report that `step` is reached; returns at once unless this very step is armed.
 
     Raises:
         OSError: the armed action is an error.

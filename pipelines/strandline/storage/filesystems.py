@@ -131,16 +131,19 @@ UNKNOWN = Judgement(
     is_safe=True,
     reason="`strandline doctor` says that nobody has judged it, and tries locks and a map",
 )
+# Others may hand a request to sync on to a server, or to a disk below them, or to nobody.
+_SYNCED_WHOLE = frozenset({"ext4", "xfs", "btrfs"})
+_TELLS_OF_ERRORS = (5, 8)  # before that kernel `syncfs` said that all was well
 _ESCAPE = re.compile(r"\\([0-7]{3})")  # of blanks and backslashes in a mount point
 
 
 def read_mounts() -> str:
-    """The kernel's table of mounts, as text."""
+    """Return the kernel's table of mounts, as text."""
     return Path("/proc/self/mountinfo").read_bytes().decode("utf-8", "surrogateescape")
 
 
 def find_filesystem(path: str, mounts: str) -> str:
-    """The type of the file system that holds `path` (absolute, links resolved), such as `ext4`.
+    """Return the type of the file system of `path` (absolute, links resolved), such as `ext4`.
 
     Args:
         path: an absolute path; it need not exist.
@@ -160,7 +163,7 @@ def find_filesystem(path: str, mounts: str) -> str:
 
 
 def explain_unsafe(path: Path, mounts: str) -> str | None:
-    """Why the ledger can't live at `path`, in one sentence; None where it can."""
+    """Return why the ledger can't live at `path`, in one sentence; None where it can."""
     kind = find_filesystem(os.path.realpath(path), mounts)
     found = judge(kind)
     if found.is_safe:
@@ -171,21 +174,22 @@ def explain_unsafe(path: Path, mounts: str) -> str | None:
     )
 
 
+def is_synced_whole(path: Path, mounts: str, kernel: str) -> bool:
+    """Return whether `syncfs` makes all that was written there durable, and tells of errors.
+
+    Args:
+        kernel: its release, such as `6.1.0-18-amd64`.
+    """
+    release = tuple(int(number) for number in re.findall(r"\d+", kernel)[:2])
+    kind = find_filesystem(os.path.realpath(path), mounts)
+    return release >= _TELLS_OF_ERRORS and kind in _SYNCED_WHOLE
+
+
 def judge(kind: str) -> Judgement:
-    """What is known of a type of file system; `UNKNOWN` where nothing is."""
+    """Return what is known of a type of file system; `UNKNOWN` where nothing is."""
     for judgement in JUDGEMENTS:
         if kind in judgement.kinds:
             return judgement
-        if any(one.endswith(".") and kind.startswith(one) for one in judgement.kinds):
+        if any(prefix.endswith(".") and kind.startswith(prefix) for prefix in judgement.kinds):
             return judgement
     return UNKNOWN
-
-
-def spell_judgements() -> str:
-    """All that is known, as a table in Markdown."""
-    lines = ["| file system | types | a ledger | why |", "|---|---|---|---|"]
-    for name, kinds, is_safe, reason in (*JUDGEMENTS, UNKNOWN):
-        types = ", ".join(f"`{kind}*`" if kind.endswith(".") else f"`{kind}`" for kind in kinds)
-        verdict = "may live there" if is_safe else "is refused"
-        lines.append(f"| {name} | {types or '–'} | {verdict} | {reason} |")
-    return "\n".join(lines) + "\n"

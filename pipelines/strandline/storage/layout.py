@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from strandline.storage.errors import naming_volume
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +20,7 @@ class PipelineFolder:
 
     @classmethod
     def of(cls, volume: Path, namespace: str, name: str) -> PipelineFolder:
-        """The folder of pipeline `name` of `namespace`, absolute; it need not exist."""
+        """Return the folder of pipeline `name` of `namespace`, absolute; it need not exist."""
         return cls(volume.absolute() / namespace / name)
 
     @property
@@ -27,12 +30,12 @@ class PipelineFolder:
 
     @property
     def output(self) -> Path:
-        """Where sinks write that name no place of their own."""
+        """Return where sinks write that name no place of their own."""
         return self.path / "output"
 
     @property
     def shards(self) -> Path:
-        """What stages have gathered: the pieces, and what they were merged to."""
+        """Return what stages have gathered: the pieces, and what they were merged to."""
         return self.path / "shards"
 
     @property
@@ -47,7 +50,7 @@ class PipelineFolder:
 
     @property
     def progress(self) -> Path:
-        """How far the running driver is, by its own word a moment ago."""
+        """Return how far the running driver is, by its own word a moment ago."""
         return self.path / "progress.json"
 
     @property
@@ -66,11 +69,11 @@ class PipelineFolder:
         return self.path / "pinned"
 
     def attempt(self, number: int) -> Path:
-        """The folder of one attempt."""
+        """Return the folder of one attempt."""
         return self.attempts / f"{number:04d}"
 
     def publication(self, attempt: int, number: int) -> Path:
-        """The folder of one publication of an attempt."""
+        """Return the folder of one publication of an attempt."""
         return self.attempt(attempt) / f"p{number:04d}"
 
 
@@ -104,6 +107,17 @@ def make_durable(path: Path) -> None:
                 sync_folder(parent)
             except PermissionError:  # nor can a name have been made where nothing may be read
                 return
+
+
+def sync_filesystem(handle: int) -> None:
+    """Make all that was written to a file system durable, names and contents.
+
+    Args:
+        handle: of anything on it, opened before what it is asked about was written.
+    """
+    if _LIBC.syncfs(handle) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 def sync_folder(path: Path | str) -> None:

@@ -25,7 +25,10 @@ class Lack(NamedTuple):
 
 
 def find_lack(url: str) -> Lack | None:
-    """What keeps a URL from being opened here; None where nothing does, or it is a plain path."""
+    """Return what keeps a URL from being opened here.
+
+    None where nothing does, or it is a plain path.
+    """
     if "://" not in url:
         return None
     for part in url.split("::"):
@@ -51,14 +54,39 @@ def _look_at(protocol: str) -> Lack | None:
 
 
 def _find_module(protocol: str, error: ImportError) -> str:
-    """The module that is missing; fsspec's own error has it only in what it was raised from."""
+    """Return the missing module; fsspec's error has it only in what it was raised from."""
     cause = error.__cause__
     if isinstance(cause, ModuleNotFoundError) and cause.name:
         return cause.name
     return str(known_implementations[protocol]["class"]).partition(".")[0]
 
 
+# How the libraries of S3, Google's and Azure's stores call it.
+_LACKS = frozenset(
+    {
+        "CredentialRetrievalError",
+        "DefaultCredentialsError",
+        "NoCredentialsError",
+        "PartialCredentialsError",
+        "ProfileNotFound",
+    }
+)
+
+
+class StoreRefusesError(OSError):
+    """A store does not let us in: nothing here says as whom, or whoever that is may not."""
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Return whether a store's error is about who asks."""
+    lacks = any(kind.__name__ in _LACKS for kind in type(error).__mro__)
+    return lacks or isinstance(error, PermissionError)
+
+
 def describe_store_error(error: BaseException) -> str:
-    """What a store's library says went wrong, in one line; its kind where it says nothing."""
+    """Describe what a store's library says went wrong, in one line.
+
+    Its kind where it says nothing.
+    """
     text = " ".join(str(error).split())
     return text or type(error).__name__

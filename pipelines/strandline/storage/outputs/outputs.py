@@ -10,23 +10,34 @@ import io
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
 
+from strandline.plan.receipt import Output
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
-from strandline.storage.layout import make_durable, make_folder, sync_folder
+from strandline.storage.layout import (
+    make_durable,
+    make_folder,
+    sync_filesystem,
+    sync_folder,
+)
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 TEMPORARY = ".tmp"
-OWNER = ".strandline-owner"  # of the root; no output
+OWNER = ".strandline-owner"
+CARD = "README.md"
+NO_OUTPUTS = frozenset({OWNER, CARD})  # of the root
 FAN_OUT = 3  # hex digits: 4,096 folders, each of some 2,400 sources at ten million
 DIGEST_BYTES = 16
+GROUP_FILES = 128  # open at a time, of one group
+SYNCED_WHOLE_FROM = 8  # files
 FOLDERS_KNOWN = 1000  # to be there for good; one that is forgotten is synced again
 
 
@@ -42,13 +53,13 @@ class HashingFile(io.BufferedIOBase):
 
     Args:
         target: takes the bytes.
-        place: named where it does not (`VolumeError`), so that this is told from what the code
+        location: named where it does not (`VolumeError`), so that this is told from what the code
             that spells a task raises itself.
     """
 
-    def __init__(self, target: BinaryIO, place: object) -> None:
+    def __init__(self, target: BinaryIO, location: object) -> None:
         self._target = target
-        self._place = place
+        self._location = location
         self._state = blake2b(digest_size=DIGEST_BYTES)
         self._size = 0
 
@@ -57,7 +68,7 @@ class HashingFile(io.BufferedIOBase):
 
     def write(self, data: ReadableBuffer) -> int:
         view = memoryview(data).cast("B")
-        with naming_volume(self._place):
+        with naming_volume(self._location):
             self._target.write(view)
         self._state.update(view)
         self._size += len(view)
@@ -67,21 +78,56 @@ class HashingFile(io.BufferedIOBase):
         return self._size
 
     def finish(self) -> Written:
-        """Size and digest of all that was written."""
+        """Return size and digest of all that was written."""
         return Written(self._size, self._state.digest())
 
 
 def name_source_folder(source: bytes) -> str:
-    """The folder of a source's outputs, relative to the output root."""
+    """Return the folder of a source's outputs, relative to the output root."""
     text = source.hex()
     return f"{text[:FAN_OUT]}/{text}"
+
+
+def name_output(source: bytes, output: Output) -> str:
+    """Return the name of an output below the output root."""
+    return f"{name_source_folder(source)}/{output.token.hex()}{output.suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputLocation:
+    """Where the sinks of an attempt write, and as whom.
+
+    Attributes:
+        url: folder or URL of the outputs.
+        writer: how temporary names of the attempt's writers begin.
+        writers_lock: held shared by every writer on this host; None: no lock.
+        is_on_driver: it is a folder of the driver's node, so sinks must run there.
+    """
+
+    url: str
+    writer: str = "0000"
+    writers_lock: Path | None = None
+    is_on_driver: bool = False
+
+
+class OutputGroup(Protocol):
+    """Outputs that become durable together."""
+
+    def write(self, source: bytes, name: str, write_content: Callable[[BinaryIO], None]) -> Written:
+        """Write one output, which is to have `name` in the source's folder.
+
+        What `write_content` raises is passed on, and takes none of the others along.
+
+        Raises:
+            VolumeError: the place can't be written to.
+        """
 
 
 class OutputStore(Protocol):
     """A place for outputs. Names are relative: `<fan-out>/<source>/<token><suffix>`."""
 
-    def write(self, source: bytes, name: str, spell: Callable[[BinaryIO], None]) -> Written:
-        """Write one output durably under `name` in the source's folder.
+    def grouped(self) -> AbstractContextManager[OutputGroup]:
+        """Write outputs that are durable when the block ends; one that raises leaves none.
 
         Raises:
             VolumeError: the place can't be written to.
@@ -91,10 +137,10 @@ class OutputStore(Protocol):
         """Remove what lies in the source's folder and is not named in `keep`; says how many."""
 
     def list_names(self) -> Iterator[tuple[str, int]]:
-        """Every file but the owner's with its size in bytes, temporary ones too, in no order."""
+        """Return every file but the owner's and the card with its size, temporary ones too."""
 
     def digest(self, name: str) -> bytes:
-        """The blake2b-128 of a file's bytes.
+        """Return the blake2b-128 of a file's bytes.
 
         Raises:
             FileNotFoundError: there is no such file.
@@ -109,30 +155,29 @@ class OutputStore(Protocol):
 
 
 class LocalOutputs:
-    """Outputs in a folder: temporary file, fsync, rename, fsync of the folder."""
+    """Outputs in a folder: temporary file, fsync, rename, fsync of the folder.
 
-    def __init__(self, root: Path, writer: str = "") -> None:
+    Args:
+        writer: how temporary names begin.
+        is_synced_whole: a group may be made durable by syncing the whole file system.
+    """
+
+    def __init__(self, root: Path, writer: str = "", *, is_synced_whole: bool = False) -> None:
         self.root = root
+        self.is_synced_whole = is_synced_whole
+        self._temporary = root / TEMPORARY
         self._writer = writer
         self._fans: set[str] = set()
         self._folders: dict[Path, None] = {}
 
-    def write(self, source: bytes, name: str, spell: Callable[[BinaryIO], None]) -> Written:
-        folder = self.root / name_source_folder(source)
-        with naming_volume(self.root):
-            self._make_source_folder(folder)
-        with self._temporary() as (path, file):
-            hashing = HashingFile(file, self.root)
-            spell(cast("BinaryIO", hashing))
-            with naming_volume(self.root):
-                faults.reach("output.written")
-                file.flush()
-                os.fsync(file.fileno())
-                faults.reach("output.synced")
-                path.rename(folder / name)
-                sync_folder(folder)
-                faults.reach("output.renamed")
-            return hashing.finish()
+    @contextmanager
+    def grouped(self) -> Iterator[LocalGroup]:
+        group = LocalGroup(self)
+        try:
+            yield group
+            group.commit()
+        finally:
+            group.discard()
 
     def remove_others(self, source: bytes, keep: Collection[str]) -> int:
         folder = self.root / name_source_folder(source)
@@ -156,7 +201,7 @@ class LocalOutputs:
                 name = str(path.relative_to(self.root))
                 with suppress(FileNotFoundError):  # a live writer may have renamed it
                     size = path.stat().st_size
-                    if name != OWNER:
+                    if name not in NO_OUTPUTS:
                         yield name, size
 
     def digest(self, name: str) -> bytes:
@@ -171,50 +216,159 @@ class LocalOutputs:
                 removed += 1
         return removed
 
-    def _make_source_folder(self, folder: Path) -> None:
-        """Make the folder, if need be, so that what is renamed into it can't be lost with it.
+    def make_folders(self, folders: Iterable[Path]) -> list[Path]:
+        """Make folders of sources; returns those whose names nobody here has made durable.
 
         That a folder is there says nothing: who has made it may not have synced it yet, or have
         been killed before. So each process does it once for each folder that it relies on.
         """
-        if folder in self._folders and folder.is_dir():
-            return
-        fan = folder.parent
-        if not self._fans:
+        new = [path for path in folders if path not in self._folders or not path.is_dir()]
+        if new and not self._fans:
             make_durable(self.root)
-        folder.mkdir(parents=True, exist_ok=True)
-        sync_folder(fan)
-        if fan.name not in self._fans:
+        for fan in {folder.parent for folder in new if folder.parent.name not in self._fans}:
+            fan.mkdir(exist_ok=True)
+        for folder in new:
+            folder.mkdir(parents=True, exist_ok=True)
+        return new
+
+    def sync_names(self, folders: Iterable[Path]) -> None:
+        """Make the names of folders of sources durable."""
+        fans = dict.fromkeys(folder.parent for folder in folders)
+        for fan in fans:
+            sync_folder(fan)
+        if any(fan.name not in self._fans for fan in fans):
             sync_folder(self.root)
-            self._fans.add(fan.name)
-        faults.reach("output.placed")
-        self._folders[folder] = None
-        if len(self._folders) > FOLDERS_KNOWN:
+
+    def note_durable(self, folders: Iterable[Path]) -> None:
+        """Remember that the names of folders of sources are durable."""
+        for folder in folders:
+            faults.reach("output.placed")
+            self._fans.add(folder.parent.name)
+            self._folders[folder] = None
+        while len(self._folders) > FOLDERS_KNOWN:
             del self._folders[next(iter(self._folders))]
 
-    @contextmanager
-    def _temporary(self) -> Iterator[tuple[Path, BinaryIO]]:
-        folder = self.root / TEMPORARY
-        make_folder(folder)
-        path = folder / f"{self._writer}-{secrets.token_hex(8)}"
+    def open_temporary(self) -> tuple[Path, BinaryIO]:
+        """Open a file under a temporary name of this writer's."""
+        path = self._temporary / f"{self._writer}-{secrets.token_hex(8)}"
         with naming_volume(self.root):
-            file = path.open("wb")
+            try:
+                return path, path.open("wb")
+            except FileNotFoundError:  # the first one here
+                make_folder(self._temporary)
+                return path, path.open("wb")
+
+
+class _Pending(NamedTuple):
+    """A file that is written, and is to have this name in this folder."""
+
+    path: Path
+    file: BinaryIO
+    folder: Path
+    name: str
+
+
+class LocalGroup:
+    """Outputs in a folder that become durable together, under their names afterwards.
+
+    Each step is done for all of them before the next one: files are synced, renamed, and their
+    folders synced. So what is left by a crash is whole, and a disk is waited for a few times only.
+    """
+
+    def __init__(self, outputs: LocalOutputs) -> None:
+        self._outputs = outputs
+        self._pending: list[_Pending] = []
+        self._filesystem: int | None = None
+
+    def write(self, source: bytes, name: str, write_content: Callable[[BinaryIO], None]) -> Written:
+        """See `OutputGroup`."""
+        root = self._outputs.root
+        if len(self._pending) >= GROUP_FILES:
+            self.commit()
+        path, file = self._open()
+        self._pending.append(_Pending(path, file, root / name_source_folder(source), name))
+        hashing = HashingFile(file, root)
         try:
-            with naming_volume(self.root):
+            with naming_volume(root):
                 faults.reach("output.opened")
-            yield path, file
+            write_content(cast("BinaryIO", hashing))
+            with naming_volume(root):
+                faults.reach("output.written")
+                file.flush()
         except BaseException:
-            # A full disk fails again when what is left of the buffer is flushed by closing.
-            with suppress(OSError):
-                file.close()
-            with suppress(OSError):
-                path.unlink()
+            _discard(self._pending.pop())
             raise
-        file.close()
+        return hashing.finish()
+
+    def commit(self) -> None:
+        """Make what was written durable."""
+        if not self._pending:
+            return
+        folders = list(dict.fromkeys(pending.folder for pending in self._pending))
+        with naming_volume(self._outputs.root):
+            new = self._outputs.make_folders(folders)
+            self._sync_contents(new)
+            self._outputs.note_durable(new)
+            for pending in self._pending:
+                faults.reach("output.synced")
+                pending.path.rename(pending.folder / pending.name)
+            self._sync_names(folders)
+            for pending in self._pending:
+                faults.reach("output.renamed")
+                pending.file.close()
+            self._pending.clear()
+        self.discard()
+
+    def discard(self) -> None:
+        """Forget what was written; what has its name by now keeps it."""
+        for pending in self._pending:
+            _discard(pending)
+        self._pending.clear()
+        if self._filesystem is not None:
+            os.close(self._filesystem)
+            self._filesystem = None
+
+    def _open(self) -> tuple[Path, BinaryIO]:
+        opened = self._outputs.open_temporary()
+        # Opened before anything is written, so that each error from then on is told to it.
+        if self._outputs.is_synced_whole and self._filesystem is None:
+            self._filesystem = os.open(self._outputs.root, os.O_RDONLY | os.O_DIRECTORY)
+        return opened
+
+    def _sync_contents(self, new: Sequence[Path]) -> None:
+        """Make all files durable, and the names of new folders."""
+        if self._sync_whole():
+            return
+        self._outputs.sync_names(new)
+        for pending in self._pending:
+            os.fsync(pending.file.fileno())
+
+    def _sync_names(self, folders: Sequence[Path]) -> None:
+        """Make the names in folders durable."""
+        if self._sync_whole():
+            return
+        for folder in folders:
+            sync_folder(folder)
+
+    def _sync_whole(self) -> bool:
+        """Sync the file system in one go where that is quicker; False where it is not."""
+        # It writes what others have left to be written too, which few files are not worth.
+        if self._filesystem is None or len(self._pending) < SYNCED_WHOLE_FROM:
+            return False
+        sync_filesystem(self._filesystem)
+        return True
+
+
+def _discard(pending: _Pending) -> None:
+    # A full disk fails again when what is left of the buffer is flushed by closing.
+    with suppress(OSError):
+        pending.file.close()
+    with suppress(OSError):
+        pending.path.unlink(missing_ok=True)
 
 
 def digest_file(file: BinaryIO) -> bytes:
-    """The blake2b-128 of what is left to read of a file."""
+    """Return the blake2b-128 of what is left to read of a file."""
     state = blake2b(digest_size=DIGEST_BYTES)
     while chunk := file.read(1 << 20):
         state.update(chunk)

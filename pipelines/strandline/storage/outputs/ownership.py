@@ -50,7 +50,7 @@ class _Root(Protocol):
     """An output root as far as its owner is concerned."""
 
     def read(self) -> bytes | None:
-        """The owner's file; None where there is none."""
+        """Return the owner's file; None where there is none."""
 
     def create(self, content: bytes, writer: str) -> None:
         """Write the owner's file where there is none; nothing where another was quicker."""
@@ -62,14 +62,14 @@ class _Root(Protocol):
         """Remove the owner's file, if it is there."""
 
 
-def read_owner(place: str) -> Owner | None:
-    """The owner of the output root at a folder or fsspec URL; None where nobody has taken it.
+def read_owner(location: str) -> Owner | None:
+    """Return the owner of the outputs at a folder or fsspec URL; None where nobody has them.
 
     Raises:
         PlaceTakenError: a file is there and does not say whose it is.
         VolumeError, UnreadablePlaceError: the place can't be read, a folder or a store.
     """
-    content = _open_root(place).read()
+    content = _open_root(location).read()
     if content is None:
         return None
     try:
@@ -77,13 +77,13 @@ def read_owner(place: str) -> Owner | None:
         return Owner(str(found["ledger"]), str(found["pipeline"]))
     except (ValueError, TypeError, KeyError):
         msg = (
-            f"{place}: {OWNER} there does not say whose these outputs are; remove it where no "
+            f"{location}: {OWNER} there does not say whose these outputs are; remove it where no "
             "other pipeline writes to this place"
         )
         raise PlaceTakenError(msg) from None
 
 
-def take_place(place: str, owner: Owner, *, inherits: bool = False) -> None:
+def claim_location(location: str, owner: Owner, *, inherits: bool = False) -> None:
     """Make the output root at a folder or fsspec URL the owner's, durably.
 
     Args:
@@ -93,36 +93,36 @@ def take_place(place: str, owner: Owner, *, inherits: bool = False) -> None:
         PlaceTakenError: it is another's; the message names it.
         VolumeError: the place can't be written to.
     """
-    root, found = _open_root(place), read_owner(place)
+    root, found = _open_root(location), read_owner(location)
     if found is None:
-        root.create(_spell(owner), owner.ledger[:SHORT])
-        found = read_owner(place)  # two may have come at once
-    refuse_other(place, found, owner, inherits=inherits)
+        root.create(_render(owner), owner.ledger[:SHORT])
+        found = read_owner(location)  # two may have come at once
+    refuse_other(location, found, owner, inherits=inherits)
     if found != owner:
-        root.replace(_spell(owner), owner.ledger[:SHORT])
+        root.replace(_render(owner), owner.ledger[:SHORT])
 
 
-def seize_place(place: str, owner: Owner) -> None:
+def take_over_location(location: str, owner: Owner) -> None:
     """Make the output root the owner's, whoever's it is.
 
     Raises:
         VolumeError: the place can't be written to.
     """
-    _open_root(place).replace(_spell(owner), owner.ledger[:SHORT])
+    _open_root(location).replace(_render(owner), owner.ledger[:SHORT])
 
 
-def release_place(place: str, owner: Owner) -> None:
+def release_location(location: str, owner: Owner) -> None:
     """Leave an output root that is the owner's to whoever comes; another's stays.
 
     Raises:
         VolumeError: the place can't be written to.
     """
-    if read_owner(place) == owner:
-        _open_root(place).remove()
+    if read_owner(location) == owner:
+        _open_root(location).remove()
 
 
 def refuse_other(
-    place: str, found: Owner | None, owner: Owner | None, *, inherits: bool = False
+    location: str, found: Owner | None, owner: Owner | None, *, inherits: bool = False
 ) -> None:
     """Refuse a place that is another's.
 
@@ -145,11 +145,11 @@ def refuse_other(
             "name another place, or, where that ledger is gone for good, take this one with "
             "`strandline ledger own-outputs`"
         )
-    msg = f"the outputs at {place} belong to {found}, and would be overwritten; {advice}"
+    msg = f"the outputs at {location} belong to {found}, and would be overwritten; {advice}"
     raise PlaceTakenError(msg)
 
 
-def _spell(owner: Owner) -> bytes:
+def _render(owner: Owner) -> bytes:
     return json.dumps(owner._asdict()).encode() + b"\n"
 
 
@@ -191,7 +191,7 @@ class _LocalRoot:
             self._path.unlink(missing_ok=True)
 
     def _write_aside(self, content: bytes, writer: str) -> Path:
-        """The content in a temporary file, which the owner's next sweep would find."""
+        """Return the content in a temporary file, which the owner's next sweep would find."""
         make_durable(self._root)
         folder = self._root / TEMPORARY
         make_folder(folder)
@@ -242,13 +242,16 @@ class _RemoteRoot:
             raise self._name(error) from error
 
     def _find_reason(self, error: Exception) -> str:
-        """What keeps a file from being read; stores say why to who lists, not to who reads."""
+        """Return what keeps a file from being read.
+
+        Stores say why to who lists, not to who reads.
+        """
         try:
             self._filesystem.ls(self._path.rpartition("/")[0])
         except FileNotFoundError:
             pass
-        except Exception as told:  # noqa: BLE001 - each store's library has errors of its own
-            return describe_store_error(told)
+        except Exception as cause:  # noqa: BLE001 - each store's library has errors of its own
+            return describe_store_error(cause)
         return describe_store_error(error)
 
     def _make_folder(self) -> None:
@@ -258,6 +261,6 @@ class _RemoteRoot:
         return VolumeError(f"{self._url}: can't be written to ({describe_store_error(error)})")
 
 
-def _open_root(place: str) -> _Root:
-    local = place.removeprefix("file://")
-    return _RemoteRoot(place) if "://" in local else _LocalRoot(Path(local).absolute())
+def _open_root(location: str) -> _Root:
+    local = location.removeprefix("file://")
+    return _RemoteRoot(location) if "://" in local else _LocalRoot(Path(local).absolute())

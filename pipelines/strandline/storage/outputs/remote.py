@@ -13,8 +13,9 @@ import fsspec
 
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError
+from strandline.storage.filesystems import is_synced_whole, read_mounts
 from strandline.storage.outputs.outputs import (
-    OWNER,
+    NO_OUTPUTS,
     HashingFile,
     LocalOutputs,
     OutputStore,
@@ -34,11 +35,15 @@ class RemoteOutputs:
         self._filesystem: Any = filesystem
         self._root = str(root).rstrip("/")
 
-    def write(self, source: bytes, name: str, spell: Callable[[BinaryIO], None]) -> Written:
+    @contextmanager
+    def grouped(self) -> Iterator[RemoteOutputs]:
+        yield self  # a put is durable by itself
+
+    def write(self, source: bytes, name: str, write_content: Callable[[BinaryIO], None]) -> Written:
         target = io.BytesIO()
         hashing = HashingFile(target, self._url)
         faults.reach("output.opened")
-        spell(cast("BinaryIO", hashing))
+        write_content(cast("BinaryIO", hashing))
         path = f"{self._root}/{name_source_folder(source)}/{name}"
         with self._naming():
             faults.reach("output.written")
@@ -63,7 +68,7 @@ class RemoteOutputs:
         found = self._filesystem.find(self._root, detail=True)
         for path, info in found.items():
             name = str(path)[len(self._root) + 1 :]
-            if name != OWNER:
+            if name not in NO_OUTPUTS:
                 yield name, int(info["size"])
 
     def digest(self, name: str) -> bytes:
@@ -82,43 +87,45 @@ class RemoteOutputs:
             raise VolumeError(msg) from error
 
 
-def put_files(place: str, files: Mapping[str, Path]) -> None:
+def put_files(location: str, files: Mapping[str, Path]) -> None:
     """Copy files into a folder or under an fsspec URL; what has their names there is replaced.
 
     Raises:
         VolumeError: the place can't be written to.
     """
     try:
-        filesystem, root = fsspec.core.url_to_fs(place)
+        filesystem, root = fsspec.core.url_to_fs(location)
         filesystem.makedirs(root, exist_ok=True)
         for name, path in files.items():
             filesystem.put_file(str(path), f"{root}/{name}")
     except Exception as error:  # each store's library has errors of its own
-        msg = f"{place}: can't be written to ({describe_store_error(error)})"
+        msg = f"{location}: can't be written to ({describe_store_error(error)})"
         raise VolumeError(msg) from error
 
 
-def resolve_place(place: str) -> str:
-    """The same place under a name that does not depend on the working directory, nor on links.
+def resolve_location(location: str) -> str:
+    """Return the location by a name that depends neither on the working directory nor on links.
 
     Args:
-        place: a path, or a URL such as `s3://bucket/prefix`; `file://` means the path.
+        location: a path, or a URL such as `s3://bucket/prefix`; `file://` means the path.
     """
-    local = place.removeprefix("file://")
+    local = location.removeprefix("file://")
     if "://" not in local:
         return os.path.realpath(local)
-    bare = place.rstrip("/")
-    return place if bare.endswith(":") else bare
+    bare = location.rstrip("/")
+    return location if bare.endswith(":") else bare
 
 
-def open_outputs(place: str, writer: str = "") -> OutputStore:
-    """The outputs at a folder or an fsspec URL.
+def open_outputs(location: str, writer: str = "") -> OutputStore:
+    """Return the outputs at a folder or an fsspec URL.
 
     Args:
-        place: a path, or a URL such as `s3://bucket/prefix`; `file://` means the path.
+        location: a path, or a URL such as `s3://bucket/prefix`; `file://` means the path.
         writer: part of temporary names: attempt and process.
     """
-    local = place.removeprefix("file://")
+    local = location.removeprefix("file://")
     if "://" not in local:
-        return LocalOutputs(Path(local).absolute(), writer)
-    return RemoteOutputs(place)
+        root = Path(local).absolute()
+        is_whole = is_synced_whole(root, read_mounts(), os.uname().release)
+        return LocalOutputs(root, writer, is_synced_whole=is_whole)
+    return RemoteOutputs(location)

@@ -96,7 +96,7 @@ class FrameWriter:
 
 
 def read_frame(file: BinaryIO, at: int, title: Title, size: int) -> bytes:
-    """The bytes of the frame that begins at a place of a file.
+    """Return the bytes of the frame that begins at a place of a file.
 
     Args:
         size: of the bytes, as it is known from elsewhere.
@@ -123,7 +123,7 @@ class PackReader:
         self._file.close()
 
     def find(self, title: Title, size: int) -> bytes:
-        """The bytes of that name and size, which come after those that were found before.
+        """Return the bytes of that name and size, which come after those that were found before.
 
         Raises:
             DamagedFileError: they are not there.
@@ -142,7 +142,7 @@ class PackReader:
 
 
 def open_frames(path: Path, *, is_read_on: bool) -> BinaryIO:
-    """A file of frames, to be closed by the caller.
+    """Return a file of frames, to be closed by the caller.
 
     Args:
         is_read_on: from front to back; else here and there.
@@ -157,7 +157,7 @@ def open_frames(path: Path, *, is_read_on: bool) -> BinaryIO:
 
 
 def digest_bytes(data: bytes) -> bytes:
-    """The blake2b-128 of bytes."""
+    """Return the blake2b-128 of bytes."""
     return blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
@@ -167,7 +167,7 @@ def sync_file(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def put_in_place(path: Path, target: Path) -> None:
+def move_into(path: Path, target: Path) -> None:
     """Give a file or folder its name, durably; what stands there under it goes."""
     if target.is_dir():
         shutil.rmtree(target)
@@ -185,7 +185,7 @@ def _read_head(file: BinaryIO) -> tuple[Title, int] | None:
 
 
 def measure_head(title: Title) -> int:
-    """Bytes of the head of a frame, which come before its data."""
+    """Return bytes of the head of a frame, which come before its data."""
     return _HEAD.size + len(title.name.encode())
 
 

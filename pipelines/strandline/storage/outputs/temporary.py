@@ -19,7 +19,7 @@ from pathlib import Path
 
 @contextmanager
 def owned_folder(kind: str) -> Iterator[Path]:
-    """A new folder, gone in the end; those of its kind that killed processes left go now.
+    """Make a folder that goes in the end; those of its kind that killed processes left go now.
 
     Args:
         kind: a word, the same for all that may sweep each other's.
@@ -81,7 +81,7 @@ def hold_folder(path: Path) -> int | None:
 
 @contextmanager
 def spooling(table: str) -> Iterator[sqlite3.Connection]:
-    """A database for what is too much for memory, and needed by this process alone.
+    """Open a database for what is too much for memory, and needed by this process alone.
 
     Args:
         table: name and columns of its first table.

@@ -86,7 +86,7 @@ def show_whole(path: Path, content: bytes) -> None:
 
 @contextmanager
 def _hold_alone(temporary: Path) -> Iterator[int]:
-    """The temporary file, open and locked; it may have content."""
+    """Open the temporary file and lock it; it may have content."""
     for _ in range(TURNS):
         handle = os.open(temporary, _FLAGS, 0o644)
         try:
@@ -104,7 +104,7 @@ def _name_temporary(path: Path) -> Path:
 
 
 def _is_at(path: Path, handle: int) -> bool:
-    """False where the one who had the lock before has renamed or removed the file."""
+    """Return False where the one who had the lock before has renamed or removed the file."""
     try:
         return os.path.samestat(os.lstat(path), os.fstat(handle))
     except FileNotFoundError:

@@ -78,26 +78,26 @@ class InFlightTable:
         _SIGN.pack_into(self._map, _SIGN_AT, worked)
 
     def queue(self, items: Iterable[bytes]) -> None:
-        """Items have been handed to a worker that is busy still."""
+        """Add items that were handed to a worker that is busy still."""
         for item in items:
             self._queued[item] += 1
             self._show(item)
 
     def process(self, items: Iterable[bytes]) -> None:
-        """Queued items are being worked on."""
+        """Mark queued items as being processed."""
         for item in items:
             self._queued[item] -= 1
             self._processing[item] += 1
             self._show(item)
 
     def settle(self, items: Iterable[bytes]) -> None:
-        """Items that were processed are with no worker any more."""
+        """Remove items that were processed and are with no worker any more."""
         for item in items:
             self._processing[item] -= 1
             self._show(item)
 
     def withdraw(self, items: Iterable[bytes]) -> None:
-        """Queued items are with no worker any more."""
+        """Remove queued items that are with no worker any more."""
         for item in items:
             self._queued[item] -= 1
             self._show(item)
@@ -120,21 +120,24 @@ class InFlightTable:
 
 
 def read_inflight(path: Path) -> InFlight:
-    """What was in flight when the table was written last; nothing where there is no table."""
+    """Return what was in flight when the table was written last.
+
+    Nothing where there is no table.
+    """
     try:
         content = path.read_bytes()
     except OSError:
         content = b""
     states: dict[int, set[bytes]] = {_QUEUED: set(), _PROCESSING: set()}
-    for place in range(0, len(content) - _ROW.size + 1, _ROW.size):
-        item, state = _ROW.unpack_from(content, place)
+    for offset in range(0, len(content) - _ROW.size + 1, _ROW.size):
+        item, state = _ROW.unpack_from(content, offset)
         if state in states:
             states[state].add(item)
     return InFlight(frozenset(states[_PROCESSING]), frozenset(states[_QUEUED]))
 
 
 def read_worked(path: Path) -> float | None:
-    """When the process of a table worked last, by its clock; None where nothing says so."""
+    """Return when the process of a table worked last, by its clock; None where nothing says so."""
     try:
         with path.open("rb") as file:
             file.seek(_SIGN_AT)

@@ -17,11 +17,11 @@ from strandline.storage import faults
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.layout import PipelineFolder, sync_folder
 from strandline.storage.volume.published import (
-    Place,
     Publication,
+    PublicationId,
     find_newest,
-    list_places,
-    parse_place,
+    list_publication_ids,
+    parse_publication_id,
     read_publication,
 )
 from strandline_api.outcome.exit_codes import ExitCode
@@ -36,7 +36,7 @@ class ChoiceError(StrandlineError):
 
 
 def resolve(folder: PipelineFolder) -> Publication | None:
-    """The publication that readers are to take.
+    """Return the publication that readers are to take.
 
     The pinned one if it is complete; else the one `latest` leads to, if that is complete and in
     this folder; else the newest complete one; else None.
@@ -59,16 +59,22 @@ def name_latest(folder: PipelineFolder) -> str:
         found = resolve(folder)
     except VolumeError:
         return ""
-    return "" if found is None else found.place.name
+    return "" if found is None else found.identity.name
 
 
 def find_pinned(folder: PipelineFolder) -> Publication | None:
-    """The publication that somebody chose; None without a choice, or if it is not complete."""
+    """Return the publication that somebody chose.
+
+    None without a choice, or if it is not complete.
+    """
     return _follow(folder, folder.pinned)
 
 
-def find_target(folder: PipelineFolder, link: Path) -> Place | None:
-    """The place a link leads to, there or not; None where it leads elsewhere or is no link."""
+def find_target(folder: PipelineFolder, link: Path) -> PublicationId | None:
+    """Return the place a link leads to, there or not.
+
+    None where it leads elsewhere or is no link.
+    """
     with naming_volume(link):
         if not link.is_symlink():
             return None
@@ -89,13 +95,13 @@ def pin(folder: PipelineFolder, name: str) -> Publication:
     if not folder.path.is_dir():
         raise _explain_choice(folder, name)
     with naming_volume(folder.path), hold_links(folder):
-        place = _read_choice(folder, name)
-        chosen = None if place is None else read_publication(folder, place)
+        identity = _read_choice(folder, name)
+        chosen = None if identity is None else read_publication(folder, identity)
         if chosen is None:
             raise _explain_choice(folder, name)
         refuse_occupied(folder.latest)
-        _lead(folder.pinned, chosen.place)
-        _lead(folder.latest, chosen.place, steps="latest")
+        _lead(folder.pinned, chosen.identity)
+        _lead(folder.latest, chosen.identity, steps="latest")
     return chosen
 
 
@@ -114,7 +120,7 @@ def unpin(folder: PipelineFolder) -> Publication | None:
         sync_folder(folder.path)
         newest = find_newest(folder)
         if newest is not None:
-            _lead(folder.latest, newest.place, steps="latest")
+            _lead(folder.latest, newest.identity, steps="latest")
     return newest
 
 
@@ -125,7 +131,7 @@ def move_latest(folder: PipelineFolder, published: Publication) -> None:
         VolumeError: the link can't be written, or something else stands in its place.
     """
     with naming_volume(folder.latest), hold_links(folder):
-        _lead(folder.latest, (find_pinned(folder) or published).place, steps="latest")
+        _lead(folder.latest, (find_pinned(folder) or published).identity, steps="latest")
 
 
 def refuse_occupied(link: Path) -> None:
@@ -156,22 +162,22 @@ def hold_links(folder: PipelineFolder) -> Iterator[None]:
 
 
 def _follow(folder: PipelineFolder, link: Path) -> Publication | None:
-    place = find_target(folder, link)
-    return None if place is None else read_publication(folder, place)
+    identity = find_target(folder, link)
+    return None if identity is None else read_publication(folder, identity)
 
 
-def _locate(folder: PipelineFolder, path: Path) -> Place | None:
-    """The place a path leads to once all links are followed."""
+def _locate(folder: PipelineFolder, path: Path) -> PublicationId | None:
+    """Return the place a path leads to once all links are followed."""
     root = os.path.realpath(folder.path)
-    return parse_place(os.path.relpath(os.path.realpath(path), root))
+    return parse_publication_id(os.path.relpath(os.path.realpath(path), root))
 
 
-def _lead(link: Path, place: Place, *, steps: str | None = None) -> None:
+def _lead(link: Path, identity: PublicationId, *, steps: str | None = None) -> None:
     refuse_occupied(link)
-    if link.is_symlink() and str(link.readlink()) == place.target:
+    if link.is_symlink() and str(link.readlink()) == identity.target:
         return
     temporary = _name_temporary(link)
-    temporary.symlink_to(place.target)
+    temporary.symlink_to(identity.target)
     _reach(steps, "linked")
     temporary.rename(link)
     _reach(steps, "renamed")
@@ -188,13 +194,17 @@ def _reach(steps: str | None, step: str) -> None:
         faults.reach(f"{steps}.{step}")
 
 
-def _read_choice(folder: PipelineFolder, name: str) -> Place | None:
+def _read_choice(folder: PipelineFolder, name: str) -> PublicationId | None:
     short = name.strip("/").removeprefix("attempts/")
-    return parse_place(f"attempts/{short}") or _locate(folder, Path(name))
+    return parse_publication_id(f"attempts/{short}") or _locate(folder, Path(name))
 
 
 def _explain_choice(folder: PipelineFolder, name: str) -> ChoiceError:
-    complete = [place.name for place in list_places(folder) if read_publication(folder, place)]
+    complete = [
+        identity.name
+        for identity in list_publication_ids(folder)
+        if read_publication(folder, identity)
+    ]
     if not complete:
         return ChoiceError(f"{name!r} can't be chosen: nothing is published in {folder.path} yet")
     others = len(complete) - NAMES_SHOWN

@@ -37,13 +37,13 @@ class Holder(NamedTuple):
 
 
 def read_boot_id() -> str:
-    """Where a pid means something: this boot of this host, and this namespace of pids."""
+    """Return where a pid means something: this boot of this host, and this namespace of pids."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
 
 
 def find_process(pid: int) -> Process | None:
-    """The live process with that pid; None where there is none or it is a zombie."""
+    """Return the live process with that pid; None where there is none or it is a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -82,7 +82,7 @@ def hold_alone(path: Path, sleep: Callable[[float], None] = time.sleep) -> Itera
     try:
         _take_alone(path, handle, sleep)
         with naming_volume(path):
-            _sign(handle, _spell_self())
+            _sign(handle, _format_self())
         try:
             yield
         finally:
@@ -93,7 +93,7 @@ def hold_alone(path: Path, sleep: Callable[[float], None] = time.sleep) -> Itera
 
 
 def find_holder(path: Path) -> Holder | None:
-    """Who holds the lock file alone; None where nobody does."""
+    """Return who holds the lock file alone; None where nobody does."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:
@@ -149,7 +149,7 @@ def _is_free(handle: int) -> bool:
     return True
 
 
-def _spell_self() -> bytes:
+def _format_self() -> bytes:
     own = find_process(os.getpid())
     assert own is not None  # this process is alive
     return f"{own.pid} {own.started} {read_boot_id()}".encode("ascii")
@@ -161,7 +161,7 @@ def _sign(handle: int, text: bytes) -> None:
 
 
 def _read_signature(handle: int) -> Process | None:
-    """The live process of this host that has signed."""
+    """Return the live process of this host that has signed."""
     signed = _SIGNATURE.fullmatch(os.pread(handle, 200, 0).decode("ascii", "replace"))
     if signed is None or signed[3] != read_boot_id():
         return None
@@ -198,13 +198,13 @@ def _try_alone(handle: int) -> bool:
 
 
 def find_holders(handle: int) -> list[Process]:
-    """The other live processes that hold a lock on the open file, from the kernel's table."""
+    """Return the other live processes that lock the open file, from the kernel's table."""
     file = os.fstat(handle)
     found = set()
     for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
         fields = line.replace("->", "").split()
-        pid, place = int(fields[4]), fields[5]
-        if place.endswith(f":{file.st_ino}") and pid not in {0, -1, os.getpid()}:
+        pid, held_file = int(fields[4]), fields[5]
+        if held_file.endswith(f":{file.st_ino}") and pid not in {0, -1, os.getpid()}:
             found.add(pid)
     holders = (find_process(pid) for pid in sorted(found) if _has_open(pid, file))
     return [holder for holder in holders if holder]

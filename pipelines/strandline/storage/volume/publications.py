@@ -26,13 +26,13 @@ from strandline.storage.volume.latest import find_target, hold_links, move_lates
 from strandline.storage.volume.published import (
     FORMAT,
     MANIFEST,
-    Manifest,
-    Place,
     Publication,
+    PublicationId,
+    PublicationManifest,
     check_file_name,
     list_attempts,
     list_folders,
-    list_places,
+    list_publication_ids,
     read_publication,
 )
 
@@ -63,15 +63,15 @@ def publish(
     _check_names(files)
     with naming_volume(folder.path):
         refuse_occupied(folder.latest)
-        place = Place(attempt, _find_number(folder, attempt))
-        content = _spell_manifest(place, files, facts)
-        manifest = Manifest.model_validate_json(content)
-        path = _make_place(folder, place)
+        identity = PublicationId(attempt, _find_number(folder, attempt))
+        content = _render_manifest(identity, files, facts)
+        manifest = PublicationManifest.model_validate_json(content)
+        path = _make_folder(folder, identity)
         faults.reach("publication.begun")
         _write_files(path, files)
         faults.reach("publication.synced")
         write_whole(path / MANIFEST, content, steps="manifest")
-        published = Publication(place, path, manifest.files, manifest.facts)
+        published = Publication(identity, path, manifest.files, manifest.facts)
         move_latest(folder, published)
     return published
 
@@ -102,10 +102,10 @@ def retain(folder: PipelineFolder, keep_last: int, keep: Publication | None = No
         _sweep(folder)
         stay = {find_target(folder, link) for link in (folder.latest, folder.pinned)}
         if keep is not None:
-            stay.add(keep.place)
-        old = [place for place in _find_old(folder, keep_last) if place not in stay]
-        for place in reversed(old):  # the oldest first: a crash leaves the newer ones
-            _remove(folder.publication(*place))
+            stay.add(keep.identity)
+        old = [identity for identity in _find_old(folder, keep_last) if identity not in stay]
+        for identity in reversed(old):  # the oldest first: a crash leaves the newer ones
+            _remove(folder.publication(*identity))
     return len(old)
 
 
@@ -116,13 +116,13 @@ def _check_names(files: Mapping[str, bytes | Path]) -> None:
         raise ValueError(msg)
 
 
-def _spell_manifest(
-    place: Place, files: Mapping[str, bytes | Path], facts: Mapping[str, JsonValue]
+def _render_manifest(
+    identity: PublicationId, files: Mapping[str, bytes | Path], facts: Mapping[str, JsonValue]
 ) -> bytes:
     content = {
         "format": FORMAT,
-        "attempt": place.attempt,
-        "publication": place.number,
+        "attempt": identity.attempt,
+        "publication": identity.number,
         "files": {name: _describe(content) for name, content in files.items()},
         "facts": dict(facts),
     }
@@ -138,7 +138,7 @@ def _describe(content: bytes | Path) -> dict[str, int | str]:
 
 
 def _find_number(folder: PipelineFolder, attempt: int) -> int:
-    """A number that no publication of the attempt has or had, and that no link waits for."""
+    """Return a number that no publication of the attempt has or had, and that no link waits for."""
     home = folder.attempt(attempt)
     names = [entry.name for entry in home.iterdir()] if home.is_dir() else []
     taken = [int(found[1]) for found in map(_TAKEN.fullmatch, names) if found]
@@ -147,8 +147,8 @@ def _find_number(folder: PipelineFolder, attempt: int) -> int:
     return 1 + max(taken, default=0)
 
 
-def _make_place(folder: PipelineFolder, place: Place) -> Path:
-    path = folder.publication(*place)
+def _make_folder(folder: PipelineFolder, identity: PublicationId) -> Path:
+    path = folder.publication(*identity)
     path.parent.mkdir(parents=True, exist_ok=True)
     for each in (folder.attempts, path.parent):
         if each.is_symlink():
@@ -176,14 +176,14 @@ def _write_files(path: Path, files: Mapping[str, bytes | Path]) -> None:
         sync_folder(each)
 
 
-def _find_old(folder: PipelineFolder, keep_last: int) -> Iterator[Place]:
-    """All but the newest complete ones, and but half-written ones that are newer than they."""
+def _find_old(folder: PipelineFolder, keep_last: int) -> Iterator[PublicationId]:
+    """Yield all but the newest complete ones and half-written ones that are newer still."""
     complete = 0
-    for place in list_places(folder):
-        if complete < keep_last and read_publication(folder, place):
+    for identity in list_publication_ids(folder):
+        if complete < keep_last and read_publication(folder, identity):
             complete += 1
         elif complete:
-            yield place
+            yield identity
 
 
 def _remove(path: Path) -> None:

@@ -24,12 +24,12 @@ FORMAT = 1
 NAME_BYTES = 255  # what file systems take
 _DIGITS = r"([0-9]{4}|[1-9][0-9]{4,})"  # one spelling a number, or two folders could share it
 _ATTEMPT = re.compile(_DIGITS)
-_PLACE = re.compile(f"attempts/{_DIGITS}/p{_DIGITS}")
+_PUBLICATION = re.compile(f"attempts/{_DIGITS}/p{_DIGITS}")
 _FILE = re.compile(r"([^/.\0][^/\0]*/)?[^/.\0][^/\0]*")
 _NUMBER = re.compile(f"p{_DIGITS}")
 
 
-class Place(NamedTuple):
+class PublicationId(NamedTuple):
     """Where a publication is, or might be; later ones compare greater."""
 
     attempt: int
@@ -37,17 +37,17 @@ class Place(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As people name it: `0003/p0007`."""
+        """Its name for people: `0003/p0007`."""
         return f"{self.attempt:04d}/p{self.number:04d}"
 
     @property
     def target(self) -> str:
-        """As a link in the pipeline's folder names it: `attempts/0003/p0007`."""
+        """The target of a link in the pipeline's folder: `attempts/0003/p0007`."""
         return f"attempts/{self.name}"
 
 
 def check_file_name(name: str) -> str:
-    """The name itself, if a publication may have a file of that name.
+    """Return the name itself, if a publication may have a file of that name.
 
     Raises:
         ValueError: it is not `x` or `folder/x`, or it is kept for our own use.
@@ -60,7 +60,7 @@ def check_file_name(name: str) -> str:
     return name
 
 
-class FileEntry(BaseModel):
+class PublishedFile(BaseModel):
     """What a manifest says of a file: bytes, and their blake2b-128."""
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -69,7 +69,7 @@ class FileEntry(BaseModel):
     digest: str = Field(pattern=r"^[0-9a-f]{32}$")
 
 
-class Manifest(BaseModel):
+class PublicationManifest(BaseModel):
     """The file that makes a publication complete; later formats may say more."""
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -77,7 +77,7 @@ class Manifest(BaseModel):
     format: int = Field(ge=FORMAT)
     attempt: int = Field(ge=1)
     publication: int = Field(ge=1)
-    files: dict[Annotated[str, AfterValidator(check_file_name)], FileEntry]
+    files: dict[Annotated[str, AfterValidator(check_file_name)], PublishedFile]
     facts: dict[str, JsonValue]
 
 
@@ -86,37 +86,37 @@ class Publication:
     """A complete publication.
 
     Attributes:
-        place: which one it is.
+        identity: which one it is.
         path: its folder, in the pipeline's folder as that was named.
         files: what it holds, by name.
         facts: what else its manifest says.
     """
 
-    place: Place
+    identity: PublicationId
     path: Path
-    files: Mapping[str, FileEntry]
+    files: Mapping[str, PublishedFile]
     facts: Mapping[str, JsonValue]
 
     @property
     def attempt(self) -> int:
         """The attempt that published it."""
-        return self.place.attempt
+        return self.identity.attempt
 
     @property
     def number(self) -> int:
         """Its number within the attempt."""
-        return self.place.number
+        return self.identity.number
 
 
-def parse_place(target: str) -> Place | None:
-    """What `attempts/0003/p0007` names; None where the text names no publication."""
-    found = _PLACE.fullmatch(target)
-    place = Place(int(found[1]), int(found[2])) if found else None
-    return place if place and min(place) > 0 else None
+def parse_publication_id(target: str) -> PublicationId | None:
+    """Return what `attempts/0003/p0007` names; None where the text names no publication."""
+    found = _PUBLICATION.fullmatch(target)
+    identity = PublicationId(int(found[1]), int(found[2])) if found else None
+    return identity if identity and min(identity) > 0 else None
 
 
-def list_places(folder: PipelineFolder) -> list[Place]:
-    """Folders of publications, complete or not, the newest first.
+def list_publication_ids(folder: PipelineFolder) -> list[PublicationId]:
+    """Return folders of publications, complete or not, the newest first.
 
     Raises:
         VolumeError: they can't be listed.
@@ -128,26 +128,29 @@ def list_places(folder: PipelineFolder) -> list[Place]:
             for name in list_folders(home)
             if _NUMBER.fullmatch(name)
         ]
-    return sorted(filter(None, map(parse_place, targets)), reverse=True)
+    return sorted(filter(None, map(parse_publication_id, targets)), reverse=True)
 
 
 def list_attempts(folder: PipelineFolder) -> Iterator[Path]:
-    """The folders of attempts, in no order; links to folders are none."""
+    """Yield the folders of attempts, in no order; links to folders are none."""
     for name in list_folders(folder.attempts):
         if _ATTEMPT.fullmatch(name):
             yield folder.attempts / name
 
 
 def list_folders(path: Path) -> list[str]:
-    """The names of the folders in a folder; links count for nothing, neither here nor there."""
+    """Return the names of the folders in a folder.
+
+    Links count for nothing, neither here nor there.
+    """
     if not _is_folder(path):
         return []
     with os.scandir(path) as entries:
         return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
 
 
-def read_publication(folder: PipelineFolder, place: Place) -> Publication | None:
-    """The publication at a place; None where it is not complete.
+def read_publication(folder: PipelineFolder, identity: PublicationId) -> Publication | None:
+    """Return the publication at a place; None where it is not complete.
 
     Complete: the manifest is whole, and each file it names is there in its size. What can't be
     looked at is no reason to call it incomplete, or it would be removed.
@@ -155,28 +158,28 @@ def read_publication(folder: PipelineFolder, place: Place) -> Publication | None
     Raises:
         VolumeError: it can't be looked at.
     """
-    path = folder.publication(*place)
+    path = folder.publication(*identity)
     with naming_volume(path):
         if not all(map(_is_folder, (folder.attempts, path.parent, path))):
             return None
         if _find_size(path / MANIFEST) is None:
             return None
         try:
-            manifest = Manifest.model_validate_json((path / MANIFEST).read_bytes())
+            manifest = PublicationManifest.model_validate_json((path / MANIFEST).read_bytes())
         except (ValidationError, FileNotFoundError):
             return None
         if not all(_holds(path, name, entry.size) for name, entry in manifest.files.items()):
             return None
-    return Publication(place, path, manifest.files, manifest.facts)
+    return Publication(identity, path, manifest.files, manifest.facts)
 
 
 def find_newest(folder: PipelineFolder) -> Publication | None:
-    """The complete publication with the highest attempt and number.
+    """Return the complete publication with the highest attempt and number.
 
     Raises:
         VolumeError: they can't be looked at.
     """
-    found = (read_publication(folder, place) for place in list_places(folder))
+    found = (read_publication(folder, identity) for identity in list_publication_ids(folder))
     return next(filter(None, found), None)
 
 
