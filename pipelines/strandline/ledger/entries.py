@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 import msgpack
 
-from strandline.plan.receipt import Effort, Output, Piece, Place
+from strandline.plan.receipt import Effort, Output, Piece, PieceLocation
 from strandline.plan.token import derive_root
 
 # What `admit` says of a source. Above `RELEASED`: by how much is the crowd of a suspect.
-PARKED, SKIPPED, RELEASED = -1, 0, 1
+QUARANTINED, SKIPPED, RELEASED = -1, 0, 1
 # Added for one that failed in an attempt before; no crowd is as large.
 HAS_FAILED = 1 << 40
 
@@ -45,7 +46,7 @@ class Standing(NamedTuple):
     quarantined: int = 0
 
 
-class Record(NamedTuple):
+class SourceRecord(NamedTuple):
     """A finished source.
 
     Attributes:
@@ -70,7 +71,7 @@ class Mark(NamedTuple):
         ordinal: its place in that attempt's listing, for messages.
         is_stale: an earlier attempt or version may have left outputs behind.
         failed_before: attempts in which it failed, or ended a process that had nothing else to do.
-        crowd: sources that were with workers when a process died over this one, itself included;
+        exposed: sources that were with workers when a process died over this one, itself included;
             0: it is not suspected, 1: it was alone.
     """
 
@@ -80,7 +81,7 @@ class Mark(NamedTuple):
     ordinal: int
     is_stale: bool
     failed_before: int = 0
-    crowd: int = 0
+    exposed: int = 0
 
 
 class FailureRecord(NamedTuple):
@@ -94,7 +95,7 @@ class FailureRecord(NamedTuple):
     version: bytes = b""
 
 
-class Parked(NamedTuple):
+class Quarantined(NamedTuple):
     """A source in quarantine: not tried again until its version changes or it is released.
 
     Attributes:
@@ -121,7 +122,7 @@ class Finish(NamedTuple):
 
     source: bytes
     version: bytes
-    record: Record
+    record: SourceRecord
 
 
 @dataclass(slots=True)
@@ -132,7 +133,7 @@ class Change:
         finish: sources that become finished; their marks and failures go.
         mark: sources that come into flight; what was known of them before goes.
         fail: sources that become failed; their marks go.
-        park: sources that become quarantined; their marks and failures go.
+        quarantine: sources that become quarantined; their marks and failures go.
         forget: sources of which nothing is kept.
         untidy: finished sources in whose folders earlier tries may have left something.
         tidy: those of them in whose folders nothing of that is left.
@@ -144,7 +145,7 @@ class Change:
     finish: list[Finish] = field(default_factory=list)
     mark: list[tuple[bytes, Mark]] = field(default_factory=list)
     fail: list[tuple[bytes, FailureRecord]] = field(default_factory=list)
-    park: list[tuple[bytes, Parked]] = field(default_factory=list)
+    quarantine: list[tuple[bytes, Quarantined]] = field(default_factory=list)
     forget: list[bytes] = field(default_factory=list)
     untidy: list[bytes] = field(default_factory=list)
     tidy: list[bytes] = field(default_factory=list)
@@ -152,29 +153,32 @@ class Change:
     meta: dict[str, Any] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        changes = (self.finish, self.mark, self.fail, self.park, self.forget, self.meta)
+        changes = (self.finish, self.mark, self.fail, self.quarantine, self.forget, self.meta)
         return any((*changes, self.untidy, self.tidy)) or self.gathered is not None
 
 
-def pack_record(source: bytes, version: bytes, record: Record) -> bytes:
-    """A record as bytes; the root's token, which follows from source and version, is left out."""
+def pack_record(source: bytes, version: bytes, record: SourceRecord) -> bytes:
+    """Return a record as bytes.
+
+    The root's token, which follows from source and version, is left out.
+    """
     root = derive_root(source, version)
     outputs = [
         (b"" if output.token == root else output.token, *output[1:]) for output in record.outputs
     ]
     content: list[Any] = [record.key, outputs]
     if record.pieces or record.efforts:
-        content.append([(stage, token, *place) for stage, token, place in record.pieces])
+        content.append([(stage, token, *location) for stage, token, location in record.pieces])
     if record.efforts:
         content.append(record.efforts)
     return msgpack.packb(content)  # type: ignore[no-any-return]
 
 
-def unpack_record(source: bytes, version: bytes, packed: bytes) -> Record:
-    """The inverse of `pack_record`."""
+def unpack_record(source: bytes, version: bytes, packed: bytes) -> SourceRecord:
+    """Return the inverse of `pack_record`."""
     key, outputs, *more = msgpack.unpackb(packed)
     root = derive_root(source, version)
-    return Record(
+    return SourceRecord(
         key,
         tuple(Output(token or root, *rest) for token, *rest in outputs),
         _unpack_pieces(more),
@@ -183,31 +187,77 @@ def unpack_record(source: bytes, version: bytes, packed: bytes) -> Record:
 
 
 def read_pieces(packed: bytes) -> tuple[Piece, ...]:
-    """The pieces of a record that is still packed."""
+    """Return the pieces of a record that is still packed."""
     _, _, *more = msgpack.unpackb(packed)
     return _unpack_pieces(more)
 
 
 def _unpack_pieces(more: list[Any]) -> tuple[Piece, ...]:
     packed = more[0] if more else ()
-    return tuple(Piece(stage, token, Place(*place)) for stage, token, *place in packed)
+    return tuple(
+        Piece(stage, token, PieceLocation(*location)) for stage, token, *location in packed
+    )
 
 
-def pack(entry: Mark | FailureRecord | Parked) -> bytes:
-    """A mark, a failure or a quarantined source as bytes."""
+def pack(entry: Mark | FailureRecord | Quarantined) -> bytes:
+    """Return a mark, a failure or a quarantined source as bytes."""
     return msgpack.packb(tuple(entry))  # type: ignore[no-any-return]
 
 
 def unpack_mark(packed: bytes) -> Mark:
-    """A mark from its bytes."""
+    """Return a mark from its bytes."""
     return Mark(*msgpack.unpackb(packed))
 
 
 def unpack_failure(packed: bytes) -> FailureRecord:
-    """A failure from its bytes."""
+    """Return a failure from its bytes."""
     return FailureRecord(*msgpack.unpackb(packed))
 
 
-def unpack_parked(packed: bytes) -> Parked:
-    """A quarantined source from its bytes."""
-    return Parked(*msgpack.unpackb(packed))
+def unpack_quarantined(packed: bytes) -> Quarantined:
+    """Return a quarantined source from its bytes."""
+    return Quarantined(*msgpack.unpackb(packed))
+
+
+class SourceState(StrEnum):
+    """Where a source stands."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+    INFLIGHT = "inflight"
+    QUARANTINED = "quarantined"
+
+
+class Row(NamedTuple):
+    """One source.
+
+    Attributes:
+        version: hex of its version's digest; empty where an older release noted a failure.
+        attempt: the one that finished it, that it failed in last, or that released it.
+        outputs: name below the output's root, bytes, rows and hex digest of each file.
+        stage, message, times: where and why it failed last, and in how many attempts. The stage is
+            empty where a process died over it.
+        cause: of a quarantined one, in the word that attempts use too.
+    """
+
+    key: str
+    state: str
+    version: str
+    attempt: int
+    outputs: list[dict[str, Any]]
+    stage: str | None = None
+    message: str | None = None
+    times: int | None = None
+    cause: str | None = None
+
+
+class SourceEffort(NamedTuple):
+    """What a stage did for a finished source; see `Effort`."""
+
+    key: str
+    attempt: int
+    stage: str
+    rows_in: int
+    rows_out: int
+    seconds: float
+    size: int

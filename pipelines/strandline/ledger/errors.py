@@ -48,7 +48,7 @@ class NegativePendingCountError(StrandlineError):
 
 
 def duplicate_of(listed: Listed, where: str) -> DuplicateKeyError:
-    """The error of a source whose key was listed before, and where that was."""
+    """Return the error of a source whose key was listed before, and where that was."""
     return DuplicateKeyError(
         f"the source key {listed.key!r} is listed twice: as item {listed.ordinal} and {where}; "
         "keys must be unique"

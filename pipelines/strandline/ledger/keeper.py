@@ -9,14 +9,14 @@ the clock.
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import chain, islice
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from typing import NamedTuple
 
 from strandline.ledger.entries import (
     HAS_FAILED,
-    PARKED,
+    QUARANTINED,
     RELEASED,
     SKIPPED,
     Change,
@@ -24,93 +24,25 @@ from strandline.ledger.entries import (
     Finish,
     Listed,
     Mark,
-    Parked,
-    Record,
+    Quarantined,
+    SourceRecord,
     Standing,
 )
 from strandline.ledger.errors import NegativePendingCountError, duplicate_of
-from strandline.ledger.gather.pieces import Shelf, split
-from strandline.ledger.placing import name_kept
+from strandline.ledger.gather.pieces import PieceStore, split
+from strandline.ledger.location import LedgerLocation
+from strandline.ledger.output_root import name_kept
 from strandline.ledger.store.store import Store
+from strandline.ledger.store.vanished import Seen, clean_away, find_vanished
 from strandline.ledger.tally import Tally
 from strandline.plan.receipt import Event, Failure, Left
 from strandline.plan.token import derive_root
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
 from strandline.storage.outputs.outputs import OutputStore
+from strandline.storage.outputs.remote import open_outputs
+from strandline.storage.volume.locks import hold_shared
 from strandline_api.outcome.causes import Cause
-
-
-class Seen:
-    """A set of source digests that may be larger than memory; gone when closed."""
-
-    def __init__(self) -> None:
-        # An empty name is a private database that sqlite spills to a temporary file.
-        self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        self._database.execute("CREATE TABLE seen (source BLOB PRIMARY KEY) WITHOUT ROWID")
-
-    def add(self, sources: Iterable[bytes]) -> None:
-        """Note that these were listed."""
-        self._database.execute("BEGIN")
-        rows = ((source,) for source in sources)
-        self._database.executemany("INSERT OR IGNORE INTO seen VALUES (?)", rows)
-        self._database.execute("COMMIT")
-
-    def find_missing(self, sources: Sequence[bytes]) -> list[bytes]:
-        """Those of `sources` that were not listed."""
-        query = "SELECT 1 FROM seen WHERE source = ?"
-        fetch = self._database.execute
-        return [source for source in sources if fetch(query, (source,)).fetchone() is None]
-
-
-def find_vanished(
-    store: Store, attempt: int, known: Collection[bytes], seen: Seen | None
-) -> Iterator[tuple[bytes, str]]:
-    """Digest and key of what the ledger holds and the listing of `attempt` does not name.
-
-    Args:
-        known: sources of the listing that are not finished.
-        seen: all sources of the listing; None: finished ones stay, whatever is listed.
-    """
-    unfinished: Iterator[tuple[bytes, Mark | FailureRecord | Parked]]
-    unfinished = chain(store.list_marks(), store.list_failures(), store.list_parked())
-    for source, entry in unfinished:
-        if entry.attempt != attempt and source not in known:
-            yield source, entry.key
-    if seen is None:
-        return
-    finished = ((source, record.key) for source, _, record in store.list_records())
-    while group := dict(islice(finished, 10_000)):
-        for source in seen.find_missing(list(group)):
-            yield source, group[source]
-
-
-def clean_away(
-    store: Store,
-    outputs: OutputStore,
-    vanished: Iterable[tuple[bytes, str]],
-    work: Callable[[], None] = lambda: None,
-) -> int:
-    """Remove sources with all they have written; how many.
-
-    Args:
-        work: is told of each that is gone.
-    """
-    # A list, not a stream: what is written here is what would still be walked through.
-    left = iter(list(vanished))
-    removed = 0
-    while group := list(islice(left, 1000)):
-        # Marked first: were we killed between, a record would speak of files that are gone.
-        marks = [(source, Mark(key, b"", 0, 0, is_stale=True)) for source, key in group]
-        store.write(Change(mark=marks))
-        for source, _ in group:
-            store.require_lease()  # or a successor may have written it
-            outputs.remove_others(source, ())
-            work()
-        store.write(Change(forget=[source for source, _ in group]))
-        removed += len(group)
-    return removed
-
 
 GROUP_SECONDS = 0.1
 GROUP_SOURCES = 10_000
@@ -135,10 +67,10 @@ class Keeper:
         now: seconds from any fixed point.
         quarantine_after: attempts in which a source fails before it is quarantined.
         deletes_vanished: sources that are no longer listed are removed with their outputs.
-        shelf: keeps what stages gather; None: none of them does.
+        pieces: keeps what stages gather; None: none of them does.
 
     Attributes:
-        work: is told of each step of what may take long.
+        note_progress: is told of each step of what may take long.
     """
 
     def __init__(
@@ -150,18 +82,18 @@ class Keeper:
         *,
         quarantine_after: int = 3,
         deletes_vanished: bool = False,
-        shelf: Shelf | None = None,
+        pieces: PieceStore | None = None,
     ) -> None:
         self._store = store
         self._outputs = outputs
         self._attempt = attempt
         self._now = now
         self._live: dict[bytes, _Live] = {}
-        self._shelf = shelf
-        self.work: Callable[[], None] = lambda: None
+        self._pieces = pieces
+        self.note_progress: Callable[[], None] = lambda: None
         self._waiting: dict[bytes, list[Left]] = {}
         self._failed: list[Failure] = []
-        self._parked: set[bytes] = set()
+        self._quarantined: set[bytes] = set()
         self._untidy: dict[bytes, set[str]] = {}
         self._tidy: list[bytes] = []
         self._after = quarantine_after
@@ -171,7 +103,7 @@ class Keeper:
         self._waiting_since = 0.0
         self._listed: int | None = None
         self._finished_count = self._skipped = self._failed_count = self._removed = 0
-        self._parked_before = 0
+        self._quarantined_before = 0
 
     @property
     def finished(self) -> int:
@@ -183,7 +115,7 @@ class Keeper:
         """Mark the sources of a listing batch that are to be worked on.
 
         Returns:
-            For each: `SKIPPED` where it is finished, `PARKED` where it is quarantined, else
+            For each: `SKIPPED` where it is finished, `QUARANTINED` where it is quarantined, else
             `RELEASED`, plus its crowd where it is suspected (see `Mark`), or plus `HAS_FAILED`
             where this very version has failed before.
 
@@ -197,16 +129,16 @@ class Keeper:
             self._seen.add(digests)
         fresh = []
         verdicts = [SKIPPED] * len(batch)
-        for place, listed in enumerate(batch):
+        for index, listed in enumerate(batch):
             version, attempt = finished.get(listed[0], _NEVER)
             if attempt == self._attempt:
                 raise duplicate_of(listed, "once before, when it was finished")
             if version != listed[1]:
-                fresh.append((place, listed))
+                fresh.append((index, listed))
         self._skipped += len(batch) - len(fresh)
         if fresh:
-            for place, verdict in self._admit_fresh(fresh, set(finished)):
-                verdicts[place] = verdict
+            for index, verdict in self._admit_fresh(fresh, set(finished)):
+                verdicts[index] = verdict
         return verdicts
 
     @naming_volume("the ledger")
@@ -220,8 +152,8 @@ class Keeper:
         if number != self._applied + 1:
             msg = f"message {number} came after message {self._applied}"
             raise ValueError(msg)
-        if self._shelf is not None:
-            events = self._shelf.put_aside(events)
+        if self._pieces is not None:
+            events = self._pieces.put_aside(events)
         was_waiting = bool(self._waiting or self._failed)
         self._waiting.update(self._tally.count(events))
         self._failed += self._tally.fail(failures)
@@ -253,20 +185,20 @@ class Keeper:
             self._outputs.remove_others(source, keep)
             del self._untidy[source]
             self._tidy.append(source)
-            self.work()
+            self.note_progress()
             faults.reach("commit.cleaned")
 
     def _write_group(self) -> None:
         faults.reach("commit.begun")
-        change = Change(finish=[self._finish(*one) for one in self._waiting.items()])
+        change = Change(finish=[self._finish(*item) for item in self._waiting.items()])
         untidy = {
             source: name_kept(record)
             for source, _, record in change.finish
-            if self._live[source].is_stale or source in self._tally.begun_anew
+            if self._live[source].is_stale or source in self._tally.restarted
         }
         change.untidy, change.tidy = list(untidy), self._tidy
-        if self._shelf is not None:
-            self._shelf.sync()
+        if self._pieces is not None:
+            self._pieces.sync()
         for failure in self._failed:
             self._fail(failure, change)
         finished = self._finished_count + len(change.finish)
@@ -275,10 +207,10 @@ class Keeper:
         faults.reach("commit.synced")
         self._untidy |= untidy
         self._tidy = []
-        self.work()
+        self.note_progress()
         self._finished_count = finished
         self._failed_count += len(change.fail)
-        self._parked.update(source for source, _ in change.park)
+        self._quarantined.update(source for source, _ in change.quarantine)
         for source in (*self._waiting, *(failure.source for failure in self._failed)):
             del self._live[source]
             self._tally.forget(source)
@@ -295,20 +227,20 @@ class Keeper:
             is_whole: all that is there was listed; otherwise nothing is known to be gone.
         """
         if is_whole:
-            known = self._live.keys() | self._parked
+            known = self._live.keys() | self._quarantined
             vanished = find_vanished(self._store, self._attempt, known, self._seen)
-            self._removed += clean_away(self._store, self._outputs, vanished, self.work)
+            self._removed += clean_away(self._store, self._outputs, vanished, self.note_progress)
         self._listed = total
         progress = self._describe_progress(self._finished_count)
         self._store.write(Change(meta={"listed": total, "progress": progress}))
 
-    def beat(self, time: float) -> None:
-        """Say in the lease that this attempt is alive.
+    def renew_lease(self, time: float) -> None:
+        """Describe in the lease that this attempt is alive.
 
         Args:
             time: wall clock, seconds since the epoch.
         """
-        self._store.beat(time)
+        self._store.renew_lease(time)
 
     def drain(self, number: int, *, anything_died: bool) -> Standing:
         """Commit all that is finished after message `number`, and say how the sources stand.
@@ -331,7 +263,7 @@ class Keeper:
             raise NegativePendingCountError(msg)
         unfinished = len(list(self._tally.list_open()))
         ended = self._finished_count, self._skipped, self._failed_count
-        return Standing(*ended, unfinished, self._removed, len(self._parked))
+        return Standing(*ended, unfinished, self._removed, len(self._quarantined))
 
     def _is_over(self, source: bytes) -> bool:
         return source in self._waiting or source not in self._live
@@ -339,34 +271,34 @@ class Keeper:
     def _admit_fresh(
         self, fresh: Sequence[tuple[int, Listed]], superseded: set[bytes]
     ) -> list[tuple[int, int]]:
-        """Mark what is not finished; the place of each in the batch, and the verdict on it."""
+        """Mark what is not finished; return indices in the batch, and the verdict on each."""
         digests = [listed.source for _, listed in fresh]
-        parked = self._store.find_parked(digests)
+        quarantined = self._store.find_quarantined(digests)
         old_marks = self._store.find_marks(digests)
         failures = self._store.find_failures(digests)
         marks, verdicts = [], []
-        for place, listed in fresh:
+        for index, listed in fresh:
             source, version, key, ordinal = listed
             old, failure = old_marks.get(source), failures.get(source)
             if source in self._live:
                 raise duplicate_of(listed, f"as item {self._live[source].ordinal}")
             if failure is not None and failure.attempt == self._attempt:
                 raise duplicate_of(listed, "once before, when it failed")
-            if source in self._parked:
+            if source in self._quarantined:
                 raise duplicate_of(listed, "once before, when it was quarantined")
-            held = parked.get(source)
+            held = quarantined.get(source)
             if held is not None and held.version == version:
-                self._parked.add(source)
-                self._parked_before += 1
-                verdicts.append((place, PARKED))
+                self._quarantined.add(source)
+                self._quarantined_before += 1
+                verdicts.append((index, QUARANTINED))
                 continue
             is_stale = bool(old or failure or held) or source in superseded
-            before, crowd = _read_past(version, old, failure)
-            mark = Mark(key, version, self._attempt, ordinal, is_stale, before, crowd)
+            before, exposed = _read_past(version, old, failure)
+            mark = Mark(key, version, self._attempt, ordinal, is_stale, before, exposed)
             marks.append((source, mark))
             # A suspect is tried apart anyway, and is not told twice.
-            has_failed = bool(before) and not crowd
-            verdicts.append((place, RELEASED + crowd + has_failed * HAS_FAILED))
+            has_failed = bool(before) and not exposed
+            verdicts.append((index, RELEASED + exposed + has_failed * HAS_FAILED))
             self._live[source] = _Live(key, ordinal, version, is_stale, before)
         if marks:
             self._store.write(Change(mark=marks))
@@ -377,17 +309,17 @@ class Keeper:
         return verdicts
 
     def _describe_progress(self, finished: int) -> dict[str, int | None]:
-        """What is kept of this attempt in `meta`, so that it is known whatever ends the attempt."""
-        done = self._skipped + self._parked_before
+        """Return what `meta` keeps of this attempt, so that it is known whatever ends it."""
+        done = self._skipped + self._quarantined_before
         remaining = None if self._listed is None else self._listed - done
         return {"attempt": self._attempt, "finished": finished, "remaining": remaining}
 
     def _finish(self, source: bytes, left: list[Left]) -> Finish:
         live = self._live[source]
         outputs, pieces = split(left)
-        kept = self._shelf.keep(source, pieces) if self._shelf is not None else ()
+        kept = self._pieces.keep(source, pieces) if self._pieces is not None else ()
         efforts = tuple(self._tally.efforts.get(source, {}).values())
-        return Finish(source, live.version, Record(live.key, outputs, kept, efforts))
+        return Finish(source, live.version, SourceRecord(live.key, outputs, kept, efforts))
 
     def _fail(self, failure: Failure, change: Change) -> None:
         source, key, _, stage, message, cause = failure
@@ -398,14 +330,49 @@ class Keeper:
             change.fail.append((source, record))
             return
         cause = cause or Cause.APPLICATION_ERROR.value
-        parked = Parked(key, live.version, self._attempt, cause, stage, message, times)
-        change.park.append((source, parked))
+        quarantined = Quarantined(key, live.version, self._attempt, cause, stage, message, times)
+        change.quarantine.append((source, quarantined))
 
 
 def _read_past(version: bytes, old: Mark | None, failure: FailureRecord | None) -> tuple[int, int]:
-    """In how many attempts this very version has failed, and its crowd where it is suspected."""
+    """Return how often this version has failed, and the exposed sources if it is suspected."""
     if failure is not None and failure.version == version:
         return failure.times, 0
     if old is not None and old.version == version:
-        return old.failed_before, old.crowd
+        return old.failed_before, old.exposed
     return 0, 0
+
+
+@contextmanager
+def opened_keeper(
+    location: LedgerLocation, now: Callable[[], float]
+) -> Iterator[tuple[Store, Keeper]]:
+    """Open a ledger and the keeper that writes it; both are closed in the end.
+
+    Args:
+        now: seconds from any fixed point.
+
+    Raises:
+        LedgerError: another attempt has taken the ledger over.
+        VolumeError: it can't be read or written.
+    """
+    outputs = location.outputs
+    with ExitStack() as stack:
+        if outputs.writers_lock is not None:
+            # A keeper removes outputs too, so a take-over must wait for it as for those who write.
+            stack.callback(os.close, hold_shared(outputs.writers_lock))
+        pieces = None
+        if location.shards is not None:
+            pieces = stack.enter_context(closing(PieceStore(location.shards, location.attempt)))
+        store = stack.enter_context(closing(Store(location.path)))
+        store.keep_lease(location.attempt, location.uid)
+        keeper = Keeper(
+            store,
+            open_outputs(outputs.url),
+            location.attempt,
+            now,
+            quarantine_after=location.quarantine_after,
+            deletes_vanished=location.deletes_vanished,
+            pieces=pieces,
+        )
+        yield store, keeper

@@ -16,13 +16,24 @@ from typing import Any
 from strandline.ledger.entries import Change, Mark
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.liveness import Claimant
-from strandline.ledger.placing import Placing, find_move, find_other_changes, knows_place
+from strandline.ledger.output_root import (
+    OutputRoot,
+    find_move,
+    find_other_changes,
+    knows_location,
+)
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import Fingerprint, describe_difference
 
 
 class OnChange(StrEnum):
-    """What to do when the pipeline no longer is what the ledger was written by."""
+    """Choose what is done where the pipeline is not the one that wrote the ledger.
+
+    Attributes:
+        FAIL: refuse to run where something is finished, and tell what has changed.
+        RESTART: forget what is finished, and run everything again.
+        CONTINUE: keep what is finished; the new pipeline takes the rest.
+    """
 
     FAIL = "Fail"
     RESTART = "Restart"
@@ -37,7 +48,7 @@ class Claim:
     run: str
     fingerprint: Fingerprint
     on_change: OnChange = OnChange.FAIL
-    placing: Placing | None = None
+    location: OutputRoot | None = None
 
 
 def open_attempt(store: Store, claim: Claim, claimant: Claimant, known: int = 0) -> int:
@@ -48,14 +59,15 @@ def open_attempt(store: Store, claim: Claim, claimant: Claimant, known: int = 0)
         known: the highest number that the folder has seen, by a ledger that is gone perhaps.
 
     Raises:
-        LedgerError: the ledger is another pipeline's, or the fingerprint changed and `on_change`
-            is Fail; nothing was written.
+        LedgerError: the ledger is another pipeline's, or the fingerprint changed, `on_change` is
+            Fail and something is finished; nothing was written.
     """
     changed = refuse_changes(store, claim)
     lease = store.read_meta("lease") or {"attempt": 0}
     attempt = max(int(lease["attempt"]), known) + 1
-    store.take_lease(_spell(attempt, claimant))
-    if changed and claim.on_change is OnChange.RESTART:
+    store.take_lease(_render(attempt, claimant))
+    # Fail comes here only where nothing is finished, so nothing but blame is forgotten.
+    if changed and claim.on_change is not OnChange.CONTINUE:
         restart(store)
     store.write(Change(meta=_identity(claim)))
     return attempt
@@ -72,15 +84,16 @@ def refuse_changes(store: Store, claim: Claim) -> bool:
         msg = f"the ledger belongs to {owner}, not to {claim.pipeline}; use another volume"
         raise LedgerError(msg)
     changed = find_changes(store, claim)
-    if changed and claim.on_change is OnChange.FAIL:
-        is_moved = claim.placing is not None and find_move(store, claim.placing) is not None
+    # Of a pipeline that has finished nothing, nothing could be mixed with what a new one makes.
+    if changed and claim.on_change is OnChange.FAIL and store.count()["finished"]:
+        is_moved = claim.location is not None and find_move(store, claim.location) is not None
         raise LedgerError(_explain(changed, is_moved=is_moved))
     return bool(changed)
 
 
 def end_attempt(store: Store, attempt: int, claimant: Claimant) -> None:
     """Hand the lease back, so that the next attempt need not ask for the process."""
-    store.write(Change(meta={"lease": _spell(attempt, claimant) | {"ended": True}}))
+    store.write(Change(meta={"lease": _render(attempt, claimant) | {"ended": True}}))
 
 
 @contextmanager
@@ -90,7 +103,7 @@ def holding(store: Store, claimant: Claimant) -> Iterator[int]:
     There must have been one. Whoever still writes under its uid is refused from now on.
     """
     attempt = int(store.read_meta("lease")["attempt"])
-    store.take_lease(_spell(attempt, claimant))
+    store.take_lease(_render(attempt, claimant))
     try:
         yield attempt
     finally:
@@ -98,15 +111,15 @@ def holding(store: Store, claimant: Claimant) -> Iterator[int]:
 
 
 def find_changes(store: Store, claim: Claim) -> list[str]:
-    """What differs from the pipeline that wrote the ledger, a line each."""
-    placing = claim.placing
-    if placing is not None and knows_place(store):
-        changed = find_other_changes(store, claim.fingerprint, placing)
-        return changed + [line for line in (find_move(store, placing),) if line]
+    """Return what differs from the pipeline that wrote the ledger, a line each."""
+    location = claim.location
+    if location is not None and knows_location(store):
+        changed = find_other_changes(store, claim.fingerprint, location)
+        return changed + [line for line in (find_move(store, location),) if line]
     known = store.read_meta("fingerprint")
     if known is None or known["digest"] == claim.fingerprint.digest:
         return []
-    return describe_difference(known["parts"], claim.fingerprint.parts)
+    return describe_difference(known["parts"], claim.fingerprint.parts, claim.fingerprint.growing)
 
 
 def restart(store: Store) -> None:
@@ -119,19 +132,19 @@ def restart(store: Store) -> None:
 
 
 def _list_begun(store: Store) -> Iterator[tuple[bytes, Mark]]:
-    """Every source of which more is kept than that it is to be done, as if that were all."""
+    """Yield every source of which more is kept than that it is to be done, as if that were all."""
     for source, entry, record in store.list_records():
-        yield source, _mark_anew(record.key, entry.version)
+        yield source, _mark_fresh(record.key, entry.version)
     for source, failure in store.list_failures():
-        yield source, _mark_anew(failure.key, failure.version)
-    for source, parked in store.list_parked():
-        yield source, _mark_anew(parked.key, parked.version)
+        yield source, _mark_fresh(failure.key, failure.version)
+    for source, quarantined in store.list_quarantined():
+        yield source, _mark_fresh(quarantined.key, quarantined.version)
     for source, mark in store.list_marks():
-        if mark != (anew := _mark_anew(mark.key, mark.version)):
-            yield source, anew
+        if mark != (fresh := _mark_fresh(mark.key, mark.version)):
+            yield source, fresh
 
 
-def _mark_anew(key: str, version: bytes) -> Mark:
+def _mark_fresh(key: str, version: bytes) -> Mark:
     # Of no attempt: so the crash of the one before is not held against it either.
     return Mark(key, version, attempt=0, ordinal=0, is_stale=True)
 
@@ -141,8 +154,8 @@ def _explain(changed: list[str], *, is_moved: bool) -> str:
     moved = "\nif you have moved the outputs there, run `strandline ledger move-outputs`"
     return (
         f"the pipeline is not the one that wrote this ledger:\n{lines}\n"
-        "set onChange to Restart to redo everything, or to Continue to keep what is finished"
-        f"{moved if is_moved else ''}"
+        "set onChange to Restart to redo everything, or to Continue to keep what is finished, "
+        f"as by --set onChange=Continue{moved if is_moved else ''}"
     )
 
 
@@ -154,7 +167,7 @@ def _identity(claim: Claim) -> dict[str, Any]:
     }
 
 
-def _spell(attempt: int, claimant: Claimant) -> dict[str, Any]:
+def _render(attempt: int, claimant: Claimant) -> dict[str, Any]:
     return {
         "attempt": attempt,
         "uid": claimant.uid,

@@ -12,7 +12,6 @@ from strandline.ledger.errors import LedgerInUseError
 from strandline.ledger.store.store import Store
 from strandline.storage.volume.locks import Process
 
-BEAT_SECONDS = 15.0
 HEARTBEAT_SECONDS = 60.0  # without a beat
 ORPHAN_SECONDS = 30.0
 
@@ -76,13 +75,13 @@ def refuse_live_driver(
 
 
 def is_orphan(lease: dict[str, Any], find_process: Callable[[int], Process | None]) -> bool:
-    """True where a lease's driver had a parent that is gone, so that it will end by itself."""
+    """Return whether a lease's driver had a parent that is gone, so that it will end by itself."""
     parent = lease.get("parent")
     return parent is not None and find_process(parent[0]) != Process(*parent)
 
 
 def is_long_silent(lease: dict[str, Any], time: float) -> bool:
-    """True where a lease's driver can't be alive even if its clock is another one."""
+    """Return whether a lease's driver can't be alive even if its clock is another one."""
     return bool(time - lease["time"] > 10 * HEARTBEAT_SECONDS)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from strandline.ledger.entries import Change, Mark, Parked
+from strandline.ledger.entries import Change, Mark, Quarantined
 from strandline.ledger.errors import UnknownSourceError
 from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
@@ -42,12 +42,12 @@ def accuse(store: Store, crash: Crash, quarantine_after: int) -> int:
     if (store.read_meta("accused") or 0) >= crash.attempt:
         return 0
     processing = set(crash.processing)
-    crowd = len(processing.union(crash.queued))
+    exposed = len(processing.union(crash.queued))
     change = Change(meta={"accused": crash.attempt})
     for source, mark in store.find_marks(sorted(processing)).items():
-        _accuse_one(change, source, mark, crash, crowd, quarantine_after)
+        _accuse_source(change, source, mark, crash, exposed, quarantine_after)
     store.write(change)
-    return len(change.mark) + len(change.park)
+    return len(change.mark) + len(change.quarantine)
 
 
 def release(store: Store, keys: Collection[str] | None) -> list[str]:
@@ -62,19 +62,20 @@ def release(store: Store, keys: Collection[str] | None) -> list[str]:
     Raises:
         UnknownSourceError: some are not in quarantine; none is released.
     """
-    found = _find_parked(store, keys)
+    found = _find_quarantined(store, keys)
     marks = [
-        (source, Mark(one.key, one.version, 0, 0, is_stale=True)) for source, one in found.items()
+        (source, Mark(quarantined.key, quarantined.version, 0, 0, is_stale=True))
+        for source, quarantined in found.items()
     ]
     store.write(Change(mark=marks))
-    return sorted(one.key for one in found.values())
+    return sorted(quarantined.key for quarantined in found.values())
 
 
-def _find_parked(store: Store, keys: Collection[str] | None) -> dict[bytes, Parked]:
+def _find_quarantined(store: Store, keys: Collection[str] | None) -> dict[bytes, Quarantined]:
     if keys is None:
-        return dict(store.list_parked())
+        return dict(store.list_quarantined())
     digests = {digest_key(key): key for key in keys}
-    found = store.find_parked(digests)
+    found = store.find_quarantined(digests)
     unknown = sorted(repr(key) for digest, key in digests.items() if digest not in found)
     if unknown:
         msg = f"not in quarantine: {', '.join(unknown)}; no source was released"
@@ -82,16 +83,16 @@ def _find_parked(store: Store, keys: Collection[str] | None) -> dict[bytes, Park
     return found
 
 
-def _accuse_one(
-    change: Change, source: bytes, mark: Mark, crash: Crash, crowd: int, after: int
+def _accuse_source(
+    change: Change, source: bytes, mark: Mark, crash: Crash, exposed: int, after: int
 ) -> None:
     if mark.attempt != crash.attempt:
         return
-    times = mark.failed_before + (crowd == 1)
-    if crowd == 1 and times >= after:
-        parked = Parked(
+    times = mark.failed_before + (exposed == 1)
+    if exposed == 1 and times >= after:
+        quarantined = Quarantined(
             mark.key, mark.version, crash.attempt, crash.cause, "", crash.message, times
         )
-        change.park.append((source, parked))
+        change.quarantine.append((source, quarantined))
         return
-    change.mark.append((source, mark._replace(failed_before=times, crowd=crowd)))
+    change.mark.append((source, mark._replace(failed_before=times, exposed=exposed)))

@@ -43,7 +43,7 @@ class Tally:
 
     Attributes:
         efforts: for each source that has any, by stage, until it is forgotten.
-        begun_anew: sources of which all that was counted was taken back once.
+        restarted: sources of which all that was counted was taken back once.
     """
 
     def __init__(self, is_over: Callable[[bytes], bool]) -> None:
@@ -51,7 +51,7 @@ class Tally:
         self._trees: dict[bytes, _Tree] = {}
         self._outputs: dict[bytes, list[Left]] = {}
         self.efforts: dict[bytes, dict[str, Effort]] = {}
-        self.begun_anew: set[bytes] = set()
+        self.restarted: set[bytes] = set()
 
     def count(self, events: Iterable[Event]) -> list[tuple[bytes, list[Left]]]:
         """Count events; return the sources that they finished, each with what it leaves.
@@ -77,6 +77,7 @@ class Tally:
                     self._keep(source, outputs, efforts)
                 is_finished = not tree[_OPEN]
             else:
+                # What this very batch finished is unknown to `is_over`: a duplicate would open it.
                 is_finished = source not in finished and self._count_one(event, tree)
             if is_finished:
                 del trees[source]
@@ -87,33 +88,40 @@ class Tally:
         """Count any event; True where it finishes its source."""
         source, settled, children, outputs, efforts = event
         if len(settled) == 1 and settled == children:
-            self._begin_anew(source, settled[0])
+            # Counted as any other, a root that becomes itself would finish its source at once.
+            self._restart(source, settled[0])
             return False
         if tree is None:
             if self._is_over(source):
+                # A late duplicate: counted, it would open what is finished, and nothing closes it.
                 return False
             if not settled and len(children) == 1:
+                # Most sources are a lone root for long: a dictionary each would take the memory.
                 self._trees[source] = children[0]
                 return False
             tree = self._trees[source] = {_OPEN: 0}
         elif isinstance(tree, bytes):
             if settled == (tree,) and not children:
+                # The lone root was written or filtered, so no token can be left.
                 if outputs or efforts:
                     self._keep(source, outputs, efforts)
                 return True
             tree = self._trees[source] = {_OPEN: 1, tree: _ANNOUNCED}
         if isinstance(tree, _Failed):
+            # What its tasks still tell could finish a source of which one task is missing.
             return False
+        # Outputs of a duplicate are kept already: kept twice, they would be recorded twice.
         if _count_event(source, tree, settled, children) and (outputs or efforts):
             self._keep(source, outputs, efforts)
         return not tree[_OPEN]
 
-    def _begin_anew(self, source: bytes, root: bytes) -> None:
+    def _restart(self, source: bytes, root: bytes) -> None:
+        # One that is over is counted no more, and a failed one waits for the next attempt.
         if source in self._trees and self._trees[source] is not _FAILED:
             self._trees[source] = root
             self._outputs.pop(source, None)
             self.efforts.pop(source, None)
-            self.begun_anew.add(source)
+            self.restarted.add(source)
 
     def _keep(self, source: bytes, outputs: tuple[Left, ...], efforts: tuple[Effort, ...]) -> None:
         self._outputs.setdefault(source, []).extend(outputs)
@@ -121,16 +129,17 @@ class Tally:
             add_efforts(self.efforts.setdefault(source, {}), efforts)
 
     def fail(self, failures: Iterable[Failure]) -> list[Failure]:
-        """Bury failed sources; returns the failures that are news."""
-        news = []
+        """Close failed sources; return the failures that are new."""
+        fresh = []
         for failure in failures:
             if self._trees.get(failure.source) is _FAILED or self._is_over(failure.source):
+                # It would be written over the first one, or over a source that is finished.
                 continue
             self._trees[failure.source] = _FAILED
             self._outputs.pop(failure.source, None)
             self.efforts.pop(failure.source, None)
-            news.append(failure)
-        return news
+            fresh.append(failure)
+        return fresh
 
     def forget(self, source: bytes) -> None:
         """Drop a source that is finished or buried; from now on `is_over` must answer for it."""
@@ -138,11 +147,11 @@ class Tally:
         self.efforts.pop(source, None)
 
     def list_open(self) -> Iterator[bytes]:
-        """Sources that have counts left, in no order; failed ones are not among them."""
+        """Return sources that have counts left, in no order; failed ones are not among them."""
         return (source for source, tree in self._trees.items() if tree is not _FAILED)
 
     def find_unannounced(self) -> bytes | None:
-        """A source with a token that was settled but never announced, if there is one."""
+        """Return a source with a token that was settled but never announced, if there is one."""
         for source, tree in self._trees.items():
             if isinstance(tree, dict) and any(
                 state < 0 for token, state in tree.items() if token is not _OPEN
@@ -160,31 +169,35 @@ def _count_event(
 ) -> bool:
     """Count one event in a tree; False where it was counted before."""
     digest = _digest(children)
-    is_news = not settled
+    # What settles nothing can't be known as a duplicate; announced again, it changes no count.
+    is_new = not settled
     for token in settled:
         state = tree.get(token)
         if state is None:
+            # Its parent's event is on the way: uncounted, the source would finish without it.
             tree[token] = -digest
             tree[_OPEN] += 1
-            is_news = True
+            is_new = True
         elif state == _ANNOUNCED:
             tree[token] = digest
             tree[_OPEN] -= 1
-            is_news = True
+            is_new = True
         elif abs(state) != digest:
+            # Children of both tries are on their way, and no count could tell them apart.
             msg = (
                 f"source {source.hex()}: the task {token.hex()} was worked on twice and became "
                 f"{len(children)} other tasks than the first time; stages must be functions of "
                 "their input"
             )
             raise NonDeterministicTaskError(msg)
-    if is_news:
+    if is_new:
         for token in children:
             state = tree.get(token)
             if state is None:
                 tree[token] = _ANNOUNCED
                 tree[_OPEN] += 1
             elif state < 0:
+                # Its own event came first: both are known now, and nothing of it is open.
                 tree[token] = -state
                 tree[_OPEN] -= 1
-    return is_news
+    return is_new

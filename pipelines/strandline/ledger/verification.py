@@ -8,13 +8,18 @@ from typing import NamedTuple
 
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output
-from strandline.storage.outputs.outputs import TEMPORARY, OutputStore, name_source_folder
+from strandline.storage.outputs.outputs import (
+    TEMPORARY,
+    OutputStore,
+    name_output,
+    name_source_folder,
+)
 
 MISSING = "missing, or recorded twice"
 OTHER_BYTES = "other bytes than were written"
 
 
-class Verdict(NamedTuple):
+class VerificationResult(NamedTuple):
     """What a verification found.
 
     Attributes:
@@ -33,7 +38,7 @@ class Verdict(NamedTuple):
     pieces: int = 0
 
 
-def verify(store: Store, outputs: OutputStore, *, reads_bytes: bool = True) -> Verdict:
+def verify(store: Store, outputs: OutputStore, *, reads_bytes: bool = True) -> VerificationResult:
     """Walk ledger and outputs and compare.
 
     Others may write meanwhile; what then seems wrong is looked at once more.
@@ -47,11 +52,15 @@ def verify(store: Store, outputs: OutputStore, *, reads_bytes: bool = True) -> V
         return verdict
     again = _compare(store, outputs, reads_bytes=False).problems
     # A file with other bytes was there when it was read, and so was its record just before.
-    stay = [one for one in verdict.problems if one in set(again) or one.startswith(OTHER_BYTES)]
+    stay = [
+        problem
+        for problem in verdict.problems
+        if problem in set(again) or problem.startswith(OTHER_BYTES)
+    ]
     return verdict._replace(problems=stay)
 
 
-def _compare(store: Store, outputs: OutputStore, *, reads_bytes: bool) -> Verdict:
+def _compare(store: Store, outputs: OutputStore, *, reads_bytes: bool) -> VerificationResult:
     found = dict(outputs.list_names())
     problems: list[str] = []
     totals: Counter[str] = Counter()
@@ -72,12 +81,9 @@ def _compare(store: Store, outputs: OutputStore, *, reads_bytes: bool) -> Verdic
                 problems.append(f"left over: {name}")
         elif name.rpartition("/")[0] not in unjudged:
             problems.append(f"nobody's: {name}")
-    return Verdict(totals["sources"], totals["outputs"], totals["size"], len(unfinished), problems)
-
-
-def name_output(source: bytes, output: Output) -> str:
-    """The name of an output below the output root."""
-    return f"{name_source_folder(source)}/{output.token.hex()}{output.suffix}"
+    return VerificationResult(
+        totals["sources"], totals["outputs"], totals["size"], len(unfinished), problems
+    )
 
 
 def _check(
@@ -101,7 +107,7 @@ def _list_unfinished(store: Store) -> set[str]:
             yield source
         for source, _ in store.list_failures():
             yield source
-        for source, _ in store.list_parked():
+        for source, _ in store.list_quarantined():
             yield source
 
     return {name_source_folder(source) for source in walk()}

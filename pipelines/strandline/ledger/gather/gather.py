@@ -23,8 +23,8 @@ from strandline.ledger.gather.piece_reader import PieceReader
 from strandline.ledger.gather.pieces import read_shard_number
 from strandline.ledger.gather.space import find_free, measure_need
 from strandline.ledger.gather.state import (
+    GatherState,
     Merged,
-    State,
     find_merged,
     find_pack,
     is_merged_there,
@@ -40,7 +40,7 @@ from strandline.storage.outputs.shards import (
     DamagedFileError,
     FrameWriter,
     Title,
-    put_in_place,
+    move_into,
     sync_file,
 )
 
@@ -55,7 +55,7 @@ def gather(
     is_whole: bool,
     is_brief: bool = False,
     must_stop: Callable[[], bool] = lambda: False,
-) -> State:
+) -> GatherState:
     """Merge what was gathered since the last time; all of it where that no longer holds.
 
     One at a time; it goes through however often it is called or killed.
@@ -92,7 +92,7 @@ def gather(
         work.seal(generation, last_shard)
     state = work.run(generation, reads_all=is_whole or not is_valid)
     state = replace(state, drops=drops, is_sealed=is_whole)
-    store.write(Change(meta={"gathered": state.spell()}, gathered=generation))
+    store.write(Change(meta={"gathered": state.to_json()}, gathered=generation))
     with naming_volume(folder):
         faults.reach("gather.committed")
         _clean(folder, state)
@@ -105,7 +105,7 @@ class _Gathering:
         self,
         store: Store,
         folder: Path,
-        before: State,
+        before: GatherState,
         merges: Mapping[str, Merge],
         must_stop: Callable[[], bool],
     ) -> None:
@@ -129,14 +129,14 @@ class _Gathering:
             for source, piece, data in self._read_all(generation, is_whole=True):
                 pack.append(Title(source, piece.token, piece.stage), data)
         state = replace(self._before, is_sealed=False, pack=serial, through=last_shard)
-        self._store.write(Change(meta={"gathered": state.spell()}))
+        self._store.write(Change(meta={"gathered": state.to_json()}))
         with naming_volume(self._folder):
             faults.reach("gather.committed")
             _clean(self._folder, state)
             faults.reach("gather.cleaned")
         self._before = state
 
-    def run(self, generation: int, *, reads_all: bool) -> State:
+    def run(self, generation: int, *, reads_all: bool) -> GatherState:
         """Make new files, all but the word of them."""
         serial = self._before.serial + 1
         after = replace(self._before, serial=serial, stages=tuple(sorted(self._merges)))
@@ -153,7 +153,7 @@ class _Gathering:
 
     @contextmanager
     def _scratching(self) -> Iterator[None]:
-        """A folder for what is not complete, which may be what fills the disk."""
+        """Make a folder for what is not complete, which may be what fills the disk."""
         _remove(self._scratch)
         make_folder(self._scratch)
         try:
@@ -165,16 +165,16 @@ class _Gathering:
 
     @contextmanager
     def _packing(self, serial: int) -> Iterator[FrameWriter]:
-        """A pack, put where it belongs in the end."""
+        """Open a pack, and put it where it belongs in the end."""
         with closing(FrameWriter(self._scratch / "pack")) as pack:
             yield pack
             faults.reach("pack.written")
             pack.sync()
-        put_in_place(self._scratch / "pack", self._folder / f"{serial:06d}.pack")
+        move_into(self._scratch / "pack", self._folder / f"{serial:06d}.pack")
         faults.reach("pack.synced")
 
     def _read_all(self, generation: int, *, is_whole: bool) -> Iterator[tuple[bytes, Piece, bytes]]:
-        """Sources and their pieces, with the bytes of each; until it is told to stop."""
+        """Yield sources and their pieces, with the bytes of each; until it is told to stop."""
         with closing(PieceReader(self._folder, self._before)) as reader:
             for source, pieces in self._store.list_pieces(generation, is_whole=is_whole):
                 for piece in pieces:
@@ -187,7 +187,7 @@ class _Gathering:
                         raise LedgerError(f"{msg} to start over") from error
                     yield source, piece, data
 
-    def _finish(self, after: State, before: Mapping[str, Merged]) -> dict[str, Merged]:
+    def _finish(self, after: GatherState, before: Mapping[str, Merged]) -> dict[str, Merged]:
         """Join to what was merged before, file by file, and put the files where they belong."""
         made = self._scratch / "merged"
         made.mkdir()
@@ -204,7 +204,7 @@ class _Gathering:
         for path in made.iterdir():
             sync_file(path)
         sync_folder(made)
-        put_in_place(made, find_merged(self._folder, after, "").parent)
+        move_into(made, find_merged(self._folder, after, "").parent)
         faults.reach("merged.synced")
         return merged
 
@@ -216,7 +216,7 @@ class _Gathering:
         return self._trees[stage]
 
 
-def _clean(folder: Path, state: State) -> None:
+def _clean(folder: Path, state: GatherState) -> None:
     """Remove what the ledger does not name."""
     named = {find_pack(folder, state).name, find_merged(folder, state, "").parent.name}
     for path in folder.iterdir() if folder.is_dir() else ():

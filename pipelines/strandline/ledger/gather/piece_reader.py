@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from strandline.ledger.gather.pieces import find_shard
-from strandline.ledger.gather.state import State, find_pack
-from strandline.plan.receipt import Piece, Place
+from strandline.ledger.gather.state import GatherState, find_pack
+from strandline.plan.receipt import Piece, PieceLocation
 from strandline.storage.outputs.shards import (
     DamagedFileError,
     PackReader,
@@ -23,7 +23,7 @@ OPEN_SHARDS = 64
 class PieceReader:
     """Reads pieces in the order of their sources' digests, each where it is by now."""
 
-    def __init__(self, folder: Path, state: State) -> None:
+    def __init__(self, folder: Path, state: GatherState) -> None:
         self._folder = folder
         self._state = state
         self._pack: PackReader | None = None
@@ -37,18 +37,20 @@ class PieceReader:
             file.close()
 
     def read(self, source: bytes, piece: Piece) -> bytes:
-        """The bytes of a piece.
+        """Return the bytes of a piece.
 
         Raises:
             DamagedFileError: they are not what the ledger says.
         """
-        place, title = piece.data, Title(source, piece.token, piece.stage)
-        assert isinstance(place, Place)  # as in every record
-        if place.shard <= self._state.through:
-            data = self._find_pack().find(title, place.size)
+        location, title = piece.data, Title(source, piece.token, piece.stage)
+        assert isinstance(location, PieceLocation)  # as in every record
+        if location.shard <= self._state.through:
+            data = self._find_pack().find(title, location.size)
         else:
-            data = read_frame(self._find_shard(place.shard), place.offset, title, place.size)
-        if (len(data), digest_bytes(data)) != (place.size, place.digest):
+            data = read_frame(
+                self._find_shard(location.shard), location.offset, title, location.size
+            )
+        if (len(data), digest_bytes(data)) != (location.size, location.digest):
             raise DamagedFileError(
                 f"{piece.stage} of {source.hex()}: other bytes than were written"
             )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from strandline.plan.receipt import Event, Left, Output, Piece, Place
+from strandline.plan.receipt import Event, Left, Output, Piece, PieceLocation
 from strandline.storage import faults
 from strandline.storage.outputs.shards import FrameWriter, Title, digest_bytes
 
@@ -18,7 +18,7 @@ LARGE_BYTES = 1 << 16
 WAITING_BYTES = 1 << 28
 
 
-class Shelf:
+class PieceStore:
     """Keeps the pieces of one attempt, in a shard that nobody else writes.
 
     Args:
@@ -35,20 +35,22 @@ class Shelf:
         self._waiting = 0
 
     def put_aside(self, events: Sequence[Event]) -> Sequence[Event]:
-        """The events, large pieces in the shard already.
+        """Return the events, large pieces in the shard already.
 
         Raises:
             OSError: the disk is full or fails.
         """
         return [
-            event._replace(outputs=tuple(self._shrink(event.source, one) for one in event.outputs))
+            event._replace(
+                outputs=tuple(self._shrink(event.source, output) for output in event.outputs)
+            )
             if any(map(self._must_leave, event.outputs))
             else event
             for event in events
         ]
 
     def keep(self, source: bytes, pieces: Iterable[Piece]) -> tuple[Piece, ...]:
-        """The pieces of a finished source, in order, with the places they have now.
+        """Return the pieces of a finished source, in order, with the places they have now.
 
         Raises:
             OSError: the disk is full or fails.
@@ -56,7 +58,7 @@ class Shelf:
         pieces = sorted(pieces, key=_name)
         waited = sum(len(piece.data) for piece in pieces if isinstance(piece.data, bytes))
         self._waiting = max(0, self._waiting - waited)
-        return tuple(self._place(source, piece) for piece in pieces)
+        return tuple(self._locate(source, piece) for piece in pieces)
 
     def sync(self) -> None:
         """Make durable whatever was kept.
@@ -75,50 +77,50 @@ class Shelf:
         if self._writer is not None:
             self._writer.close()
 
-    def _shrink(self, source: bytes, one: Left) -> Left:
-        if not (isinstance(one, Piece) and isinstance(one.data, bytes)):
-            return one
-        placed = self._place(source, one)
+    def _shrink(self, source: bytes, left: Left) -> Left:
+        if not (isinstance(left, Piece) and isinstance(left.data, bytes)):
+            return left
+        placed = self._locate(source, left)
         faults.reach("piece.kept")
         return placed
 
-    def _must_leave(self, one: Left) -> bool:
-        """True where a piece can't wait in memory."""
-        if not (isinstance(one, Piece) and isinstance(one.data, bytes)):
+    def _must_leave(self, left: Left) -> bool:
+        """Return whether a piece can't wait in memory."""
+        if not (isinstance(left, Piece) and isinstance(left.data, bytes)):
             return False
-        size = len(one.data)
+        size = len(left.data)
         if size > LARGE_BYTES or self._waiting + size > WAITING_BYTES:
             return True
         self._waiting += size
         return False
 
-    def _place(self, source: bytes, piece: Piece) -> Piece:
-        if isinstance(piece.data, Place):
+    def _locate(self, source: bytes, piece: Piece) -> Piece:
+        if isinstance(piece.data, PieceLocation):
             return piece
         if self._writer is None:
             self._writer = FrameWriter(self._path)
         self._is_synced = False
         at = self._writer.append(Title(source, piece.token, piece.stage), piece.data)
-        place = Place(self._shard, at, len(piece.data), digest_bytes(piece.data))
-        return piece._replace(data=place)
+        location = PieceLocation(self._shard, at, len(piece.data), digest_bytes(piece.data))
+        return piece._replace(data=location)
 
 
 def split(left: Iterable[Left]) -> tuple[tuple[Output, ...], list[Piece]]:
-    """What a finished source leaves, by kind; the outputs in order."""
+    """Return what a finished source leaves, by kind; the outputs in order."""
     outputs: list[Output] = []
     pieces: list[Piece] = []
-    for one in left:
-        outputs.append(one) if isinstance(one, Output) else pieces.append(one)
+    for piece in left:
+        outputs.append(piece) if isinstance(piece, Output) else pieces.append(piece)
     return tuple(sorted(outputs)), pieces
 
 
 def find_shard(folder: Path, number: int) -> Path:
-    """The file of a shard."""
+    """Return the file of a shard."""
     return folder / f"{number:06d}.shard"
 
 
 def read_shard_number(path: Path) -> int | None:
-    """The number of the shard that lies there; None where it is no shard."""
+    """Return the number of the shard that lies there; None where it is no shard."""
     return int(path.stem) if path.suffix == ".shard" and path.stem.isdecimal() else None
 
 

@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 
 def measure_need(folder: Path) -> int:
-    """Bytes that must be free to gather all that lies in a folder for shards.
+    """Return bytes that must be free to gather all that lies in a folder for shards.
 
     Pieces go into a new pack, which takes the place of the shards; then what is joined of them and
     what comes of it are beside it.
@@ -26,13 +26,13 @@ def measure_need(folder: Path) -> int:
 
 
 def find_free(folder: Path) -> int:
-    """Bytes that are free on the volume of a folder."""
+    """Return bytes that are free on the volume of a folder."""
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize
 
 
 def explain_shortage(folder: Path, find_free: Callable[[Path], int] = find_free) -> str | None:
-    """Why a gathering will not fit, in one sentence; None where it will."""
+    """Explain why a gathering will not fit, in one sentence; None where it will."""
     need = measure_need(folder)
     free = find_free(folder) if need else 0
     if need <= free:

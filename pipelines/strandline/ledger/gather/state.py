@@ -19,7 +19,7 @@ class Merged(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class GatherState:
     """What was gathered so far.
 
     Attributes:
@@ -40,8 +40,8 @@ class State:
     pack: int = 0
     through: int = 0
 
-    def spell(self) -> dict[str, Any]:
-        """As JSON."""
+    def to_json(self) -> dict[str, Any]:
+        """Make the JSON object that is stored."""
         return {
             "serial": self.serial,
             "merged": self.merged,
@@ -53,12 +53,12 @@ class State:
         }
 
 
-def read_state(store: Store) -> State:
-    """What was gathered so far."""
+def read_state(store: Store) -> GatherState:
+    """Return what was gathered so far."""
     known = store.read_meta("gathered")
     if known is None:
-        return State()
-    return State(
+        return GatherState()
+    return GatherState(
         known["serial"],
         {stage: Merged(*each) for stage, each in known["merged"].items()},
         tuple(known["stages"]),
@@ -69,17 +69,17 @@ def read_state(store: Store) -> State:
     )
 
 
-def find_merged(folder: Path, state: State, stage: str) -> Path:
-    """A stage's merged file."""
+def find_merged(folder: Path, state: GatherState, stage: str) -> Path:
+    """Return a stage's merged file."""
     return folder / f"{state.serial:06d}.merged" / f"{stage}.merged"
 
 
-def find_pack(folder: Path, state: State) -> Path:
-    """The pack."""
+def find_pack(folder: Path, state: GatherState) -> Path:
+    """Return the pack."""
     return folder / f"{state.pack:06d}.pack"
 
 
-def is_merged_there(folder: Path, state: State, stage: str) -> bool:
-    """True where a stage's merged file is there in its size."""
+def is_merged_there(folder: Path, state: GatherState, stage: str) -> bool:
+    """Return whether a stage's merged file is there in its size."""
     path = find_merged(folder, state, stage)
     return path.is_file() and path.stat().st_size == state.merged[stage].size

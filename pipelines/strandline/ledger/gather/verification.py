@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from strandline.ledger.gather.piece_reader import PieceReader
 from strandline.ledger.gather.pieces import find_shard
-from strandline.ledger.gather.state import State, find_merged, find_pack, read_state
+from strandline.ledger.gather.state import GatherState, find_merged, find_pack, read_state
 from strandline.ledger.store.store import Store
-from strandline.plan.receipt import Piece, Place
+from strandline.plan.receipt import Piece, PieceLocation
 from strandline.storage.outputs.outputs import digest_file
 from strandline.storage.outputs.shards import DamagedFileError, Title, measure_head
 
@@ -41,7 +41,9 @@ def verify_pieces(store: Store, folder: Path, *, reads_bytes: bool = True) -> Pi
             return verdict
 
 
-def _verify_state(store: Store, folder: Path, state: State, *, reads_bytes: bool) -> PieceVerdict:
+def _verify_state(
+    store: Store, folder: Path, state: GatherState, *, reads_bytes: bool
+) -> PieceVerdict:
     counts: Counter[str] = Counter()
     problems: list[str] = []
     with closing(PieceReader(folder, state)) as reader:
@@ -58,30 +60,30 @@ def _verify_state(store: Store, folder: Path, state: State, *, reads_bytes: bool
     problems += _check_merged(folder, state, reads_bytes=reads_bytes)
     if _is_settled(store, state):
         problems += [
-            f"stage {stage!r}: {one.pieces} pieces are merged, of {counts[stage]}"
-            for stage, one in state.merged.items()
-            if one.pieces != counts[stage]
+            f"stage {stage!r}: {merged.pieces} pieces are merged, of {counts[stage]}"
+            for stage, merged in state.merged.items()
+            if merged.pieces != counts[stage]
         ]
     return PieceVerdict(counts.total(), problems)
 
 
-def _is_settled(store: Store, state: State) -> bool:
-    """True where all that there is was merged."""
+def _is_settled(store: Store, state: GatherState) -> bool:
+    """Return whether all that there is was merged."""
     is_new = next(store.list_pieces(_EVER, is_whole=False), None) is not None
     return state.is_sealed and not is_new and state.drops == int(store.read_meta("drops") or 0)
 
 
-def _check_extent(folder: Path, state: State, title: Title, piece: Piece) -> None:
-    place = piece.data
-    assert isinstance(place, Place)  # as in every record
-    is_packed = place.shard <= state.through
-    path = find_pack(folder, state) if is_packed else find_shard(folder, place.shard)
-    end = (0 if is_packed else place.offset) + measure_head(title) + place.size
+def _check_extent(folder: Path, state: GatherState, title: Title, piece: Piece) -> None:
+    location = piece.data
+    assert isinstance(location, PieceLocation)  # as in every record
+    is_packed = location.shard <= state.through
+    path = find_pack(folder, state) if is_packed else find_shard(folder, location.shard)
+    end = (0 if is_packed else location.offset) + measure_head(title) + location.size
     if not path.is_file() or path.stat().st_size < end:
         raise DamagedFileError(f"{path}: it is missing or cut short")
 
 
-def _check_merged(folder: Path, state: State, *, reads_bytes: bool) -> Iterator[str]:
+def _check_merged(folder: Path, state: GatherState, *, reads_bytes: bool) -> Iterator[str]:
     for stage, (_, size, digest) in state.merged.items():
         path = find_merged(folder, state, stage)
         if not path.is_file() or path.stat().st_size != size:

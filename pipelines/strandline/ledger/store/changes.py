@@ -15,12 +15,12 @@ from strandline.ledger.entries import (
     Change,
     FailureRecord,
     Mark,
-    Parked,
+    Quarantined,
     pack,
     pack_record,
     read_pieces,
 )
-from strandline.ledger.store.index import Entry, key_row, put_entry, remove_entry
+from strandline.ledger.store.index import IndexEntry, key_row, put_entry, remove_entry
 
 # A transaction and a database are lmdb's, which this room does not import.
 Transaction = Any
@@ -54,7 +54,7 @@ def apply(txn: Transaction, dbs: Databases, change: Change, attempt: int) -> Non
     elsewhere = (dbs.records, dbs.failures, dbs.quarantine)
     _move(txn, change.mark, dbs.inflight, elsewhere)
     _move(txn, change.fail, dbs.failures, (dbs.inflight,))
-    _move(txn, change.park, dbs.quarantine, (dbs.inflight, dbs.failures))
+    _move(txn, change.quarantine, dbs.quarantine, (dbs.inflight, dbs.failures))
     for source in change.forget:
         for db in (*elsewhere, dbs.inflight):
             txn.delete(source, db=db)
@@ -67,18 +67,21 @@ def apply(txn: Transaction, dbs: Databases, change: Change, attempt: int) -> Non
 
 
 def get(txn: Transaction, db: Any, key: bytes) -> bytes | None:  # noqa: ANN401 - lmdb's
-    """The value under `key`; lmdb's types allow for buffers, which no transaction asks for."""
+    """Return the value under `key`.
+
+    Lmdb's types allow for buffers, which no transaction asks for.
+    """
     return cast("bytes | None", txn.get(key, db=db))
 
 
 def get_all(txn: Transaction, db: Any, keys: Iterable[bytes]) -> dict[bytes, bytes]:  # noqa: ANN401 - lmdb's
-    """The values of those of `keys` that there are."""
+    """Return the values of those of `keys` that there are."""
     return cast("dict[bytes, bytes]", dict(txn.cursor(db).getmulti(list(keys))))
 
 
 def _move(
     txn: Transaction,
-    entries: Iterable[tuple[bytes, Mark | FailureRecord | Parked]],
+    entries: Iterable[tuple[bytes, Mark | FailureRecord | Quarantined]],
     into: Any,  # noqa: ANN401 - lmdb's
     out_of: Iterable[Any],
 ) -> None:
@@ -120,8 +123,8 @@ def _strike(txn: Transaction, ungathered: Any, generation: int) -> None:  # noqa
 
 
 def _change_index(txn: Transaction, dbs: Databases, change: Change, attempt: int) -> None:
-    entries: list[tuple[bytes, Entry | None]] = [
-        (source, Entry(version, attempt)) for source, version, _ in change.finish
+    entries: list[tuple[bytes, IndexEntry | None]] = [
+        (source, IndexEntry(version, attempt)) for source, version, _ in change.finish
     ]
     entries += [(source, None) for source, _ in change.mark]
     entries += [(source, None) for source in change.forget]

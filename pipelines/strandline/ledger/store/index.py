@@ -17,10 +17,9 @@ _ATTEMPT = 3
 WIDTH = _TAIL + _VERSION + _ATTEMPT
 _UPPER_HALF = [bytes((byte & 0xF0,)) for byte in range(256)]
 _STAMP = Struct(f">{_VERSION}sBH")  # a version, and the three bytes of an attempt
-MAX_ATTEMPT = (1 << (8 * _ATTEMPT)) - 1
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """A finished source: 8 bytes of its version, and the attempt that finished it."""
 
     version: bytes
@@ -32,36 +31,36 @@ _new_tuple = tuple.__new__
 
 
 def key_row(digest: bytes) -> bytes:
-    """The key of the row that holds a 16-byte digest."""
+    """Return the key of the row that holds a 16-byte digest."""
     return digest[:2] + _UPPER_HALF[digest[2]]
 
 
-def find_entry(row: bytes, digest: bytes) -> Entry | None:
-    """The digest's entry in its row, if it has one."""
+def find_entry(row: bytes, digest: bytes) -> IndexEntry | None:
+    """Return the digest's entry in its row, if it has one."""
     at = row.find(digest[2:])
     if at % WIDTH:  # not found, or found across two entries
         at = _find(row, digest)
         if at < 0:
             return None
     version, high, low = _STAMP.unpack_from(row, at + _TAIL)
-    return _new_tuple(Entry, (version, high << 16 | low))
+    return _new_tuple(IndexEntry, (version, high << 16 | low))
 
 
-def put_entry(row: bytes, digest: bytes, entry: Entry) -> bytes:
-    """The row with the digest's entry set or replaced."""
+def put_entry(row: bytes, digest: bytes, entry: IndexEntry) -> bytes:
+    """Return the row with the digest's entry set or replaced."""
     version, attempt = entry
     packed = digest[2:] + version + attempt.to_bytes(_ATTEMPT, "big")
     return remove_entry(row, digest) + packed
 
 
 def remove_entry(row: bytes, digest: bytes) -> bytes:
-    """The row without the digest's entry."""
+    """Return the row without the digest's entry."""
     at = _find(row, digest)
     return row if at < 0 else row[:at] + row[at + WIDTH :]
 
 
-def list_entries(key: bytes, row: bytes) -> Iterator[tuple[bytes, Entry]]:
-    """Every digest of a row with its entry."""
+def list_entries(key: bytes, row: bytes) -> Iterator[tuple[bytes, IndexEntry]]:
+    """Yield every digest of a row with its entry."""
     for at in range(0, len(row), WIDTH):
         digest = key[:2] + row[at : at + _TAIL]
         entry = find_entry(row[at : at + WIDTH], digest)

@@ -46,7 +46,7 @@ class _LackingError(Exception):
 
 
 def explain_damage(read: Read, size: int) -> str | None:
-    """Why the file can't be a whole ledger, in a few words; None where nothing speaks against it.
+    """Explain why the file can't be a whole ledger; None where nothing speaks against it.
 
     Args:
         read: bytes of the file at an offset, fewer where it ends before.
@@ -122,7 +122,7 @@ def _read_meta(page: bytes) -> _Meta | None:
 
 
 def _list_free(read: Read, meta: _Meta) -> Iterator[int]:
-    """The numbers of all pages in the tree of free ones, which keeps lists of them as values."""
+    """Yield all pages in the tree of free ones, which keeps lists of them as values."""
     waiting = [] if meta.free_root == _NO_PAGE else [meta.free_root]
     seen = set()
     while waiting:
@@ -147,11 +147,11 @@ def _list_nodes(page: bytes) -> Iterator[tuple[int, int, int, bytes]]:
     if not flags & (_BRANCH | _LEAF) or end > len(page):
         raise _LackingError
     for at in range(_PAGE_HEADER, end, 2):
-        place = int.from_bytes(page[at : at + 2], "little")
-        if place + _NODE.size > len(page):
+        offset = int.from_bytes(page[at : at + 2], "little")
+        if offset + _NODE.size > len(page):
             raise _LackingError
-        low, high, more, key = _NODE.unpack_from(page, place)
-        yield low, high, more, page[place + _NODE.size + key :]
+        low, high, more, key = _NODE.unpack_from(page, offset)
+        yield low, high, more, page[offset + _NODE.size + key :]
 
 
 def _unpack(numbers: bytes) -> tuple[int, ...]:

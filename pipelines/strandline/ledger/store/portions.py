@@ -31,7 +31,7 @@ def read_portion(
     db: Any,  # noqa: ANN401 - lmdb's
     after: bytes,
 ) -> Portion | None:
-    """The next rows of a database in the order of their keys; None at its end.
+    """Return the next rows of a database in the order of their keys; None at its end.
 
     Args:
         after: the last key of the portion before; empty before the first one.
@@ -46,7 +46,7 @@ def read_portion(
 def take_pieces(
     generation: int, *, is_whole: bool
 ) -> Callable[[Transaction, Databases, bytes, bytes], Iterable[tuple[bytes, tuple[Piece, ...]]]]:
-    """What makes of a row the pieces of its source, none where that has none.
+    """Return what makes of a row the pieces of its source, none where that has none.
 
     Args:
         generation: pieces of later ones are left out.

@@ -21,16 +21,16 @@ from strandline.ledger.entries import (
     Change,
     FailureRecord,
     Mark,
-    Parked,
-    Record,
+    Quarantined,
+    SourceRecord,
     unpack_failure,
     unpack_mark,
-    unpack_parked,
+    unpack_quarantined,
     unpack_record,
 )
 from strandline.ledger.errors import LeaseLostError, LedgerError, LedgerInUseError
 from strandline.ledger.store.changes import Databases, apply, get, get_all
-from strandline.ledger.store.index import Entry, find_entry, key_row, list_entries
+from strandline.ledger.store.index import IndexEntry, find_entry, key_row, list_entries
 from strandline.ledger.store.inspection import check_image
 from strandline.ledger.store.portions import read_portion, take_pieces
 from strandline.plan.receipt import Piece
@@ -87,7 +87,7 @@ class Store:
         self._env.close()
 
     def read_meta(self, name: str) -> Any:  # noqa: ANN401 - JSON
-        """A JSON value kept under `name`; None where there is none."""
+        """Return a JSON value kept under `name`; None where there is none."""
         with self._reading() as txn:
             packed = get(txn, self._dbs.meta, name.encode())
         return None if packed is None else json.loads(packed)
@@ -116,7 +116,7 @@ class Store:
         with self._reading() as txn:
             self._check_lease(txn)
 
-    def beat(self, time: float) -> None:
+    def renew_lease(self, time: float) -> None:
         """Write into the lease that its holder is alive; the rest of it stays as it is.
 
         Another thread may do it while one reads or writes: where the map has to grow, or has been
@@ -136,10 +136,10 @@ class Store:
 
         with suppress(lmdb.MapFullError, lmdb.MapResizedError), self._turn:
             self._forget_dead_readers()
-            self._write(renew, is_beat=True)
+            self._write(renew, is_heartbeat=True)
 
-    def find_finished(self, digests: Sequence[bytes]) -> dict[bytes, Entry]:
-        """The entries of those of `digests` (16 bytes each) that are finished."""
+    def find_finished(self, digests: Sequence[bytes]) -> dict[bytes, IndexEntry]:
+        """Return the entries of those of `digests` (16 bytes each) that are finished."""
         found = {}
         with self._reading(self._dbs.finished) as txn:
             look_up = cast("Callable[[bytes], bytes | None]", txn.get)
@@ -149,27 +149,23 @@ class Store:
         return found
 
     def find_marks(self, digests: Iterable[bytes]) -> dict[bytes, Mark]:
-        """The marks of those of `digests` that are in flight."""
+        """Return the marks of those of `digests` that are in flight."""
         return self._find(self._dbs.inflight, digests, unpack_mark)
 
     def find_failures(self, digests: Iterable[bytes]) -> dict[bytes, FailureRecord]:
-        """The failures of those of `digests` that failed."""
+        """Return the failures of those of `digests` that failed."""
         return self._find(self._dbs.failures, digests, unpack_failure)
 
-    def find_parked(self, digests: Iterable[bytes]) -> dict[bytes, Parked]:
-        """Those of `digests` that are quarantined."""
-        return self._find(self._dbs.quarantine, digests, unpack_parked)
+    def find_quarantined(self, digests: Iterable[bytes]) -> dict[bytes, Quarantined]:
+        """Return those of `digests` that are quarantined."""
+        return self._find(self._dbs.quarantine, digests, unpack_quarantined)
 
-    def list_finished(self) -> Iterator[tuple[bytes, Entry]]:
-        """Every finished source, in no useful order."""
-        return self._list(self._dbs.finished, lambda _, __, key, row: list_entries(key, row))
-
-    def list_records(self) -> Iterator[tuple[bytes, Entry, Record]]:
-        """Every finished source with its record."""
+    def list_records(self) -> Iterator[tuple[bytes, IndexEntry, SourceRecord]]:
+        """Return every finished source with its record, in no useful order."""
         return self._list(self._dbs.finished, self._take_records)
 
-    def find_records(self, digests: Iterable[bytes]) -> dict[bytes, Record]:
-        """The records of those of `digests` that are finished."""
+    def find_records(self, digests: Iterable[bytes]) -> dict[bytes, SourceRecord]:
+        """Return the records of those of `digests` that are finished."""
         entries = self.find_finished(list(digests))
         with self._reading() as txn:
             packed = get_all(txn, self._dbs.records, entries)
@@ -179,14 +175,14 @@ class Store:
         }
 
     def list_untidy(self) -> Iterator[bytes]:
-        """Every finished source in whose folder something is left to be removed."""
+        """Yield every finished source in whose folder something is left to be removed."""
         if self._dbs.untidy is not None:
             yield from (digest for digest, _ in self._list_each(self._dbs.untidy, bytes))
 
     def list_pieces(
         self, generation: int, *, is_whole: bool
     ) -> Iterator[tuple[bytes, tuple[Piece, ...]]]:
-        """Sources and what was gathered of them, in the order of their digests.
+        """Return sources and what was gathered of them, in the order of their digests.
 
         Args:
             generation, is_whole: see `take_pieces`.
@@ -195,23 +191,23 @@ class Store:
         return self._list(db, take_pieces(generation, is_whole=is_whole))
 
     def list_marks(self) -> Iterator[tuple[bytes, Mark]]:
-        """Every source in flight."""
+        """Return every source in flight."""
         return self._list_each(self._dbs.inflight, unpack_mark)
 
     def list_failures(self) -> Iterator[tuple[bytes, FailureRecord]]:
-        """Every failed source."""
+        """Return every failed source."""
         return self._list_each(self._dbs.failures, unpack_failure)
 
-    def list_parked(self) -> Iterator[tuple[bytes, Parked]]:
-        """Every quarantined source."""
-        return self._list_each(self._dbs.quarantine, unpack_parked)
+    def list_quarantined(self) -> Iterator[tuple[bytes, Quarantined]]:
+        """Return every quarantined source."""
+        return self._list_each(self._dbs.quarantine, unpack_quarantined)
 
     def read_version(self) -> int:
-        """A number that grows with every change."""
+        """Return a number that grows with every change."""
         return int(self._env.info()["last_txnid"])
 
     def count(self) -> dict[str, int]:
-        """How many sources are `finished`, `failed`, `inflight` and `quarantined`."""
+        """Return how many sources are `finished`, `failed`, `inflight` and `quarantined`."""
         with self._reading() as txn:
             names = {
                 "finished": self._dbs.records,
@@ -252,13 +248,13 @@ class Store:
                 return
 
     def _write(
-        self, decide: Callable[[lmdb.Transaction], Change], *, is_beat: bool = False
+        self, decide: Callable[[lmdb.Transaction], Change], *, is_heartbeat: bool = False
     ) -> None:
         with self._translating(), self._env.begin(write=True) as txn:
             self._check_lease(txn)
             attempt = self._lease[0] if self._lease else 0
             apply(txn, self._dbs, decide(txn), attempt)
-            if not is_beat:  # which comes in between at any time
+            if not is_heartbeat:  # which comes in between at any time
                 faults.reach("commit.written")
 
     def _forget_dead_readers(self) -> None:
@@ -305,14 +301,14 @@ class Store:
         db: Any,  # noqa: ANN401 - lmdb's
         take: Callable[[lmdb.Transaction, Databases, bytes, bytes], Iterable[T]],
     ) -> Iterator[T]:
-        """What is made of each row of a database; no transaction is open in between."""
+        """Yield what is made of each row of a database; no transaction is open in between."""
         after = b""
         while True:
             with self._reading() as txn:
                 portion = read_portion(txn, db, after)
                 if portion is None:
                     return
-                found = [one for row in portion.rows for one in take(txn, self._dbs, *row)]
+                found = [entry for row in portion.rows for entry in take(txn, self._dbs, *row)]
             yield from found
             after = portion.last
 
@@ -321,7 +317,7 @@ class Store:
 
     def _take_records(
         self, txn: lmdb.Transaction, dbs: Databases, key: bytes, row: bytes
-    ) -> Iterator[tuple[bytes, Entry, Record]]:
+    ) -> Iterator[tuple[bytes, IndexEntry, SourceRecord]]:
         for digest, entry in list_entries(key, row):
             packed = get(txn, dbs.records, digest)
             if packed is None:

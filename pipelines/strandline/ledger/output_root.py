@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from strandline.ledger.entries import Change, Record
+from strandline.ledger.entries import Change, SourceRecord
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import Fingerprint, describe_difference
 from strandline.storage.outputs.outputs import OWNER, OutputStore
 
 
-def name_kept(record: Record) -> set[str]:
-    """The names of a finished source's own files in its folder."""
+def name_kept(record: SourceRecord) -> set[str]:
+    """Return the names of a finished source's own files in its folder."""
     return {output.token.hex() + output.suffix for output in record.outputs}
 
 
@@ -45,7 +45,7 @@ def clean_up(store: Store, outputs: OutputStore, work: Callable[[], None] = lamb
 META = "outputs"
 
 
-class Placing(NamedTuple):
+class OutputRoot(NamedTuple):
     """Where a pipeline would have its outputs now.
 
     Attributes:
@@ -67,50 +67,50 @@ class Placing(NamedTuple):
         return self.own if self.url is None else self.url
 
 
-def find_move(store: Store, placing: Placing) -> str | None:
-    """The difference to the place that the ledger knows, in one line; None where there is none.
+def find_move(store: Store, location: OutputRoot) -> str | None:
+    """Describe the difference to the location in the ledger, in a line; None: there is none.
 
     A ledger of before there were places knows of none.
     """
     known = store.read_meta(META)
     if known is None:
         return None
-    if known["place"] != placing.url:
-        return f"outputs: {name_old(store, placing)} -> {placing.name}"
+    if known["place"] != location.url:
+        return f"outputs: {name_old(store, location)} -> {location.name}"
     # A disk that is not mounted, or another one, has the path and nothing of what was written.
-    if placing.is_marked is False and store.count()["finished"]:
-        return f"outputs: {placing.name} -> gone from there, and {OWNER} with them"
+    if location.is_marked is False and store.count()["finished"]:
+        return f"outputs: {location.name} -> gone from there, and {OWNER} with them"
     return None
 
 
-def find_other_changes(store: Store, fingerprint: Fingerprint, placing: Placing) -> list[str]:
-    """What differs from the pipeline that wrote the ledger, besides where outputs live."""
+def find_other_changes(store: Store, fingerprint: Fingerprint, location: OutputRoot) -> list[str]:
+    """Return what differs from the pipeline that wrote the ledger, besides where outputs live."""
     known = store.read_meta("fingerprint")
     if known is None or known["digest"] == fingerprint.digest:
         return []
-    old, new = (_leave_out(parts, placing.part) for parts in (known["parts"], fingerprint.parts))
-    return describe_difference(old, new)
+    old, new = (_leave_out(parts, location.part) for parts in (known["parts"], fingerprint.parts))
+    return describe_difference(old, new, fingerprint.growing)
 
 
-def knows_place(store: Store) -> bool:
-    """False where a release wrote the ledger that did not keep it."""
+def knows_location(store: Store) -> bool:
+    """Return False where a release wrote the ledger that did not keep it."""
     return store.read_meta(META) is not None
 
 
-def name_old(store: Store, placing: Placing) -> str | None:
-    """The place of before in words; None where nobody has kept it."""
+def name_old(store: Store, location: OutputRoot) -> str | None:
+    """Return the place of before in words; None where nobody has kept it."""
     known = store.read_meta(META)
     if known is not None:
-        return str(known["place"] or placing.own)
+        return str(known["place"] or location.own)
     parts = (store.read_meta("fingerprint") or {"parts": {}})["parts"]
-    written: str | None = parts.get(placing.part)
+    written: str | None = parts.get(location.part)
     return written
 
 
-def record_place(store: Store, fingerprint: Fingerprint, placing: Placing) -> None:
-    """Have the ledger know where its outputs are, which the fingerprint may spell, too."""
-    spelt = {"digest": fingerprint.digest, "parts": fingerprint.parts}
-    facts = {"fingerprint": spelt, META: {"place": placing.url}}
+def record_location(store: Store, fingerprint: Fingerprint, location: OutputRoot) -> None:
+    """Have the ledger know where its outputs are, which the fingerprint may name, too."""
+    text = {"digest": fingerprint.digest, "parts": fingerprint.parts}
+    facts = {"fingerprint": text, META: {"place": location.url}}
     if any(store.read_meta(name) != fact for name, fact in facts.items()):
         store.write(Change(meta=facts))
 

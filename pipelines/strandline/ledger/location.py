@@ -1,0 +1,29 @@
+"""Where a ledger stands and under which lease it is written; all that it takes to host it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from strandline.storage.outputs.outputs import OutputLocation
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLocation:
+    """A ledger whose lease has been taken for an attempt.
+
+    Attributes:
+        path: folder of the environment.
+        attempt, uid: of the lease.
+        outputs: where the sinks write.
+        deletes_vanished, quarantine_after: see `Keeper`.
+        shards: folder for what stages gather; None: none of them does.
+    """
+
+    path: Path
+    attempt: int
+    uid: str
+    outputs: OutputLocation
+    deletes_vanished: bool
+    quarantine_after: int
+    shards: Path | None = None
