@@ -17,7 +17,7 @@ class MissingColumnError(ValueError):
 
 
 def find_column(table: pa.Table, name: str) -> pa.ChunkedArray:
-    """The column called `name`.
+    """Return the column called `name`.
 
     Raises:
         MissingColumnError: there is none; the message lists those there are.
@@ -29,7 +29,7 @@ def find_column(table: pa.Table, name: str) -> pa.ChunkedArray:
 
 
 def list_strings(table: pa.Table, name: str) -> list[str]:
-    """The values of a string column; a null is the empty string.
+    """Return the values of a string column; a null is the empty string.
 
     Raises:
         MissingColumnError: there is no such column.
@@ -42,8 +42,8 @@ def list_strings(table: pa.Table, name: str) -> list[str]:
     return [value or "" for value in column.to_pylist()]
 
 
-def spell_values(table: pa.Table, name: str) -> list[str]:
-    """The values of a column as text, as keys and names of groups; a null is the empty string.
+def list_texts(table: pa.Table, name: str) -> list[str]:
+    """List a column's values as text, as keys and names of groups; a null is the empty string.
 
     Raises:
         MissingColumnError: there is no such column.
@@ -51,15 +51,15 @@ def spell_values(table: pa.Table, name: str) -> list[str]:
     """
     column = find_column(table, name)
     try:
-        spelled = column.cast(pa.string())
+        texts = column.cast(pa.string())
     except pa.ArrowException as error:
-        msg = f"the column {name!r} holds {column.type}, which can't be spelled as text"
+        msg = f"the column {name!r} holds {column.type}, which can't be written as text"
         raise TypeError(msg) from error
-    return [value or "" for value in spelled.to_pylist()]
+    return [value or "" for value in texts.to_pylist()]
 
 
 def holds_text(kind: pa.DataType) -> bool:
-    """True for every Arrow type of text, also behind a dictionary."""
+    """Return True for every Arrow type of text, also behind a dictionary."""
     if pa.types.is_dictionary(kind):
         return holds_text(kind.value_type)
     return bool(
@@ -70,7 +70,7 @@ def holds_text(kind: pa.DataType) -> bool:
 def set_column(
     table: pa.Table, name: str, values: Sequence[object] | pa.Array, kind: pa.DataType
 ) -> pa.Table:
-    """The table with the column replaced in its place, or added at the end."""
+    """Return the table with the column replaced in its place, or added at the end."""
     column = values if isinstance(values, pa.Array) else pa.array(values, kind)
     index = table.column_names.index(name) if name in table.column_names else -1
     field = pa.field(name, kind)
@@ -80,7 +80,7 @@ def set_column(
 
 
 def map_strings(table: pa.Table, name: str, change: Callable[[str], str]) -> pa.Table:
-    """The table with `change` applied to a column of strings or of lists of strings.
+    """Return the table with `change` applied to a column of strings or of lists of strings.
 
     Raises:
         MissingColumnError: there is no such column.
@@ -97,6 +97,6 @@ def map_strings(table: pa.Table, name: str, change: Callable[[str], str]) -> pa.
 def keep_rows(
     task: Task, table: pa.Table, mask: pa.Array | pa.ChunkedArray | list[bool]
 ) -> Task | None:
-    """The task with the rows where `mask` is true; None where no row is left."""
+    """Return the task with the rows where `mask` is true; None where no row is left."""
     kept = table.filter(pa.array(mask, pa.bool_()) if isinstance(mask, list) else mask)
     return task.replace(kept) if kept.num_rows else None

@@ -11,14 +11,14 @@ from pydantic import Field
 from strandline.plan.registry import register
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
-from strandline.stages.columns import list_strings, spell_values
+from strandline.stages.columns import list_strings, list_texts
 from strandline.stages.tables.charts import draw_bars
 from strandline.stages.tables.summaries import (
+    dump_piece,
     gather,
     merge_pieces,
     read_piece,
     read_rows,
-    spell_piece,
     write_rows,
 )
 from strandline.statistics.moments import Moments
@@ -41,6 +41,10 @@ class CountLanguages(StatefulFilter):
         text_column: str = Field(default="text", description="Column with the text.")
 
     params: Params
+    keeps_columns = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.column, self.params.text_column)
 
     def setup(self) -> None:
         """Begin with nothing."""
@@ -53,7 +57,7 @@ class CountLanguages(StatefulFilter):
             MissingColumnError: a column is not there.
             TypeError: the text is none, or the languages can't be spelled.
         """
-        languages = spell_values(task.table, self.params.column)
+        languages = list_texts(task.table, self.params.column)
         texts = list_strings(task.table, self.params.text_column)
         lengths: dict[str, list[int]] = {}
         for language, text in zip(languages, texts, strict=True):
@@ -63,7 +67,7 @@ class CountLanguages(StatefulFilter):
         return task
 
     def flush(self) -> bytes | None:
-        return spell_piece(self._gathered)
+        return dump_piece(self._gathered)
 
     @staticmethod
     def merge(paths: Sequence[Path], out: Path) -> None:

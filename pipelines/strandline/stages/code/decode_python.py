@@ -9,6 +9,7 @@ from enum import StrEnum
 import pyarrow as pa
 from pydantic import Field
 
+from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
@@ -40,6 +41,14 @@ class DecodePython(Stage):
         )
 
     params: Params
+    keeps_columns = True
+    adds_columns = ("text",)
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return ("key", "content")
+
+    def change_columns(self, columns: Columns) -> Columns:
+        return super().change_columns(columns.without(["content"]))
 
     def process(self, task: Task) -> Task | None:
         """Decode every row.
@@ -70,7 +79,7 @@ class DecodePython(Stage):
 
 
 def decode_source(content: bytes) -> str:
-    """The text of a Python source file.
+    """Return the text of a Python source file.
 
     Raises:
         SyntaxError, LookupError, ValueError: it is not in the encoding it declares.
@@ -82,5 +91,5 @@ def decode_source(content: bytes) -> str:
 
 
 def normalise_newlines(text: str) -> str:
-    r"""The text with every line end as `\n`."""
+    r"""Return the text with every line end as `\n`."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text

@@ -40,6 +40,10 @@ class DropGeneratedCode(Stage):
         )
 
     params: Params
+    keeps_columns = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return ("key", "text")
 
     def setup(self) -> None:
         """Compile the markers and the folder names."""

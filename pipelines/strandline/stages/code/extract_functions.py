@@ -44,9 +44,14 @@ class ExtractFunctions(Stage):
         nested: bool = Field(default=False, description="Take functions inside functions too.")
 
     params: Params
+    keeps_columns = False
+    adds_columns = tuple(FUNCTION_SCHEMA.names)
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return ("key", "text")
 
     def process(self, task: Task) -> Task | None:
-        """All functions of all files; files that don't parse are dropped and counted."""
+        """Return all functions of all files; files that don't parse are dropped and counted."""
         rows: list[tuple[object, ...]] = []
         keys, texts = list_strings(task.table, "key"), list_strings(task.table, "text")
         for key, text in zip(keys, texts, strict=True):

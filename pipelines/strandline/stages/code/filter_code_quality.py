@@ -35,6 +35,10 @@ class FilterCodeQuality(Stage):
         )
 
     params: Params
+    keeps_columns = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.column,)
 
     def process(self, task: Task) -> Task | None:
         """Drop the rows that break a rule; a null counts as empty text."""

@@ -50,7 +50,7 @@ class FunctionRow(NamedTuple):
 
 
 def list_functions(text: str, *, nested: bool = False) -> list[FunctionRow]:
-    r"""The functions and methods of a module, in the order of their lines.
+    r"""Return the functions and methods of a module, in the order of their lines.
 
     Args:
         text: the module, with lines that end in `\n`.
@@ -71,7 +71,10 @@ def list_functions(text: str, *, nested: bool = False) -> list[FunctionRow]:
 
 
 def _parse(text: str) -> ast.Module:
-    """The tree, made without looking for garbage: it has no circles, and thousands of parts."""
+    """Return the tree, made without looking for garbage.
+
+    It has no circles, and thousands of parts.
+    """
     is_looking = gc.isenabled()
     gc.disable()
     try:
@@ -99,7 +102,7 @@ def _find_functions(
 
 
 def _list_blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    """The statement lists inside an `if`, `try`, `with`, loop or `match`; expressions have none."""
+    """Yield the statement lists inside an `if`, `try`, `with`, loop or `match`."""
     yield from _own_block(node, "body")
     for name in ("handlers", "cases"):
         for part in getattr(node, name, ()):
@@ -131,7 +134,7 @@ def _describe(lines: list[str], node: FunctionNode, name: str, *, in_class: bool
 
 
 def _remove_indent(lines: list[str]) -> str:
-    """The lines without the first one's indentation; a line with less keeps what it has."""
+    """Return the lines without the first one's indentation; a line with less keeps what it has."""
     indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
     if not indent:
         return "\n".join(lines)
@@ -139,7 +142,7 @@ def _remove_indent(lines: list[str]) -> str:
 
 
 def _read_signature(lines: list[str], node: FunctionNode) -> str:
-    """The header as written, without its colon, on one line."""
+    """Return the header as written, without its colon, on one line."""
     start = (node.lineno, node.col_offset)
     header = _slice(lines, start, _position(node.body[0]))
     ends = [
@@ -151,14 +154,14 @@ def _read_signature(lines: list[str], node: FunctionNode) -> str:
     found = _COLON.match(header, skip)
     text = header[: found.end() - 1] if found else "#"
     return (
-        _spell_signature(node) if "#" in text or "\\\n" in text else _SPACES.sub(" ", text).strip()
+        _format_signature(node) if "#" in text or "\\\n" in text else _SPACES.sub(" ", text).strip()
     )
 
 
-def _spell_signature(node: FunctionNode) -> str:
-    word = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
+def _format_signature(node: FunctionNode) -> str:
+    keyword = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-    return f"{word} {node.name}({ast.unparse(node.args)}){returns}"
+    return f"{keyword} {node.name}({ast.unparse(node.args)}){returns}"
 
 
 def _position(node: ast.stmt) -> tuple[int, int]:
@@ -173,7 +176,7 @@ def _cut(lines: list[str], node: ast.expr) -> str:
 
 
 def _slice(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> str:
-    """The text from one (line, column) to another; lines from 1, columns in UTF-8 bytes."""
+    """Return the text from one (line, column) to another; lines from 1, columns in UTF-8 bytes."""
     if start[0] == end[0]:
         line = lines[start[0] - 1]
         if line.isascii():

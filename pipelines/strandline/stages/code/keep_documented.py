@@ -22,6 +22,10 @@ class KeepDocumented(Stage):
         min_words: int = Field(default=3, ge=1, description="Fewest words, split at white space.")
 
     params: Params
+    keeps_columns = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.column,)
 
     def process(self, task: Task) -> Task | None:
         """Drop and count the rows with too few words; a null has none."""

@@ -12,7 +12,7 @@ from pydantic import Field
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.stages.code.secret_kinds import build_secret_kinds
-from strandline.stages.text.addresses import EMAIL, IPV4, IPV6, Kind
+from strandline.stages.text.addresses import EMAIL, IPV4, IPV6, RedactionRule
 from strandline.stages.text.redaction import RedactingStage
 
 
@@ -39,13 +39,13 @@ class RedactSecrets(RedactingStage):
 
     params: Params
 
-    def list_kinds(self) -> Iterator[Kind]:
-        """The rules for credentials, then those for addresses."""
+    def list_kinds(self) -> Iterator[RedactionRule]:
+        """Yield the rules for credentials, then those for addresses."""
         params = self.params
         yield from build_secret_kinds(params.min_length, params.min_entropy)
         yield from (EMAIL,) if params.emails else ()
         yield from (IPV4, IPV6) if params.ips else ()
 
     def list_columns(self) -> tuple[str, ...]:
-        """The columns that the parameters name."""
+        """Return the columns that the parameters name."""
         return self.params.columns

@@ -9,7 +9,7 @@ import math
 import re
 from collections import Counter
 
-from strandline.stages.text.addresses import Kind
+from strandline.stages.text.addresses import RedactionRule
 
 REPLACEMENT = "<SECRET>"
 _ALPHABETS = ("abcdef", "ABCDEF", "012345")
@@ -39,8 +39,8 @@ def measure_entropy(text: str) -> float:
     return -sum(share * math.log2(share) for share in shares)
 
 
-def build_secret_kinds(min_length: int, min_entropy: float) -> tuple[Kind, ...]:
-    """The kinds of secrets, the surest first.
+def build_secret_kinds(min_length: int, min_entropy: float) -> tuple[RedactionRule, ...]:
+    """Return the kinds of secrets, the surest first.
 
     Args:
         min_length: characters of a quoted string that is judged by its entropy.
@@ -56,7 +56,7 @@ def build_secret_kinds(min_length: int, min_entropy: float) -> tuple[Kind, ...]:
     quoted = rf"(?P<quote>[\"'])(?P<value>[A-Za-z0-9+/=_-]{{{min_length},512}})(?P=quote)"
     return (
         *_FIXED_KINDS,
-        Kind("random string", re.compile(quoted), REPLACEMENT, looks_random),
+        RedactionRule("random string", re.compile(quoted), REPLACEMENT, looks_random),
     )
 
 
@@ -65,7 +65,7 @@ def _has_digit(text: str) -> bool:
 
 
 _FIXED_KINDS = (
-    Kind(
+    RedactionRule(
         "private key",
         re.compile(
             r"-----BEGIN (?:[A-Z]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
@@ -75,19 +75,19 @@ _FIXED_KINDS = (
         REPLACEMENT,
         hints=("PRIVATE KEY",),
     ),
-    Kind(
+    RedactionRule(
         "token",
         re.compile(rf"(?<![A-Za-z0-9_-])(?:{'|'.join(_TOKENS)})(?![A-Za-z0-9_])"),
         REPLACEMENT,
         hints=_TOKEN_HINTS,
     ),
-    Kind(
+    RedactionRule(
         "password in URL",
         re.compile(r"://[^/\s:@<>\"']{1,64}:(?P<value>[^/\s:@<>\"'{}$%]{3,128})@"),
         REPLACEMENT,
         hints=("://",),
     ),
-    Kind(
+    RedactionRule(
         "assigned secret",
         re.compile(
             rf"(?i){_WORDS}[\"']?\s{{0,3}}[:=]\s{{0,3}}"

@@ -42,6 +42,10 @@ class DropDuplicates(Stage):
         )
 
     params: Params
+    keeps_columns = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return self.params.columns
 
     def process(self, task: Task) -> Task | None:
         """Drop and count the later ones of equal rows."""

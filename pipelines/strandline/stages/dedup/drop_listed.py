@@ -13,7 +13,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import keep_rows, spell_values
+from strandline.stages.columns import keep_rows, list_texts
 from strandline.stages.dedup.key_lists import KEY, read_key_list
 from strandline.stages.sources.opening import UnreadableFileError
 
@@ -53,9 +53,13 @@ class DropListed(Stage):
 
     version = "2"
     params: Params
+    keeps_columns = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.column,)
 
     def digest_inputs(self) -> dict[str, str]:
-        """The digest of the keys."""
+        """Return the digest of the keys."""
         return {"path": self.params.digest}
 
     def setup(self) -> None:
@@ -76,7 +80,7 @@ class DropListed(Stage):
             MissingColumnError: the rows have no such key.
             TypeError: their keys can't be spelled.
         """
-        keys = spell_values(task.table, self.params.column)
+        keys = list_texts(task.table, self.params.column)
         mask = [key not in self._listed for key in keys]
         if not all(mask):
             self.count("dropped: listed", mask.count(False))

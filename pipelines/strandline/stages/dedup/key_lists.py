@@ -40,7 +40,7 @@ def write_key_list(path: str, found: Mapping[str, str]) -> None:
 
 
 def read_key_list(path: str, column: str = KEY) -> KeyList:
-    """The keys in a column of a Parquet file.
+    """Return the keys in a column of a Parquet file.
 
     Raises:
         UnreadableFileError: it is not there, can't be read, or has no such column of text.

@@ -35,7 +35,7 @@ class Signer:
         self._permutations = self._create(PERMUTATIONS, **_SCHEME).permutations
 
     def sign(self, text: str) -> bytes | None:
-        """The signature of a text, small and capital letters alike; None for one without words."""
+        """Return the signature of a text, case ignored; None for one without words."""
         runs = list_runs(list_words(text.casefold()), self._words)
         if not runs:
             return None
@@ -45,7 +45,7 @@ class Signer:
 
 
 def list_runs(words: Sequence[str], size: int) -> list[str]:
-    """The different runs of `size` words, in order; of a shorter text, the whole of it."""
+    """Return the different runs of `size` words, in order; of a shorter text, the whole of it."""
     if not words:
         return []
     last = max(len(words) - size, 0)
@@ -53,7 +53,7 @@ def list_runs(words: Sequence[str], size: int) -> list[str]:
 
 
 def read_signature(signature: bytes) -> Any:  # noqa: ANN401 - the library's MinHash
-    """The library's MinHash of a signature.
+    """Return the library's MinHash of a signature.
 
     Raises:
         ValueError: it is none.
@@ -66,7 +66,7 @@ def read_signature(signature: bytes) -> Any:  # noqa: ANN401 - the library's Min
 
 
 def load_datasketch() -> Any:  # noqa: ANN401 - a module
-    """The library.
+    """Return the library.
 
     Raises:
         ImportError: it is not installed; the message says what to install.

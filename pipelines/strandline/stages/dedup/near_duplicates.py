@@ -22,7 +22,7 @@ class AmbiguousKeyError(ValueError):
 def find_near_duplicates(
     signatures: Iterable[tuple[str, bytes]], threshold: float
 ) -> dict[str, str]:
-    """The keys to be dropped, in order, each with the key that stays for it.
+    """Return the keys to be dropped, in order, each with the key that stays for it.
 
     Texts are alike where their signatures agree in `threshold` of all places; a cluster is what
     such pairs connect, and its first key stays.
@@ -54,7 +54,7 @@ def find_near_duplicates(
 
 
 def cut_bands(threshold: float) -> tuple[int, int]:
-    """How many bands signatures are cut into, and of how many places each.
+    """Return how many bands signatures are cut into, and of how many places each.
 
     The longer a band, the fewer pairs are compared in vain; so it is the longest that misses few.
     """
@@ -89,7 +89,7 @@ class _Clusters:
             self._parents[key], key = first, self._parents[key]
         return first
 
-    def join(self, one: str, other: str) -> None:
-        first, second = sorted((self.find(one), self.find(other)))
+    def join(self, single: str, other: str) -> None:
+        first, second = sorted((self.find(single), self.find(other)))
         if first != second:
             self._parents[second] = first

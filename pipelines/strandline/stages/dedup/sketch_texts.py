@@ -20,7 +20,7 @@ from pydantic import Field
 from strandline.plan.registry import register
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
-from strandline.stages.columns import find_column, list_strings, spell_values
+from strandline.stages.columns import find_column, list_strings, list_texts
 from strandline.stages.dedup.minhash import SIGNATURE_BYTES, Signer
 from strandline.stages.sources.opening import explain_error, open_binary
 
@@ -48,6 +48,10 @@ class SketchTexts(StatefulFilter):
 
     params: Params
     packages: ClassVar[tuple[str, ...]] = ("datasketch",)
+    keeps_columns = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.key, self.params.column)
 
     def setup(self) -> None:
         """Load the library."""
@@ -61,7 +65,7 @@ class SketchTexts(StatefulFilter):
             MissingColumnError: a column is not there.
             TypeError: the text is none, or the keys can't be spelled.
         """
-        keys = spell_values(task.table, self.params.key)
+        keys = list_texts(task.table, self.params.key)
         texts = list_strings(task.table, self.params.column)
         for key, text in zip(keys, texts, strict=True):
             signature = self._signer.sign(text)

@@ -60,13 +60,18 @@ class DecodeImages(Stage):
     version = "3"
     params: Params
     packages: ClassVar[tuple[str, ...]] = ("PIL",)
+    keeps_columns = False
+    adds_columns = tuple(IMAGE_SCHEMA.names)
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return ("key", "content")
 
     def setup(self) -> None:
         """Load the library."""
         self._images = load_pillow("Image")
 
     def process(self, task: Task) -> list[Task] | None:
-        """A task an image; of a moving one the first picture.
+        """Return a task an image; of a moving one the first picture.
 
         Raises:
             UnreadableFileError: an image can't be decoded and `badImages` is `fail`.

@@ -7,6 +7,7 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field
 
+from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
@@ -28,6 +29,15 @@ class MeasureImages(Stage):
     version = "2"
     params: Params
     packages: ClassVar[tuple[str, ...]] = ("PIL",)
+    keeps_columns = True
+    adds_columns = ("hash", "brightness", "contrast", "sharpness")
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return ("picture",)
+
+    def change_columns(self, columns: Columns) -> Columns:
+        changed = super().change_columns(columns)
+        return changed if self.params.keep_pictures else changed.without(["picture"])
 
     def process(self, task: Task) -> Task:
         """Measure every picture.

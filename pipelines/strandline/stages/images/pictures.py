@@ -25,7 +25,7 @@ Picture = Mapping[str, Any]
 
 
 def load_pillow(module: str) -> Any:  # noqa: ANN401 - a module
-    """A module of Pillow, such as `Image`.
+    """Return a module of Pillow, such as `Image`.
 
     Raises:
         ImportError: Pillow is not installed; the message says what to install.
@@ -38,13 +38,13 @@ def load_pillow(module: str) -> Any:  # noqa: ANN401 - a module
 
 
 def to_image(picture: Picture) -> Any:  # noqa: ANN401 - Pillow's image
-    """The picture as an image of Pillow's."""
+    """Return the picture as an image of Pillow's."""
     size = (picture["width"], picture["height"])
     return load_pillow("Image").frombytes("RGB", size, picture["rgb"])
 
 
 def to_picture(image: Any) -> dict[str, Any]:  # noqa: ANN401 - Pillow's image
-    """An image of Pillow's as a picture, upright and on white where it can be looked through."""
+    """Convert an image of Pillow's: upright, and on white where it can be looked through."""
     upright = _narrow(load_pillow("ImageOps").exif_transpose(image)).convert("RGBA")
     ground = load_pillow("Image").new("RGBA", upright.size, "white")
     ground.alpha_composite(upright)
@@ -74,7 +74,7 @@ def _stretch(image: Any) -> Any:  # noqa: ANN401 - Pillow's image
 
 
 def shrink(picture: Picture, longest: int) -> Picture:
-    """The picture with no side longer than `longest`; a smaller one stays as it is."""
+    """Return the picture with no side longer than `longest`; a smaller one stays as it is."""
     if max(picture["width"], picture["height"]) <= longest:
         return picture
     image = to_image(picture)
@@ -83,7 +83,7 @@ def shrink(picture: Picture, longest: int) -> Picture:
 
 
 def hash_differences(picture: Picture) -> str:
-    """The difference hash (dHash): 64 bits in hex, one for each of 8 × 8 steps to the right.
+    """Return the difference hash (dHash): 64 bits in hex, one for each of 8 × 8 steps to the right.
 
     A bit says whether the grey shrunk picture becomes brighter there, so scaling, compression and
     overall brightness hardly change it. Pictures are alike where few of the bits differ.
@@ -96,7 +96,7 @@ def hash_differences(picture: Picture) -> str:
 
 
 def measure(picture: Picture) -> dict[str, float]:
-    """Brightness and contrast from 0 to 1, and sharpness.
+    """Return brightness and contrast from 0 to 1, and sharpness.
 
     Brightness is the mean of the grey picture, contrast its standard deviation, sharpness the
     variance of its Laplacian: near 0 for a blurred picture, hundreds for one with crisp edges.
@@ -120,7 +120,7 @@ def _measure_sharpness(grey: Any) -> float:  # noqa: ANN401 - Pillow's image
 
 
 def _shift(grey: Any, across: int, down: int) -> pa.Array:  # noqa: ANN401 - Pillow's image
-    """The levels of the picture without its border, each that of a neighbour."""
+    """Return the levels of the picture without its border, each that of a neighbour."""
     box = (1 + across, 1 + down, grey.width - 1 + across, grey.height - 1 + down)
     levels = grey.crop(box).tobytes()
     buffers = [None, pa.py_buffer(levels)]

@@ -24,6 +24,10 @@ class ResizeImages(Stage):
 
     params: Params
     packages: ClassVar[tuple[str, ...]] = ("PIL",)
+    keeps_columns = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return ("picture",)
 
     def process(self, task: Task) -> Task:
         """Shrink every picture.

@@ -31,7 +31,7 @@ class SinkParams(Stage.Params):
     )
 
     def list_places(self) -> Iterable[tuple[str, str]]:
-        """The output, where it is said."""
+        """Return the output, where it is said."""
         return () if self.path is None else [("path", self.path)]
 
 
@@ -73,7 +73,7 @@ class JsonlSink(SinkStage):
         """
         table = task.table
         with self._compress(file) as out:
-            for line in _spell_lines(table):
+            for line in _format_lines(table):
                 out.write(line)
 
     def _compress(self, file: BinaryIO) -> AbstractContextManager[BinaryIO]:
@@ -84,23 +84,23 @@ class JsonlSink(SinkStage):
         return cast("BinaryIO", packed)
 
 
-def _spell_lines(table: pa.Table) -> Iterator[bytes]:
+def _format_lines(table: pa.Table) -> Iterator[bytes]:
     for batch in table.to_batches(max_chunksize=_BATCH_ROWS):
         for row in batch.to_pylist():
-            yield _spell_row(row)
+            yield _format_row(row)
 
 
-def _spell_row(row: dict[str, Any]) -> bytes:
+def _format_row(row: dict[str, Any]) -> bytes:
     try:
         text = json.dumps(
-            row, ensure_ascii=False, separators=(",", ":"), default=_spell_value, allow_nan=False
+            row, ensure_ascii=False, separators=(",", ":"), default=_format_value, allow_nan=False
         )
     except ValueError:
-        return _spell_row(_replace_nan(row))
+        return _format_row(_replace_nan(row))
     return text.encode() + b"\n"
 
 
-def _spell_value(value: object) -> object:
+def _format_value(value: object) -> object:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, datetime | date | time):

@@ -91,8 +91,11 @@ class ParquetPartitions(SinkStage):
     params: Params
     suffix: str = ".parquet"
 
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.member,)
+
     def partition_indices(self, source: Source) -> Iterable[str]:
-        """The text that `by` finds in the source's key."""
+        """Return the text that `by` finds in the source's key."""
         found = re.search(self.params.by, source.key)
         return [found[0]] if found else []
 
@@ -112,19 +115,19 @@ class ParquetPartitions(SinkStage):
                 writer.write_table(rows, row_group_size=rows.num_rows)
 
     def _split(self, table: pa.Table) -> Iterator[pa.Table]:
-        """The rows of each member, whose values are in order."""
+        """Yield the rows of each member, whose values are in order."""
         # Chunk by chunk: to take rows of all joins them, which fails for 2 GB of text.
         cuts = [self._cut(pa.Table.from_batches([batch])) for batch in table.to_batches()]
         if not cuts:
             return
         pieces = [piece for _, found in cuts for piece in found]
         order, _, runs = _find_runs(pa.concat_arrays([names for names, _ in cuts]))
-        places = order.to_pylist()
+        positions = order.to_pylist()
         for run in runs:
-            yield pa.concat_tables([pieces[at] for at in places[run]]).combine_chunks()
+            yield pa.concat_tables([pieces[at] for at in positions[run]]).combine_chunks()
 
     def _cut(self, rows: pa.Table) -> tuple[pa.Array, list[pa.Table]]:
-        """The members of one chunk in order, and the rows of each as they stand."""
+        """Return the members of one chunk in order, and the rows of each as they stand."""
         members = _unwrap(find_column(rows, self.params.member)).chunk(0)
         order, names, runs = _find_runs(members)
         in_order = rows if _is_rising(order) else rows.take(order)
@@ -132,7 +135,10 @@ class ParquetPartitions(SinkStage):
 
 
 def _find_runs(members: pa.Array) -> tuple[pa.Array, pa.Array, list[slice]]:
-    """Where the members are in order; each of them once; and which of those places are its own."""
+    """Return where the members are in order.
+
+    Each of them once; and which of those places are its own.
+    """
     order = pc.sort_indices(members)  # equal ones stay as they stand
     runs = pc.run_end_encode(members.take(order))
     ends = [0, *runs.run_ends.to_pylist()]
@@ -140,7 +146,7 @@ def _find_runs(members: pa.Array) -> tuple[pa.Array, pa.Array, list[slice]]:
 
 
 def _unwrap(members: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The members in a type that can be sorted and cut into runs."""
+    """Return the members in a type that can be sorted and cut into runs."""
     kind = members.type
     if pa.types.is_dictionary(kind):
         return _unwrap(members.cast(kind.value_type))

@@ -32,6 +32,7 @@ class ZarrSink(SinkStage):
     params: Params
     suffix: str = ".zarr.zip"
     packages: ClassVar[tuple[str, ...]] = ("xarray", "zarr")
+    chunked_by: ClassVar[str | None] = "chunk"
 
     def setup(self) -> None:
         """Load what writes Zarr.
@@ -47,16 +48,16 @@ class ZarrSink(SinkStage):
             raise ImportError(msg) from error
 
     def partition_indices(self, source: Source) -> Iterable[str]:
-        """The chunk that the source's place lies in.
+        """Return the chunk that the source's place lies in.
 
         Raises:
             TypeError: the source does not say where its place is.
         """
-        place = (source.meta or {}).get(self.params.dimension)
-        if not isinstance(place, int):
+        position = (source.meta or {}).get(self.params.dimension)
+        if not isinstance(position, int):
             msg = f"its meta has no whole number under {self.params.dimension!r}"
             raise TypeError(msg)
-        return [f"chunk {place // self.params.chunk}"]
+        return [f"chunk {position // self.params.chunk}"]
 
     def write(self, task: Task, file: BinaryIO) -> None:
         """Write the dataset as one store, its entries in order and without a time.
@@ -70,7 +71,10 @@ class ZarrSink(SinkStage):
                 archive.writestr(zipfile.ZipInfo(name), entries[name].to_bytes())
 
     def _encode(self, dataset: object) -> dict[str, Any]:
-        """The names and buffers of a Zarr store; chunks are whole but along the dimension."""
+        """Return the names and buffers of a Zarr store.
+
+        Chunks are whole but along the dimension.
+        """
         import xarray  # noqa: PLC0415 - see `setup`
         from zarr.storage import MemoryStore  # noqa: PLC0415 - the same
 

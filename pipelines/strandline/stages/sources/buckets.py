@@ -14,7 +14,7 @@ from itertools import groupby
 import pyarrow as pa
 
 from strandline.plan.stage import Source
-from strandline.stages.sources.listing import FileEntry
+from strandline.stages.sources.listing import ListedFile
 from strandline.storage.outputs.temporary import spooling
 
 FILE_SCHEMA = pa.schema(
@@ -28,13 +28,13 @@ FILE_SCHEMA = pa.schema(
 
 
 def find_bucket(key: str, buckets: int) -> int:
-    """The bucket of a key: its digest modulo the number of buckets."""
+    """Return the bucket of a key: its digest modulo the number of buckets."""
     digest = blake2b(key.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % buckets
 
 
-def build_file_table(entries: Iterable[FileEntry]) -> pa.Table:
-    """One row per file: key, path, size (bytes), mtime_ns."""
+def build_file_table(entries: Iterable[ListedFile]) -> pa.Table:
+    """Return one row per file: key, path, size (bytes), mtime_ns."""
     rows = [entry[:4] for entry in entries]
     columns = zip(*rows, strict=True) if rows else ([] for _ in FILE_SCHEMA)
     arrays = [
@@ -43,25 +43,25 @@ def build_file_table(entries: Iterable[FileEntry]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=FILE_SCHEMA)
 
 
-def pack_buckets(entries: Iterable[FileEntry], buckets: int) -> Iterator[Source]:
-    """One source per bucket that has files, in order; members are in key order."""
+def pack_buckets(entries: Iterable[ListedFile], buckets: int) -> Iterator[Source]:
+    """Yield one source per bucket that has files, in order; members are in key order."""
     with spooling("files (bucket INT, key, path, size INT, mtime INT, version)") as spool:
         _fill(spool, entries, buckets)
         rows = spool.execute("SELECT * FROM files ORDER BY bucket, key")
         for bucket, members in groupby(rows, key=lambda row: row[0]):
-            files = [FileEntry(*row[1:]) for row in members]
+            files = [ListedFile(*row[1:]) for row in members]
             yield _create_source(bucket, buckets, files)
 
 
-def digest_members(members: Iterable[FileEntry | Source]) -> str:
-    """The version of several as one: a digest of their keys and versions, in the given order."""
+def digest_members(members: Iterable[ListedFile | Source]) -> str:
+    """Return the version of several as one: a digest of keys and versions, in the order given."""
     state = blake2b(digest_size=16)
     for entry in members:
         state.update(f"{entry.key}\0{entry.version}\n".encode("utf-8", "surrogatepass"))
     return state.hexdigest()
 
 
-def _fill(spool: sqlite3.Connection, entries: Iterable[FileEntry], buckets: int) -> None:
+def _fill(spool: sqlite3.Connection, entries: Iterable[ListedFile], buckets: int) -> None:
     spool.execute("BEGIN")
     spool.executemany(
         "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)",
@@ -70,6 +70,6 @@ def _fill(spool: sqlite3.Connection, entries: Iterable[FileEntry], buckets: int)
     spool.execute("COMMIT")
 
 
-def _create_source(bucket: int, buckets: int, members: list[FileEntry]) -> Source:
+def _create_source(bucket: int, buckets: int, members: list[ListedFile]) -> Source:
     key = f"bucket/{bucket:05d}-of-{buckets:05d}"
     return Source(key, digest_members(members), build_file_table(members))

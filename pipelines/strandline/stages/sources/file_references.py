@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from strandline.plan.task import Task
 from strandline.stages.columns import list_strings
-from strandline.stages.sources.listing import FileEntry
+from strandline.stages.sources.listing import ListedFile
 
 
 class FileReference(NamedTuple):
@@ -18,13 +18,13 @@ class FileReference(NamedTuple):
     path: str
 
 
-def build_reference(entry: FileEntry) -> pa.Table:
-    """One row: key and path."""
+def build_reference(entry: ListedFile) -> pa.Table:
+    """Return one row: key and path."""
     return pa.table({"key": [entry.key], "path": [entry.path]})
 
 
 def list_references(task: Task) -> list[FileReference]:
-    """The files that a task's table stands for.
+    """Return the files that a task's table stands for.
 
     Raises:
         MissingColumnError: the table has no `key` or no `path`.

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from strandline.plan.registry import register
 from strandline.plan.stage import Source, SourceStage
-from strandline.stages.sources.buckets import build_file_table, pack_buckets
+from strandline.stages.sources.buckets import FILE_SCHEMA, build_file_table, pack_buckets
 from strandline.stages.sources.listing import FileListParams, list_files
 
 
@@ -27,9 +27,12 @@ class Files(SourceStage):
         )
 
     params: Params
+    adding = frozenset({"paths"})  # the first pattern that covers a file gives it its key
+    keeps_columns = False
+    adds_columns = tuple(FILE_SCHEMA.names)
 
     def list_sources(self) -> Iterator[Source]:
-        """Every file or every bucket that has files.
+        """Yield every file or every bucket that has files.
 
         Raises:
             OSError: a folder is missing or can't be read.

@@ -21,7 +21,7 @@ _PROTOCOL = re.compile(r"^[a-z][a-z0-9+.-]*://|^[a-z][a-z0-9+.-]*::")
 
 
 def check_pattern(pattern: str) -> str:
-    """The pattern itself.
+    """Return the pattern itself.
 
     Raises:
         ValueError: it is empty, or names a placeholder that there is not.
@@ -40,12 +40,12 @@ def check_pattern(pattern: str) -> str:
 
 
 def is_url(path: str) -> bool:
-    """True for what must be opened through fsspec: `s3://…`, `memory://…`, not `file://…`."""
+    """Return whether it must be opened through fsspec: `s3://…`, `memory://…`, not `file://…`."""
     return bool(_PROTOCOL.match(path)) and not path.startswith("file://")
 
 
 def translate_glob(glob: str, *, hidden: bool) -> re.Pattern[str]:
-    """The regular expression of a glob over a whole `/`-separated path.
+    """Return the regular expression of a glob over a whole `/`-separated path.
 
     `*` and `?` stay within a name, `**` spans folders, `[…]` is a set of characters. Unless
     `hidden`, a wildcard at the start of a name does not match a leading dot.
@@ -79,17 +79,17 @@ class PathPattern:
 
     @cached_property
     def regex(self) -> re.Pattern[str]:
-        """What the path below `base` must match."""
+        """Return what the path below `base` must match."""
         return translate_glob(self.rest, hidden=False)
 
     @cached_property
     def is_plain(self) -> bool:
-        """True where there is no wildcard at all."""
+        """Return whether there is no wildcard at all."""
         return not _MAGIC.search(self.rest)
 
     @cached_property
     def leading(self) -> list[re.Pattern[str]]:
-        """What the names of the folders below `base` must match, level by level, up to a `**`."""
+        """Return what folders' names below `base` must match, level by level, up to a `**`."""
         folders = self.rest.split("/")[:-1]
         fixed = folders[: folders.index("**")] if "**" in folders else folders
         return [translate_glob(name, hidden=False) for name in fixed]
@@ -100,26 +100,26 @@ class PathPattern:
         segments = self.rest.split("/")
         return None if "**" in segments else len(segments) - 1
 
-    def spell_key(self, below: str) -> str:
-        """The key of the file at `below`, a path relative to `base`."""
+    def format_key(self, below: str) -> str:
+        """Format the key of the file at `below`, a path relative to `base`."""
         return self.prefix + below
 
     def find_below(self, path: str) -> str | None:
-        """Where below `base` an absolute path is, if it matches."""
+        """Return where below `base` an absolute path is, if it matches."""
         start = self.base.rstrip("/") + "/"
         below = path.removeprefix(start)
         return below if below != path and self.regex.match(below) else None
 
 
 def parse_pattern(pattern: str) -> PathPattern:
-    """A pattern in its parts; without a wildcard the last name is the rest."""
+    """Return a pattern in its parts; without a wildcard the last name is the rest."""
     found = _MAGIC.search(pattern)
     cut = pattern.rfind("/", 0, found.start() if found else len(pattern)) + 1
     return PathPattern(pattern[:cut], pattern[cut:])
 
 
 def expand_placeholder(path: str) -> str:
-    """The path with the placeholder at its start replaced by this interpreter's folder."""
+    """Return the path with the placeholder at its start replaced by this interpreter's folder."""
     for name, folder in PLACEHOLDERS.items():
         if path.startswith(name):
             return sysconfig.get_path(folder) + path.removeprefix(name)
@@ -135,11 +135,11 @@ class Exclusion:
         self._folders = [translate_glob(glob, hidden=True) for glob in whole]
 
     def holds(self, key: str) -> bool:
-        """True where the file is excluded."""
+        """Return whether the file is excluded."""
         return any(regex.match(key) for regex in self._files)
 
     def holds_folder(self, key: str) -> bool:
-        """True where all of a folder is excluded, so that it need not be read."""
+        """Return whether all of a folder is excluded, so that it need not be read."""
         return any(regex.match(key) for regex in self._folders)
 
 

@@ -18,9 +18,12 @@ class JsonlFiles(SourceStage):
         """Which files."""
 
     params: Params
+    adding = frozenset({"paths"})  # the first pattern that covers a file gives it its key
+    keeps_columns = False
+    adds_columns = ("key", "path")
 
     def list_sources(self) -> Iterator[Source]:
-        """Every file that the patterns name.
+        """Yield every file that the patterns name.
 
         Raises:
             OSError: a folder is missing or can't be read.

@@ -24,7 +24,11 @@ from strandline.stages.sources.globs import (
     parse_pattern,
 )
 from strandline.stages.sources.opening import digest_content
-from strandline.storage.protocols import describe_store_error
+from strandline.storage.protocols import (
+    StoreRefusesError,
+    describe_store_error,
+    is_refusal,
+)
 
 _MARKS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
 
@@ -66,11 +70,11 @@ class FileListParams(SourceStage.Params):
     _check_paths = field_validator("paths")(lambda paths: tuple(map(check_pattern, paths)))
 
     def list_places(self) -> Iterable[tuple[str, str]]:
-        """The patterns."""
+        """Return the patterns."""
         return [(f"paths[{index}]", path) for index, path in enumerate(self.paths)]
 
 
-class FileEntry(NamedTuple):
+class ListedFile(NamedTuple):
     """One file of a listing.
 
     Attributes:
@@ -90,8 +94,8 @@ class FileEntry(NamedTuple):
 
 def list_files(
     params: FileListParams, count: Callable[[str], None], note_gap: Callable[[str], None]
-) -> Iterator[FileEntry]:
-    """Every file that the patterns name, each once, in no particular order.
+) -> Iterator[ListedFile]:
+    """Return every file that the patterns name, each once, in no particular order.
 
     Args:
         params: patterns and bounds.
@@ -114,7 +118,7 @@ def _digest(key: str) -> bytes:
 
 def _list_all(
     params: FileListParams, count: Callable[[str], None], note_gap: Callable[[str], None]
-) -> Iterator[FileEntry]:
+) -> Iterator[ListedFile]:
     exclusion = Exclusion(params.exclude)
     patterns = [parse_pattern(pattern) for pattern in params.paths]
     for index, pattern in enumerate(patterns):
@@ -136,14 +140,14 @@ def _list_all(
 def _is_covered(path: str, earlier: list[PathPattern], exclusion: Exclusion) -> bool:
     for pattern in earlier:
         below = pattern.find_below(path)
-        if below is not None and not exclusion.holds(pattern.spell_key(below)):
+        if below is not None and not exclusion.holds(pattern.format_key(below)):
             return True
     return False
 
 
 def _admit(
-    entry: FileEntry, params: FileListParams, count: Callable[[str], None]
-) -> Iterator[FileEntry]:
+    entry: ListedFile, params: FileListParams, count: Callable[[str], None]
+) -> Iterator[ListedFile]:
     if params.max_file_bytes is not None and entry.size > params.max_file_bytes:
         count("left out: larger than maxFileBytes")
     elif not _is_utf8(entry.key):
@@ -168,10 +172,10 @@ def _walk_folder(
     note_gap: Callable[[str], None],
     *,
     follow: bool,
-) -> Iterator[FileEntry]:
+) -> Iterator[ListedFile]:
     if pattern.is_plain:
         path = f"{pattern.base.rstrip('/')}/{pattern.rest}"
-        if not exclusion.holds(pattern.spell_key(pattern.rest)):
+        if not exclusion.holds(pattern.format_key(pattern.rest)):
             yield _check_plain(pattern, path)
         return
     if not os.path.isdir(pattern.base):
@@ -181,8 +185,8 @@ def _walk_folder(
     yield from walk.walk(pattern.base, "", 0, ())
 
 
-def _check_plain(pattern: PathPattern, path: str) -> FileEntry:
-    key = pattern.spell_key(pattern.rest)
+def _check_plain(pattern: PathPattern, path: str) -> ListedFile:
+    key = pattern.format_key(pattern.rest)
     if os.path.isdir(path):
         msg = f"{key!r} is a folder; write {key.rstrip('/') + '/**'!r} for the files in it"
         raise IsADirectoryError(msg)
@@ -193,9 +197,9 @@ def _check_plain(pattern: PathPattern, path: str) -> FileEntry:
         raise FileNotFoundError(msg) from error
 
 
-def _entry_of(key: str, path: str, stat: os.stat_result) -> FileEntry:
+def _entry_of(key: str, path: str, stat: os.stat_result) -> ListedFile:
     version = f"{stat.st_size}+{stat.st_mtime_ns}"
-    return FileEntry(key, path, stat.st_size, stat.st_mtime_ns, version)
+    return ListedFile(key, path, stat.st_size, stat.st_mtime_ns, version)
 
 
 class _FolderWalk:
@@ -216,8 +220,8 @@ class _FolderWalk:
 
     def walk(
         self, folder: str, below: str, depth: int, above: tuple[tuple[int, int], ...]
-    ) -> Iterator[FileEntry]:
-        """The matches in `folder`; `above` names the folders the walk came through."""
+    ) -> Iterator[ListedFile]:
+        """Yield the matches in `folder`; `above` names the folders the walk came through."""
         if self._follow:
             stat = os.stat(folder)
             if (stat.st_dev, stat.st_ino) in above:
@@ -229,7 +233,7 @@ class _FolderWalk:
                 if self._may_enter(item.name, name, depth):
                     yield from self.walk(item.path, name + "/", depth + 1, above)
             elif self._pattern.regex.match(name):
-                yield from self._stat(item, self._pattern.spell_key(name))
+                yield from self._stat(item, self._pattern.format_key(name))
 
     def _may_enter(self, name: str, below: str, depth: int) -> bool:
         pattern = self._pattern
@@ -237,9 +241,9 @@ class _FolderWalk:
             return False
         if depth < len(pattern.leading) and not pattern.leading[depth].match(name):
             return False
-        return not self._exclusion.holds_folder(pattern.spell_key(below))
+        return not self._exclusion.holds_folder(pattern.format_key(below))
 
-    def _stat(self, item: os.DirEntry[str], key: str) -> Iterator[FileEntry]:
+    def _stat(self, item: os.DirEntry[str], key: str) -> Iterator[ListedFile]:
         if self._exclusion.holds(key):
             return
         try:
@@ -260,40 +264,41 @@ def _scan(folder: str, note_gap: Callable[[str], None]) -> Iterator[os.DirEntry[
         raise type(error)(msg) from error
 
 
-def _walk_url(pattern: PathPattern, exclusion: Exclusion) -> Iterator[FileEntry]:
+def _walk_url(pattern: PathPattern, exclusion: Exclusion) -> Iterator[ListedFile]:
     # Links are not asked for: stores that are reached by URL resolve them themselves.
     try:
         if not pattern.is_plain:
             yield from _walk_url_folder(pattern, exclusion)
-        elif not exclusion.holds(pattern.spell_key(pattern.rest)):
+        elif not exclusion.holds(pattern.format_key(pattern.rest)):
             url = f"{pattern.base.rstrip('/')}/{pattern.rest}"
             files, root = fsspec.core.url_to_fs(url)
-            yield _entry_of_url(pattern.spell_key(pattern.rest), url, files.info(root))
+            yield _entry_of_url(pattern.format_key(pattern.rest), url, files.info(root))
     except FileNotFoundError as error:
-        msg = f"{pattern.spell_key(pattern.rest)!r}: there is no such file or folder"
+        msg = f"{pattern.format_key(pattern.rest)!r}: there is no such file or folder"
         raise FileNotFoundError(msg) from error
     except Exception as error:  # each store's library has errors of its own
-        msg = f"{pattern.spell_key(pattern.rest)!r}: {describe_store_error(error)}"
-        raise OSError(msg) from error
+        msg = f"{pattern.format_key(pattern.rest)!r}: {describe_store_error(error)}"
+        kind = StoreRefusesError if is_refusal(error) else OSError
+        raise kind(msg) from error
 
 
-def _walk_url_folder(pattern: PathPattern, exclusion: Exclusion) -> Iterator[FileEntry]:
+def _walk_url_folder(pattern: PathPattern, exclusion: Exclusion) -> Iterator[ListedFile]:
     files, root = fsspec.core.url_to_fs(pattern.base)
     start = root.rstrip("/") + "/"
     for folder, folders, names in files.walk(root, detail=True, on_error="raise"):
         below = (folder.rstrip("/") + "/").removeprefix(start)
         for name in list(folders):
-            if exclusion.holds_folder(pattern.spell_key(below + name)):
+            if exclusion.holds_folder(pattern.format_key(below + name)):
                 del folders[name]
         for name, info in names.items():
-            key = pattern.spell_key(below + name)
+            key = pattern.format_key(below + name)
             if name and pattern.regex.match(below + name) and not exclusion.holds(key):
                 yield _entry_of_url(key, files.unstrip_protocol(info["name"]), info)
 
 
-def _entry_of_url(key: str, url: str, info: dict[str, Any]) -> FileEntry:
+def _entry_of_url(key: str, url: str, info: dict[str, Any]) -> ListedFile:
     size = int(info.get("size") or 0)
     mark = next((info[name] for name in _MARKS if info.get(name)), "")
     mtime = info.get("mtime")
     mtime_ns = int(mtime * 1_000_000_000) if isinstance(mtime, int | float) else 0
-    return FileEntry(key, url, size, mtime_ns, f"{size}+{mark}")
+    return ListedFile(key, url, size, mtime_ns, f"{size}+{mark}")

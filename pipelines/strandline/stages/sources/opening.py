@@ -26,7 +26,7 @@ class UnreadableFileError(Exception):
 
 
 def open_binary(path: str) -> BinaryIO:
-    """The bytes of a local path or an fsspec URL.
+    """Return the bytes of a local path or an fsspec URL.
 
     Raises:
         OSError: it can't be opened.
@@ -37,7 +37,7 @@ def open_binary(path: str) -> BinaryIO:
 
 
 def digest_content(path: str) -> str:
-    """A hex digest of a file's bytes (blake2b-128).
+    """Return a hex digest of a file's bytes (blake2b-128).
 
     Raises:
         OSError: it can't be read.
@@ -51,7 +51,7 @@ def digest_content(path: str) -> str:
 
 @contextmanager
 def open_decompressed(path: str) -> Iterator[BinaryIO]:
-    """Lines or bytes of a file, decompressed where its suffix is .gz, .zst, .bz2 or .lz4.
+    """Open a file's lines or bytes, decompressed where its suffix is .gz, .zst, .bz2 or .lz4.
 
     Raises:
         OSError: it can't be opened.
@@ -69,6 +69,6 @@ def open_decompressed(path: str) -> Iterator[BinaryIO]:
 
 
 def explain_error(path: str, error: BaseException) -> UnreadableFileError:
-    """An error that says which file and why, in one sentence."""
+    """Explain an error that says which file and why, in one sentence."""
     why = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return UnreadableFileError(f"{path}: {why}")

@@ -22,9 +22,12 @@ class ParquetRowGroups(SourceStage):
         """Which files."""
 
     params: Params
+    adding = frozenset({"paths"})  # the first pattern that covers a file gives it its key
+    keeps_columns = False
+    adds_columns = ("key", "path", "row_group")
 
     def list_sources(self) -> Iterator[Source]:
-        """Every row group, under `path#rg=3`.
+        """Yield every row group, under `path#rg=3`.
 
         A file whose footer can't be read is listed as one group, which fails when it is read, so
         that it does not keep the others from being worked on.

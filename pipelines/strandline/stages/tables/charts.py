@@ -23,7 +23,7 @@ def draw_histogram(title: str, bins: Sequence[Mapping[str, Any]]) -> str:
     width = _WIDTH / max(len(shown), 1)
     bars = [
         _draw_bar(
-            f"{_spell_range(each)}: {each['count']:,}",
+            f"{_format_range(each)}: {each['count']:,}",
             (at * width, _HEIGHT * (1 - each["count"] / highest)),
             (max(width - 1, 1), _HEIGHT * each["count"] / highest),
         )
@@ -33,14 +33,14 @@ def draw_histogram(title: str, bins: Sequence[Mapping[str, Any]]) -> str:
     labels = []
     if shown:
         labels = [
-            _draw_text(spell_number(shown[0]["low"]), 0, foot, "start"),
-            _draw_text(spell_number(shown[-1]["high"]), _WIDTH, foot, "end"),
+            _draw_text(format_number(shown[0]["low"]), 0, foot, "start"),
+            _draw_text(format_number(shown[-1]["high"]), _WIDTH, foot, "end"),
         ]
     return _frame(title, [*bars, *labels], _HEIGHT + _FOOT)
 
 
 def draw_bars(title: str, numbers: Mapping[str, int]) -> str:
-    """A bar across for each name, with its number, under a title."""
+    """Return a bar across for each name, with its number, under a title."""
     highest = max(numbers.values(), default=0) or 1
     room = _WIDTH - _LABEL - _NUMBER
     parts = []
@@ -54,8 +54,8 @@ def draw_bars(title: str, numbers: Mapping[str, int]) -> str:
     return _frame(title, parts, max(len(numbers), 1) * _ROW)
 
 
-def spell_number(number: float | None) -> str:
-    """A number as people read it; None is an open end."""
+def format_number(number: float | None) -> str:
+    """Format a number as people read it; None is an open end."""
     if number is None:
         return "…"
     return f"{number:,.0f}" if number == int(number) and abs(number) < _WHOLE else f"{number:.4g}"
@@ -74,8 +74,8 @@ def _join_neighbours(bins: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _spell_range(each: Mapping[str, Any]) -> str:
-    low, high = spell_number(each["low"]), spell_number(each["high"])
+def _format_range(each: Mapping[str, Any]) -> str:
+    low, high = format_number(each["low"]), format_number(each["high"])
     return low if low == high else f"{low} to {high}"
 
 

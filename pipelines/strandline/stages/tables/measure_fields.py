@@ -18,18 +18,18 @@ from strandline.plan.registry import register
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column, holds_text
-from strandline.stages.tables.charts import draw_histogram, spell_number
+from strandline.stages.tables.charts import draw_histogram, format_number
 from strandline.stages.tables.summaries import (
     BINS,
+    dump_piece,
     gather,
     list_bins,
     merge_pieces,
     read_piece,
     read_rows,
-    spell_piece,
     write_rows,
 )
-from strandline.statistics.fields import FieldSummary, Kind
+from strandline.statistics.fields import FieldKind, FieldSummary
 from strandline.statistics.histogram import GROWING, EvenBins
 from strandline.statistics.sketches import RANKS
 
@@ -79,6 +79,10 @@ class MeasureFields(StatefulFilter):
     version = "3"
     params: Params
     packages: ClassVar[tuple[str, ...]] = ("datasketches",)
+    keeps_columns = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return self.params.columns or ()
 
     def setup(self) -> None:
         """Begin with nothing; a library that is missing is missed here."""
@@ -95,11 +99,11 @@ class MeasureFields(StatefulFilter):
         for name, kind, values in self._list_fields(task.table):
             low_high = self.params.ranges.get(name)
             bins = EvenBins(*low_high, _BINS) if low_high else GROWING
-            gather(self._gathered, _spell_key(kind, low_high, name), FieldSummary.of(values, bins))
+            gather(self._gathered, _format_key(kind, low_high, name), FieldSummary.of(values, bins))
         return task
 
     def flush(self) -> bytes | None:
-        return spell_piece(self._gathered)
+        return dump_piece(self._gathered)
 
     @staticmethod
     def merge(paths: Sequence[Path], out: Path) -> None:
@@ -108,10 +112,10 @@ class MeasureFields(StatefulFilter):
     def artifacts(self, merged: Path, folder: Path) -> None:
         """Write `field-statistics.json` and `.parquet`: a row a field."""
         rows = []
-        for key, summary in _place_empty(read_piece(merged, FieldSummary.parse)).items():
+        for key, summary in _merge_empty(read_piece(merged, FieldSummary.parse)).items():
             kind, name = _parse_key(key)
             # Of a column that nobody named, what it would hold may be nothing to measure.
-            if kind == Kind.EMPTY and self.params.columns is None:
+            if kind == FieldKind.EMPTY and self.params.columns is None:
                 continue
             head = {"field": name, "kind": kind}
             rows.append(head | summary.describe() | {"histogram": list_bins(summary.histogram)})
@@ -121,8 +125,8 @@ class MeasureFields(StatefulFilter):
     def panel(artifacts: Sequence[Path]) -> str | None:
         charts = []
         for row in read_rows(artifacts, NAME):
-            what = "characters" if row["kind"] == Kind.TEXT else "values"
-            mean = spell_number(row["mean"])
+            what = "characters" if row["kind"] == FieldKind.TEXT else "values"
+            mean = format_number(row["mean"])
             title = (
                 f"{row['field']}: {what} of {row['rows']:,} rows, {row['nulls']:,} empty, "
                 f"about {row['distinct']:,} different, mean {mean}"
@@ -130,7 +134,9 @@ class MeasureFields(StatefulFilter):
             charts.append(draw_histogram(title, row["histogram"]))
         return "".join(charts) or None
 
-    def _list_fields(self, table: pa.Table) -> Iterator[tuple[str, Kind, list[float | str | None]]]:
+    def _list_fields(
+        self, table: pa.Table
+    ) -> Iterator[tuple[str, FieldKind, list[float | str | None]]]:
         names = self.params.columns
         for name in table.column_names if names is None else names:
             column = find_column(table, name)
@@ -146,24 +152,24 @@ class MeasureFields(StatefulFilter):
                 raise TypeError(msg)
 
 
-def find_kind(kind: pa.DataType) -> Kind | None:
-    """What a column of an Arrow type holds; None for what is not measured."""
+def find_kind(kind: pa.DataType) -> FieldKind | None:
+    """Return what a column of an Arrow type holds; None for what is not measured."""
     if pa.types.is_dictionary(kind):
         return find_kind(kind.value_type)
     if holds_text(kind):
-        return Kind.TEXT
+        return FieldKind.TEXT
     if pa.types.is_null(kind):
-        return Kind.EMPTY
+        return FieldKind.EMPTY
     is_number = (
         pa.types.is_integer(kind)
         or pa.types.is_floating(kind)
         or pa.types.is_decimal(kind)
         or pa.types.is_boolean(kind)
     )
-    return Kind.NUMBER if is_number else None
+    return FieldKind.NUMBER if is_number else None
 
 
-def _spell_key(kind: Kind, low_high: tuple[float, float] | None, name: str) -> str:
+def _format_key(kind: FieldKind, low_high: tuple[float, float] | None, name: str) -> str:
     # Histograms of other bins can't be joined, so a range that was changed begins a new summary.
     return f"{' '.join([kind, *map(repr, low_high or ())])}:{name}"
 
@@ -174,13 +180,15 @@ def _parse_key(key: str) -> tuple[str, str]:
     return head.partition(" ")[0], name
 
 
-def _place_empty(found: dict[str, FieldSummary]) -> dict[str, FieldSummary]:
-    """Rows of tasks in which a field was empty throughout count with what it holds elsewhere."""
-    placed = dict(found)
+def _merge_empty(found: dict[str, FieldSummary]) -> dict[str, FieldSummary]:
+    """Count the rows of tasks in which a field was empty with what it holds elsewhere."""
+    merged = dict(found)
     for key in found:
-        if _parse_key(key)[0] == Kind.EMPTY:
-            rest = key.removeprefix(Kind.EMPTY)
-            known = [kind + rest for kind in (Kind.NUMBER, Kind.TEXT) if kind + rest in found]
+        if _parse_key(key)[0] == FieldKind.EMPTY:
+            rest = key.removeprefix(FieldKind.EMPTY)
+            known = [
+                kind + rest for kind in (FieldKind.NUMBER, FieldKind.TEXT) if kind + rest in found
+            ]
             if known:
-                placed[known[0]] += placed.pop(key)
-    return placed
+                merged[known[0]] += merged.pop(key)
+    return merged

@@ -35,6 +35,11 @@ class ReadFiles(Stage):
         )
 
     params: Params
+    keeps_columns = True
+    adds_columns = ("content",)
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return ("path",)
 
     def process(self, task: Task) -> Task | None:
         """Read every file of the table.

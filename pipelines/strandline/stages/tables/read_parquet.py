@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field
 
+from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
@@ -30,8 +31,16 @@ class ReadParquet(Stage):
 
     params: Params
 
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return ("key", "path", "row_group")
+
+    def change_columns(self, columns: Columns) -> Columns:
+        del columns
+        # Which columns a file has is not known before it is opened.
+        return Columns(self.params.columns or (), is_open=self.params.columns is None)
+
     def process(self, task: Task) -> list[Task] | None:
-        """Tasks of at most `maxRows` rows.
+        """Return tasks of at most `maxRows` rows.
 
         Raises:
             UnreadableFileError: a file can't be read or is no Parquet.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pydantic import Field
 
+from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
@@ -23,8 +24,16 @@ class SelectColumns(Stage):
 
     params: Params
 
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return self.params.columns
+
+    def change_columns(self, columns: Columns) -> Columns:
+        del columns
+        names = (self.params.rename.get(name, name) for name in self.params.columns)
+        return Columns(tuple(names))
+
     def process(self, task: Task) -> Task:
-        """The same rows with the chosen columns.
+        """Return the same rows with the chosen columns.
 
         Raises:
             MissingColumnError: a column is not there.

@@ -19,12 +19,12 @@ from strandline.statistics.histogram import Histogram
 
 
 class Summary(Protocol):
-    """What can be gathered: a value that is joined by `+` and spelled as a plain list."""
+    """What can be gathered: a value that is joined by `+` and dumped as a plain list."""
 
     def __add__(self, other: Self) -> Self: ...
 
-    def spell(self) -> list[Any]:
-        """As a plain list."""
+    def dump(self) -> list[Any]:
+        """Dump it as a plain list; `parse` reads it."""
         ...
 
 
@@ -39,19 +39,19 @@ def gather(gathered: dict[str, Kept], name: str, summary: Kept) -> None:
     gathered[name] = gathered[name] + summary if name in gathered else summary
 
 
-def spell_piece(gathered: dict[str, Kept]) -> bytes | None:
-    """What was gathered as one piece, and forgotten; None where there was nothing."""
+def dump_piece(gathered: dict[str, Kept]) -> bytes | None:
+    """Return what was gathered as one piece, and forgotten; None where there was nothing."""
     if not gathered:
         return None
-    piece = _spell(gathered)
+    piece = _dump(gathered)
     gathered.clear()
     return piece
 
 
 def read_piece(path: Path, parse: Parse[Kept]) -> dict[str, Kept]:
-    """The summaries in a file, by name."""
-    spelled = msgpack.unpackb(path.read_bytes())
-    return {name: parse(value) for name, value in spelled.items()}
+    """Return the summaries in a file, by name."""
+    dumped = msgpack.unpackb(path.read_bytes())
+    return {name: parse(value) for name, value in dumped.items()}
 
 
 def merge_pieces(paths: Sequence[Path], out: Path, parse: Parse[Kept]) -> None:
@@ -60,7 +60,7 @@ def merge_pieces(paths: Sequence[Path], out: Path, parse: Parse[Kept]) -> None:
     for path in paths:
         for name, summary in read_piece(path, parse).items():
             gather(gathered, name, summary)
-    out.write_bytes(_spell(gathered))
+    out.write_bytes(_dump(gathered))
 
 
 def write_rows(
@@ -73,7 +73,7 @@ def write_rows(
 
 
 def read_rows(artifacts: Sequence[Path], name: str) -> list[dict[str, Any]]:
-    """The rows of `<name>.json`, under any prefix, where it is one of the files; else none."""
+    """Return the rows of `<name>.json`, under any prefix, if it is one of the files; else none."""
     for path in artifacts:
         if path.name.endswith(f"{name}.json"):
             rows: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))["rows"]
@@ -82,7 +82,7 @@ def read_rows(artifacts: Sequence[Path], name: str) -> list[dict[str, Any]]:
 
 
 def list_bins(histogram: Histogram) -> list[dict[str, Any]]:
-    """The bins as rows hold them; an end that is open is None."""
+    """Return the bins as rows hold them; an end that is open is None."""
     return [
         {
             "low": bin_.low if math.isfinite(bin_.low) else None,
@@ -93,6 +93,6 @@ def list_bins(histogram: Histogram) -> list[dict[str, Any]]:
     ]
 
 
-def _spell(gathered: Mapping[str, Kept]) -> bytes:
-    spelled = {name: gathered[name].spell() for name in sorted(gathered)}
-    return bytes(msgpack.packb(spelled))
+def _dump(gathered: Mapping[str, Kept]) -> bytes:
+    dumped = {name: gathered[name].dump() for name in sorted(gathered)}
+    return bytes(msgpack.packb(dumped))

@@ -14,7 +14,7 @@ _ACCOUNT_MODULUS = 97
 _PHONE_DIGITS = range(8, 16)
 
 
-class Kind(NamedTuple):
+class RedactionRule(NamedTuple):
     """A kind of thing that is replaced.
 
     Attributes:
@@ -32,8 +32,8 @@ class Kind(NamedTuple):
     hints: tuple[str, ...] = ()
 
 
-def redact(text: str, kinds: Iterable[Kind], count: Callable[[str], None]) -> str:
-    """The text with every match replaced, again and again until none is left.
+def redact(text: str, kinds: Iterable[RedactionRule], count: Callable[[str], None]) -> str:
+    """Return the text with every match replaced, again and again until none is left.
 
     Args:
         text: any text.
@@ -51,10 +51,10 @@ def redact(text: str, kinds: Iterable[Kind], count: Callable[[str], None]) -> st
         text = changed
 
 
-def _replace(text: str, kind: Kind, count: Callable[[str], None]) -> str:
+def _replace(text: str, kind: RedactionRule, count: Callable[[str], None]) -> str:
     group = "value" if "value" in kind.regex.groupindex else 0
 
-    def spell(match: re.Match[str]) -> str:
+    def replace_match(match: re.Match[str]) -> str:
         value = match[group]
         if not kind.holds(value):
             return match[0]
@@ -62,11 +62,11 @@ def _replace(text: str, kind: Kind, count: Callable[[str], None]) -> str:
         start, end = match.start(group) - match.start(), match.end(group) - match.start()
         return match[0][:start] + kind.replacement + match[0][end:]
 
-    return kind.regex.sub(spell, text)
+    return kind.regex.sub(replace_match, text)
 
 
 def is_public_ip(text: str) -> bool:
-    """True for an address that is reachable from anywhere, not a private or reserved one."""
+    """Return True for an address that is reachable from anywhere, not a private or reserved one."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -75,20 +75,20 @@ def is_public_ip(text: str) -> bool:
 
 
 def is_card_number(text: str) -> bool:
-    """True for 13 to 19 digits, not all the same, with a right Luhn check digit."""
+    """Return True for 13 to 19 digits, not all the same, with a right Luhn check digit."""
     digits = [int(character) for character in text if character.isdecimal()]
     doubled = [sum(divmod(digit * 2, 10)) for digit in digits[-2::-2]]
     return len(set(digits)) > 1 and (sum(doubled) + sum(digits[-1::-2])) % 10 == 0
 
 
 def is_account_number(text: str) -> bool:
-    """True for an IBAN whose check digits are right."""
+    """Return True for an IBAN whose check digits are right."""
     letters = text.replace(" ", "")
     numbers = "".join(str(int(letter, 36)) for letter in letters[4:] + letters[:4])
     return int(numbers) % _ACCOUNT_MODULUS == 1
 
 
-EMAIL = Kind(
+EMAIL = RedactionRule(
     "email",
     re.compile(
         r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}@"
@@ -97,14 +97,14 @@ EMAIL = Kind(
     "<EMAIL>",
     hints=("@",),
 )
-IPV4 = Kind(
+IPV4 = RedactionRule(
     "ip",
     re.compile(r"[0-9](?<![\w.][0-9])[0-9]{0,2}(?:\.[0-9]{1,3}){3}(?!\.?\w)"),
     "<IP>",
     is_public_ip,
     hints=(".",),
 )
-IPV6 = Kind(
+IPV6 = RedactionRule(
     "ip",
     re.compile(
         r"[0-9A-Fa-f](?<![\w:.].)[0-9A-Fa-f]{0,3}:"
@@ -114,19 +114,19 @@ IPV6 = Kind(
     is_public_ip,
     hints=(":",),
 )
-CARD = Kind(
+CARD = RedactionRule(
     "card number",
     re.compile(r"(?<![\w.-])[0-9](?:[ -]?[0-9]){12,18}(?![\w-]|\.[0-9])", re.ASCII),
     "<CARD>",
     is_card_number,
 )
-ACCOUNT = Kind(
+ACCOUNT = RedactionRule(
     "account number",
     re.compile(r"(?<!\w)[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)"),
     "<IBAN>",
     is_account_number,
 )
-PHONE = Kind(
+PHONE = RedactionRule(
     "phone number",
     re.compile(
         r"(?<![\w.+-])(?:"

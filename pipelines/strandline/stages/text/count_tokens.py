@@ -15,16 +15,16 @@ from pydantic import Field
 from strandline.plan.registry import register
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
-from strandline.stages.columns import list_strings, spell_values
+from strandline.stages.columns import list_strings, list_texts
 from strandline.stages.tables.charts import draw_histogram
 from strandline.stages.tables.summaries import (
     BINS,
+    dump_piece,
     gather,
     list_bins,
     merge_pieces,
     read_piece,
     read_rows,
-    spell_piece,
     write_rows,
 )
 from strandline.stages.text.text_quality import list_words
@@ -71,6 +71,10 @@ class CountTokens(StatefulFilter):
         )
 
     params: Params
+    keeps_columns = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.column,)
 
     def setup(self) -> None:
         """Begin with nothing."""
@@ -85,7 +89,7 @@ class CountTokens(StatefulFilter):
         """
         texts = list_strings(task.table, self.params.column)
         by = self.params.by
-        groups = [""] * len(texts) if by is None else spell_values(task.table, by)
+        groups = [""] * len(texts) if by is None else list_texts(task.table, by)
         split = _SPLIT[self.params.tokens]
         counted: dict[str, list[tuple[int, int]]] = {}
         for group, text in zip(groups, texts, strict=True):
@@ -95,7 +99,7 @@ class CountTokens(StatefulFilter):
         return task
 
     def flush(self) -> bytes | None:
-        return spell_piece(self._gathered)
+        return dump_piece(self._gathered)
 
     @staticmethod
     def merge(paths: Sequence[Path], out: Path) -> None:

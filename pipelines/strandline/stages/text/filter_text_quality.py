@@ -68,6 +68,10 @@ class FilterTextQuality(Stage):
         )
 
     params: Params
+    keeps_columns = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.column,)
 
     def process(self, task: Task) -> Task | None:
         """Drop the rows that break a rule."""

@@ -47,6 +47,11 @@ class IdentifyLanguage(Stage):
             return codes
 
     params: Params
+    keeps_columns = True
+    adds_columns = ("language", "language_probability")
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.column,)
 
     def setup(self) -> None:
         """Load the model: about a second and 100 MB."""

@@ -42,6 +42,10 @@ class NormaliseText(Stage):
         )
 
     params: Params
+    keeps_columns = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.column,)
 
     def process(self, task: Task) -> Task | None:
         """Normalise the column; drop and count the rows of which nothing is left."""
@@ -58,7 +62,7 @@ class NormaliseText(Stage):
 
 
 def normalise(text: str, form: str) -> str:
-    """The text in a Unicode normal form (NFC or NFKC) with tidy white space; idempotent."""
+    """Return the text in a Unicode normal form (NFC or NFKC) with tidy white space; idempotent."""
     text = _INVISIBLE.sub("", _LINE_END.sub("\n", text))
     text = unicodedata.normalize("NFC" if form == "NFC" else "NFKC", text)
     text = _EDGES.sub("\n", _BLANKS.sub(" ", text))

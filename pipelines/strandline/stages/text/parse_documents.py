@@ -31,7 +31,7 @@ class UndecodableError(ValueError):
 
 
 def decode_text(content: bytes, fallback: str | None) -> str:
-    """The text of a file.
+    """Return the text of a file.
 
     Args:
         content: all of its bytes.
@@ -75,7 +75,7 @@ _BLOCKS = (
 
 
 def extract_html_text(html: str) -> str:
-    """The main text of a page, one line per block; empty where there is none."""
+    """Return the main text of a page, one line per block; empty where there is none."""
     tree = LexborHTMLParser(html)
     body = tree.body
     if body is None:
@@ -92,7 +92,7 @@ def extract_html_text(html: str) -> str:
 
 
 def _find_main(body: LexborNode) -> LexborNode:
-    """The only node that is marked as the main part, else the whole body."""
+    """Return the only node that is marked as the main part, else the whole body."""
     for selector in _MAIN:
         found = body.css(selector)
         if len(found) == 1:
@@ -142,9 +142,14 @@ class ParseDocuments(Stage):
             return name
 
     params: Params
+    keeps_columns = False
+    adds_columns = tuple(DOCUMENT_SCHEMA.names)
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return ("key", "content")
 
     def process(self, task: Task) -> Task | None:
-        """One row per document; a line of JSON has its file's key and `#L` with its number.
+        """Return one row per document; a line of JSON has its file's key and `#L` with its number.
 
         Raises:
             UnreadableFileError: something is not understood and `badRows` is `fail`.

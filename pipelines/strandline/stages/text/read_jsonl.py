@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import StrEnum
 from itertools import islice
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pydantic import Field
 
+from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
@@ -43,9 +45,18 @@ class ReadJsonl(Stage):
         )
 
     params: Params
+    keeps_columns = False
+    adds_columns = ("key",)
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return ("key", "path")
+
+    def change_columns(self, columns: Columns) -> Columns:
+        # The lines name their fields themselves.
+        return replace(super().change_columns(columns), is_open=True)
 
     def process(self, task: Task) -> list[Task] | None:
-        """Tasks of at most `maxRows` rows; .gz, .zst, .bz2 and .lz4 are decompressed.
+        """Return tasks of at most `maxRows` rows; .gz, .zst, .bz2 and .lz4 are decompressed.
 
         Raises:
             UnreadableFileError: a file can't be read, or a line is bad and `badLines` is `fail`.

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
-from strandline.stages.text.addresses import ACCOUNT, CARD, EMAIL, IPV4, IPV6, PHONE, Kind
+from strandline.stages.text.addresses import ACCOUNT, CARD, EMAIL, IPV4, IPV6, PHONE, RedactionRule
 from strandline.stages.text.redaction import RedactingStage
 
 
@@ -26,7 +26,7 @@ class Personal(StrEnum):
     PHONE = "phone"
 
 
-_KINDS: dict[Personal, tuple[Kind, ...]] = {
+_KINDS: dict[Personal, tuple[RedactionRule, ...]] = {
     Personal.EMAIL: (EMAIL,),
     Personal.IBAN: (ACCOUNT,),
     Personal.CARD: (CARD,),
@@ -54,12 +54,12 @@ class RedactPii(RedactingStage):
 
     params: Params
 
-    def list_kinds(self) -> Iterator[Kind]:
-        """The chosen kinds; the surest come first whatever their order in `kinds`."""
+    def list_kinds(self) -> Iterator[RedactionRule]:
+        """Yield the chosen kinds; the surest come first whatever their order in `kinds`."""
         for kind in Personal:
             if kind in self.params.kinds:
                 yield from _KINDS[kind]
 
     def list_columns(self) -> tuple[str, ...]:
-        """The columns that the parameters name."""
+        """Return the columns that the parameters name."""
         return self.params.columns

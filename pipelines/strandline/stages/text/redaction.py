@@ -8,19 +8,24 @@ from collections.abc import Iterable
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import map_strings
-from strandline.stages.text.addresses import Kind, redact
+from strandline.stages.text.addresses import RedactionRule, redact
 
 
 class RedactingStage(Stage):
     """Replaces what it finds and counts it; rows are neither added nor dropped."""
 
+    keeps_columns = True
+
     @abstractmethod
-    def list_kinds(self) -> Iterable[Kind]:
-        """What to look for, the surest first."""
+    def list_kinds(self) -> Iterable[RedactionRule]:
+        """Return what to look for, the surest first."""
 
     @abstractmethod
     def list_columns(self) -> Iterable[str]:
-        """Columns of text, or of lists of text, to look into."""
+        """Return columns of text, or of lists of text, to look into."""
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return tuple(self.list_columns())
 
     def setup(self) -> None:
         """Choose the rules."""

@@ -55,12 +55,12 @@ class TextMeasures(NamedTuple):
 
 
 def list_words(text: str) -> list[str]:
-    """The words of a text, in order; letters of scripts without blanks are words."""
+    """Return the words of a text, in order; letters of scripts without blanks are words."""
     return _WORD.findall(text)
 
 
 def measure_text(text: str) -> TextMeasures:
-    """The measures of a text; shares of an empty text are 0."""
+    """Compute the measures of a text; shares of an empty text are 0."""
     words = list_words(text)
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     number, total = len(words), len(lines)
@@ -80,7 +80,10 @@ def measure_text(text: str) -> TextMeasures:
 
 
 def count_stop_words(text: str, language: str) -> int | None:
-    """How many different stop words of a language occur; None where the language has no list."""
+    """Return how many different stop words of a language occur.
+
+    None where the language has no list.
+    """
     if language not in STOP_WORDS:
         return None
     words = {word.lower() for word in list_words(text)}
