@@ -12,9 +12,11 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from strandline.plan.receipt import Counts
+from strandline.plan.receipt import StageCounts
 
 CALL_SECONDS = 0.02
+# A disk is waited for as long for many outputs as for one.
+SINK_SECONDS = 0.25
 CALL_BYTES = 1_000_000
 CALL_TASKS = 256
 ROUNDS = 2
@@ -34,9 +36,10 @@ class TaskCost:
         self.seconds: float | None = None
         self.bytes_made = 0.0
         self.bytes_out = 0.0
+        self._has_made = False
 
-    def note(self, counts: Counts, size: int) -> None:
-        """Take a call into account.
+    def note(self, counts: StageCounts, size: int) -> None:
+        """Take a call into account that has ended.
 
         Args:
             size: bytes of all that came of it.
@@ -47,8 +50,17 @@ class TaskCost:
         seconds = self.seconds or 0.0
         self.seconds = seconds + weight * (counts.seconds / counts.tasks_in - seconds)
         self.bytes_made += weight * (size / counts.tasks_in - self.bytes_made)
-        if counts.tasks_out:
-            self.bytes_out += weight * (size / counts.tasks_out - self.bytes_out)
+
+    def note_part(self, tasks_out: int, size: int) -> None:
+        """Take into account what came out of a call, which may go on.
+
+        Args:
+            size: bytes of these tasks.
+        """
+        if tasks_out:
+            weight = _WEIGHT if self._has_made else 1.0
+            self.bytes_out += weight * (size / tasks_out - self.bytes_out)
+            self._has_made = True
 
 
 class StageLoad(NamedTuple):
@@ -59,16 +71,18 @@ class StageLoad(NamedTuple):
         batch: tasks of the stage's own batch or group.
         workers: that take calls.
         ratio: tasks that come out for one that goes in.
+        pace: tasks that it works on in `CALL_SECONDS`, where its calls may take longer; 0: `call`.
     """
 
     call: int
     batch: int
     workers: int
     ratio: float
+    pace: int = 0
 
 
 def level_calls(stages: Sequence[StageLoad]) -> list[int]:
-    """Tasks of a call at most, for each stage in order: no more than those below work on soon.
+    """Return each stage's most tasks of a call: no more than those below work on soon.
 
     A round is one call in each worker of a stage. One of any stage makes as many tasks as the
     slowest stage below it takes in `ROUNDS`, so what is begun ahead of that one is a few of its
@@ -79,16 +93,17 @@ def level_calls(stages: Sequence[StageLoad]) -> list[int]:
     """
     sizes = []
     room = math.inf  # tasks that all below take in one round, as tasks that come out here
-    for call, batch, workers, ratio in reversed(stages):
+    for call, batch, workers, ratio, pace in reversed(stages):
         room = room / ratio if ratio else math.inf
         most = max(batch, min(call, int(min(ROUNDS * room / workers, CALL_TASKS))))
         sizes.append(max(batch, most // batch * batch))
-        room = min(room, float(max(call, batch) * workers))
+        # A sink's long calls are made up of what waits: those above need not send as much at once.
+        room = min(room, float(max(pace or call, batch) * workers))
     return sizes[::-1]
 
 
 def size_call(most: int, batch: int, waiting: int, workers: int) -> int:
-    """Tasks of the next call: a batch, or a whole number of them.
+    """Return tasks of the next call: a batch, or a whole number of them.
 
     No more than one worker's share of what waits, so that none has much to do while others have
     nothing.
@@ -103,17 +118,18 @@ def size_call(most: int, batch: int, waiting: int, workers: int) -> int:
     return max(batch, min(most, share // batch * batch))
 
 
-def bound_call(cost: TaskCost, bytes_in: float, batch: int) -> int:
-    """Tasks of a call at most by what they cost: `CALL_SECONDS` and `CALL_BYTES`, or one batch.
+def bound_call(cost: TaskCost, bytes_in: float, batch: int, seconds: float = CALL_SECONDS) -> int:
+    """Return the most tasks of a call by their cost: `CALL_BYTES`, so many seconds, or one batch.
 
     Args:
         bytes_in: of one task that comes in.
         batch: tasks of the stage's own.
+        seconds: that a call may take.
     """
     if cost.seconds is None or batch >= CALL_TASKS:
         return batch
     large = max(bytes_in, cost.bytes_made)
-    quick = CALL_SECONDS / cost.seconds if cost.seconds else CALL_TASKS
+    quick = seconds / cost.seconds if cost.seconds else CALL_TASKS
     small = CALL_BYTES / large if large else CALL_TASKS
     tasks = int(min(CALL_TASKS, quick, small))
     return max(batch, tasks // batch * batch)

@@ -6,38 +6,69 @@ item of a slot is opaque here: a task in one engine, a reference in the other.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from strandline.engine.call.metering import Meter
+from strandline.engine.call.receipts import find_gone
 from strandline.engine.call.slots import Slot
+from strandline.engine.core.chains import Chain, list_apart
 from strandline.engine.core.grouping import Grouping
-from strandline.engine.core.suspects import Held, Suspects
+from strandline.engine.core.suspects import SuspectBatch, Suspects
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
-from strandline.plan.receipt import Counts, Failure, Receipt
-from strandline.plan.task import Origin
+from strandline.plan.receipt import Failure, Receipt, StageCounts
 
 BROKEN_AFTER = 50
+FAILURES_KEPT = 1000  # with their messages; the ledger, where there is one, has all
 
 
 class StageBrokenError(StrandlineError):
     """A stage failed every task it has seen; going on would fail them all."""
 
+    is_lasting = True
+
+
+@dataclass(slots=True)
+class StageTally:
+    """What went through one stage.
+
+    Attributes:
+        expected: failures of sources that have failed before.
+    """
+
+    name: str
+    counts: StageCounts = field(default_factory=StageCounts)
+    expected: int = 0
+
+
+class StageStanding(NamedTuple):
+    """One stage as it is shown.
+
+    Attributes:
+        waiting, running: tasks; those that are with a worker, under the stage that they went to.
+    """
+
+    name: str
+    counts: StageCounts
+    waiting: int
+    running: int
+
 
 @dataclass(slots=True)
 class StageQueue:
-    """One stage's waiting work.
+    """The waiting work of one chain of stages; often it is a single one.
 
     Attributes:
-        name: the stage's.
+        name: the chain's.
         batch_size: slots of a batch at most.
         waiting: slots; for a stage that joins groups, whole groups wait in `groups`.
         running: slots that are with a worker.
-        expected: failures of sources that have failed before.
+        counts: of the chain as a whole, as if it were one stage.
         grouped: slots in `groups`, which change by the methods here alone.
+        stages: of the chain, in order; itself, where it is one stage.
     """
 
     name: str
@@ -46,9 +77,20 @@ class StageQueue:
     waiting: deque[Slot] = field(default_factory=deque)
     groups: deque[list[Slot]] = field(default_factory=deque)
     running: int = 0
-    expected: int = 0
-    counts: Counts = field(default_factory=Counts)
+    counts: StageCounts = field(default_factory=StageCounts)
     grouped: int = 0
+    stages: list[StageTally] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.stages = self.stages or [StageTally(self.name)]
+        if len(self.stages) == 1:
+            self.stages[0].counts = self.counts
+
+    def add_counts(self, receipt: Receipt) -> None:
+        """Count a call, and each stage of it by itself."""
+        self.counts.add(receipt.counts)
+        for link, counts in receipt.links:
+            self.stages[link].counts.add(counts)
 
     def __len__(self) -> int:
         return len(self.waiting) + self.grouped
@@ -59,7 +101,7 @@ class StageQueue:
         self.grouped += len(group)
 
     def take_group(self) -> list[Slot]:
-        """The next group, which waits no more."""
+        """Return the next group, which waits no more."""
         group = self.groups.popleft()
         self.grouped -= len(group)
         return group
@@ -80,29 +122,32 @@ class StageQueue:
 class Flow:
     """All queues of one attempt.
 
+    Args:
+        chains: its stages as they run in workers; each by itself where none are given.
+
     Attributes:
         source: the name of the stage that lists.
+        queues: of the chains.
         failed: sources that have failed in this attempt.
+        failures: why the first of them did.
         known_bad: sources that failed in an attempt before.
     """
 
-    def __init__(self, plan: PipelinePlan) -> None:
+    def __init__(self, plan: PipelinePlan, chains: Sequence[Chain] = ()) -> None:
         self.source = plan.source.name
-        self.queues = [
-            StageQueue(stage.name, stage.batch_size, Grouping(stage.group) if stage.group else None)
-            for stage in plan.stages
-        ]
+        self.queues = [_create_queue(chain) for chain in chains or list_apart(plan.stages)]
         self.failed: set[bytes] = set()
+        self.failures: list[Failure] = []
         self.known_bad: set[bytes] = set()
         self.suspects = Suspects()
         self.is_stopped = False
         self.meter = Meter()
 
-    def enter(self, slots: Iterable[Slot], crowd: int = 0) -> None:
+    def enter(self, slots: Iterable[Slot], exposed: int = 0) -> None:
         """Queue root tasks of released sources; suspected ones (see `Suspects`) are held back."""
         for slot in slots:
-            if crowd:
-                self._hold(Held(0, [slot], crowd))
+            if exposed:
+                self._hold(SuspectBatch(0, [slot], exposed))
             else:
                 self._push(0, slot)
 
@@ -112,7 +157,7 @@ class Flow:
             self._put_first(stage, batch)
 
     def next_batch(self, stage: int, most: int = 0) -> list[Slot]:
-        """The next batch of a stage; empty where none is due.
+        """Return the next batch of a stage; empty where none is due.
 
         A batch smaller than the stage's size is handed out only while nothing upstream could fill
         it.
@@ -130,7 +175,8 @@ class Flow:
         elif len(queue.waiting) >= queue.batch_size or self._is_quiet_above(stage):
             count = min(len(queue.waiting), max(queue.batch_size, most))
             batch = [queue.waiting.popleft()]
-            while len(batch) < count and not queue.waiting[0].is_suspect:
+            link = batch[0].link
+            while len(batch) < count and _may_follow(queue.waiting[0], link):
                 batch.append(queue.waiting.popleft())
         else:
             return []
@@ -138,15 +184,26 @@ class Flow:
         return batch
 
     def has_suspects(self, stage: int) -> bool:
-        """True where the next batch is of suspects, which go to a worker that has nothing else."""
+        """Return whether the next batch is of suspects, which go to an idle worker."""
         queue = self.queues[stage]
         self._drop_failed(queue)
         if queue.groups:
             return queue.groups[0][0].is_suspect
         return bool(queue.waiting) and queue.waiting[0].is_suspect
 
-    def complete(self, stage: int, batch: list[Slot], receipt: Receipt, block: Any) -> None:  # noqa: ANN401
+    def complete(
+        self,
+        stage: int,
+        batch: list[Slot],
+        receipt: Receipt,
+        block: Any,  # noqa: ANN401
+        opened: Slot | None = None,
+    ) -> None:
         """Take a call's receipt: queue what it emitted, forget what it settled.
+
+        Args:
+            opened: the task of the call whose answer goes on, where one does; it stays with its
+                worker, and so does what comes after it.
 
         Raises:
             StageBrokenError: the stage has failed all of its first tasks. Those of sources that
@@ -155,44 +212,55 @@ class Flow:
         """
         queue = self.queues[stage]
         queue.running -= len(batch)
-        queue.counts.add(receipt.counts)
+        queue.add_counts(receipt)
         self.fail(receipt.failures)
-        parents = {slot.source: slot for slot in batch}
-        if stage + 1 < len(self.queues):
-            for place, source, token, origin in receipt.emitted:
-                key, root = parents[source].key, parents[source].root or parents[source]
-                slot = Slot(source, key, token, origin, block, place, root=root)
-                self._push(stage + 1, slot)
+        self._queue_emitted(stage, batch if opened is None else [*batch, opened], receipt, block)
         if any(later.grouping is not None for later in self.queues[stage + 1 :]):
             self._settle_origins(stage, batch, receipt)
-        self._check_broken(queue, receipt.failures)
+        for tally in queue.stages:
+            _check_broken(tally, receipt.failures, self.known_bad)
+
+    def _queue_emitted(self, stage: int, parents: list[Slot], receipt: Receipt, block: Any) -> None:  # noqa: ANN401
+        """Queue what came of a call: for the next chain, or for a later stage of this one."""
+        by_source, given_back = {slot.source: slot for slot in parents}, []
+        for position, source, token, origin, link in receipt.emitted:
+            parent = by_source[source]
+            root = parent.root or parent
+            slot = Slot(source, parent.key, token, origin, block, position, root=root, link=link)
+            if link:
+                # Whether its worker died of this stage or of a later one is not known yet.
+                given_back.append(slot._replace(is_suspect=parent.is_suspect, deaths=parent.deaths))
+            elif stage + 1 < len(self.queues):
+                self._push(stage + 1, slot)
+        # First in line, or what is begun would wait for all that is not.
+        if not self.is_stopped:
+            self.queues[stage].waiting.extendleft(reversed(given_back))
 
     def requeue(
-        self, stage: int, batch: list[Slot], crowd: int, *, holds: bool, most_deaths: int
+        self, stage: int, batch: list[Slot], exposed: int, *, holds: bool, most_deaths: int
     ) -> list[Slot]:
         """Queue a lost call's work again.
 
         Args:
-            crowd: sources of which one may have ended the worker; 0: none of them has, 1: it was
+            exposed: sources of which one may have ended the worker; 0: none of them has, 1: it was
                 the one that this batch is of.
             holds: try the work when nothing else is left, instead of first and by itself.
             most_deaths: slots that have seen so many are returned instead of queued.
         """
         self.queues[stage].running -= len(batch)
-        if crowd:
+        if exposed:
             batch = [
-                slot._replace(deaths=slot.deaths + (crowd == 1), is_suspect=True) for slot in batch
+                slot._replace(deaths=slot.deaths + (exposed == 1), is_suspect=True)
+                for slot in batch
             ]
         if any(slot.deaths >= most_deaths for slot in batch):
             return batch
         if self.is_stopped:
             return []
-        if crowd and holds:
-            units = (
-                [batch] if self.queues[stage].grouping is not None else [[slot] for slot in batch]
-            )
+        if exposed and holds:
+            units = [batch] if self._is_group(stage, batch) else [[slot] for slot in batch]
             for unit in units:
-                self._hold(Held(stage, unit, crowd))
+                self._hold(SuspectBatch(stage, unit, exposed))
         else:
             self._put_first(stage, batch)
         return []
@@ -225,6 +293,8 @@ class Flow:
         for failure in failures:
             if failure.source not in self.failed:
                 self.failed.add(failure.source)
+                if len(self.failures) < FAILURES_KEPT:
+                    self.failures.append(failure)
                 self._forget_groups(failure.source)
             self.meter.forget(failure.source)
 
@@ -236,7 +306,7 @@ class Flow:
         self.suspects.clear()
 
     def is_idle(self) -> bool:
-        """True where nothing waits and nothing runs; suspects may still be held back."""
+        """Return whether nothing waits and nothing runs; suspects may still be held back."""
         return not any(queue.running or queue.waiting or queue.groups for queue in self.queues)
 
     def _push(self, stage: int, slot: Slot) -> None:
@@ -248,34 +318,30 @@ class Flow:
         else:
             self._release(queue, queue.grouping.arrive(slot.origin, slot, slot.source))
 
-    def _hold(self, held: Held) -> None:
+    def _hold(self, held: SuspectBatch) -> None:
         if not self.is_stopped:
             self.suspects.hold(held)
 
     def _put_first(self, stage: int, batch: list[Slot]) -> None:
         queue = self.queues[stage]
-        if queue.grouping is None:
-            queue.waiting.extendleft(reversed(batch))
-        else:
+        if self._is_group(stage, batch):
             queue.add_group(batch, is_next=True)
+        else:
+            queue.waiting.extendleft(reversed(batch))
+
+    def _is_group(self, stage: int, batch: list[Slot]) -> bool:
+        """Return whether a batch is joined; what waits for a later stage of the chain is not."""
+        is_joined = self.queues[stage].grouping is not None
+        return is_joined and bool(batch) and not batch[0].link
 
     def _settle_origins(self, stage: int, batch: list[Slot], receipt: Receipt) -> None:
         """Tell the groups downstream which slots will never reach them.
 
         The groups of failed sources are forgotten, and must not be begun anew.
         """
-        batch = [slot for slot in batch if slot.source not in self.failed]
-        emitted = {origin for _, _, _, origin in receipt.emitted if origin}
-        gone = [
-            (slot.origin, slot.source)
-            for slot in batch
-            if slot.origin and slot.origin not in emitted
-        ]
-        owners = {slot.token: slot.source for slot in batch}
-        for parent, of in {(origin.parent, origin.of) for origin in emitted}:
-            if parent in owners:  # a fan-out of this very call: some of its slots may be empty
-                slots = (Origin(parent, slot, of) for slot in range(of))
-                gone += [(origin, owners[parent]) for origin in slots if origin not in emitted]
+        # Of what has come and gone within a chain only its worker knows.
+        gone = receipt.gone if receipt.links else find_gone(batch, receipt.emitted)
+        gone = [slot for slot in gone if slot[1] not in self.failed]
         for queue in self.queues[stage + 1 :]:
             if queue.grouping is not None:
                 for origin, source in gone:
@@ -299,18 +365,49 @@ class Flow:
         while queue.groups and queue.groups[0][0].source in self.failed:
             queue.take_group()
 
-    def _check_broken(self, queue: StageQueue, failures: tuple[Failure, ...]) -> None:
-        counts = queue.counts
-        queue.expected += sum(failure.source in self.known_bad for failure in failures)
-        news = counts.failed - queue.expected
-        if failures and news >= BROKEN_AFTER and not counts.tasks_out + counts.filtered:
-            msg = (
-                f"stage {queue.name!r} failed each of its first {counts.failed} tasks; "
-                f"the last one with {failures[-1].message}"
-            )
-            raise StageBrokenError(msg)
-
-    def list_waiting(self) -> Iterator[tuple[str, int, int]]:
-        """Each stage's name, waiting and running slots."""
+    def list_stages(self) -> Iterator[StageStanding]:
+        """Yield how each stage stands, in order."""
         for queue in self.queues:
-            yield queue.name, len(queue), queue.running
+            waiting = Counter(slot.link for slot in queue.waiting)
+            for link, tally in enumerate(queue.stages):
+                grouped, running = (0, 0) if link else (queue.grouped, queue.running)
+                yield StageStanding(tally.name, tally.counts, waiting[link] + grouped, running)
+
+    @property
+    def counts(self) -> dict[str, StageCounts]:
+        """The counts of each stage, by name, in order."""
+        return {tally.name: tally.counts for queue in self.queues for tally in queue.stages}
+
+    def find_slowest(self, chain: str) -> str:
+        """Return the stage of a chain that takes most of its time."""
+        stages = next(queue.stages for queue in self.queues if queue.name == chain)
+        return max(stages, key=lambda tally: tally.counts.seconds).name
+
+
+def _create_queue(chain: Chain) -> StageQueue:
+    first = chain.stages[0]
+    stages = [StageTally(stage.name) for stage in chain.stages]
+    grouping: Grouping[Slot] | None = Grouping(first.group) if first.group else None
+    return StageQueue(chain.name, first.batch_size, grouping, stages=stages)
+
+
+def _may_follow(slot: Slot, link: int) -> bool:
+    """Return whether a slot may be in the batch of one that waits for that stage of the chain."""
+    return slot.link == link and not slot.is_suspect
+
+
+def _check_broken(
+    tally: StageTally, failures: tuple[Failure, ...], known_bad: Collection[bytes]
+) -> None:
+    own = [failure for failure in failures if failure.stage == tally.name]
+    if not own:
+        return
+    tally.expected += sum(failure.source in known_bad for failure in own)
+    counts = tally.counts
+    new_failures = counts.failed - tally.expected
+    if new_failures >= BROKEN_AFTER and not counts.tasks_out + counts.filtered:
+        msg = (
+            f"stage {tally.name!r} failed each of its first {counts.failed} tasks; "
+            f"the last one with {own[-1].message}"
+        )
+        raise StageBrokenError(msg)

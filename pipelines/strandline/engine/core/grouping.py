@@ -31,7 +31,7 @@ class Grouping(Generic[Item]):
         return len(self._missing)
 
     def arrive(self, origin: Origin | None, item: Item, owner: bytes) -> list[Item] | None:
-        """An item has come: the group it completes, in slot order. Without origin it is its own.
+        """Take an item; return the group it completes, in slot order.
 
         Args:
             owner: whose the fan-out is; see `drop`.
@@ -44,7 +44,7 @@ class Grouping(Generic[Item]):
         return self._fill(group, origin, owner)
 
     def vanish(self, origin: Origin, owner: bytes) -> list[Item] | None:
-        """A slot will never arrive (filtered, failed, fanned out anew): the group it completes."""
+        """Give up a slot that will never arrive; return the group it completes."""
         group = self._group_of(origin)
         self._missing_of(group, origin.of, owner)
         return self._fill(group, origin, owner)

@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from strandline.ledger.liveness import BEAT_SECONDS
-
+RENEWAL_SECONDS = 15.0  # who looks at a lease calls it dead after four of them without a beat
 TICK_SECONDS = 1.0
 # Less than this in so many seconds is what an idle process does anyway.
 WINDOW_SECONDS = 15.0
@@ -26,43 +25,43 @@ _IO = Path("/proc/self/io")
 _MOVED = {"rchar", "wchar", "read_bytes", "write_bytes"}
 
 
-class Effort(NamedTuple):
+class ProcessUsage(NamedTuple):
     """What a process has done since it began: seconds computed, bytes read and written."""
 
     seconds: float
     moved: int
 
 
-class Heart:
+class Heartbeat:
     """Beats while the process works: renews the lease of a ledger, and shows when it worked last.
 
     Args:
         now: seconds from a fixed point that all processes of this machine share, and that neither
             a clock that is set nor a machine that sleeps moves.
-        patience: seconds without a step after which the lease is renewed no more; None: never.
+        limit: seconds without a step after which the lease is renewed no more; None: never.
         read_effort: what this process has done.
     """
 
     def __init__(
         self,
         now: Callable[[], float],
-        patience: float | None = None,
-        read_effort: Callable[[], Effort] | None = None,
+        limit: float | None = None,
+        read_effort: Callable[[], ProcessUsage] | None = None,
     ) -> None:
         self._now = now
-        self._patience = patience
+        self._limit = limit
         self._read_effort = read_effort or _read_effort
         self._worked = self._due = now()
         self._has_worked = False
         self._trusted = 0
-        self._begun: tuple[float, Effort] | None = None
+        self._begun: tuple[float, ProcessUsage] | None = None
         self._show: Callable[[float], None] = lambda _: None
         self._renew: Callable[[], None] | None = None
         self._turn, self._counting = threading.Lock(), threading.Lock()
         self._error: Exception | None = None
 
-    def work(self) -> None:
-        """A step of the work is done; to be called often.
+    def note_progress(self) -> None:
+        """Note a step of the work that is done; to be called often.
 
         Raises:
             StrandlineError: what has kept the lease from being renewed.
@@ -73,7 +72,7 @@ class Heart:
 
     @contextmanager
     def trusting(self) -> Iterator[None]:
-        """As long as the block runs, whatever the process computes and moves is work.
+        """Count whatever the process computes and moves as work, as long as the block runs.
 
         For code that can't tell of its steps; one that hangs does neither.
         """
@@ -116,14 +115,14 @@ class Heart:
 
     @contextmanager
     def beating(self) -> Iterator[None]:
-        """Beat in a thread as long as the block runs."""
+        """Renew the lease in a thread as long as the block runs."""
         is_over = threading.Event()
 
-        def beat_on() -> None:
+        def renew() -> None:
             while not is_over.wait(TICK_SECONDS):
-                self.beat()
+                self.renew_lease()
 
-        thread = threading.Thread(target=beat_on, name="heart", daemon=True)
+        thread = threading.Thread(target=renew, name="heart", daemon=True)
         thread.start()
         try:
             yield
@@ -131,25 +130,25 @@ class Heart:
             is_over.set()
             thread.join()
 
-    def beat(self) -> None:
-        """Say that the process works, if it does; the lease is renewed where that is due."""
+    def renew_lease(self) -> None:
+        """Describe that the process works, if it does; the lease is renewed where that is due."""
         now = self._now()
         is_busy = self._look_at_effort(now)
         if self._has_worked or is_busy:
             self._has_worked, self._worked = False, now
         with self._turn:
             self._show(self._worked)
-            is_alive = self._patience is None or now - self._worked < self._patience
+            is_alive = self._limit is None or now - self._worked < self._limit
             if self._renew is None or self._error is not None or now < self._due or not is_alive:
                 return
-            self._due = now + BEAT_SECONDS
+            self._due = now + RENEWAL_SECONDS
             try:
                 self._renew()
             except Exception as error:  # noqa: BLE001 - raised where the work goes on
                 self._error = error
 
     def _look_at_effort(self, now: float) -> bool:
-        """Whether enough was done of late by code that tells of no steps."""
+        """Return whether enough was done of late by code that tells of no steps."""
         if not self._trusted:
             self._begun = None
             return False
@@ -158,20 +157,20 @@ class Heart:
             self._begun = (now, effort)
             return False
         since, before = self._begun
-        is_busy = is_work(before, effort)
+        is_busy = has_progressed(before, effort)
         if is_busy or now - since >= WINDOW_SECONDS:
             self._begun = (now, effort)
         return is_busy
 
 
-def is_work(before: Effort, after: Effort) -> bool:
-    """True where more was done between two looks than an idle process does."""
+def has_progressed(before: ProcessUsage, after: ProcessUsage) -> bool:
+    """Return whether more was done between two looks than an idle process does."""
     is_computing = after.seconds - before.seconds >= LEAST_SECONDS
     return is_computing or after.moved - before.moved >= LEAST_BYTES
 
 
 def read_moved(path: Path = _IO) -> int:
-    """Bytes that a process has read and written; 0 where the kernel does not count them."""
+    """Return bytes that a process has read and written; 0 where the kernel does not count them."""
     try:
         lines = path.read_text(encoding="ascii").splitlines()
     except OSError:
@@ -180,5 +179,5 @@ def read_moved(path: Path = _IO) -> int:
     return sum(int(pair[1]) for pair in pairs if pair[0] in _MOVED)
 
 
-def _read_effort() -> Effort:
-    return Effort(time.process_time(), read_moved())
+def _read_effort() -> ProcessUsage:
+    return ProcessUsage(time.process_time(), read_moved())

@@ -13,7 +13,7 @@ from strandline.engine.core.ports import ADMIT_BATCH, Admitted, Listing
 
 SOURCES_AHEAD = 2 * ADMIT_BATCH
 GATHER_SECONDS = 0.1
-_PATIENCE = 2.0
+_WAIT = 2.0
 
 
 class ListingThread:
@@ -31,6 +31,7 @@ class ListingThread:
         self._listing = listing
         self._now = now
         self._drawn: deque[Admitted] = deque()
+        self._size = 0
         self._since = 0.0
         self._is_over = False
         self._is_closed = False
@@ -45,11 +46,11 @@ class ListingThread:
         """See `Drawn`."""
         return self._listing.is_whole
 
-    def take(self, patience: float = 0.0) -> Admitted | None:
-        """The next batch, None where there is none yet; an empty one ends the listing.
+    def take(self, limit: float = 0.0) -> Admitted | None:
+        """Return the next batch, None where there is none yet; an empty one ends the listing.
 
         Args:
-            patience: seconds to wait for one.
+            limit: seconds to wait for one.
 
         Raises:
             StrandlineError: what the listing has raised.
@@ -60,8 +61,8 @@ class ListingThread:
             self._thread = threading.Thread(target=self._draw_all, name="listing", daemon=True)
             self._thread.start()
         with self._change:
-            if patience:
-                self._change.wait_for(self._is_due, patience)
+            if limit:
+                self._change.wait_for(self._is_due, limit)
             return self._hand_over() if self._is_due() else None
 
     def close(self) -> None:
@@ -70,10 +71,10 @@ class ListingThread:
             self._is_closed = True
             self._change.notify_all()
         if self._thread is not None:
-            self._thread.join(_PATIENCE)
+            self._thread.join(_WAIT)
 
     def _is_due(self) -> bool:
-        if self._is_over or len(self._drawn) >= ADMIT_BATCH:
+        if self._is_over or self._size >= ADMIT_BATCH:
             return True
         return bool(self._drawn) and self._now() - self._since >= GATHER_SECONDS
 
@@ -83,6 +84,7 @@ class ListingThread:
         batch: Admitted = []
         while self._drawn and len(batch) < ADMIT_BATCH:
             batch += self._drawn.popleft()
+        self._size -= len(batch)
         self.listed += len(batch)
         self._since = self._now()
         self.is_ended = self._is_over and not self._drawn and self._error is None
@@ -93,7 +95,7 @@ class ListingThread:
         error: BaseException | None = None
         try:
             while not self._listing.is_ended and not self._is_closed:
-                self._put(self._listing.draw(1))
+                self._put(self._listing.draw_ready())
         except BaseException as raised:  # noqa: BLE001 - whoever takes the next batch raises it
             error = raised
         finally:
@@ -110,9 +112,10 @@ class ListingThread:
             if not self._drawn:
                 self._since = self._now()
             self._drawn.append(drawn)
-            if len(self._drawn) >= ADMIT_BATCH:
+            self._size += len(drawn)
+            if self._size >= ADMIT_BATCH:
                 self._change.notify_all()
             self._change.wait_for(self._has_room)
 
     def _has_room(self) -> bool:
-        return self._is_closed or len(self._drawn) < SOURCES_AHEAD
+        return self._is_closed or self._size < SOURCES_AHEAD

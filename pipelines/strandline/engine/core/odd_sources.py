@@ -11,19 +11,19 @@ from strandline.plan.token import digest_key, digest_version
 
 
 def identify(source: Source, ordinal: int) -> Listed:
-    """A source as the ledger sees it; what it could not keep is spelled so that it can."""
+    """Return a source as the ledger sees it; what it could not keep is escaped."""
     # A stage of the user's may have put anything there.
     key: object = source.key
     version: object = source.version
     if type(key) is str and key.isascii() and type(version) is str:  # as most are; no more is asked
         return Listed(digest_key(key), digest_version(version), key, ordinal)
-    name = key if isinstance(key, str) and _is_text(key) else _spell(key)
-    state = version if isinstance(version, str) else _spell(version)
+    name = key if isinstance(key, str) and _is_text(key) else _format(key)
+    state = version if isinstance(version, str) else _format(version)
     return Listed(digest_key(name), digest_version(state), name, ordinal)
 
 
 def explain_odd(source: Source) -> str | None:
-    """Why a source can't be worked on; None where it can."""
+    """Explain why a source can't be worked on; None where it can."""
     known: dict[str, object] = {"key": source.key, "version": source.version}
     for name, value in known.items():
         if not isinstance(value, str):
@@ -33,7 +33,7 @@ def explain_odd(source: Source) -> str | None:
     return None
 
 
-def _spell(value: object) -> str:
+def _format(value: object) -> str:
     text = value if isinstance(value, str) else repr(value)
     return text.encode(errors="backslashreplace").decode()
 

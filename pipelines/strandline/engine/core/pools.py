@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from strandline.plan.pipeline import StagePlan
@@ -12,27 +10,6 @@ from strandline.plan.pipeline import StagePlan
 QUEUE_FACTOR = 2
 CALLS_PER_WORKER = 2
 FIRST_CALL = 1  # setting up is number 0
-
-
-@dataclass(frozen=True, slots=True)
-class RayOptions:
-    """Where and with what the Ray engine runs.
-
-    Attributes:
-        address: of an existing cluster; None starts a local one.
-        workers: CPUs of the local one; None: the machine's.
-        output: folder or URL of the output.
-        writer: the attempt, for temporary names.
-        writers_lock: held shared by every sink worker on this host; None: no lock.
-        keeps_sinks: the output is a folder of the driver's node, so sinks must run there.
-    """
-
-    address: str | None
-    workers: int | None
-    output: str
-    writer: str = "0000"
-    writers_lock: Path | None = None
-    keeps_sinks: bool = False
 
 
 class PoolState(NamedTuple):
@@ -81,7 +58,7 @@ class PoolSize(NamedTuple):
 
 
 def size_pools(stages: Sequence[StagePlan], cpus: float) -> list[PoolSize]:
-    """Workers for each stage on a cluster with that many CPUs free.
+    """Return workers for each stage on a cluster with that many CPUs free.
 
     Each stage gets its minimum. Where even that is more than there is, all reserve less, in
     proportion, and share the cores; where some is left, stages get one more in turn, up to their
@@ -109,7 +86,7 @@ def size_pools(stages: Sequence[StagePlan], cpus: float) -> list[PoolSize]:
 
 
 def bound_queue(call: int, workers: int) -> int:
-    """Slots that may wait for a stage before the one above it is held back.
+    """Return slots that may wait for a stage before the one above it is held back.
 
     Args:
         call: slots of one call at most.
@@ -118,7 +95,7 @@ def bound_queue(call: int, workers: int) -> int:
 
 
 def bound_calls(stage: StagePlan, waiting: int, starting: int) -> int:
-    """Calls that a worker may have: one as long as all that waits is for those that are starting.
+    """Return the calls that a worker may have: one while what waits is for those that start.
 
     Else the first one that is ready would take what another could begin at once.
 
@@ -133,14 +110,14 @@ def bound_calls(stage: StagePlan, waiting: int, starting: int) -> int:
 def choose_worker(
     candidates: Iterable[tuple[Candidate, Chosen]], near: Mapping[str, int]
 ) -> Chosen | None:
-    """Who gets a call: one that has nothing to do, else the one nearest to most of its input.
+    """Return who gets a call: an idle worker, else the one nearest to most of its input.
 
     Args:
         near: bytes of the input by node; of two that are alike in this, the one with fewer calls.
     """
     best, chosen = None, None
-    for (node, calls), one in candidates:
+    for (node, calls), candidate in candidates:
         rank = (calls > 0, -near.get(node, 0), calls)
         if best is None or rank < best:
-            best, chosen = rank, one
+            best, chosen = rank, candidate
     return chosen

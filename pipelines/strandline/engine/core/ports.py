@@ -1,4 +1,4 @@
-"""What an engine needs from outside: a ledger to tell, a listing to draw from, someone to ask.
+"""The port of an engine, and what it is given: a listing to draw from, a control to ask and tell.
 
 Protocols and plain data only, so that an engine can be run with anything in their place.
 """
@@ -12,12 +12,13 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from strandline.engine.core.flow import Flow
-from strandline.engine.core.heartbeat import Heart
+from strandline.engine.core.heartbeat import Heartbeat
 from strandline.engine.core.odd_sources import identify
 from strandline.engine.core.pools import PoolState
-from strandline.ledger.entries import RELEASED, Listed, Standing
-from strandline.ledger.keeper import Keeper
-from strandline.plan.receipt import Counts, Event, Failure
+from strandline.ledger.entries import Listed, Standing
+from strandline.ledger.location import LedgerLocation
+from strandline.plan.pipeline import PipelinePlan
+from strandline.plan.receipt import Failure, StageCounts
 from strandline.plan.stage import Source
 from strandline.storage.volume.inflight import InFlightTable
 
@@ -36,17 +37,19 @@ class Ending(NamedTuple):
         is_listed: the listing came to its end.
         incidents: workers that were lost and replaced, a sentence each.
         pools: the workers of each stage, by name, in order.
+        failures: why sources failed, the first ones.
     """
 
     standing: Standing
-    counts: dict[str, Counts]
+    counts: dict[str, StageCounts]
     listed: int
     is_listed: bool
     incidents: list[str]
     pools: Mapping[str, PoolState] = MappingProxyType({})
+    failures: Sequence[Failure] = ()
 
 
-class Progress(NamedTuple):
+class RunProgress(NamedTuple):
     """What an engine shows while it runs.
 
     Attributes:
@@ -86,11 +89,11 @@ class Control:
         overrun: is told that a call in this process takes longer than it may, and why; it ends the
             process.
         memory_failures: stages in which a source failed since its workers were killed for memory.
-        heart: is told of each turn of an engine's loop, and renews the lease.
+        heartbeat: is told of each turn of an engine's loop, and renews the lease.
     """
 
     must_stop: Callable[[], bool]
-    report: Callable[[Progress], None]
+    report: Callable[[RunProgress], None]
     now: Callable[[], float]
     must_leave: Callable[[], bool] = lambda: False
     inflight: InFlightTable | None = None
@@ -99,7 +102,7 @@ class Control:
     incidents: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     memory_failures: list[str] = field(default_factory=list)
-    heart: Heart = field(default_factory=lambda: Heart(lambda: 0.0))
+    heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat(lambda: 0.0))
 
 
 class Drawn(Protocol):
@@ -111,18 +114,18 @@ class Drawn(Protocol):
 
     @property
     def is_ended(self) -> bool:
-        """True once there are no more."""
+        """Return whether there are no more."""
 
     @property
     def is_whole(self) -> bool:
-        """True where what an ended listing has not named is not there; False says nothing."""
+        """Return whether what an ended listing has not named is not there; False says nothing."""
 
 
 def conclude(
     standing: Standing, flow: Flow, listing: Drawn, control: Control, pools: Sequence[PoolState]
 ) -> Ending:
-    """What is left of a run, whoever carried it out."""
-    counts = {queue.name: queue.counts for queue in flow.queues}
+    """Return what is left of a run, whoever carried it out."""
+    counts = flow.counts
     return Ending(
         standing,
         counts,
@@ -130,89 +133,29 @@ def conclude(
         listing.is_ended,
         control.incidents,
         dict(zip(counts, pools, strict=True)),
+        tuple(flow.failures),
     )
 
 
-class Ledger(Protocol):
-    """The ledger as an engine in the same process sees it."""
+class Engine(Protocol):
+    """What carries a plan out; how it is set up is each one's own."""
 
-    def admit(self, batch: Sequence[Listed]) -> list[int]:
-        """Which sources of a listing batch are released; see `Keeper.admit`."""
+    def run(
+        self,
+        plan: PipelinePlan,
+        listing: Listing,
+        ledger: LedgerLocation | None,
+        control: Control,
+    ) -> Ending:
+        """Run every source that the ledger releases, to the end or until told to stop.
 
-    def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
-        """Tell what happened; nobody waits for what becomes of it."""
+        Args:
+            ledger: None: nothing is tracked.
 
-    def end_listing(self, total: int, *, is_whole: bool) -> None:
-        """The listing is at its end; see `Keeper.end_listing`."""
-
-    def drain(self, *, anything_died: bool) -> Standing:
-        """How the sources stand, after everything told has been counted."""
-
-    def count_finished(self) -> int:
-        """Sources finished so far by this attempt."""
-
-    def beat(self) -> None:
-        """This attempt is alive; may be called from a thread of its own."""
-
-
-class KeeperLedger:
-    """A keeper in this process.
-
-    Args:
-        time: wall clock, seconds since the epoch.
-    """
-
-    def __init__(self, keeper: Keeper, time: Callable[[], float]) -> None:
-        self._keeper = keeper
-        self._time = time
-        self._told = 0
-
-    def admit(self, batch: Sequence[Listed]) -> list[int]:
-        return self._keeper.admit(batch)
-
-    def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
-        self._told += 1
-        self._keeper.apply(self._told, events, failures)
-
-    def end_listing(self, total: int, *, is_whole: bool) -> None:
-        self._keeper.end_listing(total, is_whole=is_whole)
-
-    def drain(self, *, anything_died: bool) -> Standing:
-        return self._keeper.drain(self._told, anything_died=anything_died)
-
-    def count_finished(self) -> int:
-        return self._keeper.finished
-
-    def beat(self) -> None:
-        self._keeper.beat(self._time())
-
-
-class NoLedger:
-    """For runs without a checkpoint: everything is released, nothing is kept."""
-
-    def __init__(self) -> None:
-        self._released = 0
-        self._failed: set[bytes] = set()
-
-    def admit(self, batch: Sequence[Listed]) -> list[int]:
-        self._released += len(batch)
-        return [RELEASED] * len(batch)
-
-    def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:  # noqa: ARG002
-        self._failed.update(failure.source for failure in failures)
-
-    def end_listing(self, total: int, *, is_whole: bool) -> None:
-        pass
-
-    def drain(self, *, anything_died: bool) -> Standing:  # noqa: ARG002
-        failed = len(self._failed)
-        return Standing(self._released - failed, 0, failed, 0, 0)
-
-    def count_finished(self) -> int:
-        return 0
-
-    def beat(self) -> None:
-        pass
+        Raises:
+            StageSetupError, ShapeError, StageBrokenError, VolumeError, what the ledger raises, and
+            of those on Ray PoolBrokenError, WindowLostError, LedgerLostError, ClusterLostError.
+        """
 
 
 class Listing:
@@ -237,7 +180,7 @@ class Listing:
         return self._is_whole()
 
     def draw(self, size: int = ADMIT_BATCH) -> Admitted:
-        """The next batch; an empty one ends the listing."""
+        """Return the next batch; an empty one ends the listing."""
         drawn = list(islice(self._sources, size))
         self.is_ended = len(drawn) < size
         batch = []
@@ -245,6 +188,10 @@ class Listing:
             self.listed += 1
             batch.append((identify(source, self.listed), source))
         return batch
+
+    def draw_ready(self) -> Admitted:
+        """Return what can be had without a wait for more than one source; as `draw` else."""
+        return self.draw(1)
 
     def close(self) -> None:
         """List no more; what the listing has open is closed."""

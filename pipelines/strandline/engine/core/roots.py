@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from strandline.engine.call.handover import Pack, pack_alone
-from strandline.engine.call.receipts import spell_message
+from strandline.engine.call.receipts import format_message
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.odd_sources import explain_odd
@@ -35,16 +35,16 @@ def enter_roots(flow: Flow, verdicts: Iterable[int], batch: Admitted, pack: Pack
         if isinstance(root, Failure):
             failures.append(root)
             continue
-        has_failed, crowd = divmod(verdict - RELEASED, HAS_FAILED)
+        has_failed, exposed = divmod(verdict - RELEASED, HAS_FAILED)
         if has_failed:
             flow.known_bad.add(root.source)
-        flow.enter([root], crowd)
+        flow.enter([root], exposed)
     flow.fail(failures)
     return failures
 
 
 def make_root(listed: Listed, source: Source) -> Task:
-    """The task that a released source begins with."""
+    """Return the task that a released source begins with."""
     token = derive_root(listed.source, listed.version)
     return Task(source.data, source.meta, Lineage(listed.source, token, listed.key))
 
@@ -58,4 +58,4 @@ def _pack_root(stage: str, listed: Listed, source: Source, pack: Pack) -> Slot |
         if why is None:
             return Slot(listed.source, listed.key, token, None, block, 0)
         problem = f"what it lists {why}"
-    return Failure(listed.source, listed.key, token, stage, spell_message(problem))
+    return Failure(listed.source, listed.key, token, stage, format_message(problem))

@@ -14,19 +14,19 @@ from typing import NamedTuple
 from strandline.engine.call.slots import Slot
 
 
-class Held(NamedTuple):
-    """Slots of one batch that wait for their turn; `crowd` is at least 1."""
+class SuspectBatch(NamedTuple):
+    """Slots of one batch that wait for their turn; `exposed` is at least 1."""
 
     stage: int
     batch: list[Slot]
-    crowd: int
+    exposed: int
 
 
 class Suspects:
     """What is held back."""
 
     def __init__(self) -> None:
-        self._held: dict[int, deque[Held]] = {}  # by crowd, oldest first; none is empty
+        self._held: dict[int, deque[SuspectBatch]] = {}  # by crowd, oldest first; none is empty
 
     def __len__(self) -> int:
         return sum(map(len, self._held.values()))
@@ -34,35 +34,35 @@ class Suspects:
     def __bool__(self) -> bool:
         return bool(self._held)
 
-    def hold(self, held: Held) -> None:
+    def hold(self, held: SuspectBatch) -> None:
         """Hold a batch back."""
-        self._held.setdefault(held.crowd, deque()).append(held)
+        self._held.setdefault(held.exposed, deque()).append(held)
 
-    def release(self, failed: Collection[bytes]) -> list[Held]:
-        """The next ones to be tried, with nothing else beside them; of the largest crowd first.
+    def release(self, failed: Collection[bytes]) -> list[SuspectBatch]:
+        """Return those to be tried next, alone; of the largest group of exposed sources first.
 
         Args:
             failed: sources that need not be tried any more.
         """
-        group: list[Held] = []
+        group: list[SuspectBatch] = []
         while self._held and not group:
-            crowd = max(self._held)
-            peers = self._held[crowd]
-            while peers and len(group) < max(1, crowd // 2):
-                one = peers.popleft()
-                if one.batch[0].source not in failed:
-                    group.append(one)
+            exposed = max(self._held)
+            peers = self._held[exposed]
+            while peers and len(group) < max(1, exposed // 2):
+                held_batch = peers.popleft()
+                if held_batch.batch[0].source not in failed:
+                    group.append(held_batch)
             if not peers:
-                del self._held[crowd]
+                del self._held[exposed]
         return group
 
     def drop(self, sources: Collection[bytes]) -> None:
         """Hold nothing back of sources."""
         kept = {
-            crowd: deque(one for one in peers if one.batch[0].source not in sources)
-            for crowd, peers in self._held.items()
+            exposed: deque(peer for peer in peers if peer.batch[0].source not in sources)
+            for exposed, peers in self._held.items()
         }
-        self._held = {crowd: peers for crowd, peers in kept.items() if peers}
+        self._held = {exposed: peers for exposed, peers in kept.items() if peers}
 
     def clear(self) -> None:
         """Drop all."""

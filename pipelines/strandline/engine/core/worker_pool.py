@@ -1,20 +1,22 @@
-"""One stage's workers and the calls that are with them, as data.
+"""One chain's workers, the calls that are with them, and what was lost in a row, as data.
 
 Actors and references are opaque here: it knows neither Ray nor who starts, loads and ends a worker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from strandline.engine.call.call_watch import explain_overdue
+from strandline.engine.call.limits import explain_overdue
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.call_size import TaskCost
-from strandline.engine.core.loss_streak import LossStreak
+from strandline.engine.core.chains import WHOLE, Chain, Entry
 from strandline.engine.core.pools import FIRST_CALL, PoolState
 from strandline.plan.pipeline import StagePlan
+from strandline.plan.receipt import StageCounts
 
 
 @dataclass(slots=True, eq=False)
@@ -48,13 +50,18 @@ class Worker:
 
     @property
     def has_suspects(self) -> bool:
-        """True where it has a call of suspects, which is to be its only one."""
+        """Return whether it has a call of suspects, which is to be its only one."""
         return any(call.batch[0].is_suspect for call in self.calls.values())
 
     @property
     def current(self) -> Call | None:
         """The call that it works on; None where it has none."""
         return next(iter(self.calls.values()), None)
+
+    @property
+    def is_working(self) -> bool:
+        """Return whether somebody waits for what it works on."""
+        return self.current is not None and not self.current.is_paused
 
     @property
     def sources(self) -> set[bytes]:
@@ -69,6 +76,11 @@ class Call:
     Attributes:
         number: in the order in which the worker was given its calls.
         is_shown: the table of work in flight says that it is worked on.
+        opened: where its answer goes on, the task that the next part begins with.
+        is_paused: the next part was not asked for yet.
+        counts, size: what its parts have counted so far, and bytes of all that came of it.
+        size_in: tasks that it began with.
+        entry: where in the chain it begins and ends.
     """
 
     stage: int
@@ -77,6 +89,12 @@ class Call:
     data: Any
     number: int
     is_shown: bool = False
+    opened: Slot | None = None
+    is_paused: bool = False
+    counts: StageCounts = field(default_factory=StageCounts)
+    size: int = 0
+    size_in: int = 0
+    entry: Entry = WHOLE
 
     @property
     def sources(self) -> list[bytes]:
@@ -84,23 +102,115 @@ class Call:
         return [slot.source for slot in self.batch]
 
 
+class ChainStreak:
+    """The losses of one pool since its last success, for each stage of its chain.
+
+    A worker that dies over several stages may have died of any of them; one that was given a
+    single one has died of that. So may a success be of all stages or of one.
+    """
+
+    def __init__(self, stages: int = 1) -> None:
+        self._streaks = [LossStreak() for _ in range(stages)]
+
+    @property
+    def causes(self) -> int:
+        """Causes of the stage that has most."""
+        return max(streak.causes for streak in self._streaks)
+
+    @property
+    def culprit(self) -> int | None:
+        """The number of that stage; None where several have as many."""
+        counts = [streak.causes for streak in self._streaks]
+        return counts.index(self.causes) if counts.count(self.causes) == 1 else None
+
+    def note(self, entry: Entry, sources: Collection[bytes] = ()) -> None:
+        """See `LossStreak.note`."""
+        for streak in self._list_touched(entry):
+            streak.note(sources)
+
+    def note_again(self, entry: Entry, times: int) -> None:
+        """See `LossStreak.note_again`."""
+        for streak in self._list_touched(entry):
+            streak.note_again(times)
+
+    def end(self, entry: Entry) -> None:
+        """See `LossStreak.end`."""
+        for streak in self._list_touched(entry):
+            streak.end()
+
+    def _list_touched(self, entry: Entry) -> list[LossStreak]:
+        link, is_alone = entry
+        return self._streaks[link : link + 1] if is_alone else self._streaks[link:]
+
+
+class LossStreak:
+    """The losses of one stage's workers since its last success."""
+
+    def __init__(self) -> None:
+        self._culprits: set[bytes] = set()
+        self._exposed: list[frozenset[bytes]] = []
+        self._turns: set[int] = set()
+        self.causes = 0
+
+    def note(self, sources: Collection[bytes] = ()) -> None:
+        """Count a worker that was lost.
+
+        Args:
+            sources: of which one may be to blame; none where the worker had nothing to do, or
+                where it can't be told.
+        """
+        suspects = frozenset(sources)
+        if len(suspects) == 1:
+            self._blame(*suspects)
+            return
+        self.causes += 1
+        if suspects:
+            self._exposed.append(suspects)
+
+    def note_again(self, times: int) -> None:
+        """Count a worker that went out of reach, most likely with its node.
+
+        Args:
+            times: that what it had was lost so. Once is a lost node and no cause; whatever is lost
+                with a node was lost about as often, and is one.
+        """
+        if times > 1 and times not in self._turns:
+            self._turns.add(times)
+            self.causes += 1
+
+    def end(self) -> None:
+        """End the streak, since there was a success."""
+        self._culprits.clear()
+        self._exposed.clear()
+        self._turns.clear()
+        self.causes = 0
+
+    def _blame(self, source: bytes) -> None:
+        if source in self._culprits:
+            return
+        self._culprits.add(source)
+        explained = [exposed for exposed in self._exposed if source in exposed]
+        self._exposed = [exposed for exposed in self._exposed if source not in exposed]
+        self.causes += 1 - len(explained)
+
+
 @dataclass(slots=True)
 class Pool:
-    """One stage's workers.
+    """The workers of one chain of stages.
 
     Attributes:
         workers: ready, starting and draining ones.
         streak: workers lost in a row.
-        cost: of a task.
+        costs: of a task, by the stage of the chain that it goes to.
         call: tasks that a call may carry; one batch until that was looked at.
         started, lost, recycled: workers, since the attempt began.
         past: seconds that workers which are gone were ready for.
     """
 
-    plan: StagePlan
+    chain: Chain
     workers: list[Worker] = field(default_factory=list)
-    streak: LossStreak = field(default_factory=LossStreak)
-    cost: TaskCost = field(default_factory=TaskCost)
+    streak: ChainStreak = field(init=False)
+    costs: dict[int, TaskCost] = field(default_factory=lambda: defaultdict(TaskCost))
     call: int = 0
     started: int = 0
     lost: int = 0
@@ -108,24 +218,36 @@ class Pool:
     past: float = 0.0
 
     @property
+    def plan(self) -> StagePlan:
+        """The requests of its workers, as if the chain were one stage."""
+        return self.chain.plan
+
+    @property
+    def cost(self) -> TaskCost:
+        """The cost of a task that goes to the first stage."""
+        return self.costs[0]
+
+    @property
     def starting(self) -> int:
         """Workers that will take calls once they are ready."""
-        return sum(not one.is_ready and not one.is_draining for one in self.workers)
+        return sum(not worker.is_ready and not worker.is_draining for worker in self.workers)
 
     @property
     def staying(self) -> int:
         """Workers that take calls, or will."""
-        return sum(not one.is_draining for one in self.workers)
+        return sum(not worker.is_draining for worker in self.workers)
 
     def __post_init__(self) -> None:
+        self.streak = ChainStreak(len(self.chain.stages))
         self.call = self.call or self.plan.batch_size
 
     def list_overdue(self, now: float) -> Iterator[tuple[Worker, str]]:
-        """Workers that take longer for a call than it may, and a sentence for each."""
+        """Yield workers that take longer for a call than it may, and a sentence for each."""
         if self.plan.timeout is None:
             return
         for worker in self.workers:
-            tasks = len(worker.current.batch) if worker.current else 0
+            # What waits to be asked for is nobody's fault, however long it does.
+            tasks = len(worker.current.batch) if worker.current and worker.is_working else 0
             limit = self.plan.limit_call(tasks)
             if tasks and limit is not None and now - worker.busy_since > limit:
                 yield worker, explain_overdue(tasks, limit)
@@ -136,17 +258,19 @@ class Pool:
         return max(self.staying, self.plan.min_workers)
 
     def look(self, now: float) -> PoolState:
-        """How it stands."""
-        ready = [one for one in self.workers if one.is_ready]
+        """Return how it stands."""
+        ready = [worker for worker in self.workers if worker.is_ready]
         return PoolState(
             workers=len(self.workers),
-            ready=sum(not one.is_draining for one in ready),
-            draining=sum(one.is_draining for one in self.workers),
+            ready=sum(not worker.is_draining for worker in ready),
+            draining=sum(worker.is_draining for worker in self.workers),
             started=self.started,
             lost=self.lost,
             recycled=self.recycled,
             deaths=self.streak.causes,
-            seconds=self.past + sum(now - one.ready_since for one in ready),
-            under_way=sum(now - one.busy_since for one in ready if one.calls),
-            oldest=max((now - one.busy_since for one in ready if one.calls), default=0.0),
+            seconds=self.past + sum(now - worker.ready_since for worker in ready),
+            under_way=sum(now - worker.busy_since for worker in ready if worker.is_working),
+            oldest=max(
+                (now - worker.busy_since for worker in ready if worker.is_working), default=0.0
+            ),
         )
