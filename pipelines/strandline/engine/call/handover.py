@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from strandline.engine.call.receipts import spell_message
+from strandline.engine.call.receipts import format_message
 from strandline.engine.call.stage_call import explain_error, was_typed
 from strandline.engine.call.wire import Plain, read_lineage, unpack_task
 from strandline.plan.receipt import Failure, Receipt
@@ -20,27 +20,27 @@ Unreadable = tuple[Lineage, str]
 
 
 def read_input(packed: Iterable[Plain]) -> tuple[list[Task], list[Unreadable]]:
-    """The tasks of a call, and why the others can't be read."""
+    """Return the tasks of a call, and why the others can't be read."""
     tasks: list[Task] = []
     unreadable: list[Unreadable] = []
-    for one in packed:
+    for content in packed:
         try:
-            tasks.append(unpack_task(one))
+            tasks.append(unpack_task(content))
         except BaseException as error:
             if was_typed(error):
                 raise
             what = f"what it is given can't be unpickled: {explain_error(error)}"
-            unreadable.append((read_lineage(one), what))
+            unreadable.append((read_lineage(content), what))
     return tasks, unreadable
 
 
 def pack_answers(
-    stage: str, data: Sequence[Task], receipt: Receipt, pack: Pack
+    name_stage: Callable[[int], str], data: Sequence[Task], receipt: Receipt, pack: Pack
 ) -> tuple[list[Task], list[Plain], Receipt]:
-    """What a call has made, without what can't be pickled: tasks, the same packed, the receipt.
+    """Pack what a call made, without what can't be pickled: tasks, bytes, the receipt.
 
     Args:
-        stage: the name of the one that was called.
+        name_stage: returns the name of the stage that has made the task at that place.
         pack: raises where a task can't be packed.
     """
     try:
@@ -48,23 +48,23 @@ def pack_answers(
     except BaseException as error:
         if was_typed(error):
             raise  # else each is looked at by itself, to see which it is
-    places: dict[int, int] = {}
+    positions: dict[int, int] = {}
     kept: list[Task] = []
     packed: list[Plain] = []
     failures: list[Failure] = []
-    for place, task in enumerate(data):
-        one, problem = pack_alone(task, pack)
+    for position, task in enumerate(data):
+        content, problem = pack_alone(task, pack)
         if problem is not None:
-            failures.append(_blame(stage, task, f"what it answered {problem}"))
+            failures.append(_blame(name_stage(position), task, f"what it answered {problem}"))
             continue
-        places[place] = len(kept)
+        positions[position] = len(kept)
         kept.append(task)
-        packed += one
-    return kept, packed, _without(receipt, places, failures, data)
+        packed += content
+    return kept, packed, _without(receipt, positions, failures, data)
 
 
 def pack_alone(task: Task, pack: Pack) -> tuple[list[Plain], str | None]:
-    """One task packed, or why it can't be."""
+    """Return one task packed, or why it can't be."""
     try:
         return pack([task]), None
     except BaseException as error:
@@ -76,14 +76,14 @@ def pack_alone(task: Task, pack: Pack) -> tuple[list[Plain], str | None]:
 def _blame(stage: str, task: Task, what: str) -> Failure:
     assert task.lineage is not None  # it was emitted
     source, token, key, _ = task.lineage
-    return Failure(source, key, token, stage, spell_message(what))
+    return Failure(source, key, token, stage, format_message(what))
 
 
 def _without(
-    receipt: Receipt, places: dict[int, int], failures: list[Failure], data: Sequence[Task]
+    receipt: Receipt, positions: dict[int, int], failures: list[Failure], data: Sequence[Task]
 ) -> Receipt:
-    """A receipt that emits only the tasks with a new place, and tells of the others' failures."""
-    lost = [task for place, task in enumerate(data) if place not in places]
+    """Return a receipt that emits only the tasks that stay, with the others' failures."""
+    lost = [task for position, task in enumerate(data) if position not in positions]
     counts = replace(
         receipt.counts,
         tasks_out=receipt.counts.tasks_out - len(lost),
@@ -91,7 +91,9 @@ def _without(
         failed=receipt.counts.failed + len(failures),
     )
     emitted = tuple(
-        one._replace(place=places[one.place]) for one in receipt.emitted if one.place in places
+        emission._replace(position=positions[emission.position])
+        for emission in receipt.emitted
+        if emission.position in positions
     )
     failed = (*receipt.failures, *failures)
     return receipt._replace(emitted=emitted, failures=failed, counts=counts)

@@ -17,7 +17,7 @@ from strandline.plan.task import Task
 def share_out(
     stage: str, taken: Sequence[tuple[bytes, int]], data: Sequence[Task], receipt: Receipt
 ) -> Iterator[tuple[bytes, Effort]]:
-    """A call's efforts by source; together they are what its counts say.
+    """Yield a call's efforts by source; together they are what its counts say.
 
     Args:
         taken: the source and the rows of each task that went in, as they were then.
@@ -54,7 +54,7 @@ class Meter:
         return len(self._waiting)
 
     def attach(self, receipt: Receipt, failed: Collection[bytes]) -> Receipt:
-        """The receipt with all that was done for its events' sources, this call included.
+        """Return the receipt with all that was done for its events' sources, this call included.
 
         Args:
             failed: sources of which nothing is to be kept.

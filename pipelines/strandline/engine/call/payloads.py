@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +21,7 @@ _UNCHANGING = (pa.Table, pa.RecordBatch, bytes, str, int, float, complex, type(N
 
 
 def copy_tasks(tasks: Sequence[Task]) -> list[Task] | None:
-    """Tasks with the same content that share nothing which can be changed.
+    """Return tasks with the same content that share nothing which can be changed.
 
     Returns:
         None where some of it can't be copied, such as an open file.
@@ -31,7 +33,7 @@ def copy_tasks(tasks: Sequence[Task]) -> list[Task] | None:
 
 
 def copy_data(data: Any) -> Any:  # noqa: ANN401 - the payload belongs to the user
-    """A payload with the same content; itself where it can't be changed.
+    """Return a payload with the same content; itself where it can't be changed.
 
     Raises:
         Exception: it can't be copied.
@@ -47,7 +49,7 @@ def copy_data(data: Any) -> Any:  # noqa: ANN401 - the payload belongs to the us
 
 
 def _is_read_only(data: object) -> bool:
-    """Whether it is an array that refuses to be written to; `numpy` need not be there."""
+    """Return whether it is an array that refuses to be written to; `numpy` need not be there."""
     is_writeable = getattr(getattr(data, "flags", None), "writeable", True)
     return is_writeable is False and type(data).__module__ == "numpy"
 
@@ -61,8 +63,41 @@ _FLAT = frozenset({dict, list, tuple})
 _FLAT_ITEMS = 16
 
 
+# Of a long list the first items tell how large the others are.
+_MEASURED_ITEMS = 64
+_MEASURED_DEPTH = 3
+
+
+def measure(data: Any, depth: int = _MEASURED_DEPTH) -> int:  # noqa: ANN401 - the user's payload
+    """Return about how many bytes a payload takes; 0 where it refuses to be looked at."""
+    try:
+        return _measure(data, depth)
+    except Exception:  # noqa: BLE001 - the payload belongs to the user, and so does what it raises
+        return 0
+
+
+def _measure(data: Any, depth: int) -> int:  # noqa: ANN401 - the payload belongs to the user
+    if isinstance(data, (bytes, bytearray, str)):
+        return len(data)
+    size = getattr(data, "nbytes", None)  # tables, arrays, tensors
+    if isinstance(size, int):
+        return size
+    if not depth:
+        return sys.getsizeof(data)
+    if isinstance(data, Mapping):
+        return _measure_items(data.values(), depth)
+    if isinstance(data, (list, tuple, set, frozenset)):
+        return _measure_items(data, depth)
+    return sys.getsizeof(data) + _measure_items(getattr(data, "__dict__", {}).values(), depth)
+
+
+def _measure_items(items: Collection[Any], depth: int) -> int:
+    seen = [_measure(item, depth - 1) for item in islice(items, _MEASURED_ITEMS)]
+    return sum(seen) * len(items) // len(seen) if seen else 0
+
+
 def is_safe(data: Any) -> bool:  # noqa: ANN401 - the payload belongs to the user
-    """Whether it is known to cross to another process, and to be read there."""
+    """Return whether it is known to cross to another process, and to be read there."""
     kind = type(data)
     if kind in _SCALARS or kind is pa.Table:
         return True
@@ -72,13 +107,29 @@ def is_safe(data: Any) -> bool:  # noqa: ANN401 - the payload belongs to the use
     return kind.__module__ == "numpy" and _holds_numbers(data)
 
 
+def separate(data: Any, seen: set[int]) -> Any:  # noqa: ANN401 - the payload belongs to the user
+    """Return what is safe to cross so that nothing else has it too which can be changed.
+
+    Args:
+        seen: ids of arrays that others have; it grows.
+    """
+    if type(data) in (dict, list):
+        return data.copy()  # all that is in it never changes
+    if is_unchanging(data) or type(data) is tuple:
+        return data
+    if id(data) in seen:
+        return data.copy()
+    seen.add(id(data))  # an array may be large, and is seldom another task's too
+    return data
+
+
 def is_unchanging(data: Any) -> bool:  # noqa: ANN401 - the payload belongs to the user
-    """Whether it can be handed on within a process: nobody can change it for another."""
+    """Return whether it can be handed on within a process: nobody can change it for another."""
     return type(data) in _SCALARS or type(data) is pa.Table
 
 
 def dump(data: Any, dumps: Dumps) -> tuple[bytes, list[pickle.PickleBuffer]]:  # noqa: ANN401
-    """A payload as bytes, and the large parts that need not be copied into them.
+    """Dump a payload as bytes, and the large parts that need not be copied into them.
 
     Raises:
         BaseException: whatever the payload's own code raises.
@@ -88,7 +139,7 @@ def dump(data: Any, dumps: Dumps) -> tuple[bytes, list[pickle.PickleBuffer]]:  #
 
 
 def load(body: bytes, buffers: list[Any]) -> Any:  # noqa: ANN401 - the payload belongs to the user
-    """The inverse of `dump`, or of a pickler without buffers.
+    """Return the inverse of `dump`, or of a pickler without buffers.
 
     Raises:
         BaseException: whatever the payload's own code raises.

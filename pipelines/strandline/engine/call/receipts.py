@@ -5,11 +5,21 @@ It must not know who calls the stage, nor what the stage does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 from strandline.plan.errors import StrandlineError
-from strandline.plan.receipt import Counts, Emitted, Event, Failure, Left, Output, Piece, Receipt
+from strandline.plan.receipt import (
+    Emitted,
+    Event,
+    Failure,
+    Left,
+    Output,
+    Piece,
+    Receipt,
+    StageCounts,
+)
 from strandline.plan.task import FailedTask, Lineage, NoneTask, Origin, Slot, Task
 from strandline.plan.token import derive_child
 
@@ -18,10 +28,29 @@ class FlushError(StrandlineError):
     """A stage can't forget what it gathered of a task that failed, so all else would be wrong."""
 
 
+class HasLineage(Protocol):
+    """A task as far as its place in the tree of its source goes."""
+
+    @property
+    def source(self) -> bytes:
+        """Its source."""
+
+    @property
+    def token(self) -> bytes:
+        """Its own token."""
+
+    @property
+    def origin(self) -> Origin | None:
+        """The nearest fan-out above it."""
+
+
 def attach(
     event: Event | None, stage: str, lineages: Sequence[Lineage], piece: bytes | None
 ) -> Event:
-    """The one event of a call with its piece; None: the task was passed on, and gets a child."""
+    """Return the one event of a call with its piece.
+
+    None: the task was passed on, and gets a child.
+    """
     tokens = tuple(lineage.token for lineage in lineages)
     left: tuple[Left, ...] = () if piece is None else (Piece(stage, tokens[0], piece),)
     if event is None:
@@ -30,11 +59,31 @@ def attach(
 
 
 def rename(task: Task, emitted: Emitted, event: Event) -> tuple[Task, Emitted]:
-    """A task that was passed on, under the token that its event announces."""
+    """Return a task that was passed on, under the token that its event announces."""
     assert task.lineage is not None  # it was emitted
     (token,) = event.children
     lineage = task.lineage._replace(token=token)
     return Task(task.data, task.meta, lineage), emitted._replace(token=token)
+
+
+def find_gone(
+    batch: Iterable[HasLineage], emitted: Iterable[Emitted]
+) -> list[tuple[Origin, bytes]]:
+    """Return slots of fan-outs that go no further than a call, with the source of each.
+
+    Args:
+        batch: what the call was given.
+        emitted: what came of it.
+    """
+    given = list(batch)
+    kept = {each.origin for each in emitted if each.origin}
+    gone = [(each.origin, each.source) for each in given if each.origin and each.origin not in kept]
+    owners = {each.token: each.source for each in given}
+    for parent, of in {(origin.parent, origin.of) for origin in kept}:
+        if parent in owners:  # a fan-out of this very call: some of its slots may be empty
+            slots = (Origin(parent, slot, of) for slot in range(of))
+            gone += [(origin, owners[parent]) for origin in slots if origin not in kept]
+    return gone
 
 
 MESSAGE_CHARACTERS = 500
@@ -43,6 +92,27 @@ MESSAGE_CHARACTERS = 500
 class ShapeError(StrandlineError, ValueError):
     """A stage answered in a shape that has no lineage; the message names the stage."""
 
+    is_lasting = True
+
+
+class OpenTask(NamedTuple):
+    """A task whose answer goes on after this part of it: its token, and slots handed on so far."""
+
+    token: bytes
+    handed: int
+
+
+class CallPart(NamedTuple):
+    """What a call has made since its part before: new tasks, and the receipt of these.
+
+    Attributes:
+        opened: the task that the next part goes on with; None: this part is the last one.
+    """
+
+    data: list[Task]
+    receipt: Receipt
+    opened: OpenTask | None
+
 
 @dataclass(slots=True)
 class ReceiptDraft:
@@ -50,15 +120,24 @@ class ReceiptDraft:
 
     Attributes:
         stage: its name.
+        taken: the source of each task that is worked on, and its rows as they came in.
         data: the new tasks.
     """
 
     stage: str
+    taken: list[tuple[bytes, int]] = field(default_factory=list)
     data: list[Task] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     emitted: list[Emitted] = field(default_factory=list)
-    counts: Counts = field(default_factory=Counts)
+    counts: StageCounts = field(default_factory=StageCounts)
+
+    def begin(self, task: Task) -> None:
+        """Note that a task is worked on; to be called before its stage may change it."""
+        assert task.lineage is not None  # the driver only hands out tasks that have one
+        self.taken.append((task.lineage.source, task.num_rows))
+        self.counts.tasks_in += 1
+        self.counts.rows_in += task.num_rows
 
     def pass_on(self, lineage: Lineage, answer: Slot) -> None:
         """Note the answer to one task: the same one, nothing, or a failure."""
@@ -76,30 +155,54 @@ class ReceiptDraft:
         Raises:
             ShapeError: something else is among them.
         """
-        first = parents[0]
         tokens = tuple(lineage.token for lineage in parents)
-        of = len(slots)
-        children = []
-        for index, slot in enumerate(slots):
-            if isinstance(slot, (Task, FailedTask)):
-                # A failed slot is announced too, so its source stays open whatever else is heard.
-                token = derive_child(tokens, self.stage, index)
-                children.append(token)
-            if isinstance(slot, Task):
-                # The first of a group stands for it: how many were left says nothing of the rest.
-                origin = Origin(tokens[0], index, of)
-                self.emit(slot, Lineage(first.source, token, first.key, origin))
-            elif isinstance(slot, FailedTask):
-                self.fail(first, slot.msg)
-            elif slot is None or isinstance(slot, NoneTask):
-                self.counts.filtered += 1
-            else:
-                msg = (
-                    f"stage {self.stage!r} put {type(slot).__name__} into a fan-out; it must hold "
-                    "Task, NoneTask or FailedTask"
-                )
-                raise ShapeError(msg)
-        self.events.append(Event(first.source, tokens, tuple(children)))
+        children = [
+            # The first of a group stands for it: how many were left says nothing of the rest.
+            self.take_slot(parents[0], tokens, Origin(tokens[0], index, len(slots)), slot)
+            for index, slot in enumerate(slots)
+        ]
+        self.settle_parents(parents, children)
+
+    def take_slot(
+        self,
+        first: Lineage,
+        tokens: tuple[bytes, ...],
+        origin: Origin,
+        slot: object,
+        *,
+        is_new: bool = True,
+    ) -> bytes | None:
+        """Note what one slot of a fan-out holds; return the token of a child that it has.
+
+        Args:
+            first: of the parents; `tokens` are those of all.
+            is_new: False where it has travelled on before, so that it only counts as a child.
+
+        Raises:
+            ShapeError: it is nothing that a slot may hold.
+        """
+        if slot is None or isinstance(slot, NoneTask):
+            self.counts.filtered += is_new
+            return None
+        if not isinstance(slot, (Task, FailedTask)):
+            msg = (
+                f"stage {self.stage!r} put {type(slot).__name__} into a fan-out; it must hold "
+                "Task, NoneTask or FailedTask"
+            )
+            raise ShapeError(msg)
+        token = derive_child(tokens, self.stage, origin.slot)
+        if isinstance(slot, FailedTask):
+            self.fail(first, slot.msg)
+        elif is_new:
+            self.emit(slot, Lineage(first.source, token, first.key, origin))
+        # A failed slot is announced too, so its source stays open whatever else is heard.
+        return token
+
+    def settle_parents(self, parents: Sequence[Lineage], children: Sequence[bytes | None]) -> None:
+        """Note that parents became these children; None stands for a slot without one."""
+        tokens = tuple(lineage.token for lineage in parents)
+        announced = tuple(child for child in children if child is not None)
+        self.events.append(Event(parents[0].source, tokens, announced))
 
     def emit(self, task: Task, lineage: Lineage) -> None:
         """Hand a task on under a lineage."""
@@ -113,8 +216,10 @@ class ReceiptDraft:
     def fail(self, lineage: Lineage, message: str) -> None:
         """Note that a task can't be worked on."""
         self.counts.failed += 1
-        told = spell_message(message)
-        self.failures.append(Failure(lineage.source, lineage.key, lineage.token, self.stage, told))
+        report = format_message(message)
+        self.failures.append(
+            Failure(lineage.source, lineage.key, lineage.token, self.stage, report)
+        )
 
     def write(self, lineage: Lineage, outputs: tuple[Output, ...]) -> None:
         """Note that a sink has written a task."""
@@ -132,19 +237,30 @@ class ReceiptDraft:
 
     def absorb(self, other: ReceiptDraft) -> None:
         """Add what another call has written to this."""
-        places = len(self.data)
-        self.emitted += [one._replace(place=one.place + places) for one in other.emitted]
+        positions = len(self.data)
+        self.emitted += [
+            emitted._replace(position=emitted.position + positions) for emitted in other.emitted
+        ]
+        self.taken += other.taken
         self.data += other.data
         self.events += other.events
         self.failures += other.failures
         self.counts.add(other.counts)
 
     def close(self) -> Receipt:
-        """The receipt."""
+        """Return the receipt."""
         return Receipt(tuple(self.events), tuple(self.failures), tuple(self.emitted), self.counts)
 
+    def clear(self) -> None:
+        """Begin anew, for the next part of the same call."""
+        self.taken, self.data, self.events, self.failures, self.emitted = [], [], [], [], []
+        self.counts = StageCounts()
 
-def spell_message(message: object) -> str:
-    """What a stage says of a failure, cut to size; what no text file can hold is spelled out."""
+
+def format_message(message: object) -> str:
+    """Return what a stage says of a failure, cut to size.
+
+    What no text file can hold is spelled out.
+    """
     text = str(message)[:MESSAGE_CHARACTERS].encode(errors="backslashreplace").decode()
     return text[:MESSAGE_CHARACTERS]

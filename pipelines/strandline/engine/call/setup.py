@@ -9,18 +9,23 @@ import copy
 import fcntl
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
-from strandline.engine.call.stage_call import explain_error
-from strandline.plan.errors import StrandlineError
+from strandline.engine.call.stage_call import StageCall, explain_error
+from strandline.plan.errors import StrandlineError, may_pass
 from strandline.plan.packages import explain_import
 from strandline.plan.pipeline import StagePlan
+from strandline.plan.stage import Shape
+from strandline.storage.outputs.outputs import OutputLocation, OutputStore
+from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.outputs.temporary import hold_folder, sweep_folder
+from strandline.storage.volume.locks import hold_shared
 from strandline_api.outcome.exit_codes import ExitCode
 
 
@@ -35,14 +40,16 @@ class PackageMissingError(StageSetupError):
 
 
 def name_setup_error(what: str, error: Exception) -> StageSetupError:
-    """An error of a set-up, with what could not be done in front."""
+    """Return an error of a set-up, with what could not be done in front."""
     if isinstance(error, ImportError):
         return PackageMissingError(f"{what}: {explain_import(error)}")
-    return StageSetupError(f"{what}: {explain_error(error)}")
+    failed = StageSetupError(f"{what}: {explain_error(error)}")
+    failed.is_lasting = not may_pass(error)
+    return failed
 
 
 def has_node_setup(stage: StagePlan) -> bool:
-    """True where there is anything to do once a node."""
+    """Return whether there is anything to do once a node."""
     return stage.overrides("setup_on_node")
 
 
@@ -63,7 +70,7 @@ def set_up_node(stage: StagePlan, node: str) -> None:
 
 
 def set_up_stage(stage: StagePlan) -> StagePlan:
-    """A copy of the stage that is ready for work.
+    """Return a copy of the stage that is ready for work.
 
     Raises:
         StageSetupError: its own `setup` raised; a `PackageMissingError` where that is why.
@@ -74,6 +81,67 @@ def set_up_stage(stage: StagePlan) -> StagePlan:
     except Exception as error:
         raise name_setup_error(f"stage {stage.name!r} can't be set up", error) from error
     return own
+
+
+class WorkerSite(NamedTuple):
+    """Which pipeline and attempt a worker belongs to; both are good in the name of a file."""
+
+    pipeline: str
+    attempt: str
+
+
+class PackedStage(NamedTuple):
+    """A stage on its way to its worker: its name, and its pickled `StagePlan`."""
+
+    name: str
+    plan: bytes
+
+
+def load_stage(packed: PackedStage, loads: Callable[[bytes], Any]) -> StagePlan:
+    """Return the plan of a stage, read in its worker.
+
+    Raises:
+        StageSetupError: it can't be imported here.
+    """
+    try:
+        loaded: StagePlan = loads(packed.plan)
+    except Exception as error:  # noqa: BLE001 - a module may raise anything
+        what = f"stage {packed.name!r} can't be set up in a worker"
+        raise name_setup_error(what, error) from None
+    return loaded
+
+
+def set_up_call(
+    plan: StagePlan,
+    outputs: OutputLocation,
+    site: WorkerSite,
+    node: str,
+    now: Callable[[], float],
+) -> StageCall:
+    """Return a stage set up in a worker of its own, on a node that is set up for it too.
+
+    Args:
+        node: its id.
+        now: seconds from any fixed point.
+
+    Raises:
+        StageSetupError: the stage's own set-up raised.
+        VolumeError: a newer attempt has taken the outputs over.
+    """
+    if has_node_setup(plan):
+        folder = find_folder(*site, node)
+        sweep(folder)
+        set_up_once(folder, plan.name, lambda: set_up_node(plan, socket.gethostname()))
+    opened = _open_to_write(outputs) if plan.shape is Shape.SINK else None
+    return StageCall(set_up_stage(plan), opened, now)
+
+
+def _open_to_write(outputs: OutputLocation) -> OutputStore:
+    lock = outputs.writers_lock
+    # The volume is mounted on the driver's node, and on others only where it can be shared.
+    if lock is not None and lock.parent.is_dir():
+        hold_shared(lock)
+    return open_outputs(outputs.url, f"{outputs.writer}-{os.getpid()}")
 
 
 _PREFIX = "strandline-node-"
@@ -114,7 +182,7 @@ def _hold(folder: Path) -> None:
 
 
 def find_folder(pipeline: str, attempt: str, node: str, temporary: Path | None = None) -> Path:
-    """Where an attempt of a pipeline notes what it has set up on a node.
+    """Return where an attempt of a pipeline notes what it has set up on a node.
 
     Args:
         pipeline, attempt, node: unique, and good in the name of a file.

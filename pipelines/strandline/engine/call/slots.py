@@ -13,10 +13,12 @@ class Slot(NamedTuple):
     Attributes:
         source, key, token, origin: its lineage.
         block: what holds its data (with others').
-        place: of its task in the block.
+        position: of its task in the block.
         deaths: workers that died while they had it and no other source.
         is_suspect: a worker died while it had it, so it goes without others.
         root: the slot of its source's root task; None where it is that one itself.
+        handed: slots of its answer that have travelled on, of a stage that streams.
+        link: in a chain, the number of the stage that it waits for.
     """
 
     source: bytes
@@ -24,7 +26,19 @@ class Slot(NamedTuple):
     token: bytes
     origin: Origin | None
     block: Any
-    place: int
+    position: int
     deaths: int = 0
     is_suspect: bool = False
     root: Slot | None = None
+    handed: int = 0
+    link: int = 0
+
+
+def split_opened(batch: list[Slot], token: bytes, handed: int) -> tuple[list[Slot], list[Slot]]:
+    """Split a call's batch where its answer goes on: slots that are over, and those that are not.
+
+    Args:
+        token, handed: of the task that the next part begins with; it is the first of the rest.
+    """
+    index = next(index for index, slot in enumerate(batch) if slot.token == token)
+    return batch[:index], [batch[index]._replace(handed=handed), *batch[index + 1 :]]

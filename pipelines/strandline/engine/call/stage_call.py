@@ -9,22 +9,38 @@ from __future__ import annotations
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import count
+from types import MappingProxyType
 from typing import TypeVar, cast
 
 from strandline.engine.call.metering import share_out
-from strandline.engine.call.payloads import copy_tasks
-from strandline.engine.call.receipts import FlushError, ReceiptDraft, ShapeError, spell_message
+from strandline.engine.call.payloads import copy_tasks, measure
+from strandline.engine.call.receipts import (
+    CallPart,
+    FlushError,
+    OpenTask,
+    ReceiptDraft,
+    ShapeError,
+    format_message,
+)
 from strandline.engine.call.standard_streams import StandardStreams
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Output, Receipt
 from strandline.plan.stage import Shape, SinkStage, Stage, StatefulFilter
-from strandline.plan.task import FailedTask, Lineage, NoneTask, Slot, Task
+from strandline.plan.task import FailedTask, Lineage, NoneTask, Origin, Slot, Task
 from strandline.storage.errors import VolumeError
-from strandline.storage.outputs.outputs import OutputStore
+from strandline.storage.outputs.outputs import OutputGroup, OutputStore
 
 _PASSED_ON = (ShapeError, VolumeError, FlushError)
+
+# What a stage yields travels on as soon as it is so much: one part of a long answer.
+PART_BYTES = 16 << 20
+PART_TASKS = 256
+PART_SECONDS = 1.0
+NOTHING_HANDED: Mapping[bytes, int] = MappingProxyType({})
+_END = object()
 
 Answer = TypeVar("Answer")
 
@@ -49,6 +65,8 @@ class StageCall:
         self._stage: Stage = plan.stage
         self._outputs = outputs
         self._now = now
+        self._begun = 0.0  # the part that is being made
+        self._left: set[bytes] = set()
         self._streams = StandardStreams()
         self._answer: Callable[[Sequence[Task], ReceiptDraft], None] = {
             Shape.TASK: self._answer_tasks,
@@ -61,10 +79,25 @@ class StageCall:
     def run(
         self, tasks: Sequence[Task], unreadable: Sequence[tuple[Lineage, str]] = ()
     ) -> tuple[list[Task], Receipt]:
-        """Work on tasks (a group's, where the stage joins groups): the new tasks and the receipt.
+        """Work on tasks where the stage does not stream: see `stream`, of which it is all."""
+        (part,) = self.stream(tasks, unreadable)
+        return part.data, part.receipt
+
+    def stream(
+        self,
+        tasks: Sequence[Task],
+        unreadable: Sequence[tuple[Lineage, str]] = (),
+        handed: Mapping[bytes, int] = NOTHING_HANDED,
+    ) -> Iterator[CallPart]:
+        """Work on tasks (a group's, where the stage joins groups), and yield what comes of them.
 
         Args:
             unreadable: tasks of the call whose payload can't be read, and why.
+            handed: slots of a task's answer that have travelled on before, by its token.
+
+        Yields:
+            The new tasks and their receipt, at once; in parts where a stage that streams yields
+            much, and it goes on when the next part is asked for.
 
         Raises:
             ShapeError: the answer can't be attributed to the input.
@@ -72,23 +105,36 @@ class StageCall:
         """
         writing = ReceiptDraft(self._plan.name)
         writing.counts.calls = 1
-        writing.counts.tasks_in = len(tasks) + len(unreadable)
-        taken = [(_lineage_of(task).source, task.num_rows) for task in tasks]
-        writing.counts.rows_in = sum(rows for _, rows in taken)
+        writing.counts.tasks_in = len(unreadable)
         for lineage, message in unreadable:
             writing.fail(lineage, message)
-        begun = self._now()
+        if not self._plan.streams:
+            for task in tasks:
+                writing.begin(task)
+        self._begun = self._now()
+        if self._plan.streams:
+            for opened in self._stream_tasks(tasks, writing, handed):
+                yield self._close(writing, opened)
+                writing.clear()
+                self._begun = self._now()
         # A group is worked on whole or not at all; so is one that is all unreadable.
-        if tasks and not (unreadable and self._plan.shape is Shape.GROUP):
+        elif tasks and not (unreadable and self._plan.shape is Shape.GROUP):
             self._answer_all(tasks, writing)
-        writing.counts.seconds = self._now() - begun
-        writing.counts.counters = _tell_counters(self._stage.counters)
+        yield self._close(writing, None)
+
+    def leave(self, token: bytes) -> None:
+        """Have the answer to a task go on no more; its source has failed."""
+        self._left.add(token)
+
+    def _close(self, writing: ReceiptDraft, opened: OpenTask | None) -> CallPart:
+        writing.counts.seconds = self._now() - self._begun
+        writing.counts.counters = _count_own(self._stage.counters)
         self._stage.counters = {}
         receipt = writing.close()
         if self._plan.is_metered:
-            efforts = share_out(self._plan.name, taken, writing.data, receipt)
+            efforts = share_out(self._plan.name, writing.taken, writing.data, receipt)
             receipt = receipt._replace(efforts=tuple(efforts))
-        return writing.data, receipt
+        return CallPart(writing.data, receipt, opened)
 
     def _gather(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
         """Answer task by task; what was gathered of one goes into the event that settles it."""
@@ -124,7 +170,7 @@ class StageCall:
         Raises:
             StageRaisedError: it raised something, whatever that was.
         """
-        counters = _tell_counters(self._stage.counters)
+        counters = _count_own(self._stage.counters)
         try:
             answer = work()
         except _PASSED_ON:
@@ -132,10 +178,10 @@ class StageCall:
         except BaseException as error:
             if was_typed(error):
                 raise
-            self._streams.mend()
+            self._streams.repair()
             self._stage.counters = counters
             raise StageRaisedError(explain_error(error)) from error
-        closed = self._streams.mend()
+        closed = self._streams.repair()
         if closed:
             self._stage.counters = counters
             what = " and ".join(closed)
@@ -144,19 +190,86 @@ class StageCall:
 
     def _answer_tasks(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
         for task in tasks:
+            self._answer_task(task, partial(self._process, task), writing)
+
+    def _answer_task(
+        self, task: Task, work: Callable[[], object], writing: ReceiptDraft
+    ) -> Iterator[object] | None:
+        """Note the answer to a task; one that is still to be run to its end is returned."""
+        lineage = _lineage_of(task)
+        try:
+            answer = self._try(work)
+        except StageRaisedError as error:
+            writing.fail(lineage, str(error))
+            return None
+        if isinstance(answer, Iterator):
+            return answer
+        if isinstance(answer, list):
+            writing.fan_out([lineage], answer)
+        else:
+            writing.pass_on(lineage, self._check(answer))
+        return None
+
+    def _stream_tasks(
+        self, tasks: Sequence[Task], writing: ReceiptDraft, handed: Mapping[bytes, int]
+    ) -> Iterator[OpenTask]:
+        """Answer task by task, and yield where what is noted so far is to travel on."""
+        for task in tasks:
             lineage = _lineage_of(task)
-            try:
-                answer = self._try(partial(self._process, task))
-            except StageRaisedError as error:
-                writing.fail(lineage, str(error))
-                continue
-            if isinstance(answer, list):
-                writing.fan_out([lineage], answer)
+            before = handed.get(lineage.token, 0)
+            if before:  # counted as taken by the call that handed them on
+                writing.taken.append((lineage.source, 0))
             else:
-                writing.pass_on(lineage, self._check(answer))
+                writing.begin(task)
+            slots = self._answer_task(task, partial(self._stage.process, task), writing)
+            if slots is not None:
+                yield from self._stream(lineage, slots, before, writing)
+
+    def _stream(
+        self, lineage: Lineage, slots: Iterator[object], handed: int, writing: ReceiptDraft
+    ) -> Iterator[OpenTask]:
+        tokens, children = (lineage.token,), []
+        # Of a part that a failure cuts short nothing travels on, as of a list that is never made.
+        own, counters = ReceiptDraft(self._plan.name), _count_own(self._stage.counters)
+        size = 0
+        for index in count():
+            try:
+                slot = self._try(partial(next, slots, _END))
+            except StageRaisedError as error:
+                self._stage.counters = counters
+                writing.fail(lineage, str(error))
+                return
+            if slot is _END:
+                break
+            origin = Origin(lineage.token, index, 0)
+            children.append(own.take_slot(lineage, tokens, origin, slot, is_new=index >= handed))
+            size += measure(slot.data) if isinstance(slot, Task) and index >= handed else 0
+            if own.data and self._is_part(own, size):
+                writing.absorb(own)
+                yield OpenTask(lineage.token, index + 1)
+                if lineage.token in self._left:
+                    self._left.discard(lineage.token)
+                    return
+                own, counters, size = ReceiptDraft(self._plan.name), {}, 0
+                writing.taken.append((lineage.source, 0))
+        if len(children) < handed:  # what has travelled on would be told by nobody
+            what = f"yielded {len(children)} tasks, and {handed} the first time"
+            writing.fail(lineage, f"{what}; stages must be functions of their input")
+            return
+        own.settle_parents([lineage], children)
+        writing.absorb(own)
+
+    def _is_part(self, own: ReceiptDraft, size: int) -> bool:
+        """Return whether what was yielded is to travel on before more is made."""
+        if size >= PART_BYTES or len(own.data) >= PART_TASKS:
+            return True
+        return self._now() - self._begun >= PART_SECONDS
 
     def _process(self, task: Task) -> object:
-        """What the stage makes of one task; a generator is run to its end, where it may raise."""
+        """Return what the stage makes of one task.
+
+        A generator is run to its end, where it may raise.
+        """
         answer = self._stage.process(task)
         return list(answer) if isinstance(answer, Iterator) else answer
 
@@ -180,8 +293,8 @@ class StageCall:
                 self._answer_batch([task], writing)
             return
         if len(tasks) == 1 and (len(answers) != 1 or isinstance(answers[0], list)):
-            one = answers[0] if len(answers) == 1 else answers
-            writing.fan_out(lineages, one if isinstance(one, list) else answers)
+            single = answers[0] if len(answers) == 1 else answers
+            writing.fan_out(lineages, single if isinstance(single, list) else answers)
             return
         if len(answers) != len(tasks):
             self._refuse(
@@ -203,23 +316,18 @@ class StageCall:
         writing.fan_out(lineages, slots)
 
     def _answer_sink(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
-        sink = self._stage
+        sink, outputs = self._stage, self._outputs
         assert isinstance(sink, SinkStage)  # by its shape
-        for task in tasks:
-            lineage = _lineage_of(task)
-            try:
-                writing.write(lineage, self._try(partial(self._write, sink, task, lineage)))
-            except StageRaisedError as error:
-                writing.fail(lineage, str(error))
-
-    def _write(self, sink: SinkStage, task: Task, lineage: Lineage) -> tuple[Output, ...]:
-        assert self._outputs is not None  # every sink is given its place
-        if not task.num_rows:
-            return ()
-        name = lineage.token.hex() + sink.suffix
-        written = self._outputs.write(lineage.source, name, lambda file: sink.write(task, file))
-        rows = task.num_rows
-        return (Output(lineage.token, sink.suffix, written.size, written.digest, rows),)
+        assert outputs is not None  # every sink is given its place
+        # The receipt leaves when all are durable, since it says that each of them is.
+        with outputs.grouped() as group:
+            for task in tasks:
+                lineage = _lineage_of(task)
+                try:
+                    written = self._try(partial(_write, sink, task, lineage, group))
+                    writing.write(lineage, written)
+                except StageRaisedError as error:
+                    writing.fail(lineage, str(error))
 
     def _check_list(self, answers: object) -> list[object]:
         if not isinstance(answers, list):
@@ -242,16 +350,24 @@ class StageCall:
         raise ShapeError(msg)
 
 
+def _write(sink: SinkStage, task: Task, lineage: Lineage, group: OutputGroup) -> tuple[Output, ...]:
+    if not task.num_rows:
+        return ()
+    name = lineage.token.hex() + sink.suffix
+    written = group.write(lineage.source, name, lambda file: sink.write(task, file))
+    return (Output(lineage.token, sink.suffix, written.size, written.digest, task.num_rows),)
+
+
 def explain_error(error: BaseException) -> str:
-    """An exception in one line: its type, its text, and where the user's code raised it."""
+    """Explain an exception in one line: its type, its text, and where the user's code raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
-    text = " ".join(_spell(error).split())
+    text = " ".join(_format(error).split())
     return f"{type(error).__name__}: {text}{where}" if text else f"{type(error).__name__}{where}"
 
 
-def _spell(error: BaseException) -> str:
-    """Its text; empty where its own code can't even tell that."""
+def _format(error: BaseException) -> str:
+    """Format its text; empty where its own code can't even tell that."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - the class may be the user's
@@ -259,7 +375,7 @@ def _spell(error: BaseException) -> str:
 
 
 def was_typed(error: BaseException) -> bool:
-    """Whether somebody at the keyboard may have raised it, and not the stage.
+    """Return whether somebody at the keyboard may have raised it, and not the stage.
 
     The keyboard reaches the main thread only, and there only where nobody else listens to it.
     """
@@ -270,12 +386,12 @@ def was_typed(error: BaseException) -> bool:
     )
 
 
-def _tell_counters(counted: object) -> dict[str, int]:
-    """What a stage has counted, as far as it can be told: it may have put anything there."""
+def _count_own(counted: object) -> dict[str, int]:
+    """Return what a stage has counted, as far as it can be told: it may have put anything there."""
     if not isinstance(counted, dict):
         return {}
-    numbers = {name: one for name, one in counted.items() if isinstance(one, (int, float))}
-    return {spell_message(name): cast("int", number) for name, number in numbers.items()}
+    numbers = {name: number for name, number in counted.items() if isinstance(number, (int, float))}
+    return {format_message(name): cast("int", number) for name, number in numbers.items()}
 
 
 def _lineage_of(task: Task) -> Lineage:

@@ -34,17 +34,17 @@ class StandardStreams:
                 self._streams[number] = _Stream(copy, getattr(sys, name))
                 weakref.finalize(self, os.close, copy)
 
-    def mend(self) -> list[str]:
+    def repair(self) -> list[str]:
         """Open again what was closed; the names of it. What leads elsewhere now is left so."""
         return [
             _NAMES[number]
             for number, stream in self._streams.items()
             # both are looked at: either may have been closed without the other
-            if _mend_descriptor(number, stream) | _mend_text(number, stream)
+            if _repair_descriptor(number, stream) | _repair_text(number, stream)
         ]
 
 
-def _mend_descriptor(number: int, stream: _Stream) -> bool:
+def _repair_descriptor(number: int, stream: _Stream) -> bool:
     try:
         os.fstat(number)
     except OSError:
@@ -53,7 +53,7 @@ def _mend_descriptor(number: int, stream: _Stream) -> bool:
     return False
 
 
-def _mend_text(number: int, stream: _Stream) -> bool:
+def _repair_text(number: int, stream: _Stream) -> bool:
     if not getattr(getattr(sys, _NAMES[number]), "closed", False):
         return False
     text = stream.text

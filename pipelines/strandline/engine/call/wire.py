@@ -8,16 +8,16 @@ the classes' to say.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import astuple
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from strandline.engine.call.payloads import Dumps, dump, is_safe, is_unchanging, load
+from strandline.engine.call.payloads import Dumps, dump, is_safe, is_unchanging, load, separate
 from strandline.engine.call.slots import Slot
 from strandline.plan.receipt import (
-    Counts,
     Effort,
     Emitted,
     Event,
@@ -26,6 +26,7 @@ from strandline.plan.receipt import (
     Output,
     Piece,
     Receipt,
+    StageCounts,
 )
 from strandline.plan.task import Lineage, Origin, Task
 
@@ -33,7 +34,7 @@ SMALL_BYTES = 1 << 17
 
 
 def pack_table(table: pa.Table) -> bytes | None:
-    """A table as bytes; None where it is large, or might not come back as it was.
+    """Return a table as bytes; None where it is large, or might not come back as it was.
 
     Its chunks would be cut anew, and types of the user's own come back as what they are made of.
     """
@@ -49,7 +50,7 @@ def pack_table(table: pa.Table) -> bytes | None:
 
 
 def unpack_table(packed: bytes) -> pa.Table:
-    """The inverse of `pack_table`."""
+    """Return the inverse of `pack_table`."""
     with pa.ipc.open_stream(packed) as stream:
         return stream.read_all()
 
@@ -69,7 +70,7 @@ _AS_IT_IS, _TABLE, _PICKLED = 0, 1, 2
 def pack_tasks(
     tasks: Iterable[Task], dumps: Dumps = pickle.dumps, *, is_local: bool = False
 ) -> list[Plain]:
-    """Tasks as [data, meta, source, token, key, origin, how the data is spelled].
+    """Return tasks as [data, meta, source, token, key, origin, how the data is packed].
 
     Args:
         dumps: pickles payloads that may not cross as they are.
@@ -78,18 +79,37 @@ def pack_tasks(
     Raises:
         BaseException: a payload can't be pickled.
     """
-    pack = _pack_here if is_local else _pack_away
+    return _pack(
+        tasks,
+        partial(_pack_here, dumps=dumps)
+        if is_local
+        else partial(_pack_away, seen=set(), dumps=dumps),
+    )
+
+
+def _pack(tasks: Iterable[Task], pack: Callable[[Any, Any], tuple[Any, Any, int]]) -> list[Plain]:
     return [
         [data, meta, source, token, key, origin and list(origin), form]
         for task in tasks
         if task.lineage
         for source, token, key, origin in (task.lineage,)
-        for data, meta, form in (pack(task.data, task.meta, dumps),)
+        for data, meta, form in (pack(task.data, task.meta),)
     ]
 
 
+def pack_sharing(tasks: Iterable[Task], dumps: Dumps) -> list[Plain]:
+    """Return tasks that stay in this process as `pack_tasks` does, without a copy of what is large.
+
+    Arrays come back as they would of another process: of the same bytes, and read-only.
+
+    Raises:
+        BaseException: a payload can't be pickled.
+    """
+    return _pack(tasks, partial(_pack_sharing, dumps=dumps))
+
+
 def unpack_task(packed: Plain) -> Task:
-    """One task of what `pack_tasks` made.
+    """Return one task of what `pack_tasks` made.
 
     Raises:
         BaseException: its payload can't be read.
@@ -103,74 +123,94 @@ def unpack_task(packed: Plain) -> Task:
 
 
 def read_lineage(packed: Plain) -> Lineage:
-    """The lineage of a packed task; its payload is not looked at."""
+    """Return the lineage of a packed task; its payload is not looked at."""
     _, _, source, token, key, origin, _ = packed
     return Lineage(source, token, key, origin and Origin(*origin))
 
 
-def _pack_away(data: Any, meta: Any, dumps: Dumps) -> tuple[Any, Any, int]:  # noqa: ANN401
+def _pack_away(data: Any, meta: Any, seen: set[int], dumps: Dumps) -> tuple[Any, Any, int]:  # noqa: ANN401
     if not (is_safe(data) and is_safe(meta)):
         return *dump((data, meta), dumps), _PICKLED
     packed = pack_table(data) if isinstance(data, pa.Table) else None
-    return (data, meta, _AS_IT_IS) if packed is None else (packed, meta, _TABLE)
+    # Tasks of an answer are pickled together: what two of them share would come back as one.
+    if packed is None:
+        return separate(data, seen), separate(meta, seen), _AS_IT_IS
+    return packed, separate(meta, seen), _TABLE
 
 
 def _pack_here(data: Any, meta: Any, dumps: Dumps) -> tuple[Any, Any, int]:  # noqa: ANN401
     if is_unchanging(data) and is_unchanging(meta):
         return data, meta, _AS_IT_IS
-    return dumps((data, meta), protocol=5), [], _PICKLED
+    body, buffers = dump((data, meta), dumps)
+    return body, [bytes(buffer.raw()) for buffer in buffers], _PICKLED  # read-only, as from Ray
+
+
+def _pack_sharing(data: Any, meta: Any, dumps: Dumps) -> tuple[Any, Any, int]:  # noqa: ANN401
+    if is_unchanging(data) and is_unchanging(meta):
+        return data, meta, _AS_IT_IS
+    body, buffers = dump((data, meta), dumps)
+    return body, [buffer.raw().toreadonly() for buffer in buffers], _PICKLED
 
 
 def pack_batch(batch: Iterable[Slot]) -> tuple[list[list[int]], list[Any]]:
-    """Where each task of a batch is among the blocks, and these; a block that is shared is once."""
+    """Return where each task of a batch is among the blocks, and these.
+
+    A block that is shared is once. Behind the two numbers of a task that has handed on slots of its
+    answer stands how many.
+    """
     own: list[Any] = []
     blocks: list[Any] = [own]
     numbers: dict[int, int] = {}
     picks = []
     for slot in batch:
+        before = [slot.handed] if slot.handed else []
         if isinstance(slot.block, list):  # a root task, which the driver holds itself
-            picks.append([0, len(own)])
-            own.append(slot.block[slot.place])
+            picks.append([0, len(own), *before])
+            own.append(slot.block[slot.position])
             continue
         number = numbers.get(id(slot.block))
         if number is None:
             number = numbers[id(slot.block)] = len(blocks)
             blocks.append(slot.block)
-        picks.append([number, slot.place])
+        picks.append([number, slot.position, *before])
     return picks, blocks
 
 
 def pack_receipt(receipt: Receipt) -> Plain:
-    """A receipt as [events, failures, emitted, counts, efforts]."""
+    """Return a receipt as [events, failures, emitted, counts, efforts, links, gone]."""
     return [
         pack_events(receipt.events),
         [list(failure) for failure in receipt.failures],
         [
-            [place, source, token, origin and list(origin)]
-            for place, source, token, origin in receipt.emitted
+            [position, source, token, origin and list(origin), link]
+            for position, source, token, origin, link in receipt.emitted
         ],
         list(astuple(receipt.counts)),
         [[source, *effort] for source, effort in receipt.efforts],
+        [[link, *astuple(counts)] for link, counts in receipt.links],
+        [[list(origin), source] for origin, source in receipt.gone],
     ]
 
 
 def unpack_receipt(packed: Plain) -> Receipt:
-    """The inverse of `pack_receipt`; what was put behind it is not looked at."""
-    events, failures, emitted, counts, efforts, *_ = packed
+    """Return the inverse of `pack_receipt`; what was put behind it is not looked at."""
+    events, failures, emitted, counts, efforts, links, gone, *_ = packed
     return Receipt(
         tuple(unpack_events(events)),
         tuple(Failure(*failure) for failure in failures),
         tuple(
-            Emitted(place, source, token, origin and Origin(*origin))
-            for place, source, token, origin in emitted
+            Emitted(position, source, token, origin and Origin(*origin), link)
+            for position, source, token, origin, link in emitted
         ),
-        Counts(*counts),
+        StageCounts(*counts),
         tuple((source, Effort(*effort)) for source, *effort in efforts),
+        tuple((link, StageCounts(*counts)) for link, *counts in links),
+        tuple((Origin(*origin), source) for origin, source in gone),
     )
 
 
 def pack_events(events: Iterable[Event]) -> list[Plain]:
-    """Events as [source, settled, children, outputs, efforts]."""
+    """Return events as [source, settled, children, outputs, efforts]."""
     return [
         [source, list(settled), list(children), [*map(list, outputs)], [*map(list, efforts)]]
         for source, settled, children, outputs, efforts in events
@@ -178,14 +218,14 @@ def pack_events(events: Iterable[Event]) -> list[Plain]:
 
 
 def unpack_events(packed: Iterable[Plain]) -> list[Event]:
-    """The inverse of `pack_events`."""
+    """Return the inverse of `pack_events`."""
     return [
         Event(
             source,
             tuple(settled),
             tuple(children),
             tuple(map(_unpack_left, outputs)),
-            tuple(Effort(*one) for one in efforts),
+            tuple(Effort(*effort) for effort in efforts),
         )
         for source, settled, children, outputs, efforts in packed
     ]

@@ -8,10 +8,14 @@ overlap, and the user's code still sees one thread and one task at a time. It kn
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from functools import partial
+from queue import SimpleQueue
+from typing import Generic, TypeVar, cast
 
 Answer = TypeVar("Answer")
+# Parts of an answer that may wait to be taken while the next one is made.
+PARTS_AHEAD = 1
 
 
 class WorkerLoop:
@@ -21,23 +25,29 @@ class WorkerLoop:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[int, _Work | None] = {}
+        self._waiting: dict[int, Callable[[], None] | None] = {}
         self._next = 0
         self._change = threading.Condition()
         threading.Thread(target=self._loop, name="stage", daemon=True).start()
 
     def run(self, number: int, work: Callable[[], Answer]) -> Answer:
         """Do the work when its turn has come; what it returns or raises is passed on."""
-        mine = _Work(work)
-        self._enter(number, mine)
-        answer: Answer = mine.wait()
-        return answer
+        return self.begin(number, lambda: iter((work(),))).take()
+
+    def begin(self, number: int, work: Callable[[], Iterator[Answer]]) -> Answers[Answer]:
+        """Have work done when its turn has come; what it yields is taken part by part.
+
+        It is worked on to its end before the next number is, and waits while parts are not taken.
+        """
+        answers: Answers[Answer] = Answers()
+        self._enter(number, partial(answers.make, work))
+        return answers
 
     def skip(self, number: int) -> None:
-        """There will be no work of that number."""
+        """Note that there will be no work of that number."""
         self._enter(number, None)
 
-    def _enter(self, number: int, work: _Work | None) -> None:
+    def _enter(self, number: int, work: Callable[[], None] | None) -> None:
         with self._change:
             self._waiting[number] = work
             if number == self._next:
@@ -47,10 +57,10 @@ class WorkerLoop:
         while True:
             work = self._take()
             if work is not None:
-                work.do()
+                work()
             del work  # or its data would be kept until the next one comes
 
-    def _take(self) -> _Work | None:
+    def _take(self) -> Callable[[], None] | None:
         with self._change:
             while self._next not in self._waiting:
                 self._change.wait()
@@ -59,27 +69,27 @@ class WorkerLoop:
         return work
 
 
-class _Work:
-    """A piece of work, and its answer when it is done."""
+class Answers(Generic[Answer]):
+    """What a piece of work yields, handed from its thread to the one that waits."""
 
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self._work: Callable[[], Any] | None = work
-        self._answer: Any = None
-        self._error: BaseException | None = None
-        self._done = threading.Lock()
-        self._done.acquire()
+    def __init__(self) -> None:
+        self._made: SimpleQueue[tuple[Answer, None] | tuple[None, BaseException]] = SimpleQueue()
+        self._room = threading.Semaphore(PARTS_AHEAD)
 
-    def do(self) -> None:
-        assert self._work is not None  # it is done once
+    def make(self, work: Callable[[], Iterator[Answer]]) -> None:
+        """Do the work; more than may wait is made when some was taken."""
         try:
-            self._answer = self._work()
+            for answer in work():
+                self._made.put((answer, None))
+                del answer  # it is kept by who takes it, and else by nobody
+                self._room.acquire()
         except BaseException as error:  # noqa: BLE001 - whoever waits for it raises it
-            self._error = error
-        self._work = None  # and with it its input
-        self._done.release()
+            self._made.put((None, error))
 
-    def wait(self) -> Any:  # noqa: ANN401 - whatever the work returns
-        self._done.acquire()
-        if self._error is not None:
-            raise self._error
-        return self._answer
+    def take(self) -> Answer:
+        """Return the next part, waiting for it; what the work raised is raised."""
+        answer, error = self._made.get()
+        self._room.release()
+        if error is not None:
+            raise error
+        return cast("Answer", answer)
