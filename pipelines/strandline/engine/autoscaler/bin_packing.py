@@ -22,7 +22,7 @@ class Vacancy(NamedTuple):
     free: Units
 
 
-class Block(NamedTuple):
+class PlacedWorkers(NamedTuple):
     """So many workers of a stage placed on each of some nodes; no nodes: anywhere."""
 
     stage: int
@@ -31,11 +31,11 @@ class Block(NamedTuple):
 
 
 def count_fitting(free: Sequence[int], needs: Sequence[int]) -> int:
-    """Workers that fit into some room; `needs` must not be all zero."""
+    """Return workers that fit into some room; `needs` must not be all zero."""
     return min(have // need for have, need in zip(free, needs, strict=True) if need)
 
 
-class Room:
+class FreeSpace:
     """Free room on all nodes, and what was placed into it. Nodes are numbers."""
 
     def __init__(self, nodes: Iterable[Vacancy] = ()) -> None:
@@ -43,11 +43,11 @@ class Room:
         for node, vacancy in enumerate(nodes):
             groups.setdefault(vacancy, []).append(node)
         self._groups = {vacancy: tuple(group) for vacancy, group in groups.items()}
-        self.blocks: list[Block] = []
+        self.blocks: list[PlacedWorkers] = []
 
-    def copy(self) -> Room:
-        """The same room, to try something in."""
-        other = Room()
+    def copy(self) -> FreeSpace:
+        """Return the same room, to try something in."""
+        other = FreeSpace()
         other._groups = dict(self._groups)
         other.blocks = list(self.blocks)
         return other
@@ -62,10 +62,10 @@ class Room:
 
     def list_free(self) -> list[Units]:
         """Free units of each node, by its number."""
-        free = {node: one.free for one, nodes in self._groups.items() for node in nodes}
+        free = {node: vacancy.free for vacancy, nodes in self._groups.items() for node in nodes}
         return [free[node] for node in range(len(free))]
 
-    def place(self, stage: int, needs: Units, count: int) -> int:
+    def assign(self, stage: int, needs: Units, count: int) -> int:
         """Place as many workers as fit, `count` at most; returns how many.
 
         The tightest nodes are filled first, and those that lack what others may need before those
@@ -74,16 +74,16 @@ class Room:
         if count <= 0 or not self._groups:
             return 0
         if not any(needs):
-            self.blocks.append(Block(stage, (), count))
+            self.blocks.append(PlacedWorkers(stage, (), count))
             return count
         left = count
         for vacancy in self._sort_vacancies(needs):
-            left -= self._place_alike(stage, needs, left, vacancy)
+            left -= self._assign_alike(stage, needs, left, vacancy)
             if not left:
                 break
         return count - left
 
-    def _place_alike(self, stage: int, needs: Units, count: int, vacancy: Vacancy) -> int:
+    def _assign_alike(self, stage: int, needs: Units, count: int, vacancy: Vacancy) -> int:
         nodes, each = self._groups.pop(vacancy), count_fitting(vacancy.free, needs)
         full = min(count // each, len(nodes))
         rest = min(count - full * each, each) if full < len(nodes) else 0
@@ -98,24 +98,28 @@ class Room:
         if not nodes:
             return
         if each:
-            self.blocks.append(Block(stage, nodes, each))
+            self.blocks.append(PlacedWorkers(stage, nodes, each))
             free = tuple(have - each * need for have, need in zip(vacancy.free, needs, strict=True))
             vacancy = Vacancy(vacancy.is_late, free)
         self._groups[vacancy] = self._groups.get(vacancy, ()) + nodes
 
     def _sort_vacancies(self, needs: Units) -> list[Vacancy]:
-        fitting = [one for one in self._groups if count_fitting(one.free, needs)]
+        fitting = [group for group in self._groups if count_fitting(group.free, needs)]
         unused = [kind for kind, need in enumerate(needs) if not need]
-        return sorted(fitting, key=lambda one: (sum(one.free[kind] > 0 for kind in unused), *one))
+        return sorted(
+            fitting, key=lambda vacancy: (sum(vacancy.free[kind] > 0 for kind in unused), *vacancy)
+        )
 
 
-def pack(room: Room, needs: Sequence[Units], counts: Sequence[int], order: Sequence[int]) -> bool:
+def pack(
+    room: FreeSpace, needs: Sequence[Units], counts: Sequence[int], order: Sequence[int]
+) -> bool:
     """Place so many workers of each stage, in that order; False where one finds no room."""
-    return all(room.place(stage, needs[stage], counts[stage]) >= counts[stage] for stage in order)
+    return all(room.assign(stage, needs[stage], counts[stage]) >= counts[stage] for stage in order)
 
 
 def sort_by_size(needs: Sequence[Units], nodes: Sequence[Units]) -> list[int]:
-    """Stages by decreasing size: first who needs what few nodes have, then who needs most of one.
+    """Return stages by decreasing size: first who needs what few nodes have.
 
     Args:
         nodes: all units of each node.

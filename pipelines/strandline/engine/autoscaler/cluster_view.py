@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from strandline.engine.autoscaler.bin_packing import Room, Units, Vacancy, count_fitting
+from strandline.engine.autoscaler.bin_packing import FreeSpace, Units, Vacancy, count_fitting
 from strandline.engine.autoscaler.model import (
     FRACTIONS,
     Inputs,
@@ -18,11 +18,11 @@ from strandline.engine.autoscaler.model import (
     find_demand,
     find_left,
 )
-from strandline.engine.autoscaler.water_filling import Crew
+from strandline.engine.autoscaler.water_filling import PoolDemand
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class ClusterSite:
     """Nodes by number, in the order of their names; stages by number, in order.
 
     Attributes:
@@ -30,40 +30,40 @@ class Site:
         needs: units of a worker of each stage.
         nodes: their names.
         totals: units of each node.
-        staff, leaving: workers on each node, by stage: those that stay, those that drain.
+        allocation, leaving: workers on each node, by stage: those that stay, those that drain.
     """
 
     kinds: tuple[str, ...]
     needs: tuple[Units, ...]
     nodes: tuple[str, ...]
     totals: tuple[Units, ...]
-    staff: tuple[dict[int, int], ...]
+    allocation: tuple[dict[int, int], ...]
     leaving: tuple[dict[int, int], ...]
 
-    def find_room(self) -> Room:
+    def find_room(self) -> FreeSpace:
         """Room as it will be once those that drain have ended."""
-        return Room(
-            Vacancy(bool(self.leaving[node]), self._subtract(node, self.staff))
+        return FreeSpace(
+            Vacancy(bool(self.leaving[node]), self._subtract(node, self.allocation))
             for node in range(len(self.nodes))
         )
 
-    def find_empty_room(self) -> Room:
+    def find_empty_room(self) -> FreeSpace:
         """Room as it would be without any worker."""
-        return Room(Vacancy(False, units) for units in self.totals)  # noqa: FBT003 - a field
+        return FreeSpace(Vacancy(False, units) for units in self.totals)  # noqa: FBT003 - a field
 
     def sum_totals(self) -> list[int]:
-        """Units of all nodes together."""
+        """Return units of all nodes together."""
         return [sum(units[kind] for units in self.totals) for kind in range(len(self.kinds))]
 
     def find_free_now(self, node: int) -> list[int]:
-        """Units of a node that nobody holds, not even those that drain."""
-        return list(self._subtract(node, self.staff, self.leaving))
+        """Return units of a node that nobody holds, not even those that drain."""
+        return list(self._subtract(node, self.allocation, self.leaving))
 
-    def count_staff(self) -> list[int]:
-        """Workers of each stage that are on some node."""
+    def count_workers(self) -> list[int]:
+        """Return workers of each stage that are on some node."""
         counts = [0] * len(self.needs)
-        for staff in self.staff:
-            for stage, count in staff.items():
+        for allocation in self.allocation:
+            for stage, count in allocation.items():
                 counts[stage] += count
         return counts
 
@@ -72,27 +72,27 @@ class Site:
         needs = self.needs[stage]
         return any(not any(needs) or count_fitting(units, needs) > 0 for units in self.totals)
 
-    def _subtract(self, node: int, *staffs: Sequence[Mapping[int, int]]) -> Units:
+    def _subtract(self, node: int, *allocations: Sequence[Mapping[int, int]]) -> Units:
         free = list(self.totals[node])
-        for staff in staffs:
-            for stage, count in staff[node].items():
+        for allocation in allocations:
+            for stage, count in allocation[node].items():
                 for kind, need in enumerate(self.needs[stage]):
                     free[kind] -= need * count
         return tuple(max(0, have) for have in free)
 
 
-def survey(inputs: Inputs) -> Site:
-    """The site of a look."""
+def survey(inputs: Inputs) -> ClusterSite:
+    """Return the site of a look."""
     units = [stage.needs.count_units() for stage in inputs.stages]
-    kinds = tuple(sorted({kind for one in units for kind in one}))
+    kinds = tuple(sorted({kind for unit in units for kind in unit}))
     numbers = {stage.name: number for number, stage in enumerate(inputs.stages)}
     nodes = sorted(inputs.nodes, key=lambda node: node.name)
-    return Site(
+    return ClusterSite(
         kinds=kinds,
-        needs=tuple(tuple(one.get(kind, 0) for kind in kinds) for one in units),
+        needs=tuple(tuple(unit.get(kind, 0) for kind in kinds) for unit in units),
         nodes=tuple(node.name for node in nodes),
         totals=tuple(_count_units(node, kinds) for node in nodes),
-        staff=tuple(_number(node.workers, numbers) for node in nodes),
+        allocation=tuple(_number(node.workers, numbers) for node in nodes),
         leaving=tuple(_number(node.draining, numbers) for node in nodes),
     )
 
@@ -106,8 +106,10 @@ def _number(workers: Mapping[str, int], numbers: Mapping[str, int]) -> dict[int,
     return {numbers[name]: count for name, count in sorted(workers.items()) if count > 0}
 
 
-def muster(inputs: Inputs, site: Site, measures: Mapping[str, Measure]) -> list[Crew]:
-    """The crews of a look: what bounds each, and how fast one worker of it is in sources.
+def list_pools(
+    inputs: Inputs, site: ClusterSite, measures: Mapping[str, Measure]
+) -> list[PoolDemand]:
+    """Return the pools of a look: what bounds each, and how fast one worker of it is in sources.
 
     Once the listing has ended, a stage's demand is what it has left, and it gets no more workers
     than there are tasks for.
@@ -116,10 +118,10 @@ def muster(inputs: Inputs, site: Site, measures: Mapping[str, Measure]) -> list[
     left = find_left(inputs, demand)
     if left is not None:
         sources, tasks = left
-        demand = [one / sources if sources else 0.0 for one in tasks]
+        demand = [task / sources if sources else 0.0 for task in tasks]
     cpus = sum(node.resources.count_units().get("cpu", 0) for node in inputs.nodes) // FRACTIONS
     totals = site.sum_totals()
-    crews = []
+    pools = []
     for number, stage in enumerate(inputs.stages):
         needs = site.needs[number]
         ceiling = count_fitting(totals, needs) if any(needs) else cpus
@@ -129,5 +131,5 @@ def muster(inputs: Inputs, site: Site, measures: Mapping[str, Measure]) -> list[
         rate = measures[stage.name].rate
         speed = rate if rate is None or demand[number] <= 0 else rate / demand[number]
         speed = math.inf if demand[number] <= 0 else speed
-        crews.append(Crew(needs, speed, stage.floor, max(stage.floor, ceiling)))
-    return crews
+        pools.append(PoolDemand(needs, speed, stage.floor, max(stage.floor, ceiling)))
+    return pools

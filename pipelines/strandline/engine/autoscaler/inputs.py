@@ -10,12 +10,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from strandline.engine.autoscaler.bin_packing import Room, Units, Vacancy, pack, sort_by_size
+from strandline.engine.autoscaler.bin_packing import FreeSpace, Units, Vacancy, pack, sort_by_size
 from strandline.engine.autoscaler.model import (
     FRACTIONS,
     Inputs,
     NodeLook,
-    Resources,
+    NodeResources,
     StageLook,
 )
 from strandline.engine.core.flow import StageQueue
@@ -23,8 +23,8 @@ from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Shape
 
 CPU, GPU, MEMORY = "CPU", "GPU", "memory"
-HERE = "place on the driver's node"
-PLACES = 1_000_000
+DRIVER_NODE = "place on the driver's node"
+SLOTS = 1_000_000
 SETTLE_SECONDS = 3.0
 SHARED = 0.95  # of the CPUs there are, since Ray rounds fractions up
 
@@ -77,7 +77,7 @@ class Surveyor:
         queues: Sequence[StageQueue],
         sources_left: int | None,
     ) -> Inputs:
-        """What the planner is asked.
+        """Return what the planner is asked.
 
         Args:
             now: seconds from any fixed point.
@@ -89,7 +89,7 @@ class Surveyor:
             for node in nodes
             for total in (node.total.items(),)
         }
-        cpus = [one.get(CPU, 0.0) for one in ours.values()]
+        cpus = [our.get(CPU, 0.0) for our in ours.values()]
         share = find_share(self._stages, cpus)
         if not any(node.total.get(CPU) for node in nodes):
             share = 1.0  # there is no node for work yet, so nothing to share
@@ -103,7 +103,7 @@ class Surveyor:
     def _find_theirs(
         self, now: float, nodes: Sequence[NodeFacts], workers: Iterable[WorkerFacts]
     ) -> Mapping[tuple[str, str], float]:
-        """What others hold of each kind on each node.
+        """Return what others hold of each kind on each node.
 
         A worker of ours that has just come or gone is seen a moment late, so only what was held
         all along counts. One that still waits for its room counts as if it had it: then what is
@@ -119,21 +119,21 @@ class Surveyor:
         }
 
     def find_waiting(self, nodes: Sequence[NodeFacts], workers: Sequence[WorkerFacts]) -> list[int]:
-        """Which workers can't have found their room yet, by their place.
+        """Return which workers can't have found their room yet, by their place.
 
         Args:
             workers: of each stage the oldest first, since rooms are given in that order.
         """
-        held = self._subtract(nodes, [one for one in workers if one.is_placed])
+        held = self._subtract(nodes, [peer for peer in workers if peer.is_placed])
         alive = {node.name for node in nodes}
         waiting = []
-        for place, worker in enumerate(workers):
+        for position, worker in enumerate(workers):
             if worker.is_placed or not worker.node:
                 continue
             needs = [(worker.node, kind, amount) for kind, amount in self._list_reserved(worker)]
             lacks = any(held.get((node, kind), 0.0) + 1e-6 < need for node, kind, need in needs)
             if lacks or worker.node not in alive:
-                waiting.append(place)
+                waiting.append(position)
                 continue
             for node, kind, need in needs:
                 held[node, kind] = held.get((node, kind), 0.0) - need
@@ -142,7 +142,7 @@ class Surveyor:
     def _subtract(
         self, nodes: Iterable[NodeFacts], workers: Iterable[WorkerFacts]
     ) -> dict[tuple[str, str], float]:
-        """What is held on each node and not by these workers, of each kind."""
+        """Return what is held on each node and not by these workers, of each kind."""
         held = {
             (node.name, kind): have - node.free.get(kind, 0.0)
             for node in nodes
@@ -169,7 +169,7 @@ class Surveyor:
         queues: Sequence[StageQueue],
     ) -> Iterator[StageLook]:
         for number, (stage, queue) in enumerate(zip(self._stages, queues, strict=True)):
-            own = [one for one in workers if one.stage == number]
+            own = [peer for peer in workers if peer.stage == number]
             counts = queue.counts
             tasks, seconds = self._done[number]
             self._done[number] = counts.tasks_in, counts.seconds
@@ -178,9 +178,14 @@ class Surveyor:
                 needs=self._find_needs(stage, share),
                 floor=stage.min_workers,
                 ceiling=_find_ceiling(stage, cpus),
-                ready=sum(one.is_ready and not one.is_draining for one in own),
-                starting=sum(not one.is_ready and not one.is_draining for one in own),
-                draining=sum(one.is_draining for one in own),
+                ready=sum(
+                    worker_facts.is_ready and not worker_facts.is_draining for worker_facts in own
+                ),
+                starting=sum(
+                    not worker_facts.is_ready and not worker_facts.is_draining
+                    for worker_facts in own
+                ),
+                draining=sum(worker_facts.is_draining for worker_facts in own),
                 completed=counts.tasks_in - tasks,
                 seconds=counts.seconds - seconds,
                 waiting=len(queue),
@@ -189,34 +194,34 @@ class Surveyor:
                 tasks_out=counts.tasks_out,
             )
 
-    def _find_needs(self, stage: StagePlan, share: float) -> Resources:
+    def _find_needs(self, stage: StagePlan, share: float) -> NodeResources:
         custom = dict(stage.custom)
         if self._here is not None and stage.shape is Shape.SINK:
-            custom[HERE] = 1.0
-        return Resources(round_cpu(stage.cpu * share), stage.gpu, stage.memory, custom)
+            custom[DRIVER_NODE] = 1.0
+        return NodeResources(round_cpu(stage.cpu * share), stage.gpu, stage.memory, custom)
 
     def _look_at_nodes(
         self, ours: Mapping[str, Mapping[str, float]], workers: Iterable[WorkerFacts]
     ) -> Iterator[NodeLook]:
         names = [stage.name for stage in self._stages]
-        staff: dict[str, dict[str, int]] = {name: {} for name in ours}
+        allocation: dict[str, dict[str, int]] = {name: {} for name in ours}
         leaving: dict[str, dict[str, int]] = {name: {} for name in ours}
-        for one in workers:
-            counts = (leaving if one.is_draining else staff).get(one.node)
+        for peer in workers:
+            counts = (leaving if peer.is_draining else allocation).get(peer.node)
             if counts is not None:
-                counts[names[one.stage]] = counts.get(names[one.stage], 0) + 1
+                counts[names[peer.stage]] = counts.get(names[peer.stage], 0) + 1
         wanted = {kind for stage in self._stages for kind in stage.custom}
         for name, have in ours.items():
             custom = {kind: amount for kind, amount in have.items() if kind in wanted}
             if name == self._here:
-                custom[HERE] = float(PLACES)
+                custom[DRIVER_NODE] = float(SLOTS)
             memory = int(have.get(MEMORY, 0.0))
-            resources = Resources(have.get(CPU, 0.0), have.get(GPU, 0.0), memory, custom)
-            yield NodeLook(name, resources, staff[name], leaving[name])
+            resources = NodeResources(have.get(CPU, 0.0), have.get(GPU, 0.0), memory, custom)
+            yield NodeLook(name, resources, allocation[name], leaving[name])
 
 
 def _find_ceiling(stage: StagePlan, cpus: int) -> int | None:
-    """Who reserves a part of a CPU and nothing scarce has no more workers than there are CPUs.
+    """Return the most workers of a stage: with a part of a CPU and nothing scarce, one a CPU.
 
     Else a stage that asks for a tenth would begin with ten processes a core.
     """
@@ -227,7 +232,7 @@ def _find_ceiling(stage: StagePlan, cpus: int) -> int | None:
 
 
 def find_share(stages: Sequence[StagePlan], cpus: Sequence[float]) -> float:
-    """How much of its CPUs a worker reserves where the nodes' do not suffice for all floors.
+    """Return how much of its CPUs a worker reserves where the nodes' do not suffice for all floors.
 
     Args:
         cpus: of each node, those that are ours to use.
@@ -244,7 +249,7 @@ def find_share(stages: Sequence[StagePlan], cpus: Sequence[float]) -> float:
     share = SHARED * have / needed
     while share > 1e-3:  # noqa: PLR2004 - less than Ray's workers can reserve
         needs = [_count(round_cpu(stage.cpu * share)) for stage in stages]
-        room = Room(Vacancy(False, node) for node in nodes)  # noqa: FBT003 - a field
+        room = FreeSpace(Vacancy(False, node) for node in nodes)  # noqa: FBT003 - a field
         if pack(room, needs, floors, sort_by_size(needs, nodes)):
             return share
         share *= 0.9
@@ -252,7 +257,7 @@ def find_share(stages: Sequence[StagePlan], cpus: Sequence[float]) -> float:
 
 
 def round_cpu(cpu: float) -> float:
-    """Cores in thousandths, rounded down."""
+    """Return cores in thousandths, rounded down."""
     return int(cpu * 1000 + 1e-6) / 1000
 
 

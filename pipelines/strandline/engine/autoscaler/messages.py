@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from strandline.engine.autoscaler.model import Resources
+from strandline.engine.autoscaler.model import NodeResources
 
 GIBIBYTE = 2**30
 MOST_NAMES = 3
 
 
-def say_growth(name: str, count: int, reason: str) -> str:
-    """Why workers start."""
+def describe_growth(name: str, count: int, reason: str) -> str:
+    """Describe why workers start."""
     return f"{count} more {_name_workers(count)} for {name!r}: {reason}"
 
 
-def say_shrink(name: str, count: int, reason: str) -> str:
-    """Why workers drain."""
+def describe_shrink(name: str, count: int, reason: str) -> str:
+    """Describe why workers drain."""
     return f"{count} fewer {_name_workers(count)} for {name!r}: {reason}"
 
 
-def say_floor(floor: int) -> str:
-    """The reason of a pool that was too small."""
+def describe_floor(floor: int) -> str:
+    """Describe the reason of a pool that was too small."""
     return f"it keeps at least {floor}"
 
 
-def say_share() -> str:
-    """The reason of a pool of unknown speed."""
+def describe_share() -> str:
+    """Describe the reason of a pool of unknown speed."""
     return "its speed is not known yet, so it gets an equal share"
 
 
-def say_pace(level: float, pace: float, slowest: float, setter: str) -> str:
-    """The reason of a pool that grows into idle room.
+def describe_pace(level: float, pace: float, slowest: float, setter: str) -> str:
+    """Describe the reason of a pool that grows into idle room.
 
     Args:
         level: what it does now.
@@ -39,52 +39,52 @@ def say_pace(level: float, pace: float, slowest: float, setter: str) -> str:
         setter: the name of the slowest stage after it.
     """
     if level <= pace:
-        return f"it sets the pace at {say_rate(level)}"
+        return f"it sets the pace at {describe_rate(level)}"
     if level < slowest:
-        return f"it would hold the pace at {say_rate(level)}"
+        return f"it would hold the pace at {describe_rate(level)}"
     return f"it keeps a little ahead of {setter!r}, which sets the pace"
 
 
-def say_exchange(takers: Sequence[str], pace: float, after: float) -> str:
-    """The reason of a pool that makes room for faster ones."""
-    rise = f"the pace rises from {_round(pace)} to {say_rate(after)}"
+def describe_exchange(takers: Sequence[str], pace: float, after: float) -> str:
+    """Describe the reason of a pool that makes room for faster ones."""
+    rise = f"the pace rises from {_round(pace)} to {describe_rate(after)}"
     return f"{_name(takers)} {_get(takers)} the room, and {rise}"
 
 
-def say_room_for_floor(takers: Sequence[str]) -> str:
-    """The reason of a pool that makes room for others' least numbers."""
+def describe_missing_floor(takers: Sequence[str]) -> str:
+    """Describe the reason of a pool that makes room for others' least numbers."""
     return f"{_name(takers)} {_get(takers)} the room for the least number of workers"
 
 
-def say_below(name: str, count: int, floor: int, reason: str) -> str:
-    """That a pool is smaller than its floor, and why."""
+def describe_below(name: str, count: int, floor: int, reason: str) -> str:
+    """Describe that a pool is smaller than its floor, and why."""
     return f"{name!r} has {count} of at least {floor} {_name_workers(floor)}: {reason}"
 
 
-def say_no_node() -> str:
-    """The reason where the cluster is empty."""
+def describe_no_node() -> str:
+    """Describe the reason where the cluster is empty."""
     return "there is no node"
 
 
-def say_too_large(needs: Resources) -> str:
-    """The reason where no node could hold a worker, were it empty."""
-    return f"no node is large enough for {say_needs(needs)}"
+def describe_too_large(needs: NodeResources) -> str:
+    """Describe the reason where no node could hold a worker, were it empty."""
+    return f"no node is large enough for {describe_needs(needs)}"
 
 
-def say_full(needs: Resources) -> str:
-    """The reason where all nodes are full."""
-    return f"no node has room for {say_needs(needs)}"
+def describe_full(needs: NodeResources) -> str:
+    """Describe the reason where all nodes are full."""
+    return f"no node has room for {describe_needs(needs)}"
 
 
-def say_needs(needs: Resources) -> str:
-    """What one worker needs."""
+def describe_needs(needs: NodeResources) -> str:
+    """Describe what one worker needs."""
     amounts = {"CPU": needs.cpu, "GPU": needs.gpu, "GiB of memory": (needs.memory or 0) / GIBIBYTE}
     amounts |= dict(needs.custom)
     return ", ".join(f"{amount:.3g} {kind}" for kind, amount in amounts.items() if amount)
 
 
-def say_rate(level: float) -> str:
-    """Sources per second."""
+def describe_rate(level: float) -> str:
+    """Return sources per second."""
     return f"{_round(level)} sources a second"
 
 

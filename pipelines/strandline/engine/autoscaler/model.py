@@ -13,7 +13,7 @@ FRACTIONS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Resources:
+class NodeResources:
     """What one worker needs, or what a node has for us.
 
     Attributes:
@@ -51,7 +51,7 @@ class StageLook:
     """
 
     name: str
-    needs: Resources
+    needs: NodeResources
     floor: int = 1
     ceiling: int | None = None
     ready: int = 0
@@ -82,7 +82,7 @@ class NodeLook:
     """
 
     name: str
-    resources: Resources
+    resources: NodeResources
     workers: Mapping[str, int] = field(default_factory=dict)
     draining: Mapping[str, int] = field(default_factory=dict)
 
@@ -106,12 +106,12 @@ class Inputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Params:
+class ScalingParams:
     """How eagerly to change.
 
     Attributes:
         gain: share by which the throughput must rise before workers are drained for others.
-        patience: seconds for which that must have been so.
+        limit: seconds for which that must have been so.
         settle: seconds after a pool has grown in which it is not drained.
         headroom: how far a pool that grows into idle room gets ahead of the slowest stage.
         memory_seconds: of a worker's processing after which a measurement has faded to a third.
@@ -119,7 +119,7 @@ class Params:
     """
 
     gain: float = 0.10
-    patience: float = 3.0
+    limit: float = 3.0
     settle: float = 5.0
     headroom: float = 1.25
     memory_seconds: float = 10.0
@@ -141,7 +141,7 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ScalingState:
     """What one look leaves for the next.
 
     Attributes:
@@ -155,8 +155,8 @@ class State:
     grown_at: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def begin(cls) -> State:
-        """The state before the first look."""
+    def begin(cls) -> ScalingState:
+        """Return the state before the first look."""
         return cls()
 
 
@@ -189,16 +189,16 @@ class StageScaling:
     @property
     def starts(self) -> int:
         """Workers to start now."""
-        return sum(one.count for one in self.start)
+        return sum(placement.count for placement in self.start)
 
     @property
     def drains(self) -> int:
         """Workers to drain now."""
-        return sum(one.count for one in self.drain)
+        return sum(placement.count for placement in self.drain)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ScalingPlan:
     """The answer to one look.
 
     Attributes:
@@ -215,7 +215,7 @@ class Plan:
     bottleneck: str | None
     throughput: float | None
     below: Mapping[str, str]
-    state: State
+    state: ScalingState
 
     def __getitem__(self, name: str) -> StageScaling:
         return next(stage for stage in self.stages if stage.name == name)
@@ -225,15 +225,15 @@ SURE_TASKS = 100
 
 
 def update_measures(
-    stages: Sequence[StageLook], measures: Mapping[str, Measure], params: Params
+    stages: Sequence[StageLook], measures: Mapping[str, Measure], params: ScalingParams
 ) -> dict[str, Measure]:
-    """Each stage's measure after this look; a stage without calls keeps what it had."""
+    """Return each stage's measure after this look; a stage without calls keeps what it had."""
     return {
         stage.name: _fade(measures.get(stage.name, Measure()), stage, params) for stage in stages
     }
 
 
-def _fade(measure: Measure, stage: StageLook, params: Params) -> Measure:
+def _fade(measure: Measure, stage: StageLook, params: ScalingParams) -> Measure:
     """Old sums count less by the time worked, but not faster than tasks come in."""
     by_time = stage.seconds / (params.memory_seconds * max(1, stage.workers))
     by_tasks = stage.completed / params.memory_tasks
@@ -244,7 +244,7 @@ def _fade(measure: Measure, stage: StageLook, params: Params) -> Measure:
 
 
 def find_demand(stages: Sequence[StageLook]) -> list[float]:
-    """Tasks at each stage for one source: the product of all fan-outs and filters above it."""
+    """Return each stage's tasks for one source: the product of fan-outs and filters above it."""
     demand = [1.0]
     for stage in stages[:-1]:
         demand.append(demand[-1] * find_ratio(stage.tasks_in, stage.tasks_out))
@@ -252,7 +252,7 @@ def find_demand(stages: Sequence[StageLook]) -> list[float]:
 
 
 def find_left(inputs: Inputs, demand: Sequence[float]) -> tuple[float, list[float]] | None:
-    """What is left to do once the listing has ended: sources' worth, and tasks at each stage.
+    """Return what is left once the listing has ended: sources, and tasks at each stage.
 
     What a stage has yet to get from those above it counts. None while the listing goes on.
     """
@@ -262,12 +262,15 @@ def find_left(inputs: Inputs, demand: Sequence[float]) -> tuple[float, list[floa
     for stage in inputs.stages:
         left.append(stage.waiting + stage.running + coming)
         coming = left[-1] * find_ratio(stage.tasks_in, stage.tasks_out)
-    sources = max(tasks / max(one, 1e-9) for tasks, one in zip(left, demand, strict=True))
+    sources = max(tasks / max(share, 1e-9) for tasks, share in zip(left, demand, strict=True))
     return sources, left
 
 
 def find_ratio(tasks_in: float, tasks_out: float) -> float:
-    """Tasks that come out for one that goes in; one, until there is reason to think otherwise."""
+    """Return tasks that come out for one that goes in.
+
+    One, until there is reason to think otherwise.
+    """
     if tasks_in > 0 and tasks_out > 0:
         return tasks_out / tasks_in
     return 1.0 if tasks_in < SURE_TASKS else 0.0

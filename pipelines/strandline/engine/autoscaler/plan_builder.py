@@ -9,28 +9,28 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from strandline.engine.autoscaler.bin_packing import Room, pack, sort_by_size
-from strandline.engine.autoscaler.cluster_view import Site, muster, survey
+from strandline.engine.autoscaler.bin_packing import FreeSpace, pack, sort_by_size
+from strandline.engine.autoscaler.cluster_view import ClusterSite, list_pools, survey
 from strandline.engine.autoscaler.messages import (
-    say_exchange,
-    say_floor,
-    say_pace,
-    say_room_for_floor,
-    say_share,
+    describe_exchange,
+    describe_floor,
+    describe_missing_floor,
+    describe_pace,
+    describe_share,
 )
 from strandline.engine.autoscaler.model import (
     Inputs,
     Measure,
-    Params,
+    ScalingParams,
+    ScalingState,
     StageLook,
-    State,
     find_demand,
     find_left,
     update_measures,
 )
 from strandline.engine.autoscaler.rebalancing import Exchange, find_exchange
 from strandline.engine.autoscaler.water_filling import (
-    Crew,
+    PoolDemand,
     fill,
     find_bound,
     find_pace,
@@ -40,7 +40,7 @@ from strandline.engine.autoscaler.water_filling import (
 
 
 @dataclass(slots=True)
-class Draft:
+class PlanDraft:
     """A plan being made.
 
     Attributes:
@@ -53,27 +53,27 @@ class Draft:
         drained: workers to drain, by stage and node.
     """
 
-    params: Params
-    state: State
+    params: ScalingParams
+    state: ScalingState
     inputs: Inputs
     measures: Mapping[str, Measure]
-    site: Site
-    crews: list[Crew]
+    site: ClusterSite
+    pools: list[PoolDemand]
     order: list[int]
     counts: list[int]
-    room: Room
+    room: FreeSpace
     reasons: dict[int, str] = field(default_factory=dict)
     drained: dict[tuple[int, int], int] = field(default_factory=dict)
 
     @property
     def stages(self) -> tuple[StageLook, ...]:
-        """As they are now, in order."""
+        """The stages as they are now, in order."""
         return self.inputs.stages
 
     def keep_floors(self) -> None:
-        """Every pool up to its floor: in free room, else where others have more than theirs."""
+        """Raise every pool to its floor: in free room, else where others have more than theirs."""
         missing = [
-            max(0, crew.floor - count) for crew, count in zip(self.crews, self.counts, strict=True)
+            max(0, pool.floor - count) for pool, count in zip(self.pools, self.counts, strict=True)
         ]
         if not any(missing):
             return
@@ -81,58 +81,58 @@ class Draft:
         if pack(trial, self.site.needs, missing, self.order):
             self.room, added = trial, missing
         else:
-            added = self._place_in_turn(missing)
+            added = self._assign_in_turn(missing)
         for stage, count in enumerate(added):
-            self._grow(stage, count, say_floor(self.crews[stage].floor))
-        floors = [crew.floor for crew in self.crews]
+            self._grow(stage, count, describe_floor(self.pools[stage].floor))
+        floors = [pool.floor for pool in self.pools]
         if any(count < floor for count, floor in zip(self.counts, floors, strict=True)):
             found = self._find_exchange(floors, [False] * len(floors))
-            self._take_drains(found, say_room_for_floor(self._list_takers(found)))
+            self._take_drains(found, describe_missing_floor(self._list_takers(found)))
             self.counts = found.counts
 
-    def _place_in_turn(self, missing: Sequence[int]) -> list[int]:
-        """One more for each stage in turn, so that none has all while another has nothing."""
+    def _assign_in_turn(self, missing: Sequence[int]) -> list[int]:
+        """Give one more to each stage in turn, so that none has all while another has nothing."""
         added = [0] * len(missing)
         going = [stage for stage in range(len(missing)) if missing[stage]]
         while going:
             for stage in list(going):
-                count = self.room.place(stage, self.site.needs[stage], 1)
+                count = self.room.assign(stage, self.site.needs[stage], 1)
                 added[stage] += count
                 if not count or added[stage] == missing[stage]:
                     going.remove(stage)
         return added
 
     def share(self) -> None:
-        """An equal share of what is idle for each stage whose speed is not known yet."""
+        """Share what is idle equally among the stages whose speed is not known yet."""
         unknown = [
             stage
             for stage in self.order
-            if self.crews[stage].speed is None and any(self.site.needs[stage])
+            if self.pools[stage].speed is None and any(self.site.needs[stage])
         ]
         if not unknown:
             return
-        goal = share_equally(self.crews, self.site.sum_totals())
+        goal = share_equally(self.pools, self.site.sum_totals())
         for stage in unknown:
             wanted = goal[stage] - self.counts[stage]
-            count = self.room.place(stage, self.site.needs[stage], wanted)
-            self._grow(stage, count, say_share())
+            count = self.room.assign(stage, self.site.needs[stage], wanted)
+            self._grow(stage, count, describe_share())
 
     def grow(self) -> None:
-        """The slowest stage first into what is idle."""
-        before, pace = list(self.counts), find_pace(self.crews, self.counts)
-        filling = fill(self.crews, before, self.room, self.order)
-        slowest = find_pace(self.crews, filling.counts)
+        """Grow into what is idle, the slowest stage first."""
+        before, pace = list(self.counts), find_pace(self.pools, self.counts)
+        filling = fill(self.pools, before, self.room, self.order)
+        slowest = find_pace(self.pools, filling.counts)
         if filling.counts != before:
-            filling = get_ahead(self.crews, before, filling, self.params.headroom)
+            filling = get_ahead(self.pools, before, filling, self.params.headroom)
         self.room = filling.room
         setter = min(
-            range(len(self.crews)),
-            key=lambda stage: self.crews[stage].find_level(filling.counts[stage]),
+            range(len(self.pools)),
+            key=lambda stage: self.pools[stage].find_level(filling.counts[stage]),
             default=0,
         )
         for stage, count in enumerate(filling.counts):
-            level = self.crews[stage].find_level(before[stage])
-            reason = say_pace(level, pace, slowest, self.stages[setter].name)
+            level = self.pools[stage].find_level(before[stage])
+            reason = describe_pace(level, pace, slowest, self.stages[setter].name)
             self._grow(stage, count - before[stage], reason)
 
     def exchange(self) -> float | None:
@@ -141,12 +141,12 @@ class Draft:
         Returns:
             Since when it has been worth it, for the next state.
         """
-        pace, ideal = find_pace(self.crews, self.counts), self._find_ideal_pace()
+        pace, ideal = find_pace(self.pools, self.counts), self._find_ideal_pace()
         if not self._is_worth(pace, ideal):
             return None
         now = self.inputs.now
         since = now if self.state.wished_since is None else self.state.wished_since
-        if now - since < self.params.patience:
+        if now - since < self.params.limit:
             return since
         barred = [
             count > stage.workers
@@ -154,29 +154,29 @@ class Draft:
             for stage, count in zip(self.stages, self.counts, strict=True)
         ]
         found = self._find_exchange(self._find_least(ideal), barred)
-        after = find_pace(self.crews, found.counts)
+        after = find_pace(self.pools, found.counts)
         if after < ideal:  # it may be had for fewer drains
             again = self._find_exchange(self._find_least(after), barred)
-            found = again if find_pace(self.crews, again.counts) >= after else found
+            found = again if find_pace(self.pools, again.counts) >= after else found
         if not found.drained or not self._is_worth(pace, after):
             return since
-        self._take_drains(found, say_exchange(self._list_takers(found), pace, after))
+        self._take_drains(found, describe_exchange(self._list_takers(found), pace, after))
         self.counts = found.counts
         return None
 
     def _find_ideal_pace(self) -> float:
-        """The pace if all workers of known speed could be placed anew."""
+        """Return the pace if all workers of known speed could be placed anew."""
         room, needs = self.site.find_empty_room(), self.site.needs
         counts = [
-            count if crew.speed is None else min(count, crew.floor)
-            for crew, count in zip(self.crews, self.counts, strict=True)
+            count if pool.speed is None else min(count, pool.floor)
+            for pool, count in zip(self.pools, self.counts, strict=True)
         ]
         if not pack(room, needs, counts, self.order):
             return 0.0
-        bound = find_bound(self.crews, counts, room)
-        if not self._is_worth(find_pace(self.crews, self.counts), bound):
+        bound = find_bound(self.pools, counts, room)
+        if not self._is_worth(find_pace(self.pools, self.counts), bound):
             return bound  # no need to look where they would be
-        return find_pace(self.crews, fill(self.crews, counts, room, self.order).counts)
+        return find_pace(self.pools, fill(self.pools, counts, room, self.order).counts)
 
     def _is_worth(self, pace: float, after: float) -> bool:
         if not pace < after < math.inf or after < pace * (1 + self.params.gain):
@@ -186,15 +186,18 @@ class Draft:
         return left is None or not pace or left[0] / pace - left[0] / after > self.params.settle
 
     def _find_least(self, pace: float) -> list[int]:
-        """The fewest workers for a pace; as many as there are where the speed is not known."""
+        """Return the fewest workers for a pace.
+
+        As many as there are where the speed is not known.
+        """
         return [
-            count if crew.speed is None else max(crew.floor, crew.count_for(pace))
-            for crew, count in zip(self.crews, self.counts, strict=True)
+            count if pool.speed is None else max(pool.floor, pool.count_for(pace))
+            for pool, count in zip(self.pools, self.counts, strict=True)
         ]
 
     def _find_exchange(self, target: Sequence[int], barred: Sequence[bool]) -> Exchange:
-        site = (self.room.list_free(), self.site.staff)
-        return find_exchange(self.crews, self.counts, target, barred, site, self.order)
+        site = (self.room.list_free(), self.site.allocation)
+        return find_exchange(self.pools, self.counts, target, barred, site, self.order)
 
     def _list_takers(self, found: Exchange) -> list[str]:
         pairs = zip(self.stages, self.counts, found.counts, strict=True)
@@ -210,20 +213,20 @@ class Draft:
             self.reasons[stage] = reason
 
 
-def begin_draft(params: Params, state: State, inputs: Inputs) -> Draft:
-    """What is there now, before anything is decided."""
+def begin_draft(params: ScalingParams, state: ScalingState, inputs: Inputs) -> PlanDraft:
+    """Return what is there now, before anything is decided."""
     site, measures = survey(inputs), update_measures(inputs.stages, state.measures, params)
-    room, counts = site.find_room(), site.count_staff()
+    room, counts = site.find_room(), site.count_workers()
     for stage, look in enumerate(inputs.stages):
         # Started workers whose node is not known yet will find theirs before any new one.
-        counts[stage] += room.place(stage, site.needs[stage], look.workers - counts[stage])
-    return Draft(
+        counts[stage] += room.assign(stage, site.needs[stage], look.workers - counts[stage])
+    return PlanDraft(
         params=params,
         state=state,
         inputs=inputs,
         measures=measures,
         site=site,
-        crews=muster(inputs, site, measures),
+        pools=list_pools(inputs, site, measures),
         order=sort_by_size(site.needs, site.totals),
         counts=counts,
         room=room,

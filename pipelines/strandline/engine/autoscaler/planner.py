@@ -10,20 +10,27 @@ import math
 
 from strandline.engine.autoscaler.bin_packing import count_fitting
 from strandline.engine.autoscaler.messages import (
-    say_below,
-    say_full,
-    say_growth,
-    say_no_node,
-    say_shrink,
-    say_too_large,
+    describe_below,
+    describe_full,
+    describe_growth,
+    describe_no_node,
+    describe_shrink,
+    describe_too_large,
 )
-from strandline.engine.autoscaler.model import Inputs, Params, Placement, Plan, StageScaling, State
-from strandline.engine.autoscaler.plan_builder import Draft, begin_draft
+from strandline.engine.autoscaler.model import (
+    Inputs,
+    Placement,
+    ScalingParams,
+    ScalingPlan,
+    ScalingState,
+    StageScaling,
+)
+from strandline.engine.autoscaler.plan_builder import PlanDraft, begin_draft
 from strandline.engine.autoscaler.water_filling import find_pace
 
 
-def plan(params: Params, state: State, inputs: Inputs) -> Plan:
-    """What to start and what to drain now, for the most sources per second.
+def plan(params: ScalingParams, state: ScalingState, inputs: Inputs) -> ScalingPlan:
+    """Return what to start and what to drain now, for the most sources per second.
 
     The same arguments give the same answer, in whatever order the nodes are listed.
 
@@ -41,34 +48,34 @@ def plan(params: Params, state: State, inputs: Inputs) -> Plan:
         wished_since = draft.exchange()
     answers = tuple(_answer_stages(draft))
     grown = {answer.name: inputs.now for answer in answers if answer.start}
-    return Plan(
+    return ScalingPlan(
         stages=answers,
         bottleneck=_find_bottleneck(draft),
         throughput=_predict(draft),
         below=_explain_below(draft),
-        state=State(draft.measures, wished_since, {**state.grown_at, **grown}),
+        state=ScalingState(draft.measures, wished_since, {**state.grown_at, **grown}),
     )
 
 
-def _answer_stages(draft: Draft) -> list[StageScaling]:
+def _answer_stages(draft: PlanDraft) -> list[StageScaling]:
     starts, drains = _list_starts(draft), _list_drains(draft)
     answers = []
-    for number, (stage, crew) in enumerate(zip(draft.stages, draft.crews, strict=True)):
+    for number, (stage, pool) in enumerate(zip(draft.stages, draft.pools, strict=True)):
         start, drain = starts[number], drains[number]
-        count = sum(one.count for one in (*start, *drain))
-        say = say_growth if start else say_shrink
-        why = say(stage.name, count, draft.reasons[number]) if count else ""
-        level = crew.find_level(stage.workers) if crew.is_pacing else None
+        count = sum(placement.count for placement in (*start, *drain))
+        describe = describe_growth if start else describe_shrink
+        why = describe(stage.name, count, draft.reasons[number]) if count else ""
+        level = pool.find_level(stage.workers) if pool.is_pacing else None
         answers.append(StageScaling(stage.name, draft.counts[number], start, drain, level, why))
     return answers
 
 
-def _list_starts(draft: Draft) -> list[tuple[Placement, ...]]:
-    """What was placed, but for what must wait until others have drained."""
+def _list_starts(draft: PlanDraft) -> list[tuple[Placement, ...]]:
+    """Return what was placed, but for what must wait until others have drained."""
     site, free = draft.site, dict[int, list[int]]()
     known = [
         max(0, stage.workers - on)
-        for stage, on in zip(draft.stages, site.count_staff(), strict=True)
+        for stage, on in zip(draft.stages, site.count_workers(), strict=True)
     ]
     starts: list[list[Placement]] = [[] for _ in draft.stages]
     for stage, nodes, each in draft.room.blocks:
@@ -87,7 +94,7 @@ def _list_starts(draft: Draft) -> list[tuple[Placement, ...]]:
     return [_merge(placements) for placements in starts]
 
 
-def _list_drains(draft: Draft) -> list[tuple[Placement, ...]]:
+def _list_drains(draft: PlanDraft) -> list[tuple[Placement, ...]]:
     drains: list[list[Placement]] = [[] for _ in draft.stages]
     for (stage, node), count in draft.drained.items():
         drains[stage].append(Placement(draft.site.nodes[node], count))
@@ -95,31 +102,31 @@ def _list_drains(draft: Draft) -> list[tuple[Placement, ...]]:
 
 
 def _merge(placements: list[Placement]) -> tuple[Placement, ...]:
-    """One for each node, by name."""
+    """Return one for each node, by name."""
     counts: dict[str | None, int] = {}
-    for node, count in ((one.node, one.count) for one in placements):
+    for node, count in ((placement.node, placement.count) for placement in placements):
         counts[node] = counts.get(node, 0) + count
     return tuple(Placement(node, counts[node]) for node in sorted(counts, key=str))
 
 
-def _find_bottleneck(draft: Draft) -> str | None:
+def _find_bottleneck(draft: PlanDraft) -> str | None:
     levels = [
-        (crew.find_level(stage.workers), number)
-        for number, (stage, crew) in enumerate(zip(draft.stages, draft.crews, strict=True))
-        if crew.is_pacing and stage.waiting
+        (pool.find_level(stage.workers), number)
+        for number, (stage, pool) in enumerate(zip(draft.stages, draft.pools, strict=True))
+        if pool.is_pacing and stage.waiting
     ]
     return draft.stages[min(levels)[1]].name if levels else None
 
 
-def _predict(draft: Draft) -> float | None:
-    pace = find_pace(draft.crews, draft.counts)
-    is_known = all(crew.speed is not None for crew in draft.crews)
+def _predict(draft: PlanDraft) -> float | None:
+    pace = find_pace(draft.pools, draft.counts)
+    is_known = all(pool.speed is not None for pool in draft.pools)
     return pace if is_known and pace < math.inf else None
 
 
-def _explain_below(draft: Draft) -> dict[str, str]:
+def _explain_below(draft: PlanDraft) -> dict[str, str]:
     return {
-        stage.name: say_below(
+        stage.name: describe_below(
             stage.name, draft.counts[number], stage.floor, _explain_room(draft, number)
         )
         for number, stage in enumerate(draft.stages)
@@ -127,8 +134,8 @@ def _explain_below(draft: Draft) -> dict[str, str]:
     }
 
 
-def _explain_room(draft: Draft, stage: int) -> str:
+def _explain_room(draft: PlanDraft, stage: int) -> str:
     if not draft.site.nodes:
-        return say_no_node()
+        return describe_no_node()
     needs = draft.stages[stage].needs
-    return say_full(needs) if draft.site.is_large_enough(stage) else say_too_large(needs)
+    return describe_full(needs) if draft.site.is_large_enough(stage) else describe_too_large(needs)

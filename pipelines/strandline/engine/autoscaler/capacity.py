@@ -1,0 +1,130 @@
+"""Whether a machine could ever hold a worker of each stage, and when it is too late. Pure.
+
+How a machine is asked what it has is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from strandline.engine.autoscaler.inputs import CPU, GPU, MEMORY
+from strandline.engine.core.flow import StageQueue
+from strandline.engine.core.pools import PoolState
+from strandline.plan.errors import StrandlineError
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline_api.documents.problems import Problem, SpecError
+from strandline_api.outcome.causes import Cause
+
+GIGABYTE = 10**9
+_HINT = "ask for less, or run it on a cluster that has it, with --address"
+
+
+class _Request(NamedTuple):
+    """What one worker asks for of one kind; `field` is where a manifest says so."""
+
+    field: str
+    kind: str
+    amount: float
+
+
+def find_unmet(plan: PipelinePlan, have: Mapping[str, float]) -> Iterator[Problem]:
+    """Yield a problem for each request that a machine can't meet, were it empty.
+
+    Args:
+        have: what it has, by Ray's words: CPU, GPU, memory in bytes, and kinds of one's own.
+    """
+    last = len(plan.stages) - 1
+    for index, stage in enumerate(plan.stages):
+        at = "spec.sink" if index == last else f"spec.stages[{index}]"
+        for field, kind, amount in _list_requests(stage):
+            there = have.get(kind, 0.0)
+            if amount > there:
+                asks = f"stage {stage.name!r} asks for {_format(kind, amount)} a worker"
+                message = f"{asks}, and here {_describe_rest(kind, there)}"
+                yield Problem(f"{at}.resources.{field}", message, _HINT)
+
+
+def refuse_unmet(plan: PipelinePlan, have: Mapping[str, float]) -> None:
+    """Refuse a plan that would wait for ever for what a machine does not have.
+
+    Raises:
+        SpecError: see `find_unmet`.
+    """
+    problems = tuple(find_unmet(plan, have))
+    if problems:
+        raise SpecError(problems)
+
+
+def asks_for_more_than_cpus(plan: PipelinePlan) -> bool:
+    """Return whether it takes a look at more than the CPUs to know what is unmet."""
+    requests = (request for stage in plan.stages for request in _list_requests(stage))
+    return any(request.amount > 0 and request.kind != CPU for request in requests)
+
+
+def _list_requests(stage: StagePlan) -> Iterator[_Request]:
+    yield _Request("cpu", CPU, stage.cpu)
+    yield _Request("gpu", GPU, stage.gpu)
+    yield _Request("memory", MEMORY, float(stage.memory or 0))
+    for kind, amount in stage.custom.items():
+        yield _Request(f"custom.{kind}", kind, amount)
+
+
+def _describe_rest(kind: str, there: float) -> str:
+    if not there:
+        return f"is no {kind}"
+    return f"is {_format(kind, there)}" if there == 1 else f"are {_format(kind, there)}"
+
+
+def _format(kind: str, amount: float) -> str:
+    if kind == MEMORY:
+        return f"{amount / GIGABYTE:.3g} GB of memory"
+    return f"{amount:g} {kind}"
+
+
+class NoRoomError(StrandlineError):
+    """No worker of a stage has begun in time; the message says what it needs."""
+
+    cause = Cause.SCHEDULING_TIMEOUT
+    is_lasting = True  # whoever named the limit would wait for it once more
+
+
+class FirstWorkers:
+    """How long stages wait for the first worker that is ready.
+
+    Args:
+        limit: seconds that one may wait while it has work; None: any number.
+    """
+
+    def __init__(self, limit: float | None) -> None:
+        self._limit = limit
+        self._since: dict[str, float] = {}
+        self._begun: set[str] = set()
+
+    def find_overdue(
+        self, now: float, queues: Sequence[StageQueue], pools: Sequence[PoolState]
+    ) -> int | None:
+        """Return the number of a stage that has waited for longer; None where none has."""
+        if self._limit is None:
+            return None
+        for number, (queue, pool) in enumerate(zip(queues, pools, strict=True)):
+            if pool.ready:
+                self._begun.add(queue.name)
+            elif not len(queue):
+                self._since.pop(queue.name, None)
+            elif self._measure_wait(queue.name, now) > self._limit:
+                return number
+        return None
+
+    def _measure_wait(self, name: str, now: float) -> float:
+        """Return for how long a stage has waited; 0 for one that had a worker."""
+        return 0.0 if name in self._begun else now - self._since.setdefault(name, now)
+
+    def refuse(self, name: str, why: str | None) -> NoRoomError:
+        """Return the error that ends a run for a stage.
+
+        Args:
+            why: what is known of the room that it needs.
+        """
+        why = why or f"no worker of {name!r} is ready"
+        return NoRoomError(f"{why}; deadlines.preRunning ({self._limit:g} s) has passed")
