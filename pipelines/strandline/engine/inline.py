@@ -5,20 +5,25 @@ It drives the same flow as the other engine, deepest stage first, so little wait
 
 from __future__ import annotations
 
+import math
 import pickle
 import socket
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
-from strandline.engine.call.call_watch import CallWatch, explain_overdue
 from strandline.engine.call.handover import Pack, pack_answers, read_input
+from strandline.engine.call.limits import CallWatch, explain_overdue
 from strandline.engine.call.payloads import Dumps
-from strandline.engine.call.receipts import ShapeError
+from strandline.engine.call.receipts import CallPart, OpenTask, ShapeError
 from strandline.engine.call.setup import has_node_setup, set_up_node, set_up_stage
-from strandline.engine.call.slots import Slot
+from strandline.engine.call.slots import Slot, split_opened
 from strandline.engine.call.stage_call import StageCall
 from strandline.engine.call.wire import Plain, pack_tasks
+from strandline.engine.core.call_size import SINK_SECONDS
 from strandline.engine.core.flow import Flow, StageBrokenError
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import (
@@ -26,20 +31,129 @@ from strandline.engine.core.ports import (
     Admitted,
     Control,
     Ending,
-    Ledger,
     Listing,
-    Progress,
+    RunProgress,
     conclude,
 )
 from strandline.engine.core.roots import enter_roots
-from strandline.ledger.entries import PARKED, RELEASED, SKIPPED
+from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED, Listed, Standing
+from strandline.ledger.keeper import Keeper, opened_keeper
+from strandline.ledger.location import LedgerLocation
+from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
-from strandline.plan.receipt import Receipt
-from strandline.storage.outputs.outputs import OutputStore
+from strandline.plan.receipt import Event, Failure, Receipt
+from strandline.plan.stage import Shape
+from strandline.storage.outputs.outputs import OutputLocation, OutputStore
+from strandline.storage.outputs.remote import open_outputs
 
 # So long a slow listing is drawn from before anything else has its turn.
 LISTING_SECONDS = 1.0
+# A sink has several tasks at once, for which a disk is waited for as long as for one; no more wait
+# for it, and no longer.
+SINK_TASKS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class InlineEngine:
+    """The engine in this process.
+
+    Attributes:
+        outputs: where the sinks write.
+        time: wall clock, seconds since the epoch.
+        dumps: pickles what stages hand on, so that they share nothing here that they don't share
+            between processes.
+        sharing: as long as its block runs, this process has the ledger open.
+    """
+
+    outputs: OutputLocation
+    time: Callable[[], float]
+    dumps: Dumps = pickle.dumps
+    sharing: Callable[[Store], AbstractContextManager[None]] = lambda _: nullcontext()
+
+    def run(
+        self,
+        plan: PipelinePlan,
+        listing: Listing,
+        ledger: LedgerLocation | None,
+        control: Control,
+    ) -> Ending:
+        """See `Engine.run`."""
+        outputs = open_outputs(self.outputs.url, self.outputs.writer)
+        with self._opened(ledger, control) as opened:
+            return run_inline(plan, listing, opened, outputs, control, self.dumps)
+
+    @contextmanager
+    def _opened(self, ledger: LedgerLocation | None, control: Control) -> Iterator[Ledger]:
+        if ledger is None:
+            yield NoLedger()
+            return
+        with opened_keeper(ledger, control.now) as (store, keeper), self.sharing(store):
+            keeper.note_progress = control.heartbeat.note_progress
+            yield KeeperLedger(keeper, self.time)
+
+
+class KeeperLedger:
+    """A keeper in this process.
+
+    Args:
+        time: wall clock, seconds since the epoch.
+    """
+
+    def __init__(self, keeper: Keeper, time: Callable[[], float]) -> None:
+        self._keeper = keeper
+        self._time = time
+        self._forwarded = 0
+
+    def admit(self, batch: Sequence[Listed]) -> list[int]:
+        return self._keeper.admit(batch)
+
+    def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
+        self._forwarded += 1
+        self._keeper.apply(self._forwarded, events, failures)
+
+    def end_listing(self, total: int, *, is_whole: bool) -> None:
+        self._keeper.end_listing(total, is_whole=is_whole)
+
+    def drain(self, *, anything_died: bool) -> Standing:
+        return self._keeper.drain(self._forwarded, anything_died=anything_died)
+
+    def count_finished(self) -> int:
+        return self._keeper.finished
+
+    def renew_lease(self) -> None:
+        self._keeper.renew_lease(self._time())
+
+
+class NoLedger:
+    """For runs without a checkpoint: everything is released, nothing is kept."""
+
+    def __init__(self) -> None:
+        self._released = 0
+        self._failed: set[bytes] = set()
+
+    def admit(self, batch: Sequence[Listed]) -> list[int]:
+        self._released += len(batch)
+        return [RELEASED] * len(batch)
+
+    def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:  # noqa: ARG002
+        self._failed.update(failure.source for failure in failures)
+
+    def end_listing(self, total: int, *, is_whole: bool) -> None:
+        pass
+
+    def drain(self, *, anything_died: bool) -> Standing:  # noqa: ARG002
+        failed = len(self._failed)
+        return Standing(self._released - failed, 0, failed, 0, 0)
+
+    def count_finished(self) -> int:
+        return 0
+
+    def renew_lease(self) -> None:
+        pass
+
+
+Ledger = KeeperLedger | NoLedger
 
 
 def run_inline(
@@ -50,23 +164,21 @@ def run_inline(
     control: Control,
     dumps: Dumps = pickle.dumps,
 ) -> Ending:
-    """Run every source that the ledger releases, to the end or until told to stop.
-
-    Args:
-        dumps: pickles what stages hand on, so that they share nothing here that they don't share
-            between processes.
-
-    Raises:
-        StageSetupError, ShapeError, StageBrokenError, VolumeError, and what the ledger raises.
-    """
+    """See `Engine.run`; the ledger is in this process."""
     try:
-        with control.heart.renewing(ledger.beat):
+        with control.heartbeat.renewing(ledger.renew_lease):
             return _Run(plan, listing, ledger, outputs, control, dumps).run()
     except (StageBrokenError, ShapeError):
         # The ledger is whole: it was a stage. One that has failed itself must commit nothing more.
         with suppress(StrandlineError):  # what has gone wrong before says more
             ledger.drain(anything_died=True)  # what failed is known to the next attempt
         raise
+
+
+class _PackedPart(NamedTuple):
+    block: list[Plain]
+    receipt: Receipt
+    opened: OpenTask | None
 
 
 class _Run:
@@ -82,22 +194,19 @@ class _Run:
         self._flow = Flow(plan)
         self._stages = plan.stages
         self._watch = CallWatch(control.now, control.overrun)
-        with control.heart.trusting():
-            self._calls = [_set_up(stage, outputs, control) for stage in plan.stages]
+        self._outputs = outputs
+        self._calls: list[StageCall] = []
         self._listing = listing
         self._ledger = ledger
         self._control = control
         self._pack: Pack = partial(pack_tasks, dumps=dumps, is_local=True)
         self._verdicts: Counter[int] = Counter()
         self._begun = control.now()
+        self._sink_ran = -math.inf
+        self._is_cut = False  # a call was left before its end
 
     def run(self) -> Ending:
-        while True:
-            self._control.heart.work()
-            self._report()
-            if self._control.must_stop():
-                self._flow.stop()
-                break
+        while not self._must_stop():
             if self._run_one():
                 continue
             if not self._listing.is_ended:
@@ -108,12 +217,21 @@ class _Run:
                 break
         if self._listing.is_ended:
             self._ledger.end_listing(self._listing.listed, is_whole=self._listing.is_whole)
-        standing = self._ledger.drain(anything_died=False)
+        # Of the children of a call that was left it may be known only what became of them.
+        standing = self._ledger.drain(anything_died=self._is_cut)
         return conclude(standing, self._flow, self._listing, self._control, self._list_pools())
+
+    def _must_stop(self) -> bool:
+        """Begin a turn: show how far it is, and hear whether to stop."""
+        self._control.heartbeat.note_progress()
+        self._report()
+        if self._control.must_stop():
+            self._flow.stop()
+        return self._flow.is_stopped
 
     def _report(self) -> None:
         self._control.report(
-            Progress(
+            RunProgress(
                 self._flow,
                 self._listing.listed,
                 self._verdicts[SKIPPED],
@@ -121,46 +239,103 @@ class _Run:
                 self._listing.is_ended,
                 [],
                 self._list_pools,
-                quarantined=self._verdicts[PARKED],
+                notes=self._control.notes,
+                quarantined=self._verdicts[QUARANTINED],
             )
         )
 
     def _list_pools(self) -> list[PoolState]:
         seconds = self._control.now() - self._begun
-        return [PoolState(1, 1, started=1, seconds=seconds) for _ in self._calls]
+        return [PoolState(1, 1, started=1, seconds=seconds) for _ in self._stages]
 
     def _run_one(self) -> bool:
         """Run one batch of the deepest stage that has one; False where nothing waits."""
-        for stage in reversed(range(len(self._calls))):
-            batch = self._flow.next_batch(stage)
-            if batch:
-                self._work(stage, batch)
+        for stage in reversed(range(len(self._stages))):
+            if not self._is_held(stage) and self._run_stage(stage):
                 return True
-        return False
+        return self._run_stage(len(self._stages) - 1)  # nothing more will come to wait with it
 
-    def _work(self, stage: int, batch: list[Slot]) -> None:
+    def _run_stage(self, stage: int) -> bool:
+        batch = self._flow.next_batch(stage, self._find_most(stage))
+        if batch:
+            self._process(stage, batch)
+        return bool(batch)
+
+    def _is_held(self, stage: int) -> bool:
+        """Return whether a stage is to wait until more waits for it."""
+        is_small = len(self._flow.queues[stage]) < self._find_most(stage)
+        return is_small and self._control.now() - self._sink_ran < SINK_SECONDS
+
+    def _find_most(self, stage: int) -> int:
+        """Return tasks of a call at most; 0: what the stage says."""
+        plan = self._stages[stage]
+        is_timed = plan.timeout is not None  # by the call, so each task has one of its own
+        return SINK_TASKS if plan.shape is Shape.SINK and not is_timed else 0
+
+    def _process(self, stage: int, batch: list[Slot]) -> None:
+        if not self._calls:
+            # Where nothing is left to do, nothing is loaded for it.
+            self._set_up()
         sources = [slot.source for slot in batch]
         inflight = self._control.inflight
         if inflight:
             inflight.queue(sources)
             inflight.process(sources)
-        block, receipt = self._call(stage, batch)
+        with closing(self._call(stage, batch)) as parts:
+            for part in parts:
+                batch = self._take(stage, batch, part)
+                if batch and not self._run_below(stage):
+                    self._is_cut = True
+                    break
+                if batch and batch[0].source in self._flow.failed:
+                    self._calls[stage].leave(batch[0].token)
+        if self._stages[stage].shape is Shape.SINK:
+            self._sink_ran = self._control.now()
         if inflight:
             inflight.settle(sources)
+
+    def _take(self, stage: int, batch: list[Slot], part: _PackedPart) -> list[Slot]:
+        """Take a part of an answer; return tasks of the call that are not over with it."""
+        packed, receipt, opened = part
+        rest: list[Slot] = []
+        if opened is not None:
+            batch, rest = split_opened(batch, *opened)
         receipt = self._flow.meter.attach(receipt, self._flow.failed)
         self._ledger.forward(receipt.events, receipt.failures)
-        self._flow.complete(stage, batch, receipt, block)
+        self._flow.complete(stage, batch, receipt, packed, rest[0] if rest else None)
+        return rest
 
-    def _call(self, stage: int, batch: list[Slot]) -> tuple[list[Plain], Receipt]:
+    def _run_below(self, stage: int) -> bool:
+        """Run what a part of an answer has brought about; False where the run is to stop."""
+        below = range(len(self._stages) - 1, stage, -1)
+        while not self._must_stop():
+            if not any(self._run_stage(each) for each in below):
+                return True
+        return False
+
+    def _set_up(self) -> None:
+        with self._control.heartbeat.trusting():
+            self._calls = [_set_up(stage, self._outputs, self._control) for stage in self._stages]
+
+    def _call(self, stage: int, batch: list[Slot]) -> Generator[_PackedPart]:
+        """Yield what a call makes, part by part; each of them has the time of a call."""
         plan, words = self._stages[stage], ""
         limit = plan.limit_call(len(batch))
         if limit is not None:
             words = f"stage {plan.name!r}: {explain_overdue(len(batch), limit)}: {batch[0].key!r}"
-        with self._watch.watching(limit, words):
-            tasks, unreadable = read_input(slot.block[slot.place] for slot in batch)
-            data, receipt = self._calls[stage].run(tasks, unreadable)
-            _, block, receipt = pack_answers(plan.name, data, receipt, self._pack)
-        return block, receipt
+        parts = self._stream(stage, batch)
+        while True:
+            with self._watch.watching(limit, words):
+                part = next(parts, None)
+                if part is None:
+                    return
+                named = pack_answers(lambda _: plan.name, part.data, part.receipt, self._pack)
+                _, block, receipt = named
+            yield _PackedPart(block, receipt, part.opened)
+
+    def _stream(self, stage: int, batch: list[Slot]) -> Iterator[CallPart]:
+        tasks, unreadable = read_input(slot.block[slot.position] for slot in batch)
+        yield from self._calls[stage].stream(tasks, unreadable)
 
     def _admit(self, batch: Admitted) -> None:
         verdicts = self._ledger.admit([listed for listed, _ in batch])
@@ -177,7 +352,7 @@ def _set_up(stage: StagePlan, outputs: OutputStore, control: Control) -> StageCa
 
 
 def _draw(listing: Listing, control: Control) -> Admitted:
-    """The next sources, as many as come within a moment; a stop waits no longer."""
+    """Return the next sources, as many as come within a moment; a stop waits no longer."""
     batch: Admitted = []
     until = control.now() + LISTING_SECONDS
     while len(batch) < ADMIT_BATCH and not listing.is_ended and control.now() < until:

@@ -17,7 +17,7 @@ from strandline.engine.core.listing_thread import ListingThread
 from strandline.engine.core.ports import Admitted
 from strandline.engine.core.roots import enter_roots
 from strandline.engine.ray.ledger_actor import RayLedger
-from strandline.ledger.entries import PARKED, RELEASED, SKIPPED
+from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED
 
 _PACK = partial(pack_tasks, dumps=cloudpickle.dumps)
 
@@ -45,18 +45,18 @@ class Admission:
             return None
         return 0 if self.asked is None else len(self._batch)
 
-    def ask(self, *, is_full: bool, patience: float = 0.0) -> bool:
+    def ask(self, *, is_full: bool, limit: float = 0.0) -> bool:
         """Ask for the next batch, unless there is no room or no need.
 
         Args:
-            patience: seconds to wait for the listing.
+            limit: seconds to wait for the listing.
 
         Returns:
             True where the listing has nothing yet.
         """
         if self.asked is not None or is_full or self._listing.is_ended or self._flow.is_stopped:
             return False
-        batch = self._listing.take(patience)
+        batch = self._listing.take(limit)
         if batch is None:
             return True
         self._batch = batch
@@ -75,7 +75,7 @@ class Admission:
     def _release(self, verdicts: Iterable[int]) -> None:
         verdicts = list(verdicts)
         self.skipped += verdicts.count(SKIPPED)
-        self.quarantined += verdicts.count(PARKED)
+        self.quarantined += verdicts.count(QUARANTINED)
         failures = enter_roots(self._flow, verdicts, self._batch, _PACK)
         if failures:
             self._ledger.forward((), failures)

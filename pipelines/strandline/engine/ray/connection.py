@@ -8,31 +8,64 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any, ClassVar
 
 import psutil
 import ray
 from ray.exceptions import RayTaskError
 
+from strandline.engine.autoscaler.inputs import CPU
 from strandline.plan.errors import StrandlineError
 from strandline.storage.errors import VolumeError
 from strandline.storage.outputs.temporary import owned_folder
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.exit_codes import ExitCode
 
+_NODE_SECONDS = 0.5
+_PORT_MILLISECONDS = 500
+_ANSWER_SECONDS = 2.0
 _MOST_BYTES = 107  # of a socket's name; the kernel takes no more
+_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # by which `ray job submit` hands a job its environment
 
 
 def unwrap(error: RayTaskError) -> Exception:
-    """What was raised in the actor, as itself."""
+    """Return what was raised in the actor, as itself."""
     return error.cause if isinstance(error.cause, Exception) else error
 
 
 def first_line(error: Exception) -> str:
-    """The first line of what Ray says of a loss; the rest is about its logs."""
+    """Return the first line of what Ray says of a loss; the rest is about its logs."""
     text = str(error).strip() or type(error).__name__
     return text.partition("\n")[0]
+
+
+START_SECONDS = 180.0  # Ray's own wait, 30 s, is too short on a machine that is busy
+_MOST_TIMES = 5.0  # of it, where others leave us less than a CPU
+_TRIES = 3  # to start one whose processes die as they begin; nothing is lost by that
+_GCS, _RAYLET = "gcs_server", "raylet"
+
+
+class RayStartError(StrandlineError):
+    """The local Ray did not start; the message says why, and another attempt may have it.
+
+    Attributes:
+        cause: it was waited for in vain; None: Ray itself said what is wrong.
+    """
+
+    cause: Cause | None = None
+
+
+class ClusterRefusedError(StrandlineError):
+    """An existing Ray can't be entered as it was asked to; the message says what to set."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
 
 
 class ClusterLostError(StrandlineError):
@@ -47,20 +80,17 @@ class Connection:
         cpus: CPUs that are free.
         raylet: the process of the local node, where we have started it.
         dashboard: host and port of Ray's own, where the cluster has one.
+        capacity: all that a local one of our own has, by kind; None: others may bring more.
     """
 
     cpus: float
     raylet: psutil.Process | None = None
     dashboard: str | None = None
+    capacity: Mapping[str, float] | None = None
 
     def is_alive(self) -> bool:
-        """False where the local node is known to have died."""
-        if self.raylet is None:
-            return True
-        try:
-            return self.raylet.is_running() and self.raylet.status() != psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            return False
+        """Return False where the local node is known to have died."""
+        return self.raylet is None or _lives(self.raylet)
 
     def check_alive(self) -> None:
         """Raise a `ClusterLostError` where the local node is known to have died."""
@@ -80,19 +110,21 @@ def connected(address: str | None, workers: int | None) -> Iterator[Connection]:
 
     Raises:
         ConnectionError: there is no cluster at the address.
+        ClusterRefusedError: there is one, and it wants something.
+        RayStartError: a local one did not start.
         VolumeError: a local one has no room for its sockets' names.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if ray.is_initialized():
         yield Connection(_count_cpus())
     elif address:
-        found = ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
+        found = _enter(address)
         try:
             yield Connection(_count_cpus(), dashboard=found.dashboard_url or None)
         finally:
             ray.shutdown()
     else:
-        with _started(workers or len(os.sched_getaffinity(0))) as connection:
+        with _started(_choose_cpus(workers)) as connection:
             yield connection
 
 
@@ -101,17 +133,182 @@ def _started(cpus: int) -> Iterator[Connection]:
     with owned_folder("ray") as folder:
         _check_length(folder)
         try:
-            ray.init(
-                num_cpus=cpus,
-                include_dashboard=False,
-                logging_level=logging.ERROR,
-                log_to_driver=False,
-                _temp_dir=str(folder),
-            )
+            _start(cpus, folder)
             _silence_raylet()
-            yield Connection(_count_cpus(), _find_raylet())
+            yield Connection(_count_cpus(), _find_child(_RAYLET), capacity=ray.cluster_resources())
         finally:
             ray.shutdown()
+
+
+def _start(cpus: int, folder: Path) -> None:
+    seconds = choose_start_limit(os.getloadavg()[0], len(os.sched_getaffinity(0)))
+    for tries_left in reversed(range(_TRIES)):
+        before = set(psutil.Process().children())
+        try:
+            with _waiting_for_node(seconds), _leaving_job():
+                _init(cpus, folder)
+        except Exception as error:
+            # Ray knows no more of what it had begun, and a notebook would keep that for ever.
+            _kill(set(psutil.Process().children()) - before)
+            if isinstance(error, _ProcessDiedError) and tries_left:
+                continue
+            failed = RayStartError(_describe_start(error, seconds))
+            failed.is_lasting = isinstance(error, PermissionError)
+            failed.cause = Cause.SCHEDULING_TIMEOUT if _is_late(error) else None
+            raise failed from error
+        return
+
+
+def _init(cpus: int, folder: Path) -> None:
+    ray.init(
+        address="local",  # whatever RAY_ADDRESS says
+        num_cpus=cpus,
+        include_dashboard=False,
+        logging_level=logging.ERROR,
+        log_to_driver=False,
+        _temp_dir=str(folder),
+    )
+
+
+def choose_start_limit(load: float, cpus: int) -> float:
+    """Return the seconds that a local Ray may take to start: more where it has to share.
+
+    Args:
+        load: processes that want a CPU, over the last minute.
+        cpus: that this process may use.
+    """
+    return START_SECONDS * min(max(load / cpus, 1.0), _MOST_TIMES)
+
+
+@contextmanager
+def _leaving_job() -> Iterator[None]:
+    """Have a local Ray not take over what this process was given as a job of another.
+
+    It would look for files that only the other has, and install once more, for minutes, what is
+    installed where this process runs.
+    """
+    job = os.environ.pop(_JOB, None)
+    try:
+        yield
+    finally:
+        if job is not None:
+            os.environ[_JOB] = job
+
+
+class _ProcessDiedError(Exception):
+    """A process of the local Ray died before it was ready."""
+
+
+@contextmanager
+def _waiting_for_node(seconds: float) -> Iterator[None]:
+    """Have Ray wait longer for its own processes, and only while they live.
+
+    It has no setting for either: it waits for a dead one as for one that is slow, and where it
+    does so no signal reaches Python.
+    """
+    until = time.monotonic() + seconds
+    with (
+        _replaced("services", "get_node", lambda ask: partial(_ask_again, ask, _RAYLET, until)),
+        _replaced("node", "wait_for_persisted_port", lambda ask: partial(_wait_port, ask, until)),
+    ):
+        yield
+
+
+@contextmanager
+def _replaced(module: str, name: str, replace: Callable[[Any], Any]) -> Iterator[None]:
+    """Replace a function of Ray's own, where this version has it."""
+    within = getattr(getattr(ray, "_private", None), module, None)
+    original = getattr(within, name, None)
+    if original is None:
+        yield
+        return
+    setattr(within, name, replace(original))
+    try:
+        yield
+    finally:
+        setattr(within, name, original)
+
+
+def _wait_port(ask: Callable[..., Any], until: float, *words: Any, **_: Any) -> Any:  # noqa: ANN401 - Ray's own
+    return _ask_again(partial(ask, timeout_ms=_PORT_MILLISECONDS), _GCS, until, *words)
+
+
+def _ask_again(ask: Callable[..., Any], process: str, until: float, *words: Any) -> Any:  # noqa: ANN401 - Ray's own
+    """Ask until there is an answer, it is too late, or who should give it has died."""
+    while True:
+        try:
+            return ask(*words)
+        except RuntimeError:  # it is not there yet
+            if not _lives(_find_child(process)):
+                msg = f"its {process} died as it began"
+                raise _ProcessDiedError(msg) from None
+            if time.monotonic() > until:
+                raise
+            time.sleep(_NODE_SECONDS)
+
+
+def _kill(processes: Iterable[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.Error):
+            for below in process.children(recursive=True):
+                below.kill()
+            process.kill()
+
+
+def _is_late(error: Exception) -> bool:
+    return "timed out" in str(error).lower()
+
+
+def _describe_start(error: Exception, seconds: float) -> str:
+    if isinstance(error, PermissionError):  # its token is kept at home
+        todo = "set HOME, or TMPDIR, to a folder that may be written to"
+        return f"the local Ray did not start, without the right to write {error.filename}; {todo}"
+    advice = "`strandline doctor` looks at the machine, and --workers 1 has Ray start less"
+    if _is_late(error):
+        why = f"within {seconds:.0f} s, as where a machine is busy or full"
+        return f"the local Ray did not start {why}; {advice}"
+    return f"the local Ray did not start: {first_line(error).rstrip('.')}; {advice}"
+
+
+def _enter(address: str) -> Any:  # noqa: ANN401 - Ray's context
+    if _wants_token(address):
+        raise ClusterRefusedError(_describe_token(address))
+    try:
+        return ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
+    except Exception as error:
+        if _is_about_token(error):
+            raise ClusterRefusedError(_describe_token(address)) from None
+        if "ray[client]" in str(error):
+            msg = f"{address} needs Ray's client, which is not installed; pip install 'ray[client]'"
+            raise ClusterRefusedError(msg) from error
+        raise
+
+
+def _wants_token(address: str) -> bool:
+    """Return whether a cluster that answers wants another token; Ray itself asks for 20 s."""
+    try:
+        from ray._private.services import canonicalize_bootstrap_address  # noqa: PLC0415 - private
+        from ray._raylet import GcsClient  # type: ignore[attr-defined]  # noqa: PLC0415 - private
+
+        found = str(canonicalize_bootstrap_address(address))
+        host, _, port = found.rpartition(":")
+        socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS).close()
+        GcsClient(address=found)
+    except Exception as error:  # noqa: BLE001 - what else is wrong is seen when it is entered
+        return _is_about_token(error)
+    return False
+
+
+def _is_about_token(error: Exception) -> bool:
+    return type(error).__name__ == "AuthenticationError"
+
+
+def _describe_token(address: str) -> str:
+    if os.environ.get("RAY_AUTH_MODE", "").lower() == "token":
+        todo = "set RAY_AUTH_TOKEN to it, or RAY_AUTH_TOKEN_PATH to its file"
+        return f"the Ray at {address} wants the token of its cluster; {todo}"
+    todo = "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to the one of the cluster"
+    return f"the Ray at {address} wants a token; {todo}"
 
 
 def _check_length(folder: Path) -> None:
@@ -119,10 +316,10 @@ def _check_length(folder: Path) -> None:
     session = f"session_2026-11-23_09-30-00_123456_{os.getpid()}"
     excess = len(os.fsencode(folder / session / "sockets" / "plasma_store")) - _MOST_BYTES
     if excess > 0:
-        place = folder.parent
-        share = f"by {excess} of its {len(os.fsencode(place))} bytes"
+        path = folder.parent
+        share = f"by {excess} of its {len(os.fsencode(path))} bytes"
         msg = (
-            f"{place}: the name of this temporary folder is too long for Ray's sockets, {share}; "
+            f"{path}: the name of this temporary folder is too long for Ray's sockets, {share}; "
             "set TMPDIR to a shorter one, such as /tmp"
         )
         raise VolumeError(msg)
@@ -136,10 +333,47 @@ def _silence_raylet() -> None:
         vars(worker)["_worker_logs_enabled"] = False
 
 
+def _choose_cpus(workers: int | None) -> int:
+    return workers or len(os.sched_getaffinity(0))
+
+
+def find_capacity(workers: int | None, *, is_whole: bool) -> Mapping[str, float] | None:
+    """Return what a local Ray would have, by kind; None where this process is connected already.
+
+    Args:
+        workers: CPUs that it is to have; None: as many as this process may use.
+        is_whole: more than the CPUs is wanted; None where this Ray does not tell before it starts.
+    """
+    if ray.is_initialized():
+        return None
+    cpus = _choose_cpus(workers)
+    if not is_whole:
+        return {CPU: float(cpus)}
+    try:
+        from ray._private.resource_and_label_spec import ResourceAndLabelSpec  # noqa: PLC0415
+
+        seen = ResourceAndLabelSpec(num_cpus=cpus)
+        seen.resolve(is_head=True, node_ip_address="127.0.0.1")
+        return dict(seen.to_resource_dict())
+    except Exception:  # noqa: BLE001 - Ray has no public way, and tells once it is started
+        return None
+
+
 def _count_cpus() -> float:
     return float(ray.available_resources().get("CPU", 0.0))
 
 
-def _find_raylet() -> psutil.Process | None:
+def _find_child(name: str) -> psutil.Process | None:
     children = psutil.Process().children()
-    return next((child for child in children if child.name() == "raylet"), None)
+    return next((child for child in children if child.name() == name), None)
+
+
+def _lives(process: psutil.Process | None) -> bool:
+    try:
+        return process is not None and process.is_running() and not _is_zombie(process)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _is_zombie(process: psutil.Process) -> bool:
+    return bool(process.status() == psutil.STATUS_ZOMBIE)

@@ -15,14 +15,17 @@ from strandline.engine.core.flow import StageQueue
 
 # What a cluster of full size has: a list of counts and resources, `[[4, {"CPU": 8}]]`.
 VARIABLE = "STRANDLINE_FULL_SIZE"
-PATIENCE_SECONDS = 60.0
+WAIT_SECONDS = 60.0
 
 Bundle = Mapping[str, float]
 Request = Callable[[list[dict[str, float]]], None]
 
 
 def read_full_size(environment: Mapping[str, str]) -> tuple[Bundle, ...]:
-    """One bundle of resources for each node of a cluster of full size; empty where it is fixed."""
+    """Return one bundle of resources for each node of a cluster of full size.
+
+    Empty where it is fixed.
+    """
     listed: list[Any] = json.loads(environment.get(VARIABLE) or "[]")
     return tuple(dict(bundle) for count, bundle in listed for _ in range(count))
 
@@ -62,7 +65,7 @@ class Demand:
         if wants_more(queues, sources_left):
             self._wanted_at = self._now()
             self._ask(is_asked=True)
-        elif self._now() - self._wanted_at > PATIENCE_SECONDS:
+        elif self._now() - self._wanted_at > WAIT_SECONDS:
             self._ask(is_asked=False)
 
     def _ask(self, *, is_asked: bool) -> None:
@@ -72,7 +75,7 @@ class Demand:
 
 
 def wants_more(queues: Sequence[StageQueue], sources_left: int | None) -> bool:
-    """Whether more workers would find something to do.
+    """Return whether more workers would find something to do.
 
     Queues are kept short while sources follow, so any task that waits is a sign then; at the end
     it takes more than what is being worked on.

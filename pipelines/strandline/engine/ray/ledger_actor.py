@@ -10,9 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import ray
@@ -23,13 +21,10 @@ from strandline.engine.call.wire import Plain, pack_events, unpack_events
 from strandline.engine.core.ports import Drawn
 from strandline.engine.ray.connection import first_line, unwrap
 from strandline.ledger.entries import Listed, Standing
-from strandline.ledger.gather.pieces import Shelf
-from strandline.ledger.keeper import GROUP_SECONDS, Keeper
-from strandline.ledger.store.store import Store
+from strandline.ledger.keeper import GROUP_SECONDS, opened_keeper
+from strandline.ledger.location import LedgerLocation
 from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import Event, Failure
-from strandline.storage.outputs.remote import open_outputs
-from strandline.storage.volume.locks import hold_shared
 
 PENDING_CALLS = 1000
 LOOK_SECONDS = 1.0
@@ -40,55 +35,22 @@ class LedgerLostError(StrandlineError):
     """The ledger's process died; what was committed is kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerPlace:
-    """All that the ledger's actor needs to open it.
-
-    Attributes:
-        path: folder of the environment.
-        attempt, uid: of the lease, which the driver has taken.
-        output: where the sinks write.
-        deletes_vanished, quarantine_after: see `Keeper`.
-        shards: folder for what stages gather; None: none of them does.
-        writers_lock: held shared for the actor's whole life, since it removes outputs, too; None:
-            no lock.
-    """
-
-    path: Path
-    attempt: int
-    uid: str
-    output: str
-    deletes_vanished: bool
-    quarantine_after: int
-    shards: Path | None = None
-    writers_lock: Path | None = None
-
-
 class LedgerActor:
     """Hosts a keeper. Calls come from one thread; the watch is another, so a lock joins them.
 
     After an error that nobody waits for, nothing more is done: what is counted may not be whole.
     """
 
-    def __init__(self, place: LedgerPlace) -> None:
+    def __init__(self, location: LedgerLocation) -> None:
         self._lock = threading.Lock()
         self._failed = threading.Event()
         self._error: Exception | None = None
         self._steps = 0
-        if place.writers_lock is not None:
-            hold_shared(place.writers_lock)
-        store = self._store = Store(place.path)
-        store.keep_lease(place.attempt, place.uid)
-        self._keeper = Keeper(
-            store,
-            open_outputs(place.output),
-            place.attempt,
-            time.monotonic,
-            quarantine_after=place.quarantine_after,
-            deletes_vanished=place.deletes_vanished,
-            shelf=Shelf(place.shards, place.attempt) if place.shards is not None else None,
-        )
-        self._keeper.work = self._work
+        # Open as long as this process lives: whoever ends the actor kills it.
+        self._opened = ExitStack()
+        keeper = opened_keeper(location, time.monotonic)
+        self._store, self._keeper = self._opened.enter_context(keeper)
+        self._keeper.note_progress = self._note_progress
 
     def admit(self, batch: Sequence[Listed]) -> list[int]:
         """See `Keeper.admit`."""
@@ -98,16 +60,16 @@ class LedgerActor:
     def apply(self, number: int, events: list[Plain], failures: list[Plain]) -> None:
         """See `Keeper.apply`; an error is told by `watch`."""
 
-        def work() -> None:
+        def note_progress() -> None:
             failed = [Failure(*failure) for failure in failures]
             self._keeper.apply(number, unpack_events(events), failed)
 
-        self._do(work)
+        self._do(note_progress)
 
-    def beat(self) -> None:
+    def renew_lease(self) -> None:
         """Renew the lease, however long a call of the keeper takes; `watch` tells of an error."""
         try:
-            self._store.beat(time.time())
+            self._store.renew_lease(time.time())
         except Exception as error:  # noqa: BLE001 - nobody waits for this call: the watch tells
             self._fail(error)
 
@@ -122,15 +84,15 @@ class LedgerActor:
             return self._keeper.drain(number, anything_died=anything_died)
 
     def count_finished(self) -> int:
-        """Sources made durable so far."""
+        """Return sources made durable so far."""
         return self._keeper.finished
 
     def count_steps(self) -> int:
-        """What the keeper has done so far; it grows during a call that takes long."""
+        """Return what the keeper has done so far; it grows during a call that takes long."""
         return self._steps
 
     def watch(self) -> None:
-        """Never returns; commits groups that are due and raises what goes wrong."""
+        """Commit groups that are due and raise what goes wrong; never return."""
         while not self._failed.wait(GROUP_SECONDS):
             self._do(self._keeper.commit_due)
         assert self._error is not None  # set before the event
@@ -144,17 +106,17 @@ class LedgerActor:
                 raise self._error
             yield
 
-    def _do(self, work: Callable[[], None]) -> None:
+    def _do(self, note_progress: Callable[[], None]) -> None:
         """Have the keeper do what nobody waits for: `watch` tells of an error."""
         with self._lock:  # to its end, or who waits for the lock would not know of the error
             if self._error is not None:
                 return
             try:
-                work()
+                note_progress()
             except Exception as error:  # noqa: BLE001 - told by the watch
                 self._fail(error)
 
-    def _work(self) -> None:
+    def _note_progress(self) -> None:
         self._steps += 1
 
     def _fail(self, error: Exception) -> None:
@@ -166,13 +128,14 @@ class RayLedger:
     """The driver's end: numbers messages and sends them without waiting.
 
     Args:
-        place: of the ledger; None: nothing is tracked.
-        work: is told that the ledger works, while its answer is waited for.
+        location: of the ledger; None: nothing is tracked.
+        note_progress: is told that the ledger works, while its answer is waited for.
     """
 
-    def __init__(self, place: LedgerPlace | None, work: Callable[[], None] = lambda: None) -> None:
-        self._place = place
-        self._work = work
+    def __init__(
+        self, location: LedgerLocation | None, note_progress: Callable[[], None] = lambda: None
+    ) -> None:
+        self._note_progress = note_progress
         self._steps = 0
         self._events: deque[Event] = deque()
         self._failures: list[Failure] = []
@@ -180,37 +143,37 @@ class RayLedger:
         self._pending: list[Any] = []
         self._actor: Any = None
         self.watch: Any = None
-        if place is None:
+        if location is None:
             return
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         actor_class = ray.remote(num_cpus=0, concurrency_groups={"watch": 1, "life": 1})(
             LedgerActor
         )
-        self._actor = actor_class.options(max_restarts=0, scheduling_strategy=here).remote(place)
+        self._actor = actor_class.options(max_restarts=0, scheduling_strategy=here).remote(location)
         self.watch = self._actor.watch.options(concurrency_group="watch").remote()
 
     @property
     def is_tracked(self) -> bool:
-        """False where the run keeps no ledger."""
+        """Return False where the run keeps no ledger."""
         return self._actor is not None
 
     def admit(self, batch: Sequence[Listed]) -> Any:  # noqa: ANN401 - an object reference
-        """A reference to `Keeper.admit`'s answer."""
+        """Return a reference to `Keeper.admit`'s answer."""
         return self._actor.admit.remote(batch)
 
     def count_finished(self) -> Any:  # noqa: ANN401 - an object reference
-        """A reference to the number of finished sources."""
+        """Return a reference to the number of finished sources."""
         return self._aside(self._actor.count_finished)
 
-    def beat(self) -> None:
+    def renew_lease(self) -> None:
         """Have the lease renewed, in whatever thread; nobody waits for it."""
         if self._actor is None:
             return
         with suppress(Exception):  # without Ray; whoever works on hears of that otherwise
-            self._aside(self._actor.beat)
+            self._aside(self._actor.renew_lease)
 
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
-        """Tell what happened; sent with the next `flush`."""
+        """Describe what happened; sent with the next `flush`."""
         self._events += events
         self._failures += failures
 
@@ -264,7 +227,7 @@ class RayLedger:
             raise
 
     def conclude(self, listing: Drawn, failed: int, *, anything_died: bool) -> Standing:
-        """How the sources stand in the end, by the ledger or, without one, by what was seen.
+        """Return how the sources stand in the end, by the ledger or, without one, by what was seen.
 
         Args:
             failed: sources that failed, as far as the driver knows.
@@ -278,7 +241,7 @@ class RayLedger:
         return self.drain(total, anything_died=anything_died, is_whole=listing.is_whole)
 
     def explain(self) -> Exception:
-        """Why the watch has ended."""
+        """Explain why the watch has ended."""
         try:
             ray.get(self.watch)
         except RayTaskError as error:
@@ -320,7 +283,7 @@ class RayLedger:
         steps: int = ray.get(self._aside(self._actor.count_steps))
         if steps != self._steps:
             self._steps = steps
-            self._work()
+            self._note_progress()
 
     def _aside(self, method: Any) -> Any:  # noqa: ANN401 - a method of an actor, and a reference
         """Call what waits for no message before, however much each of them has to be done."""

@@ -19,7 +19,9 @@ from ray.exceptions import (
     WorkerCrashedError,
 )
 
+from strandline.engine.call.setup import StageSetupError
 from strandline.engine.call.slots import Slot
+from strandline.engine.core.chains import WHOLE
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.ports import Control
 from strandline.engine.core.worker_pool import Call, Worker
@@ -50,27 +52,32 @@ class Replays:
         Returns:
             What the ledger is told, and the slots whose sources have begun anew too often.
         """
+        # A node that is lost again and again would have it begin for ever.
         spent = [slot for slot in slots if self._counts[slot.source] >= REPLAYS_PER_SOURCE]
         over = {slot.source for slot in spent}
         roots = {slot.source: slot.root or slot for slot in slots if slot.source not in over}
         self._counts.update(roots.keys())
         self._roots |= roots
         if roots:
+            # Tasks of the pass before would be worked on beside those of the new one.
             self._flow.withdraw(roots.keys())
-        return [Event(source, (one.token,), (one.token,)) for source, one in roots.items()], spent
+        return [
+            Event(source, (root.token,), (root.token,)) for source, root in roots.items()
+        ], spent
 
     def keep_current(self, batch: Iterable[Slot]) -> list[Slot]:
-        """Those of a batch whose sources do not wait to begin anew."""
+        """Return those of a batch whose sources do not wait to begin anew."""
         return [slot for slot in batch if slot.source not in self._roots]
 
     def filter(self, receipt: Receipt) -> Receipt:
-        """A receipt without the sources that wait to begin anew."""
+        """Return a receipt without the sources that wait to begin anew."""
         gone = self._roots.keys()
         return receipt._replace(
-            events=tuple(one for one in receipt.events if one.source not in gone),
-            failures=tuple(one for one in receipt.failures if one.source not in gone),
-            emitted=tuple(one for one in receipt.emitted if one.source not in gone),
-            efforts=tuple(one for one in receipt.efforts if one[0] not in gone),
+            events=tuple(event for event in receipt.events if event.source not in gone),
+            failures=tuple(failure for failure in receipt.failures if failure.source not in gone),
+            emitted=tuple(emitted for emitted in receipt.emitted if emitted.source not in gone),
+            efforts=tuple(effort for effort in receipt.efforts if effort[0] not in gone),
+            gone=tuple(slot for slot in receipt.gone if slot[1] not in gone),
         )
 
     def release(self, busy: Collection[bytes]) -> None:
@@ -79,7 +86,8 @@ class Replays:
         Args:
             busy: sources that are with workers.
         """
-        for source in [one for one in self._roots if one not in busy]:
+        # An answer to a task of the pass before would be taken for one of the new pass.
+        for source in [root for root in self._roots if root not in busy]:
             self._flow.enter([self._roots.pop(source)])
 
     def clear(self) -> None:
@@ -112,13 +120,13 @@ class _Death(NamedTuple):
     """Why a worker is taken out.
 
     Attributes:
-        crowd: sources of which one may have ended it; 0 where none has.
+        exposed: sources of which one may have ended it; 0 where none has.
         suspects: these, as far as they say something of the pool.
         innocent: numbers of its calls that have nothing to do with it.
     """
 
     cause: Cause
-    crowd: int
+    exposed: int
     suspects: set[bytes]
     innocent: frozenset[int] = frozenset()
 
@@ -139,6 +147,23 @@ class Losses:
         self.replays = Replays(flow)
         self.anything_died = False
         self._out_of_reach: Counter[bytes] = Counter()
+        self._unprepared: dict[int, str] = {}
+
+    def fail_setup(self, worker: Worker, error: StageSetupError) -> None:
+        """Take out a worker that can't be set up; another is started, once for a stage.
+
+        Raises:
+            StageSetupError: it was the second of the stage; lasting where all fail alike.
+        """
+        pool, text = self._pools[worker.stage], str(error)
+        has_worked = pool.past > 0 or any(peer.is_ready for peer in pool.workers)
+        first = self._unprepared.get(worker.stage)
+        if first is not None:
+            error.is_lasting = error.is_lasting and first == text and not has_worked
+            raise error
+        self._unprepared[worker.stage] = text
+        self._pools.remove(worker)
+        self._control.incidents.append(f"{text}; another worker is tried")
 
     def take_out(self, worker: Worker, error: Exception) -> None:
         """Take a lost worker out and queue its work again.
@@ -149,6 +174,7 @@ class Losses:
         stage, why = worker.stage, first_line(error)
         pool = self._pools[stage]
         death = self._judge(worker, error)
+        entry = worker.current.entry if worker.current else WHOLE
         calls = self._pools.remove(worker)
         self.anything_died = True
         self._control.incidents.append(
@@ -160,21 +186,22 @@ class Losses:
         # before is spelled. So both are tried apart, with nothing else beside them.
         for call in reversed(calls):
             batch = self._keep_current(call)
-            if not batch:
+            if not batch:  # all of it waits to begin anew, and would be worked on twice
                 continue
             poisoned = self._flow.requeue(
                 stage,
                 batch,
-                0 if call.number in death.innocent else death.crowd,
+                0 if call.number in death.innocent else death.exposed,
                 holds=death.cause is Cause.OOM_KILLED,
                 most_deaths=DEATHS_PER_TASK,
             )
             message = f"lost {DEATHS_PER_TASK} workers; the last: {why}"
             self._fail(stage, poisoned, message, death.cause)
-        if not is_of_node(error):
-            pool.streak.note(death.suspects)
+        if not is_of_node(error):  # a stage that kills its workers would do so for ever
+            pool.streak.note(entry, death.suspects)
         elif not (death.cause is Cause.OOM_KILLED or _is_node_death(error)):
-            pool.streak.note_again(self._count_turns(calls))
+            # Out of reach, and why is not known: a stage may do that to nodes again and again.
+            pool.streak.note_again(entry, self._count_turns(calls))
         self._check_streak(stage, why, death.cause)
 
     def _judge(self, worker: Worker, error: Exception) -> _Death:
@@ -185,32 +212,33 @@ class Losses:
             suspects = set(current.sources)
             return _Death(Cause.TIMEOUT, len(suspects), suspects, others)
         is_memory = self._is_memory(error)
-        crowd = self._count_crowd(worker, error, is_memory=is_memory)
+        exposed = self._count_exposed(worker, error, is_memory=is_memory)
         # The kernel takes who is largest, wherever the one is that grew.
-        suspects = worker.sources if crowd == 1 or not is_memory else set()
-        return _Death(Cause.OOM_KILLED if is_memory else Cause.KILLED, crowd, suspects)
+        suspects = worker.sources if exposed == 1 or not is_memory else set()
+        return _Death(Cause.OOM_KILLED if is_memory else Cause.KILLED, exposed, suspects)
 
     def take_current(self, call: Call, receipt: Receipt) -> tuple[list[Slot], Receipt]:
-        """What counts of an answer: not what is of sources that wait to begin anew."""
+        """Return what counts of an answer: not what is of sources that wait to begin anew."""
         if not self.replays:
             return call.batch, receipt
         return self._keep_current(call), self.replays.filter(receipt)
 
     def lose_data(self, call: Call, why: str) -> None:
-        """What a call needs is lost: its sources begin anew, and fail where they often have."""
+        """Replay the sources of what a call needs and is lost; those that often have fail."""
         stage, blocks = call.stage, {id(slot.block) for slot in call.batch}
-        is_group = self._flow.queues[stage].grouping is not None
+        is_group = self._flow.queues[stage].grouping is not None and not call.entry[0]
         batch = self._keep_current(call)
         if not is_group and len(blocks) > 1:
             self._flow.take_apart(stage, batch)  # which of them it is will be seen
             return
         self._flow.queues[stage].running -= len(batch)
         self.anything_died = True
+        # What has failed is the next attempt's: begun anew, it would be told as failed twice.
         each = {slot.source: slot for slot in batch if slot.source not in self._flow.failed}
         events, spent = self.replays.begin(each.values())
         self._ledger.forward(events, ())
         self._fail(stage, spent, f"its data was lost: {why}", Cause.NODE_LOST)
-        if _DATA_LOST not in self._control.notes:
+        if _DATA_LOST not in self._control.notes:  # once: a node holds data of thousands of tasks
             self._control.notes.append(_DATA_LOST)
 
     def _keep_current(self, call: Call) -> list[Slot]:
@@ -222,11 +250,11 @@ class Losses:
         kills = self._control.take_memory_kills()
         return bool(kills) or isinstance(error, OutOfMemoryError) or "low on memory" in str(error)
 
-    def _count_crowd(self, worker: Worker, error: Exception, *, is_memory: bool) -> int:
-        """Sources of which one may have ended the worker; 0 where none has."""
+    def _count_exposed(self, worker: Worker, error: Exception, *, is_memory: bool) -> int:
+        """Return sources of which one may have ended the worker; 0 where none has."""
         if not worker.calls or _is_node_death(error):
-            return 0
-        if is_memory:
+            return 0  # suspected, what a lost node had would be tried one by one for nothing
+        if is_memory:  # whoever grew may be with any worker of this machine
             return len(self._pools.list_sources())
         # Out of reach, most likely with its node, which is known too late to wait for: what it had
         # is tried apart, and none of it is blamed.
@@ -234,7 +262,7 @@ class Losses:
         return max(least, len(worker.sources))
 
     def _count_turns(self, calls: list[Call]) -> int:
-        """How often a task of lost calls was with a worker that went out of reach."""
+        """Return how often a task of lost calls was with a worker that went out of reach."""
         tasks = [slot.token for call in calls for slot in call.batch]
         self._out_of_reach.update(tasks)
         return max((self._out_of_reach[task] for task in tasks), default=0)
@@ -242,16 +270,17 @@ class Losses:
     def _check_streak(self, stage: int, why: str, cause: Cause) -> None:
         pool = self._pools[stage]
         if pool.streak.causes >= DEATHS_PER_POOL:
-            deaths = pool.streak.causes
-            msg = f"stage {pool.plan.name!r} lost {deaths} workers in a row; the last: {why}"
+            deaths, culprit = pool.streak.causes, pool.streak.culprit
+            name = pool.plan.name if culprit is None else self._name(stage, culprit)
+            msg = f"stage {name!r} lost {deaths} workers in a row; the last: {why}"
             broken = PoolBrokenError(msg)
-            if cause is not Cause.KILLED:
+            if cause is not Cause.KILLED:  # else the next attempt would get no more memory
                 broken.cause = cause
             raise broken
 
     def _fail(self, stage: int, slots: list[Slot], message: str, cause: Cause) -> None:
-        name = self._pools[stage].plan.name
-        if slots and cause is Cause.OOM_KILLED:
+        name = self._name(stage, slots[0].link) if slots else ""
+        if slots and cause is Cause.OOM_KILLED:  # the next attempt gets more for that stage
             self._control.memory_failures.append(name)
         failures = [
             Failure(slot.source, slot.key, slot.token, name, message, cause.value) for slot in slots
@@ -259,9 +288,12 @@ class Losses:
         self._flow.fail(failures)
         self._ledger.forward((), failures)
 
+    def _name(self, chain: int, link: int) -> str:
+        return self._flow.queues[chain].stages[link].name
+
 
 def is_of_node(error: Exception) -> bool:
-    """True where the node of a lost worker is to blame, or may be.
+    """Return whether the node of a lost worker is to blame, or may be.
 
     When a node dies, its workers are first out of reach; only later it is known why.
     """

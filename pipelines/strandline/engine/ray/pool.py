@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -18,22 +19,30 @@ from ray.exceptions import GetTimeoutError, RayError
 from ray.experimental import get_local_object_locations
 
 from strandline.engine.autoscaler.model import find_ratio
-from strandline.engine.call.setup import find_folder, remove
-from strandline.engine.call.slots import Slot
+from strandline.engine.call.receipts import OpenTask
+from strandline.engine.call.setup import WorkerSite, find_folder, remove
+from strandline.engine.call.slots import Slot, split_opened
 from strandline.engine.call.wire import Plain, pack_batch, unpack_receipt
-from strandline.engine.core.call_size import StageLoad, bound_call, level_calls, size_call
+from strandline.engine.core.call_size import (
+    CALL_SECONDS,
+    SINK_SECONDS,
+    StageLoad,
+    bound_call,
+    level_calls,
+    size_call,
+)
+from strandline.engine.core.chains import Chain
 from strandline.engine.core.pools import (
     Candidate,
     PoolState,
-    RayOptions,
     bound_calls,
     bound_queue,
     choose_worker,
 )
 from strandline.engine.core.worker_pool import Call, Pool, Worker
-from strandline.engine.ray.worker import Site, start_worker
-from strandline.plan.pipeline import StagePlan
-from strandline.plan.receipt import Counts, Receipt
+from strandline.engine.ray.worker import start_worker
+from strandline.plan.receipt import Receipt, StageCounts
+from strandline.storage.outputs.outputs import OutputLocation
 from strandline.storage.volume.inflight import InFlightTable
 
 
@@ -42,12 +51,14 @@ class RayPools:
 
     Args:
         pipeline: a name for it that is unique and good in the name of a file.
+        chains: of its stages, each with a pool.
         inflight: is shown what is with the workers of this node.
         now: seconds from any fixed point.
 
     Attributes:
-        calls: that are with workers, by the reference of their receipt.
-        placing, preparing: workers by the references of their words that they have begun, and
+        calls: that are with workers and waited for, by the reference of their receipt.
+        paused: that are with workers and have more to tell when it is asked for, by any key.
+        unplaced, preparing: workers by the references of their words that they have begun, and
             that they are ready.
         has_gone: a worker has ended or was lost; whoever has seen that sets it back.
     """
@@ -55,21 +66,22 @@ class RayPools:
     def __init__(
         self,
         pipeline: str,
-        stages: Sequence[StagePlan],
-        options: RayOptions,
+        chains: Sequence[Chain],
+        outputs: OutputLocation,
         inflight: InFlightTable | None = None,
         *,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._site = Site(pipeline, f"{options.writer}-{uuid4().hex[:12]}")
-        self._options = options
+        self._site = WorkerSite(pipeline, f"{outputs.writer}-{uuid4().hex[:12]}")
+        self._outputs = outputs
         self._inflight = inflight
         self._now = now
         self.calls: dict[Any, Call] = {}
-        self.placing: dict[Any, Worker] = {}
+        self.paused: dict[Any, Call] = {}
+        self.unplaced: dict[Any, Worker] = {}
         self.preparing: dict[Any, Worker] = {}
         self.has_gone = False
-        self._pools = [Pool(stage) for stage in stages]
+        self._pools = [Pool(chain) for chain in chains]
 
     def __getitem__(self, stage: int) -> Pool:
         return self._pools[stage]
@@ -85,16 +97,19 @@ class RayPools:
             node: the id of one where there should be room; elsewhere does too.
         """
         pool = self._pools[stage]
-        actor, placed, ready = start_worker(pool.plan, cpu, self._options, self._site, node)
+        joins_below = any(later.plan.group for later in self._pools[stage + 1 :])
+        actor, placed, ready = start_worker(
+            pool.chain, cpu, self._outputs, self._site, node, joins_below=joins_below
+        )
         worker = Worker(stage, actor, cpu, node or "", self._now())
         pool.workers.append(worker)
         pool.started += 1
-        self.placing[placed] = worker
+        self.unplaced[placed] = worker
         self.preparing[ready] = worker
 
     def take_placed(self, reference: Any, node: str, here: str) -> None:  # noqa: ANN401 - of Ray
         """Note that a worker has begun on that node; and whether that is the driver's."""
-        worker = self.placing.pop(reference)
+        worker = self.unplaced.pop(reference)
         worker.node, worker.is_here, worker.is_placed = node, node == here, True
 
     def take_ready(self, reference: Any, node: str, here: str) -> None:  # noqa: ANN401 - of Ray
@@ -110,7 +125,7 @@ class RayPools:
         self._end_drained(worker)
 
     def bound_calls(self, stage: int, waiting: int) -> int:
-        """How many calls one of its workers may have now.
+        """Return how many calls one of its workers may have now.
 
         One while so little waits that it should go to those that are being started.
 
@@ -119,33 +134,39 @@ class RayPools:
         """
         return bound_calls(self[stage].plan, waiting, self[stage].starting)
 
-    def level(self, counts: Sequence[Counts]) -> None:
+    def level(self, counts: Sequence[StageCounts]) -> None:
         """Set what a call of each stage may carry, by what tasks cost and what became of them."""
-        loads = [
-            StageLoad(
-                bound_call(pool.cost, self._find_bytes_in(stage), pool.plan.batch_size),
-                pool.plan.group or pool.plan.batch_size,
-                pool.takers,
-                find_ratio(seen.tasks_in, seen.tasks_out),
-            )
-            for stage, (pool, seen) in enumerate(zip(self._pools, counts, strict=True))
-        ]
+        loads = [self._describe(stage, seen) for stage, seen in enumerate(counts)]
         for pool, size in zip(self._pools, level_calls(loads), strict=True):
             pool.call = size
 
-    def size_call(self, stage: int, waiting: int) -> int:
-        """Slots that its next call may carry.
+    def _describe(self, stage: int, seen: StageCounts) -> StageLoad:
+        pool = self._pools[stage]
+        batch, large = pool.plan.batch_size, self._find_bytes_in(stage)
+        pace = most = bound_call(pool.cost, large, batch)
+        if pool.chain.writes:
+            most = bound_call(pool.cost, large, batch, SINK_SECONDS)
+        ratio = find_ratio(seen.tasks_in, seen.tasks_out)
+        return StageLoad(most, pool.plan.group or batch, pool.takers, ratio, pace)
+
+    def size_call(self, stage: int, waiting: int, link: int = 0) -> int:
+        """Return slots that its next call may carry.
 
         Args:
             waiting: slots.
+            link: in a chain, the number of the stage that the next of them waits for.
         """
         pool = self[stage]
+        batch, most = pool.plan.batch_size, pool.call
         if pool.plan.timeout is not None:
-            return pool.plan.batch_size  # what is left of a long call would have to wait for it
-        return size_call(pool.call, pool.plan.batch_size, waiting, pool.staying)
+            return batch  # what is left of a long call would have to wait for it
+        if link:
+            seconds = SINK_SECONDS if pool.chain.writes else CALL_SECONDS
+            most = bound_call(pool.costs[link], pool.cost.bytes_out, batch, seconds)
+        return size_call(most, batch, waiting, pool.staying)
 
     def bound_queue(self, stage: int) -> int:
-        """Slots that may wait for a stage."""
+        """Return slots that may wait for a stage."""
         pool = self[stage]
         return bound_queue(pool.call, pool.takers)
 
@@ -153,7 +174,7 @@ class RayPools:
         return self[stage - 1].cost.bytes_out if stage else 0.0
 
     def has_room(self, stage: int, most: int) -> bool:
-        """True where a worker has fewer calls than `most`, and can take one."""
+        """Return whether a worker has fewer calls than `most`, and can take one."""
         return any(True for _ in self._list_free(stage, most))
 
     def submit(self, stage: int, batch: list[Slot], most: int) -> None:
@@ -164,29 +185,77 @@ class RayPools:
         free = list(self._list_free(stage, most))
         is_spread = any(worker.node != free[0].node for worker in free)
         near = _locate(batch) if is_spread else {}
-        worker = choose_worker(((Candidate(one.node, len(one.calls)), one) for one in free), near)
+        worker = choose_worker(
+            ((Candidate(worker.node, len(worker.calls)), worker) for worker in free), near
+        )
         assert worker is not None  # there is room
         picks, blocks = pack_batch(batch)
         number, worker.next_number = worker.next_number, worker.next_number + 1
-        data, receipt = worker.actor.run.remote(number, picks, *blocks)
+        # A suspect goes stage by stage, so that it is known which one its worker dies of.
+        entry = batch[0].link, batch[0].is_suspect
+        data, receipt = worker.actor.run.remote(number, entry, picks, *blocks)
         if not worker.calls:
             worker.busy_since = self._now()
-        call = Call(stage, worker, batch, data, number)
+        call = Call(stage, worker, batch, data, number, size_in=len(batch), entry=entry)
         self.calls[receipt] = worker.calls[receipt] = call
         self._show(call)
 
+    def proceed(self, stage: int, failed: Collection[bytes] = ()) -> bool:
+        """Ask for the next part of a paused call of a stage; False where there is none.
+
+        Args:
+            failed: sources of which nothing more is made.
+        """
+        key = next((key for key, call in self.paused.items() if call.stage == stage), None)
+        if key is None:
+            return False
+        call = self.paused.pop(key)
+        opened = call.batch[0]
+        left = opened.token if opened.source in failed else None
+        call.data, receipt = call.worker.actor.proceed.remote(call.number, left)
+        call.is_paused = False
+        call.worker.busy_since = self._now()
+        self.calls[receipt] = call
+        _rename(call.worker.calls, key, receipt)
+        return True
+
     def take_answer(self, reference: Any, packed: Plain) -> tuple[Call, Receipt]:  # noqa: ANN401
-        """The call that has ended, and its receipt; a worker that should be replaced is drained."""
+        """Return the call that has ended, and its receipt.
+
+        Of one whose answer goes on it is the part that has ended; the rest is paused. A worker that
+        should be replaced is drained.
+        """
         call = self.calls[reference]
         worker = call.worker
-        if packed[-1] and not worker.is_draining:
+        *_, opened, word = packed
+        if word and not worker.is_draining:
             self._pools[call.stage].recycled += 1
             worker.is_draining = True
-        self.drop_call(reference)
         receipt = unpack_receipt(packed)
         made = get_local_object_locations([call.data])
-        self[call.stage].cost.note(receipt.counts, sum(_size_of(one) for one in made.values()))
+        size = sum(_size_of(block) for block in made.values())
+        call.counts.add(receipt.counts)
+        call.size += size
+        # Known before the call has ended, or the stage below would be sent as many as are quick.
+        self[call.stage].cost.note_part(receipt.counts.tasks_out, size)
+        if opened is not None:
+            return self._pause(reference, OpenTask(*opened)), receipt
+        self.drop_call(reference)
+        counts = replace(call.counts, tasks_in=call.size_in)
+        self[call.stage].costs[call.entry[0]].note(counts, call.size)
         return call, receipt
+
+    def _pause(self, reference: Any, opened: OpenTask) -> Call:  # noqa: ANN401 - a reference
+        """Keep a call for its next part; return this part, with the tasks that are over."""
+        call, key = self.calls.pop(reference), object()
+        over, rest = split_opened(call.batch, *opened)
+        part = replace(call, batch=over, opened=rest[0])
+        call.batch, call.is_paused, call.data = rest, True, None
+        self.paused[key] = call
+        _rename(call.worker.calls, reference, key)
+        if call.is_shown and self._inflight:
+            self._inflight.settle(part.sources)
+        return part
 
     def skip_call(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
         """Forget a call that can't be made, since what it needs is lost."""
@@ -196,7 +265,7 @@ class RayPools:
 
     def drop_call(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
         """Forget a call that has ended."""
-        call = self.calls.pop(reference)
+        call = (self.paused if reference in self.paused else self.calls).pop(reference)
         worker = call.worker
         del worker.calls[reference]
         worker.busy_since = self._now()
@@ -205,13 +274,14 @@ class RayPools:
         self._end_drained(worker)
 
     def list_sources(self) -> set[bytes]:
-        """Sources that are with workers."""
-        return {source for call in self.calls.values() for source in call.sources}
+        """Return sources that are with workers."""
+        calls = (*self.calls.values(), *self.paused.values())
+        return {source for call in calls for source in call.sources}
 
     def find_answered(self, worker: Worker) -> list[Any]:
-        """The receipts that a lost worker gave before it died."""
+        """Return the receipts that a lost worker gave before it died."""
         answered = []
-        for receipt in worker.calls:
+        for receipt in [key for key in worker.calls if key not in self.paused]:
             with suppress(GetTimeoutError, RayError):
                 ray.get(receipt, timeout=0)
                 answered.append(receipt)
@@ -227,20 +297,23 @@ class RayPools:
         return calls
 
     def list_overdue(self) -> list[tuple[Worker, str]]:
-        """Workers that take longer for a call than it may, and why; it may be answered by now."""
+        """Return workers that take longer for a call than it may, and why.
+
+        It may be answered by now.
+        """
         now = self._now()
-        return [one for pool in self._pools for one in pool.list_overdue(now)]
+        return [overdue for pool in self._pools for overdue in pool.list_overdue(now)]
 
     def has(self, worker: Worker) -> bool:
-        """False where the worker was taken out."""
+        """Return False where the worker was taken out."""
         return worker in self._pools[worker.stage].workers
 
     def list_workers(self) -> Iterator[Worker]:
-        """All workers, stage by stage."""
+        """Return all workers, stage by stage."""
         return (worker for pool in self._pools for worker in pool.workers)
 
     def look(self) -> list[PoolState]:
-        """How each pool stands."""
+        """Return how each pool stands."""
         now = self._now()
         return [pool.look(now) for pool in self._pools]
 
@@ -251,7 +324,7 @@ class RayPools:
         remove(find_folder(*self._site, str(ray.get_runtime_context().get_node_id())))
 
     def _list_free(self, stage: int, most: int) -> Iterator[Worker]:
-        """Workers with fewer calls than `most` that can take one."""
+        """Yield workers with fewer calls than `most` that can take one."""
         for worker in self._pools[stage].workers:
             is_open = worker.is_ready and not worker.is_draining and len(worker.calls) < most
             if is_open and not worker.has_suspects:
@@ -267,8 +340,8 @@ class RayPools:
         pool.past += self._now() - worker.ready_since if worker.is_ready else 0.0
         self.has_gone = True
         ray.kill(worker.actor)
-        self.placing = {word: one for word, one in self.placing.items() if one is not worker}
-        self.preparing = {word: one for word, one in self.preparing.items() if one is not worker}
+        self.unplaced = {word: kept for word, kept in self.unplaced.items() if kept is not worker}
+        self.preparing = {word: kept for word, kept in self.preparing.items() if kept is not worker}
 
     def _show(self, call: Call) -> None:
         """Keep the table of work in flight true.
@@ -283,14 +356,21 @@ class RayPools:
 
 
 def _locate(batch: list[Slot]) -> Mapping[str, int]:
-    """Bytes of a batch's input by node, as far as Ray's own books in this process say."""
+    """Return bytes of a batch's input by node, as far as Ray's own books in this process say."""
     blocks = {id(slot.block): slot.block for slot in batch if not isinstance(slot.block, list)}
     found: Counter[str] = Counter()
-    for place in get_local_object_locations(list(blocks.values())).values():
-        for node in place.get("node_ids") or ():
-            found[node] += _size_of(place)
+    for position in get_local_object_locations(list(blocks.values())).values():
+        for node in position.get("node_ids") or ():
+            found[node] += _size_of(position)
     return found
 
 
-def _size_of(place: Mapping[str, Any]) -> int:
-    return place.get("object_size") or 0
+def _rename(calls: dict[Any, Call], key: Any, new: Any) -> None:  # noqa: ANN401 - any keys
+    """Give a call another key, in its old place: the one that is worked on stays the first."""
+    renamed = {new if known is key else known: call for known, call in calls.items()}
+    calls.clear()
+    calls.update(renamed)
+
+
+def _size_of(position: Mapping[str, Any]) -> int:
+    return position.get("object_size") or 0

@@ -12,16 +12,22 @@ import ray
 from ray._private.state import available_resources_per_node
 
 from strandline.engine.autoscaler.inputs import CPU, NodeFacts, Surveyor, WorkerFacts, round_cpu
-from strandline.engine.autoscaler.model import Inputs, Params, Placement, Plan, State
+from strandline.engine.autoscaler.model import (
+    Inputs,
+    Placement,
+    ScalingParams,
+    ScalingPlan,
+    ScalingState,
+)
 from strandline.engine.autoscaler.planner import plan
 from strandline.engine.core.flow import StageQueue
-from strandline.engine.core.pools import RayOptions
 from strandline.engine.core.worker_pool import Worker
 from strandline.engine.ray.pool import RayPools
 from strandline.plan.pipeline import StagePlan
+from strandline.storage.outputs.outputs import OutputLocation
 
 LOOK_SECONDS = 1.0
-SHUN_SECONDS = 15.0  # by then Ray knows whether a node is dead
+AVOID_SECONDS = 15.0  # by then Ray knows whether a node is dead
 PENDING_SECONDS = 120.0
 LONG_SECONDS = 1800.0  # for a worker that may have its room, and whose process does not begin
 
@@ -35,37 +41,39 @@ class Scaler:
 
     Attributes:
         bottleneck: the stage that sets the pace; None where none does, or it is not known yet.
+        below: why a stage has fewer workers than its least number, by its name.
     """
 
     def __init__(
         self,
         stages: Sequence[StagePlan],
         pools: RayPools,
-        options: RayOptions,
+        outputs: OutputLocation,
         notes: list[str],
         now: Callable[[], float],
     ) -> None:
         self._here = str(ray.get_runtime_context().get_node_id())
         self._stages = stages
         self._pools = pools
-        self._surveyor = Surveyor(stages, self._here if options.keeps_sinks else None)
+        self._surveyor = Surveyor(stages, self._here if outputs.is_on_driver else None)
         self._shunned: dict[str, float] = {}
-        self._state = State.begin()
+        self._state = ScalingState.begin()
         self._notes = notes
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._now = now
         self._due = 0.0
         self._is_first = True
         self.bottleneck: str | None = None
+        self.below: Mapping[str, str] = {}
 
     def is_due(self) -> bool:
-        """True where it is time to look."""
+        """Return whether it is time to look."""
         return self._pools.has_gone or self._now() >= self._due
 
-    def shun(self, node: str) -> None:
+    def avoid(self, node: str) -> None:
         """Start nothing on a node for a while: it may be dead, and nobody knows yet."""
         if node != self._here:
-            self._shunned[node] = self._now() + SHUN_SECONDS
+            self._shunned[node] = self._now() + AVOID_SECONDS
 
     def look(self, queues: Sequence[StageQueue], sources_left: int | None) -> list[Worker]:
         """Plan with what is there now, and carry the plan out.
@@ -79,29 +87,36 @@ class Scaler:
         now = self._now()
         self._due, self._pools.has_gone = now + LOOK_SECONDS, False
         nodes, dead = _list_nodes()
-        lost = [one for one in self._pools.list_workers() if one.is_placed and one.node in dead]
+        lost = [
+            worker
+            for worker in self._pools.list_workers()
+            if worker.is_placed and worker.node in dead
+        ]
         self._withdraw(now, nodes)
-        workers = [_describe(one) for one in self._pools.list_workers() if one not in lost]
+        workers = [_describe(worker) for worker in self._pools.list_workers() if worker not in lost]
         nodes = [node for node in nodes if self._shunned.get(node.name, now) <= now]
         inputs = self._surveyor.look(now, nodes, workers, queues, sources_left)
-        answer = plan(Params(), self._state, inputs)
+        answer = plan(ScalingParams(), self._state, inputs)
         self._state, self.bottleneck = answer.state, answer.bottleneck
+        self.below = answer.below
         self._drain(answer)
         self._start(answer, inputs, {node.name: node.free.get(CPU, 0.0) for node in nodes})
-        self._tell(answer)
+        self._report(answer)
         return lost
 
     def _withdraw(self, now: float, nodes: Sequence[NodeFacts]) -> None:
         workers = list(self._pools.list_workers())
-        waiting = set(self._surveyor.find_waiting(nodes, [_describe(one) for one in workers]))
-        for place, worker in enumerate(workers):
-            patience = PENDING_SECONDS if place in waiting else LONG_SECONDS
-            if not worker.is_placed and now - worker.begun > patience:
+        waiting = set(
+            self._surveyor.find_waiting(nodes, [_describe(candidate) for candidate in workers])
+        )
+        for position, worker in enumerate(workers):
+            limit = PENDING_SECONDS if position in waiting else LONG_SECONDS
+            if not worker.is_placed and now - worker.begun > limit:
                 self._pools.drain(worker)
                 name = self._stages[worker.stage].name
                 self._note(f"a worker of {name!r} found no room and is not waited for")
 
-    def _start(self, answer: Plan, inputs: Inputs, free: Mapping[str, float]) -> None:
+    def _start(self, answer: ScalingPlan, inputs: Inputs, free: Mapping[str, float]) -> None:
         left = dict(free)
         for number, (look, scaling) in enumerate(zip(inputs.stages, answer.stages, strict=True)):
             for placement in scaling.start:
@@ -112,33 +127,37 @@ class Scaler:
                         left[placement.node] -= cpu
 
     def _choose_cpu(self, stage: int, cpu: float, left: float | None) -> float:
-        """What a worker reserves: where CPUs are shared, no more than there is at this moment."""
+        """Return what a worker reserves: where CPUs are shared, no more than there is now."""
         if left is None or cpu >= self._stages[stage].cpu:
             return cpu
         return max(0.0, min(cpu, round_cpu(left)))
 
-    def _drain(self, answer: Plan) -> None:
+    def _drain(self, answer: ScalingPlan) -> None:
         for number, scaling in enumerate(answer.stages):
             for placement in scaling.drain:
                 for worker in _choose_leavers(self._pools[number].workers, placement):
                     self._pools.drain(worker)
 
-    def _tell(self, answer: Plan) -> None:
+    def _report(self, answer: ScalingPlan) -> None:
         changes = [] if self._is_first else [stage.why for stage in answer.stages if stage.why]
         self._is_first = False
         for sentence in (*changes, *answer.below.values()):
             self._note(sentence)
 
     def _note(self, sentence: str) -> None:
-        if sentence not in self._said:
-            self._said.add(sentence)
+        if sentence not in self._reported:
+            self._reported.add(sentence)
             self._notes.append(sentence)
 
 
 def _choose_leavers(workers: Iterable[Worker], placement: Placement) -> list[Worker]:
-    """Those of a node with the least to lose."""
-    here = [one for one in workers if one.node == placement.node and not one.is_draining]
-    here.sort(key=lambda one: (one.is_placed, one.is_ready, len(one.calls)))
+    """Return those of a node with the least to lose."""
+    here = [
+        candidate
+        for candidate in workers
+        if candidate.node == placement.node and not candidate.is_draining
+    ]
+    here.sort(key=lambda worker: (worker.is_placed, worker.is_ready, len(worker.calls)))
     return here[: placement.count]
 
 
@@ -154,7 +173,7 @@ def _describe(worker: Worker) -> WorkerFacts:
 
 
 def _list_nodes() -> tuple[list[NodeFacts], set[str]]:
-    """The nodes that are alive, and the names of those that have died."""
+    """Return the nodes that are alive, and the names of those that have died."""
     free = available_resources_per_node()
     nodes, dead = [], set()
     for node in ray.nodes():

@@ -7,7 +7,7 @@ told before it is over, so whatever cuts a window short loses work and nothing e
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import ray
@@ -15,19 +15,21 @@ from ray.exceptions import RayError, RayTaskError
 
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import unpack_receipt
-from strandline.engine.core.flow import Flow
-from strandline.engine.core.listing_thread import ListingThread
-from strandline.engine.core.pools import RayOptions
-from strandline.engine.core.ports import Control, Ending, Listing, Progress, conclude
-from strandline.engine.ray.admission import Admission
-from strandline.engine.ray.connection import Connection, connected, first_line, unwrap
-from strandline.engine.ray.ledger_actor import LedgerPlace, RayLedger
+from strandline.engine.core.pools import PoolState
+from strandline.engine.ray.connection import first_line, unwrap
+from strandline.engine.ray.driver import POLL_SECONDS, DrivenEngine, Driver, DriverInputs
 from strandline.engine.ray.losses import PoolBrokenError
 from strandline.engine.ray_data.losses import DEATHS_PER_TASK, WorkerLosses
-from strandline.engine.ray_data.window import Ended, Stream, Window, Windows, quiet, size_workers
+from strandline.engine.ray_data.window import (
+    Stream,
+    StreamEnd,
+    Window,
+    Windows,
+    quiet,
+    size_workers,
+)
 from strandline.engine.ray_data.worker import read_notes
 from strandline.plan.errors import StrandlineError
-from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Failure, Receipt
 
 # Many, since each window starts its workers anew; the table of work in flight has room for them.
@@ -35,71 +37,26 @@ WINDOW_SOURCES = 4096
 # Where stages join groups, all that a window was fanned out into is kept until none is missing.
 GROUP_SOURCES = 256
 WINDOWS_LOST = 4
-POLL_SECONDS = 0.5
 
 
 class WindowLostError(StrandlineError):
     """Ray Data gave up one window after another."""
 
 
-def run_ray_data(
-    plan: PipelinePlan,
-    listing: Listing,
-    place: LedgerPlace | None,
-    options: RayOptions,
-    control: Control,
-) -> Ending:
-    """Run every source that the ledger releases, to the end or until told to stop.
-
-    Args:
-        place: of the ledger; None: nothing is tracked.
-
-    Raises:
-        StageSetupError, ShapeError, StageBrokenError, PoolBrokenError, WindowLostError,
-        LedgerLostError, ClusterLostError, VolumeError, and what the ledger raises.
-    """
-    with quiet(), connected(options.address, options.workers) as connection:
-        driver = _Driver(plan, listing, place, options, control, connection)
-        try:
-            with control.heart.renewing(driver.beat):
-                return driver.run()
-        finally:
-            if connection.is_alive():
-                driver.stop()
-
-
-class _Driver:
-    def __init__(
-        self,
-        plan: PipelinePlan,
-        listing: Listing,
-        place: LedgerPlace | None,
-        options: RayOptions,
-        control: Control,
-        connection: Connection,
-    ) -> None:
-        self._connection = connection
-        self._listing = ListingThread(listing, control.now)
-        self._control = control
-        self._flow = Flow(plan)
-        self._ledger = RayLedger(place, control.heart.work)
-        self._admission = Admission(self._listing, self._ledger, self._flow)
+class _RayDataDriver(Driver):
+    def __init__(self, given: DriverInputs) -> None:
+        super().__init__(given)
+        plan, control = given.plan, given.control
         self._first = plan.stages[0].name
         self._losses = WorkerLosses([stage.name for stage in plan.stages], control)
-        sizes = size_workers(plan, connection.cpus)
-        self._windows = Windows(plan, sizes, options, self._losses.actor)
+        sizes = size_workers(plan, given.connection.cpus)
+        self._windows = Windows(plan, sizes, given.outputs, self._losses.actor)
         joins = any(stage.group for stage in plan.stages)
         self._size = GROUP_SOURCES if joins else WINDOW_SOURCES
         self._shown: set[bytes] = set()
         self._lost_in_a_row = 0
-        self._look_due = 0.0
-        self._finished = 0
 
-    def run(self) -> Ending:
-        with self._ledger.recording(self._connection.is_alive):
-            return self._run()
-
-    def _run(self) -> Ending:
+    def _run(self) -> None:
         while not self._flow.is_stopped:
             self._look_around()
             self._fill()
@@ -111,23 +68,23 @@ class _Driver:
                 self._flow.release_suspects()
             else:
                 break
-        return self._end()
 
-    def beat(self) -> None:
-        self._ledger.beat()
-
-    def stop(self) -> None:
-        self._listing.close()
+    def _stop_workers(self) -> None:
         self._windows.stop()
         self._losses.stop()
-        self._ledger.stop()
+
+    def _count_pools(self) -> Sequence[PoolState]:
+        return self._losses.look()
+
+    def _has_losses(self) -> bool:
+        return self._losses.anything_died
 
     def _fill(self) -> None:
         """Ask the ledger until a window is full or the listing has ended."""
         while not (self._listing.is_ended or self._flow.is_stopped):
             if len(self._flow.queues[0]) >= self._size:
                 return
-            self._admission.ask(is_full=False, patience=POLL_SECONDS)
+            self._admission.ask(is_full=False, limit=POLL_SECONDS)
             if self._admission.asked is not None:
                 self._admission.take(self._get(self._admission.asked))
             self._look_around()
@@ -154,11 +111,11 @@ class _Driver:
             self._note_losses()
             self._take_rest(window, ended.error)
 
-    def _follow(self, window: Window, stream: Stream) -> Ended | None:
-        """Tell what comes out of a window; None where the time to wait for it is over."""
+    def _follow(self, window: Window, stream: Stream) -> StreamEnd | None:
+        """Describe what comes out of a window; None where the time to wait for it is over."""
         while not (self._flow.is_stopped and self._control.must_leave()):
             item = stream.take(POLL_SECONDS)
-            if isinstance(item, Ended):
+            if isinstance(item, StreamEnd):
                 return item
             if item is not None:
                 for stage, packed in read_notes(item):
@@ -170,13 +127,13 @@ class _Driver:
     def _take(self, window: Window, stage: int, receipt: Receipt) -> None:
         if receipt.failures:
             self._note_losses()
-            failures = tuple(self._losses.name_cause(one) for one in receipt.failures)
+            failures = tuple(self._losses.name_cause(failure) for failure in receipt.failures)
             receipt = receipt._replace(failures=failures)
-        told = window.hear(receipt)
-        self._ledger.forward(told.events, told.failures)
+        report = window.take(receipt)
+        self._ledger.forward(report.events, report.failures)
         self._flow.complete(stage, [], receipt, None)
         self._flow.queues[0].running = len(window.open)
-        self._hide(told.finished)
+        self._hide(report.finished)
 
     def _take_rest(self, window: Window, error: BaseException | None) -> None:
         """Have what a window has left tried again; an error that is not Ray's is raised."""
@@ -227,28 +184,13 @@ class _Driver:
         self._shown.difference_update(sources)
 
     def _look_around(self) -> None:
-        """Report, hear whether to stop, and now and then look whether all are alive."""
-        self._control.heart.work()
-        now = self._control.now()
-        self._control.report(
-            Progress(
-                self._flow,
-                self._listing.listed,
-                self._admission.skipped,
-                self._finished,
-                self._listing.is_ended,
-                self._control.incidents,
-                self._losses.look,
-                dashboard=self._connection.dashboard,
-                quarantined=self._admission.quarantined,
-            )
-        )
-        if self._control.must_stop() and not self._flow.is_stopped:
-            self._flow.stop()
-            self._losses.leave()
-        if now < self._look_due:
+        """Begin a turn, and now and then look whether all are alive."""
+        was_stopped = self._flow.is_stopped
+        self._begin_turn()
+        if self._flow.is_stopped and not was_stopped:
+            self._losses.leave()  # or workers would begin what nobody waits for
+        if not self._is_look_due():
             return
-        self._look_due = now + POLL_SECONDS
         self._check_alive()
         self._note_losses()
         if self._ledger.is_tracked:
@@ -272,7 +214,9 @@ class _Driver:
             self._check_alive()
             raise
 
-    def _end(self) -> Ending:
-        failed, died = len(self._flow.failed), self._losses.anything_died
-        standing = self._ledger.conclude(self._listing, failed, anything_died=died)
-        return conclude(standing, self._flow, self._listing, self._control, self._losses.look())
+
+class RayDataEngine(DrivenEngine):
+    """The engine on the operators of Ray Data."""
+
+    driver = _RayDataDriver
+    surrounding = quiet

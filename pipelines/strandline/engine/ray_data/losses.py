@@ -22,7 +22,7 @@ DEATHS_PER_TASK = 3
 DEATHS_PER_POOL = 4
 
 
-class Verdict(IntEnum):
+class WorkPermission(IntEnum):
     """What a worker is to do with work that it wants to begin."""
 
     BEGIN = 0
@@ -43,11 +43,11 @@ class StageDeaths(NamedTuple):
 class _Begun(NamedTuple):
     process: int
     stage: int
-    work: bytes
+    call: bytes
 
     @property
     def key(self) -> tuple[int, bytes]:
-        return self.stage, self.work
+        return self.stage, self.call
 
 
 class Deaths:
@@ -61,60 +61,64 @@ class Deaths:
         self._lost: Counter[int] = Counter()
         self._is_left = False
 
-    def begin(self, worker: str, process: int, stage: int, work: bytes, *, is_one: bool) -> Verdict:
-        """A worker is about to begin.
+    def begin(
+        self, worker: str, process: int, stage: int, call: bytes, *, is_one: bool
+    ) -> WorkPermission:
+        """Note that a worker is about to begin; return whether it may.
 
         Args:
             worker: its name, which it keeps when it is started anew.
             process: its pid, which it does not keep.
-            work: a name that the same tasks have again; empty while the stage is set up.
+            call: a name that the same tasks have again; empty while the stage is set up.
             is_one: the work can't be taken apart.
         """
         before = self._begun.pop(worker, None)
         if before is not None and before.process != process:
-            self._bury(before)
-        elif before is not None and not before.work:
+            # Another process under the same name: Ray Data has started the worker anew.
+            self._record_loss(before)
+        elif before is not None and not before.call:
             self._counts.pop(before.key, None)  # it came through being set up
-        verdict = self._judge(stage, work, is_one=is_one)
-        if verdict is Verdict.BEGIN:
-            self._begun[worker] = _Begun(process, stage, work)
-            self._started[stage] += not work
+        verdict = self._judge(stage, call, is_one=is_one)
+        if verdict is WorkPermission.BEGIN:
+            self._begun[worker] = _Begun(process, stage, call)
+            self._started[stage] += not call
         return verdict
 
     def end(self, worker: str) -> None:
-        """A worker has ended what it had begun."""
+        """Note that a worker has ended what it had begun."""
         # What it was is kept: a worker may die over what it has made, or what it is given next.
         before = self._begun.get(worker)
-        if before is not None and before.work:
+        if before is not None and before.call:
             self._culprits.pop(before.stage, None)
 
     def leave(self) -> None:
-        """From now on nothing is begun; what was may end."""
+        """Begin nothing from now on; what was begun may end."""
         self._is_left = True
 
     def look(self, stages: int) -> list[StageDeaths]:
-        """How the workers of each stage have fared, those of stage 0 first."""
+        """Return how the workers of each stage have fared, those of stage 0 first."""
         return [
             StageDeaths(self._started[stage], self._lost[stage], self._count_culprits(stage))
             for stage in range(stages)
         ]
 
-    def _judge(self, stage: int, work: bytes, *, is_one: bool) -> Verdict:
-        if self._is_left:
-            return Verdict.LEAVE
+    def _judge(self, stage: int, call: bytes, *, is_one: bool) -> WorkPermission:
+        if self._is_left:  # nobody waits for what would be made
+            return WorkPermission.LEAVE
+        # Ray Data would start workers for ever.
         if self._count_culprits(stage) >= DEATHS_PER_POOL:
-            return Verdict.BROKEN
-        deaths = self._counts[stage, work]
-        if deaths and not is_one:
-            return Verdict.APART
-        return Verdict.FAIL if deaths >= DEATHS_PER_TASK else Verdict.BEGIN
+            return WorkPermission.BROKEN
+        deaths = self._counts[stage, call]
+        if deaths and not is_one:  # together, its neighbours would fail with the one to blame
+            return WorkPermission.APART
+        return WorkPermission.FAIL if deaths >= DEATHS_PER_TASK else WorkPermission.BEGIN
 
     def _count_culprits(self, stage: int) -> int:
         return len(self._culprits.get(stage, ()))
 
-    def _bury(self, begun: _Begun) -> None:
+    def _record_loss(self, begun: _Begun) -> None:
         self._counts[begun.key] += 1
-        self._culprits.setdefault(begun.stage, set()).add(begun.work)
+        self._culprits.setdefault(begun.stage, set()).add(begun.call)
         self._lost[begun.stage] += 1
 
 
@@ -141,12 +145,17 @@ class WorkerLosses:
         self._short_of_memory: set[str] = set()
 
     def ask(self) -> Any:  # noqa: ANN401 - an object reference
-        """The reference of what `note` takes."""
+        """Return the reference of what `note` takes."""
         return self.actor.look.remote(len(self._names))
 
     def note(self, seen: Sequence[StageDeaths]) -> None:
         """Tell of the workers that were lost since."""
-        pools = [PoolState(started=one.started, lost=one.lost, deaths=one.in_a_row) for one in seen]
+        pools = [
+            PoolState(
+                started=stage_deaths.started, lost=stage_deaths.lost, deaths=stage_deaths.in_a_row
+            )
+            for stage_deaths in seen
+        ]
         before, self._pools = self._pools, pools
         lost = [
             name
@@ -154,21 +163,24 @@ class WorkerLosses:
             for _ in range(new.lost - old.lost)
         ]
         if lost:
-            self._tell(lost, is_memory=bool(self._control.take_memory_kills()))
+            self._report(lost, is_memory=bool(self._control.take_memory_kills()))
 
     def look(self) -> list[PoolState]:
-        """Workers of each stage that were set up and lost; more is known to Ray Data alone."""
+        """Return workers of each stage that were set up and lost.
+
+        More is known to Ray Data alone.
+        """
         return self._pools
 
     def name_cause(self, failure: Failure) -> Failure:
-        """Where work has killed its workers: the failure, for memory if that is what it was."""
+        """Name the failure of work that killed its workers: for memory if that is what it was."""
         if failure.cause != Cause.KILLED.value or failure.stage not in self._short_of_memory:
             return failure
         self._control.memory_failures.append(failure.stage)
         return failure._replace(cause=Cause.OOM_KILLED.value)
 
     def find_cause(self) -> Cause | None:
-        """Why a pool is broken, where it was for memory."""
+        """Return why a pool is broken, where it was for memory."""
         return Cause.OOM_KILLED if self._short_of_memory else None
 
     def leave(self) -> None:
@@ -179,7 +191,7 @@ class WorkerLosses:
         """End the actor, and with it all that would begin."""
         ray.kill(self.actor)
 
-    def _tell(self, lost: Sequence[str], *, is_memory: bool) -> None:
+    def _report(self, lost: Sequence[str], *, is_memory: bool) -> None:
         self.anything_died = True
         what = "was killed for memory" if is_memory else "was lost"
         for name in lost:

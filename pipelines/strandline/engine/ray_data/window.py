@@ -11,7 +11,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -20,17 +20,18 @@ import ray
 import ray.data
 from ray import cloudpickle
 
-from strandline.engine.call.setup import find_folder, remove
+from strandline.engine.call.setup import WorkerSite, find_folder, remove
 from strandline.engine.call.slots import Slot
-from strandline.engine.core.pools import PoolSize, RayOptions, size_pools
-from strandline.engine.ray_data.worker import Place, StageRows, make_rows
+from strandline.engine.core.pools import PoolSize, size_pools
+from strandline.engine.ray_data.worker import StageRows, WorkerSettings, make_rows
 from strandline.ledger.tally import Tally
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import Event, Failure, Receipt
 from strandline.plan.stage import Shape
+from strandline.storage.outputs.outputs import OutputLocation
 
 
-class Told(NamedTuple):
+class SettledSources(NamedTuple):
     """What is over, and all that the ledger has to hear of it."""
 
     events: list[Event]
@@ -49,30 +50,30 @@ class Window:
     def __init__(self, roots: Sequence[Slot]) -> None:
         self.open = {root.source: root for root in roots}
         self.has_finished = False
-        self._heard: dict[bytes, list[Event]] = {source: [] for source in self.open}
+        self._taken: dict[bytes, list[Event]] = {source: [] for source in self.open}
         self._tally = Tally(lambda source: source not in self.open)
         self._tally.count(Event(root.source, (), (root.token,)) for root in roots)
 
-    def hear(self, receipt: Receipt) -> Told:
+    def take(self, receipt: Receipt) -> SettledSources:
         """Take a call's receipt; what comes after the end of a source is not listened to.
 
         Raises:
             NonDeterministicTaskError: a task was worked on twice and became others.
         """
         for event in receipt.events:
-            if event.source in self._heard:
-                self._heard[event.source].append(event)
+            if event.source in self._taken:
+                self._taken[event.source].append(event)
         failures = self._tally.fail(receipt.failures)
         for failure in failures:
             self._end(failure.source)
         finished = {source for source, _ in self._tally.count(receipt.events)}
         self.has_finished = self.has_finished or bool(finished)
         events = [event for source in sorted(finished) for event in self._end(source)]
-        return Told(events, failures, finished)
+        return SettledSources(events, failures, finished)
 
     def _end(self, source: bytes) -> list[Event]:
         del self.open[source]
-        return self._heard.pop(source)
+        return self._taken.pop(source)
 
 
 BLOCKS = 64
@@ -100,24 +101,23 @@ class Windows:
         self,
         plan: PipelinePlan,
         sizes: Sequence[PoolSize],
-        options: RayOptions,
+        outputs: OutputLocation,
         deaths: Any,  # noqa: ANN401 - an actor
     ) -> None:
         groups = [stage.group for stage in plan.stages]
-        self._site = (
-            f"{plan.namespace}.{plan.name}",
-            f"{options.writer}-{uuid4().hex[:12]}",
-        )
+        attempt = f"{outputs.writer}-{uuid4().hex[:12]}"
+        self._site = WorkerSite(f"{plan.namespace}.{plan.name}", attempt)
         self._stages = [
             (
                 stage,
                 size,
-                Place(
+                WorkerSettings(
                     index,
                     stage.name,
-                    cloudpickle.dumps(stage),
+                    # Ray Data says nothing of a task before it has ended.
+                    cloudpickle.dumps(replace(stage, streams=False)),
                     next(filter(None, groups[index + 1 :]), None),
-                    options,
+                    outputs,
                     deaths,
                     self._site,
                 ),
@@ -125,10 +125,10 @@ class Windows:
             for index, (stage, size) in enumerate(zip(plan.stages, sizes, strict=True))
         ]
         self._first_group = next(filter(None, groups), None)
-        self._keeps_sinks = options.keeps_sinks
+        self._is_on_driver = outputs.is_on_driver
 
     def stream(self, slots: Sequence[Slot]) -> Stream:
-        """The receipts of a window's root tasks, as they come."""
+        """Return the receipts of a window's root tasks, as they come."""
         with _settings():
             return Stream(self._build(slots))
 
@@ -138,18 +138,18 @@ class Windows:
 
     def _build(self, slots: Sequence[Slot]) -> Any:  # noqa: ANN401 - a Dataset
         size = -(-len(slots) // BLOCKS)
-        tasks = [slot.block[slot.place] for slot in slots]
+        tasks = [slot.block[slot.position] for slot in slots]
         rows: Any = ray.data.from_arrow(
             [
                 make_rows(tasks[begin : begin + size], [], self._first_group)
                 for begin in range(0, len(tasks), size)
             ]
         )
-        for stage, pool, place in self._stages:
+        for stage, pool, position in self._stages:
             # Ray Data names an operator after its class, and so tells which stage lost a worker.
             stage_class = type(stage.name, (StageRows,), {})
             asked = {
-                "fn_constructor_args": (place,),
+                "fn_constructor_args": (position,),
                 "batch_format": "pyarrow",
                 "compute": ray.data.ActorPoolStrategy(
                     min_size=stage.min_workers, max_size=max(stage.min_workers, pool.workers)
@@ -165,21 +165,21 @@ class Windows:
         return rows
 
     def _ask(self, stage: StagePlan) -> dict[str, Any]:
-        """What a stage asks for besides CPUs; only what it does."""
+        """Return what a stage asks for besides CPUs; only what it does."""
         asked = {
             "num_gpus": stage.gpu,
             "memory": stage.memory,
             "resources": stage.custom,
             "runtime_env": stage.runtime_env,
         }
-        if stage.shape is Shape.SINK and self._keeps_sinks:
+        if stage.shape is Shape.SINK and self._is_on_driver:
             here = ray.get_runtime_context().get_node_id()
             asked["label_selector"] = {"ray.io/node-id": here}
         return {name: what for name, what in asked.items() if what}
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class StreamEnd:
     """The end of a stream; the error that cut it short, where one has."""
 
     error: BaseException | None
@@ -190,13 +190,13 @@ class Stream:
 
     def __init__(self, dataset: Any) -> None:  # noqa: ANN401 - a Dataset
         self._dataset = dataset
-        self._tables: queue.SimpleQueue[pa.Table | Ended] = queue.SimpleQueue()
+        self._tables: queue.SimpleQueue[pa.Table | StreamEnd] = queue.SimpleQueue()
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._pull, name="ray-data-window", daemon=True)
         self._thread.start()
 
-    def take(self, seconds: float) -> pa.Table | Ended | None:
-        """What comes next; None where nothing came in time."""
+    def take(self, seconds: float) -> pa.Table | StreamEnd | None:
+        """Return what comes next; None where nothing came in time."""
         try:
             return self._tables.get(timeout=seconds)
         except queue.Empty:
@@ -227,11 +227,11 @@ class Stream:
                     break
         except BaseException as raised:  # noqa: BLE001 - whoever takes sees to it
             error = raised
-        self._tables.put(Ended(error))
+        self._tables.put(StreamEnd(error))
 
 
 def size_workers(plan: PipelinePlan, cpus: float) -> list[PoolSize]:
-    """Workers of each stage, with a CPU left to Ray Data's own shuffle where tasks are joined."""
+    """Size each stage's workers, with a CPU left to Ray Data's own shuffle."""
     joins = any(stage.group for stage in plan.stages)
     return size_pools(plan.stages, max(0.0, cpus - 1.0) if joins else cpus)
 

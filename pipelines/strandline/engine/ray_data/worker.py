@@ -9,14 +9,12 @@ between it and its reader.
 from __future__ import annotations
 
 import os
-import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -25,27 +23,15 @@ from ray import cloudpickle
 from ray.exceptions import RayError
 
 from strandline.engine.call.handover import pack_answers, read_input
-from strandline.engine.call.setup import (
-    find_folder,
-    has_node_setup,
-    name_setup_error,
-    set_up_node,
-    set_up_once,
-    set_up_stage,
-    sweep,
-)
+from strandline.engine.call.setup import PackedStage, WorkerSite, load_stage, set_up_call
 from strandline.engine.call.stage_call import StageCall
 from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks, read_lineage
-from strandline.engine.core.pools import RayOptions
 from strandline.engine.ray.connection import ClusterLostError, first_line
 from strandline.engine.ray.losses import PoolBrokenError
-from strandline.engine.ray_data.losses import DEATHS_PER_POOL, DEATHS_PER_TASK, Verdict
-from strandline.plan.pipeline import StagePlan
-from strandline.plan.receipt import Counts, Failure, Receipt
+from strandline.engine.ray_data.losses import DEATHS_PER_POOL, DEATHS_PER_TASK, WorkPermission
+from strandline.plan.receipt import Failure, Receipt, StageCounts
 from strandline.plan.stage import Shape
-from strandline.storage.outputs.outputs import OutputStore
-from strandline.storage.outputs.remote import open_outputs
-from strandline.storage.volume.locks import hold_shared
+from strandline.storage.outputs.outputs import OutputLocation
 from strandline_api.outcome.causes import Cause
 
 _PACK = partial(pack_tasks, dumps=cloudpickle.dumps)
@@ -53,7 +39,7 @@ SCHEMA = pa.schema([("task", pa.large_binary()), ("notes", pa.large_binary()), (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkerSettings:
     """A stage and where it stands.
 
     Attributes:
@@ -61,23 +47,23 @@ class Place:
         plan: the pickled `StagePlan`.
         group: tasks of a team in the next stage below that joins groups; None where none does.
         deaths: the actor that hears what is begun; see `Deaths`.
-        site: pipeline and attempt; see `node_setup.find_folder`.
+        site: pipeline and attempt; see `find_folder`.
     """
 
     index: int
     name: str
     plan: bytes
     group: int | None
-    options: RayOptions
+    outputs: OutputLocation
     deaths: Any
-    site: tuple[str, str]
+    site: WorkerSite
 
 
 class StageRows:
     """Sets a stage up and runs it on tables of rows."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, position: WorkerSettings) -> None:
+        self._settings = position
         self._worker = str(ray.get_runtime_context().get_actor_id())
         self._call: StageCall | None = None
         self._shape = Shape.TASK
@@ -90,64 +76,52 @@ class StageRows:
     def __call__(self, table: pa.Table) -> pa.Table:
         """Work on the rows that have a task; what the others say is passed on."""
         notes: list[bytes] = []
-        for said in table.column("notes").to_pylist():
-            notes += cloudpickle.loads(said) if said else ()
-        packed = [one for one in table.column("task").to_pylist() if one is not None]
+        for text in table.column("notes").to_pylist():
+            notes += cloudpickle.loads(text) if text else ()
+        packed = [content for content in table.column("task").to_pylist() if content is not None]
         try:
-            made = self._work_on(packed, notes) if packed else []
-            return make_rows(made, notes, self._place.group)
+            made = self._process(packed, notes) if packed else []
+            return make_rows(made, notes, self._settings.group)
         except Exception as error:  # noqa: BLE001 - the driver raises it
             return make_rows([], [*notes, cloudpickle.dumps(error)])
 
     def _set_up(self) -> None:
         verdict = self._begin(b"", is_one=True)
-        if verdict is Verdict.LEAVE:
+        if verdict is WorkPermission.LEAVE:
             return
-        if verdict is not Verdict.BEGIN:
-            name = self._place.name
+        if verdict is not WorkPermission.BEGIN:
+            name = self._settings.name
             msg = f"stage {name!r} lost {DEATHS_PER_TASK} workers while it was set up"
             raise PoolBrokenError(msg)
         try:
             with _dying_where_it_leaves():
-                self._call = self._set_up_call(self._load_plan())
+                self._call = self._set_up_call()
         finally:
             self._end()
 
-    def _set_up_call(self, plan: StagePlan) -> StageCall:
-        if has_node_setup(plan):
-            node = str(ray.get_runtime_context().get_node_id())
-            folder = find_folder(*self._place.site, node)
-            sweep(folder)
-            set_up_once(folder, plan.name, lambda: set_up_node(plan, socket.gethostname()))
+    def _set_up_call(self) -> StageCall:
+        position, node = self._settings, str(ray.get_runtime_context().get_node_id())
+        plan = load_stage(PackedStage(position.name, position.plan), cloudpickle.loads)
         self._shape = plan.shape
-        outputs = _open_outputs(self._place.options) if plan.shape is Shape.SINK else None
-        return StageCall(set_up_stage(plan), outputs, time.perf_counter)
+        return set_up_call(plan, position.outputs, position.site, node, time.perf_counter)
 
-    def _load_plan(self) -> StagePlan:
-        try:
-            plan: StagePlan = cloudpickle.loads(self._place.plan)
-        except Exception as error:  # noqa: BLE001 - a module may raise anything
-            what = f"stage {self._place.name!r} can't be set up in a worker"
-            raise name_setup_error(what, error) from None
-        return plan
-
-    def _work_on(self, packed: list[bytes], notes: list[bytes]) -> list[Plain]:
+    def _process(self, packed: list[bytes], notes: list[bytes]) -> list[Plain]:
         if self._problem is not None:
             raise self._problem
-        tasks = [cloudpickle.loads(one) for one in packed]
+        tasks = [cloudpickle.loads(content) for content in packed]
         if self._shape is Shape.GROUP:
             tasks.sort(key=_slot_of)
-        return self._work(tasks, notes)
+        return self._apply(tasks, notes)
 
-    def _work(self, tasks: list[Plain], notes: list[bytes]) -> list[Plain]:
-        verdict = self._begin(_name_work(tasks), is_one=self._is_one(tasks))
-        if verdict is Verdict.LEAVE:
+    def _apply(self, tasks: list[Plain], notes: list[bytes]) -> list[Plain]:
+        verdict = self._begin(_describe_call(tasks), is_one=self._is_one(tasks))
+        if verdict is WorkPermission.LEAVE:
             return []  # and no word of it, so it stays unfinished
-        if verdict is Verdict.APART:
-            return [new for task in tasks for new in self._work([task], notes)]
-        if verdict is Verdict.BROKEN:
+        if verdict is WorkPermission.APART:
+            return [new for task in tasks for new in self._apply([task], notes)]
+        if verdict is WorkPermission.BROKEN:
             raise self._explain_losses()
-        if verdict is Verdict.FAIL:
+        if verdict is WorkPermission.FAIL:
             notes.append(self._note(self._give_up(tasks)))
             return []
         try:
@@ -161,49 +135,52 @@ class StageRows:
         assert self._call is not None  # or there were a problem
         tasks, unreadable = read_input(packed)
         data, receipt = self._call.run(tasks, unreadable)
-        _, made, receipt = pack_answers(self._place.name, data, receipt, _PACK)
+        _, made, receipt = pack_answers(lambda _: self._settings.name, data, receipt, _PACK)
         return made, receipt
 
     def _is_one(self, tasks: Sequence[Plain]) -> bool:
         return len(tasks) == 1 or self._shape is Shape.GROUP
 
-    def _begin(self, work: bytes, *, is_one: bool) -> Verdict:
-        index, begin = self._place.index, self._place.deaths.begin
+    def _begin(self, work: bytes, *, is_one: bool) -> WorkPermission:
+        index, begin = self._settings.index, self._settings.deaths.begin
         try:
             asked = begin.remote(self._worker, os.getpid(), index, work, is_one=is_one)
-            return Verdict(ray.get(asked))
+            return WorkPermission(ray.get(asked))
         except RayError as error:
-            msg = f"stage {self._place.name!r} lost touch with the driver: {first_line(error)}"
+            msg = f"stage {self._settings.name!r} lost touch with the driver: {first_line(error)}"
             raise ClusterLostError(msg) from None
 
     def _end(self) -> None:
-        self._place.deaths.end.remote(self._worker)
+        self._settings.deaths.end.remote(self._worker)
 
     def _note(self, receipt: Receipt) -> bytes:
         packed = pack_receipt(receipt._replace(emitted=()))  # the rows are what was emitted
-        note: bytes = cloudpickle.dumps([self._place.index, packed])
+        note: bytes = cloudpickle.dumps([self._settings.index, packed])
         return note
 
     def _give_up(self, tasks: Sequence[Plain]) -> Receipt:
-        name, message = self._place.name, f"lost {DEATHS_PER_TASK} workers"
+        name, message = self._settings.name, f"lost {DEATHS_PER_TASK} workers"
         failures = [
             Failure(source, key, token, name, message, Cause.KILLED.value)
             for source, token, key, _ in map(read_lineage, tasks)
         ]
-        return Receipt((), tuple(failures), (), Counts())
+        return Receipt((), tuple(failures), (), StageCounts())
 
     def _explain_losses(self) -> PoolBrokenError:
-        name = self._place.name
+        name = self._settings.name
         return PoolBrokenError(f"stage {name!r} lost {DEATHS_PER_POOL} workers in a row")
 
 
 def make_rows(tasks: Sequence[Plain], notes: Sequence[bytes], group: int | None = None) -> pa.Table:
-    """Rows of packed tasks; the first one carries the notes, alone where there is no task."""
-    packed = [cloudpickle.dumps(one) for one in tasks]
+    """Return rows of packed tasks.
+
+    The first one carries the notes, alone where there is no task.
+    """
+    packed = [cloudpickle.dumps(task) for task in tasks]
     count = len(packed) or bool(notes)
-    said = [cloudpickle.dumps(list(notes)) if notes else None, *[None] * (count - 1)][:count]
+    text = [cloudpickle.dumps(list(notes)) if notes else None, *[None] * (count - 1)][:count]
     teams = [_name_team(task, group) for task in tasks] or [""] * count
-    columns = [packed or [None] * count, said, teams]
+    columns = [packed or [None] * count, text, teams]
     return pa.table(
         [pa.array(column, kind.type) for column, kind in zip(columns, SCHEMA, strict=True)],
         schema=SCHEMA,
@@ -211,18 +188,18 @@ def make_rows(tasks: Sequence[Plain], notes: Sequence[bytes], group: int | None 
 
 
 def read_notes(table: pa.Table) -> list[tuple[int, Plain]]:
-    """What calls have said: the index of the stage and the packed receipt of each.
+    """Return what calls have said: the index of the stage and the packed receipt of each.
 
     Raises:
         Exception: one of them says that the attempt can't go on.
     """
     notes = []
-    for said in table.column("notes").to_pylist():
-        for note in cloudpickle.loads(said) if said else ():
-            told = cloudpickle.loads(note)
-            if isinstance(told, Exception):
-                raise told
-            notes.append(tuple(told))
+    for text in table.column("notes").to_pylist():
+        for note in cloudpickle.loads(text) if text else ():
+            report = cloudpickle.loads(note)
+            if isinstance(report, Exception):
+                raise report
+            notes.append(tuple(report))
     return notes
 
 
@@ -235,7 +212,7 @@ def _dying_where_it_leaves() -> Iterator[None]:
         os._exit(1)
 
 
-def _name_work(tasks: Sequence[Plain]) -> bytes:
+def _describe_call(tasks: Sequence[Plain]) -> bytes:
     tokens = (read_lineage(task).token for task in tasks)
     return blake2b(b"".join(tokens), digest_size=16).digest()
 
@@ -246,7 +223,7 @@ def _slot_of(task: Plain) -> int:
 
 
 def _name_team(task: Plain, group: int | None) -> str:
-    """Tasks of one name are joined: a range of slots of one fan-out, or a task by itself."""
+    """Return the key by which tasks are joined: slots of one fan-out, or a task by itself."""
     if group is None:
         return ""
     lineage = read_lineage(task)
@@ -254,10 +231,3 @@ def _name_team(task: Plain, group: int | None) -> str:
     if origin is None:
         return lineage.token.hex()
     return f"{origin.parent.hex()}-{origin.slot // group}"
-
-
-def _open_outputs(options: RayOptions) -> OutputStore:
-    lock = options.writers_lock
-    if lock is not None and Path(lock).parent.is_dir():
-        hold_shared(lock)
-    return open_outputs(options.output, f"{options.writer}-{os.getpid()}")

@@ -1,0 +1,271 @@
+"""The Ray engine: list, dispatch, collect, and live through lost workers."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ray
+from ray.exceptions import NodeDiedError, ObjectLostError, RayError, RayTaskError
+
+from strandline.engine.autoscaler.capacity import FirstWorkers
+from strandline.engine.call.setup import PackageMissingError, StageSetupError
+from strandline.engine.call.wire import Plain
+from strandline.engine.core.chains import Chain, cut_chains
+from strandline.engine.core.pools import PoolState
+from strandline.engine.core.worker_pool import Worker
+from strandline.engine.ray.connection import first_line, unwrap
+from strandline.engine.ray.demand import Demand, read_full_size
+from strandline.engine.ray.driver import POLL_SECONDS, DrivenEngine, Driver, DriverInputs
+from strandline.engine.ray.losses import LOSSES, Losses, OverdueError, is_of_node
+from strandline.engine.ray.pool import RayPools
+from strandline.engine.ray.scaler import Scaler
+
+LISTING_SECONDS = 0.05
+# What is told once for all stages of a chain: under the first one.
+_OF_FIRST = dict.fromkeys(("started", "lost", "recycled", "deaths", "under_way", "oldest"), 0)
+
+
+class _RayDriver(Driver):
+    def __init__(self, given: DriverInputs) -> None:
+        super().__init__(given)
+        plan, control, outputs = given.plan, given.control, given.outputs
+        self._counting: Any = None
+        self._is_listing_slow = False
+        name = f"{plan.namespace}.{plan.name}"
+        chains = self.chains
+        self._pools = RayPools(name, chains, outputs, control.inflight, now=control.now)
+        plans = [chain.plan for chain in chains]
+        self._scaler = Scaler(plans, self._pools, outputs, control.notes, control.now)
+        self._first_workers = FirstWorkers(given.wait)
+        self._demand = Demand(read_full_size(os.environ), control.now)
+        self._losses = Losses(self._flow, self._pools, self._ledger, control)
+        self._here = str(ray.get_runtime_context().get_node_id())
+
+    def _cut(self, given: DriverInputs) -> list[Chain]:
+        # A sink that writes to a folder of this node must not keep all else on it.
+        is_elsewhere = given.connection.capacity is None
+        return cut_chains(
+            given.plan.stages, is_sink_apart=given.outputs.is_on_driver and is_elsewhere
+        )
+
+    def _run(self) -> None:
+        while not self._is_done():
+            self._begin_turn()
+            if self._flow.is_stopped and self._control.must_leave():
+                break
+            if self._losses.replays:
+                self._losses.replays.release(self._pools.list_sources())
+            if self._listing.is_ended and self._flow.suspects and self._flow.is_idle():
+                self._flow.release_suspects()
+            self._pools.level([queue.counts for queue in self._flow.queues])
+            self._admit()
+            self._scale()
+            self._dispatch()
+            self._collect()
+            self._ledger.flush()
+
+    def _stop_workers(self) -> None:
+        self._pools.stop()
+
+    def _count_pools(self) -> Sequence[PoolState]:
+        return [
+            pool if not link else pool._replace(**_OF_FIRST)
+            for chain, pool in zip(self.chains, self._pools.look(), strict=True)
+            for link in range(len(chain.stages))
+        ]
+
+    def _has_losses(self) -> bool:
+        # Of a call that is left before its end it may be known what became of its children only.
+        return self._losses.anything_died or bool(self._pools.calls or self._pools.paused)
+
+    def _find_bottleneck(self) -> str | None:
+        chain = self._scaler.bottleneck
+        return None if chain is None else self._flow.find_slowest(chain)
+
+    def _is_done(self) -> bool:
+        if self._pools.calls or self._admission.asked is not None:
+            return False
+        if self._flow.is_stopped:
+            return True  # what would come of a call that goes on is queued no more
+        if self._pools.paused or self._losses.replays:
+            return False
+        return self._listing.is_ended and self._flow.is_idle() and not self._flow.suspects
+
+    def _admit(self) -> None:
+        is_full = len(self._flow.queues[0]) >= self._pools.bound_queue(0)
+        limit = LISTING_SECONDS if self._flow.is_idle() else 0.0
+        self._is_listing_slow = self._admission.ask(is_full=is_full, limit=limit)
+
+    def _scale(self) -> None:
+        self._demand.look(self._flow.queues, self._admission.sources_left)
+        if self._flow.is_stopped or self._flow.is_idle():
+            self._scaler.bottleneck = None  # and no worker where nothing is left to do
+        elif self._scaler.is_due():
+            for worker in self._scaler.look(self._flow.queues, self._admission.sources_left):
+                self._lose(worker, NodeDiedError("its node has died"))
+            self._check_room()
+
+    def _check_room(self) -> None:
+        now, pools = self._control.now(), self._pools.look()
+        overdue = self._first_workers.find_overdue(now, self._flow.queues, pools)
+        if overdue is not None:
+            name = self._flow.queues[overdue].name
+            raise self._first_workers.refuse(name, self._scaler.below.get(name))
+
+    def _dispatch(self) -> None:
+        for stage in reversed(range(len(self._pools))):
+            self._proceed(stage)  # what is begun goes on before more is
+            while self._has_room_below(stage):
+                most = self._bound_calls(stage)
+                if not self._pools.has_room(stage, most):
+                    break
+                queue = self._flow.queues[stage]
+                link = queue.waiting[0].link if queue.waiting else 0
+                most_slots = self._pools.size_call(stage, len(queue), link)
+                batch = self._flow.next_batch(stage, most_slots)
+                if not batch:
+                    break
+                self._pools.submit(stage, batch, most)
+
+    def _proceed(self, stage: int) -> None:
+        while not self._flow.is_stopped and self._has_room_below(stage):
+            if not self._pools.proceed(stage, self._flow.failed):
+                return
+
+    def _bound_calls(self, stage: int) -> int:
+        if self._flow.has_suspects(stage):
+            return 1  # it goes to a worker that has nothing else
+        return self._pools.bound_calls(stage, len(self._flow.queues[stage]))
+
+    def _has_room_below(self, stage: int) -> bool:
+        if stage + 1 == len(self._pools):
+            return True
+        return len(self._flow.queues[stage + 1]) < self._pools.bound_queue(stage + 1)
+
+    def _collect(self) -> None:
+        self._look_around()
+        waiting = [*self._pools.calls, *self._pools.unplaced, *self._pools.preparing]
+        answers = (self._ledger.watch, self._admission.asked, self._counting)
+        waiting += [answer for answer in answers if answer is not None]
+        if not waiting:
+            time.sleep(LISTING_SECONDS)
+            return
+        ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
+        if not ready:
+            limit = LISTING_SECONDS if self._is_listing_slow else POLL_SECONDS
+            ready, _ = ray.wait(waiting, timeout=limit)
+        # A worker that can't be set up fails its calls too; its own word comes first.
+        receipts = [result for result in ready if result in self._pools.calls]
+        for reference in ready:
+            if reference not in self._pools.calls:
+                self._handle(reference)
+        self._take_receipts([receipt for receipt in receipts if receipt in self._pools.calls])
+
+    def _handle(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
+        if reference in self._pools.unplaced:
+            self._take_worker(reference, self._pools.unplaced, self._pools.take_placed)
+        elif reference in self._pools.preparing:
+            self._take_worker(reference, self._pools.preparing, self._pools.take_ready)
+        elif reference == self._admission.asked:
+            self._admission.take(self._get(reference))
+        elif reference == self._counting:
+            self._finished, self._counting = self._get(reference), None
+        elif reference == self._ledger.watch:
+            raise self._ledger.explain()
+
+    def _look_around(self) -> None:
+        """Now and then: is the local node alive, and how many sources are finished?"""
+        if not self._is_look_due():
+            return
+        self._connection.check_alive()
+        if self._ledger.is_tracked and self._counting is None:
+            self._counting = self._ledger.count_finished()
+        for worker, words in self._pools.list_overdue():
+            self._lose(worker, OverdueError(words))
+
+    def _get(self, reference: Any) -> Any:  # noqa: ANN401 - whatever the ledger answers
+        """Return an answer of the ledger; where it has died, the watch knows why."""
+        try:
+            return ray.get(reference)
+        except RayTaskError as error:
+            raise unwrap(error) from None
+        except RayError:
+            raise self._ledger.explain() from None
+
+    def _take_receipts(self, references: list[Any]) -> None:
+        try:
+            answers = ray.get(references)
+        except RayError:  # one of them failed; which one is seen one by one
+            for reference in references:
+                if reference in self._pools.calls:
+                    self._take_receipt(reference)
+            return
+        for reference, packed in zip(references, answers, strict=True):
+            self._complete(reference, packed)
+
+    def _complete(self, reference: Any, packed: Plain) -> None:  # noqa: ANN401 - a reference
+        call, receipt = self._pools.take_answer(reference, packed)
+        self._pools[call.stage].streak.end(call.entry)
+        batch, receipt = self._losses.take_current(call, receipt)
+        receipt = self._flow.meter.attach(receipt, self._flow.failed)
+        self._ledger.forward(receipt.events, receipt.failures)
+        self._flow.complete(call.stage, batch, receipt, call.data, call.opened)
+
+    def _take_receipt(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
+        call = self._pools.calls[reference]
+        try:
+            self._complete(reference, ray.get(reference))
+        except LOSSES as error:
+            self._lose(call.worker, error)
+        except ObjectLostError as error:
+            if call.counts.calls:  # it has answered before, so its worker is lost with the answer
+                self._lose(call.worker, NodeDiedError(first_line(error)))
+                return
+            self._pools.skip_call(reference)
+            self._losses.lose_data(call, first_line(error))
+        except RayTaskError as error:
+            raise unwrap(error) from None
+
+    def _take_worker(
+        self,
+        reference: Any,  # noqa: ANN401 - an object reference
+        workers: dict[Any, Worker],
+        take: Callable[[Any, str, str], None],
+    ) -> None:
+        try:
+            node = ray.get(reference)
+        except LOSSES as error:
+            self._lose(workers.pop(reference), error)
+        except RayTaskError as error:
+            self._fail_setup(workers[reference], unwrap(error))
+        else:
+            take(reference, node, self._here)
+
+    def _fail_setup(self, worker: Worker, error: Exception) -> None:
+        # A package that is missing is so everywhere; anything else may be its node's or a server's.
+        if not isinstance(error, StageSetupError) or isinstance(error, PackageMissingError):
+            raise error
+        self._losses.fail_setup(worker, error)
+        self._scaler.avoid(worker.node)
+
+    def _lose(self, worker: Worker, error: Exception) -> None:
+        if not self._pools.has(worker):
+            return
+        answered = self._pools.find_answered(worker)
+        for reference in answered:  # it did these before it died
+            self._take_receipt(reference)
+        if answered and isinstance(error, OverdueError):
+            return  # it works on the next call now, whose time has only begun
+        if is_of_node(error) or not worker.is_placed:
+            self._scaler.avoid(worker.node)
+        if self._pools.has(worker):  # else it was draining, and those were its last calls
+            self._losses.take_out(worker, error)
+
+
+class RayEngine(DrivenEngine):
+    """The engine on pools of actors, one pool a stage."""
+
+    driver = _RayDriver
