@@ -6,48 +6,55 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from itertools import islice
 from typing import Any
 
-from strandline.engine.core.heartbeat import Heart
-from strandline.engine.core.pools import RayOptions
-from strandline.engine.core.ports import Control, Ending, KeeperLedger, Listing, NoLedger, Progress
-from strandline.engine.inline import run_inline
-from strandline.ledger.gather.pieces import Shelf
-from strandline.ledger.keeper import Keeper
-from strandline.ledger.lease import OnChange
+from strandline.engine.core.flow import FAILURES_KEPT
+from strandline.engine.core.heartbeat import Heartbeat
+from strandline.engine.core.ports import Control, Ending, Listing, RunProgress
+from strandline.ledger.entries import FailureRecord
+from strandline.ledger.location import LedgerLocation
+from strandline.ledger.store.rows import list_failures
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.plan.receipt import Counts
+from strandline.plan.receipt import StageCounts
 from strandline.plan.stage import SourceStage
-from strandline.run.attempt.engines import check_engine, dump_as_ray_does, find_ray_engine
-from strandline.run.attempt.gather import Gatherer, held_aside, make_gatherer
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.engines import (
+    IN_DRIVER,
+    check_engine,
+    make_engine,
+    works_in_driver,
+)
+from strandline.run.attempt.failures import group_failures
+from strandline.run.attempt.gather import Gatherer, make_gatherer, take_aside
+from strandline.run.attempt.look_ahead import look_ahead
 from strandline.run.attempt.outcome import (
-    Outcome,
+    AttemptResult,
     describe_error,
     describe_overrun,
     judge,
     to_driver_outcome,
 )
 from strandline.run.attempt.partitions import open_source
-from strandline.run.attempt.publishing import Publisher, make_publisher
-from strandline.run.attempt.takeover import Approach, Held, opened, take_over
+from strandline.run.attempt.publishing import Publisher
+from strandline.run.attempt.takeover import TakenFolder, opened, take_over
 from strandline.run.code.requirements import check_requirements
-from strandline.run.history.records import Trigger, Witness, find_progress
+from strandline.run.history.records import Witness, find_progress
 from strandline.run.history.sampling import Sampler
+from strandline.run.lineage.reporting import Begin, reporting
 from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.storage.errors import VolumeError
-from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs.outputs import OutputLocation
 from strandline.storage.outputs.ownership import read_owner, refuse_other
-from strandline.storage.outputs.remote import open_outputs, resolve_place
-from strandline.storage.volume.locks import hold_shared
+from strandline.storage.outputs.remote import resolve_location
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.outcome.exit_codes import ExitCode
-from strandline_api.spec.policy import Checkpoint, Quarantine
+from strandline_api.spec.policy import Quarantine
 
 # Of the grace period so much is left for flushing, publishing and the end of processes.
 MARGIN_SHARE = 1 / 3
@@ -72,7 +79,7 @@ class Grace:
         self._began: float | None = None
 
     def is_over(self) -> bool:
-        """True once what is in flight is to be given up."""
+        """Return whether what is in flight is to be given up."""
         if not self._must_stop():
             return False
         if self._began is None:
@@ -83,144 +90,120 @@ class Grace:
 _STDERR = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How to run, as opposed to what.
-
-    Attributes:
-        volume: folder that holds ledger and attempts; None: no ledger, nothing is tracked.
-        engine: one of `engines.ENGINES`.
-        address: of an existing Ray cluster; None starts a local one.
-        workers: workers of the local Ray, None: one a core.
-        on_change: what to do when the pipeline has changed.
-        quarantine, checkpoint: as the pipeline says.
-        trigger, after, parent: see `Approach`.
-        stall: seconds without a sign of life after which it counts as dead; None: any number.
-    """
-
-    volume: Path | None
-    engine: str = "ray"
-    address: str | None = None
-    workers: int | None = None
-    on_change: OnChange = OnChange.FAIL
-    quarantine: Quarantine = field(default_factory=Quarantine)
-    checkpoint: Checkpoint = field(default_factory=Checkpoint)
-    trigger: Trigger = Trigger.RUN
-    after: Cause | None = None
-    parent: int | None = None
-    stall: float | None = None
-
-
 def run_attempt(
-    plan: PipelinePlan,
-    options: Options,
+    config: AttemptConfig,
     must_stop: Callable[[], bool] = lambda: False,
-    report: Callable[[Progress], None] = lambda _: None,
-) -> Outcome:
+    report: Callable[[RunProgress], None] = lambda _: None,
+) -> AttemptResult:
     """Run a plan once, as far as it goes.
 
     Raises:
         SpecError, LedgerError, VolumeError and the rest of `errors.code_of`: the attempt could
             not begin or not go on; what is finished is kept.
     """
-    check_engine(options.engine, plan, options.address)  # before anything is begun
-    check_requirements(plan)
+    check_engine(config)  # before anything is begun
+    check_requirements(config.plan)
     kills = MemoryKills.of_this_process()
-    grace = Grace(must_stop, options.checkpoint.grace_period_seconds, time.monotonic)
+    grace = Grace(must_stop, config.checkpoint.grace_period_seconds, time.monotonic)
     control = Control(
         must_stop,
         report,
         time.monotonic,
         must_leave=grace.is_over,
         take_memory_kills=kills.take,
-        heart=Heart(time.monotonic, options.stall),
+        heartbeat=Heartbeat(time.monotonic, config.stall),
     )
+    unreported: list[str] = []
     try:
-        with control.heart.beating():
-            if options.volume is None:
-                return _run_untracked(plan, options, control)
-            return _run_tracked(plan, options, options.volume, control, kills)
+        with control.heartbeat.beating():
+            if config.volume is None:
+                return _run_untracked(config, control)
+            with reporting(
+                config.plan, config.folder, config.engine, os.environ, unreported.append
+            ) as begin:
+                outcome = _run_tracked(_measure_sources(config), control, kills, begin)
+            return replace(outcome, incidents=(*outcome.incidents, *unreported))
     finally:
         kills.close()
 
 
-def _run_untracked(plan: PipelinePlan, options: Options, control: Control) -> Outcome:
-    begun = time.monotonic()
+def _measure_sources(config: AttemptConfig) -> AttemptConfig:
+    """Have stages measure each source, where the pipeline asks for that."""
+    if not config.checkpoint.source_metrics:
+        return config
+    stages = tuple(replace(stage, is_metered=True) for stage in config.plan.stages)
+    return replace(config, plan=replace(config.plan, stages=stages))
+
+
+def _run_untracked(config: AttemptConfig, control: Control) -> AttemptResult:
+    begun, plan = time.monotonic(), config.plan
     source, listing = open_source(plan)
-    place = _require_output(plan)
+    location = _require_output(plan)
     control = replace(control, overrun=partial(_leave_call, None))
-    refuse_other(place, read_owner(place), None)
+    refuse_other(location, read_owner(location), None)
     if plan.gathering:
-        ending = _run_aside(plan, listing, options, control, place)
-    elif options.engine == "inline":
-        outputs = open_outputs(place)
-        ending = run_inline(plan, listing, NoLedger(), outputs, control, dump_as_ray_does)
+        ending = _run_aside(config, listing, control, location)
     else:
-        ray_options = RayOptions(options.address, options.workers, place)
-        ending = find_ray_engine(options.engine)(plan, listing, None, ray_options, control)
-    outcome = _conclude(plan, source, ending, options, control)
-    return replace(outcome, output=place, seconds=time.monotonic() - begun)
+        ending = make_engine(config, OutputLocation(location)).run(plan, listing, None, control)
+    outcome = _conclude(config, source, ending, control)
+    failures = [FailureRecord(each.key, 0, each.stage, each.message, 1) for each in ending.failures]
+    return replace(
+        outcome,
+        output=location,
+        seconds=time.monotonic() - begun,
+        failures=tuple(failures),
+        failure_groups=group_failures(failures),
+    )
 
 
-def _run_aside(
-    plan: PipelinePlan, listing: Listing, options: Options, control: Control, place: str
-) -> Ending:
+def _run_aside(config: AttemptConfig, listing: Listing, control: Control, location: str) -> Ending:
     """Run with a ledger that is gone in the end, and leave the artifacts beside the output."""
-    options = replace(options, quarantine=Quarantine())
-    with held_aside(place) as held:
-        gatherer = make_gatherer(plan, held, control.heart, control.notes.append)
-        ending = _run_engine(plan, listing, options, control, held, gatherer)
+    config = replace(config, quarantine=Quarantine())
+    with take_aside(location) as held:
+        gatherer = make_gatherer(config.plan, held, control.heartbeat, control.notes.append)
+        ending = _run_engine(config, listing, control, held, gatherer)
         gatherer.gather(is_whole=True)
-        gatherer.put_beside(place)
+        gatherer.put_beside(location)
         gatherer.check()
     return ending
 
 
 def _run_tracked(
-    plan: PipelinePlan, options: Options, volume: Path, control: Control, kills: MemoryKills
-) -> Outcome:
+    config: AttemptConfig, control: Control, kills: MemoryKills, begin: Begin
+) -> AttemptResult:
     begun, killed = time.monotonic(), kills.count()
-    source, listing = open_source(plan)
-    if options.checkpoint.source_metrics:
-        plan = replace(plan, stages=tuple(replace(one, is_metered=True) for one in plan.stages))
-    folder = PipelineFolder.of(volume, plan.namespace, plan.name)
-    approach = Approach(
-        options.on_change,
-        options.trigger,
-        options.after,
-        options.parent,
-        options.quarantine.after,
-    )
+    source, listing = open_source(config.plan)
     with (
-        take_over(plan, folder, approach, control.heart) as held,
-        control.heart.showing(held.inflight.show_work),
+        take_over(config, control.heartbeat) as held,
+        control.heartbeat.showing(held.inflight.show_work),
     ):
-        gatherer = make_gatherer(plan, held, control.heart, control.notes.append)
+        begin(held.attempt, held.location)
+        gatherer = make_gatherer(config.plan, held, control.heartbeat, control.notes.append)
         try:
-            publisher = make_publisher(
-                plan, options.checkpoint, held, gatherer, time.monotonic, time.time
-            )
-            sampler = Sampler(folder, held.attempt, time.monotonic, time.time)
+            publisher = Publisher(config, held, gatherer, time.monotonic, time.time)
+            sampler = Sampler(held.folder, held.attempt, time.monotonic, time.time)
             report = _keep_too(control.report, publisher, sampler)
             watched = replace(
                 control, report=report, inflight=held.inflight, overrun=partial(_leave_call, held)
             )
             with closing(gatherer):
-                ending = _run_engine(plan, listing, options, watched, held, gatherer)
+                ending = _run_engine(config, listing, watched, held, gatherer)
             sampler.take(ending.standing.finished, ending.counts)
-            outcome = _conclude(plan, source, ending, options, control)
-            with _renewed(held, gatherer, control.heart) as store:
+            outcome = _conclude(config, source, ending, control)
+            with _renewed(held, gatherer, control.heartbeat) as store:
                 # What is told to stop has little time; the next attempt puts all in order.
                 is_stopped = control.must_stop()
                 gatherer.gather(is_whole=not is_stopped, is_brief=is_stopped)
                 outcome = replace(
                     outcome,
                     attempt=held.attempt,
-                    output=held.place,
+                    output=held.location,
                     seconds=time.monotonic() - begun,
                     remaining=find_progress(store, held.attempt).remaining,
+                    failures=tuple(islice(list_failures(store, held.attempt), FAILURES_KEPT)),
+                    failure_groups=group_failures(list_failures(store, held.attempt)),
                 )
-                publisher.publish(outcome.to_json()["sources"], outcome.counts, is_final=True)
+                publisher.publish(outcome.sources.model_dump(), outcome.counts, is_final=True)
             gatherer.check()
         except BaseException as error:
             with suppress(VolumeError):
@@ -231,15 +214,15 @@ def _run_tracked(
 
 
 @contextmanager
-def _renewed(held: Held, gatherer: Gatherer, heart: Heart) -> Iterator[Store]:
-    """The ledger after the engine has ended, its lease renewed for as long as the rest takes."""
+def _renewed(held: TakenFolder, gatherer: Gatherer, heartbeat: Heartbeat) -> Iterator[Store]:
+    """Open the ledger after the engine has ended, its lease renewed as long as the rest takes."""
     with opened(held.folder) as store, gatherer.sharing(store):
         store.keep_lease(held.attempt, held.uid)
-        with heart.renewing(lambda: store.beat(time.time())):
+        with heartbeat.renewing(lambda: store.renew_lease(time.time())):
             yield store
 
 
-def _leave_call(held: Held | None, message: str) -> None:
+def _leave_call(held: TakenFolder | None, message: str) -> None:
     """End this process with the call that hangs in it: nothing else can end that.
 
     What was in flight stays marked, so that the next attempt knows whom to suspect.
@@ -254,10 +237,10 @@ def _leave_call(held: Held | None, message: str) -> None:
 
 
 def _conclude(
-    plan: PipelinePlan, source: SourceStage, ending: Ending, options: Options, control: Control
-) -> Outcome:
-    code, message = judge(ending, was_stopped=control.must_stop(), quarantine=options.quarantine)
-    listed = Counts(tasks_out=ending.listed, counters=source.counters)
+    config: AttemptConfig, source: SourceStage, ending: Ending, control: Control
+) -> AttemptResult:
+    code, message = judge(ending, was_stopped=control.must_stop(), quarantine=config.quarantine)
+    listed = StageCounts(tasks_out=ending.listed, counters=source.counters)
     evidence = tuple(
         Evidence(
             Cause.OOM_KILLED,
@@ -267,12 +250,12 @@ def _conclude(
         )
         for stage in dict.fromkeys(control.memory_failures)
     )
-    return Outcome(
+    return AttemptResult(
         code=code,
         message=message,
         total=ending.listed if ending.is_listed else None,
         standing=ending.standing,
-        counts={plan.source.name: listed, **ending.counts},
+        counts={config.plan.source.name: listed, **ending.counts},
         incidents=tuple(ending.incidents),
         evidence=evidence,
         pools=ending.pools,
@@ -280,21 +263,23 @@ def _conclude(
 
 
 def _keep_too(
-    report: Callable[[Progress], None], publisher: Publisher, sampler: Sampler
-) -> Callable[[Progress], None]:
-    """A report that also takes samples and publishes, every so often."""
+    report: Callable[[RunProgress], None], publisher: Publisher, sampler: Sampler
+) -> Callable[[RunProgress], None]:
+    """Return a report that also takes samples and publishes, every so often."""
 
-    def report_and_keep(progress: Progress) -> None:
+    def report_and_keep(progress: RunProgress) -> None:
         report(progress)
         sampler.report(progress)
-        counts = {queue.name: queue.counts for queue in progress.flow.queues}
-        publisher.publish_due(lambda: _spell_sources(progress), counts)
+        publisher.publish_due(lambda: _render_sources(progress), progress.flow.counts)
 
     return report_and_keep
 
 
-def _spell_sources(progress: Progress) -> dict[str, Any]:
-    """How the sources stand in the middle of an attempt; finished ones as the ledger says."""
+def _render_sources(progress: RunProgress) -> dict[str, Any]:
+    """Return how the sources stand in the middle of an attempt.
+
+    Finished ones as the ledger says.
+    """
     return {
         "total": progress.listed if progress.is_listed else None,
         "finished": progress.finished,
@@ -304,70 +289,39 @@ def _spell_sources(progress: Progress) -> dict[str, Any]:
 
 
 def _require_output(plan: PipelinePlan) -> str:
-    if plan.output is None:
-        problem = Problem("spec.sink.with.path", "required where there is no volume to write to")
-        raise SpecError((problem,))
-    return resolve_place(plan.output)
+    if plan.output is not None:
+        return resolve_location(plan.output)
+    sink = plan.stages[-1]
+    if "path" in type(sink.stage.params).model_fields:
+        message = "required where there is no volume to write to"
+        hint = "or call `run` with a `checkpoint_path`"
+        raise SpecError((Problem("spec.sink.with.path", message, hint),))
+    # A sink of one's own can't be told where to: it writes to the volume.
+    message = f"required, since the sink {sink.name!r} has no parameter `path`"
+    hint = "its outputs go to that folder"
+    raise SpecError((Problem("checkpoint_path", message, hint),))
 
 
 def _run_engine(
-    plan: PipelinePlan,
-    listing: Listing,
-    options: Options,
-    control: Control,
-    held: Held,
-    gatherer: Gatherer,
+    config: AttemptConfig, listing: Listing, control: Control, held: TakenFolder, gatherer: Gatherer
 ) -> Ending:
-    if options.engine == "inline":
-        return _run_inline(plan, listing, options, control, held, gatherer)
-    from strandline.engine.ray.ledger_actor import LedgerPlace  # noqa: PLC0415 - `inline` needs no Ray
-
-    ledger = LedgerPlace(
-        held.folder.ledger,
+    plan, folder = config.plan, held.folder
+    outputs = OutputLocation(
+        held.location, held.writer, folder.writers_lock, is_on_driver=plan.output is None
+    )
+    ledger = LedgerLocation(
+        folder.ledger,
         held.attempt,
         held.uid,
-        held.place,
+        outputs,
         plan.deletes_removed,
-        options.quarantine.after,
-        held.folder.shards if plan.gathering else None,
-        held.folder.writers_lock,
+        config.quarantine.after,
+        folder.shards if plan.gathering else None,
     )
-    ray_options = RayOptions(
-        options.address,
-        options.workers,
-        held.place,
-        writer=held.writer,
-        writers_lock=held.folder.writers_lock,
-        keeps_sinks=plan.output is None,
-    )
-    return find_ray_engine(options.engine)(plan, listing, ledger, ray_options, control)
-
-
-def _run_inline(
-    plan: PipelinePlan,
-    listing: Listing,
-    options: Options,
-    control: Control,
-    held: Held,
-    gatherer: Gatherer,
-) -> Ending:
-    writer = hold_shared(held.folder.writers_lock)
-    outputs = open_outputs(held.place, held.writer)
-    shelf = Shelf(held.folder.shards, held.attempt)
-    try:
-        with closing(shelf), opened(held.folder) as store, gatherer.sharing(store):
-            store.keep_lease(held.attempt, held.uid)
-            keeper = Keeper(
-                store,
-                outputs,
-                held.attempt,
-                time.monotonic,
-                quarantine_after=options.quarantine.after,
-                deletes_vanished=plan.deletes_removed,
-                shelf=shelf if plan.gathering else None,
-            )
-            keeper.work = control.heart.work
-            ledger = KeeperLedger(keeper, time.time)
-            return run_inline(plan, listing, ledger, outputs, control, dump_as_ray_does)
-    finally:
-        os.close(writer)
+    if not works_in_driver(config.engine):
+        with _renewed(held, gatherer, control.heartbeat) as store:
+            listing, is_left = look_ahead(listing, store, control)
+        if not is_left:
+            # Ray would be started for seconds, to be told that there is nothing to do.
+            config = replace(config, engine=IN_DRIVER)
+    return make_engine(config, outputs, gatherer.sharing).run(plan, listing, ledger, control)

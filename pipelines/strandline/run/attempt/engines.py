@@ -1,21 +1,35 @@
-"""The engines by name, and what each can't do; one is imported only where it was chosen."""
+"""The engines by name: what each can't do, and how it is made. Nowhere else is one chosen.
+
+An engine is imported only where it was chosen: the command line knows the names, and loads nothing
+that runs.
+"""
 
 from __future__ import annotations
 
+import os
 import pickle
+import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from strandline.plan.errors import StrandlineError
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 
-if TYPE_CHECKING:  # the command line knows the names, and loads nothing that runs
-    from strandline.engine.core.ports import Ending
+if TYPE_CHECKING:  # see above
+    from strandline.engine.core.ports import Engine
+    from strandline.ledger.store.store import Store
     from strandline.plan.pipeline import PipelinePlan
+    from strandline.run.attempt.config import AttemptConfig
+    from strandline.storage.outputs.outputs import OutputLocation
 
-ENGINES = ("ray", "inline", "ray-data")
-_RAY_DATA = "ray-data"
+    Sharing = Callable[[Store], AbstractContextManager[None]]
+    Maker = Callable[[OutputLocation, Sharing], Engine]
+
+
+# The engine that starts nothing.
+IN_DRIVER = "inline"
 
 
 class EngineMissingError(StrandlineError):
@@ -24,44 +38,109 @@ class EngineMissingError(StrandlineError):
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
 
 
-def check_engine(name: str, plan: PipelinePlan, address: str | None) -> None:
-    """Look whether an engine is here and can do all that is asked for.
-
-    Args:
-        address: of a Ray cluster; None: a local one.
+def check_engine(config: AttemptConfig) -> None:
+    """Look whether the engine is here and can do all that is asked for.
 
     Raises:
         EngineMissingError: a library that it needs is not here.
         SpecError: it can't do something.
     """
-    if name == "inline":
-        return
-    find_ray_engine(name)
-    problems = (*_find_refused(plan), *_refuse_client(address)) if name == _RAY_DATA else ()
-    if problems:
-        raise SpecError(problems)
+    _CHOICES[config.engine](config)
 
 
-def find_ray_engine(name: str) -> Callable[..., Ending]:
-    """`run_ray`, or what takes its place; `inline` works without Ray.
+def make_engine(
+    config: AttemptConfig, outputs: OutputLocation, sharing: Sharing = lambda _: nullcontext()
+) -> Engine:
+    """Return the engine that was chosen.
+
+    Args:
+        sharing: as long as its block runs, this process has the ledger open.
 
     Raises:
-        EngineMissingError: a library that it needs is not here.
+        EngineMissingError, SpecError: see `check_engine`.
     """
-    if name != _RAY_DATA:
-        from strandline.engine.ray.driver import run_ray  # noqa: PLC0415 - see above
+    return _CHOICES[config.engine](config)(outputs, sharing)
 
-        return run_ray
+
+def works_in_driver(name: str | None) -> bool:
+    """Return True for an engine that runs stages in the driver's own process.
+
+    There a long task looks like a stall, and so does a person at a breakpoint.
+
+    Args:
+        name: None: it was not said which.
+    """
+    return name == IN_DRIVER
+
+
+def find_unmet_here(plan: PipelinePlan, engine: str) -> tuple[Problem, ...]:
+    """Return what a run of a plan on this machine would be refused for; none where Ray is missing.
+
+    Args:
+        engine: one of `ENGINES`.
+    """
+    from strandline.engine.autoscaler.capacity import (  # noqa: PLC0415 - see above
+        asks_for_more_than_cpus,
+        find_unmet,
+    )
+    from strandline.engine.autoscaler.inputs import CPU  # noqa: PLC0415 - see above
+
+    if works_in_driver(engine):
+        return ()
+    if not asks_for_more_than_cpus(plan):  # Ray is slow to load
+        return tuple(find_unmet(plan, {CPU: float(len(os.sched_getaffinity(0)))}))
     try:
-        from strandline.engine.ray_data.engine import run_ray_data  # noqa: PLC0415 - see above
+        from strandline.engine.ray.connection import find_capacity  # noqa: PLC0415 - see above
+    except ImportError:
+        return ()
+    have = find_capacity(None, is_whole=True)
+    return () if have is None else tuple(find_unmet(plan, have))
+
+
+def _refuse_here(config: AttemptConfig) -> None:
+    from strandline.engine.autoscaler.capacity import (  # noqa: PLC0415 - see above
+        asks_for_more_than_cpus,
+        refuse_unmet,
+    )
+    from strandline.engine.ray.connection import find_capacity  # noqa: PLC0415 - see above
+
+    if config.address:  # a cluster may grow, and what is there is its own to say
+        return
+    have = find_capacity(config.workers, is_whole=asks_for_more_than_cpus(config.plan))
+    if have is not None:
+        refuse_unmet(config.plan, have)
+
+
+def _choose_ray(config: AttemptConfig) -> Maker:
+    from strandline.engine.ray.engine import RayEngine  # noqa: PLC0415 - see above
+
+    _refuse_here(config)
+    return lambda outputs, _: RayEngine(
+        outputs, config.address, config.workers, config.wait if config.address else None
+    )
+
+
+def _choose_inline(_: AttemptConfig) -> Maker:
+    from strandline.engine.inline import InlineEngine  # noqa: PLC0415 - see above
+
+    return lambda outputs, sharing: InlineEngine(outputs, time.time, _dump_as_ray_does, sharing)
+
+
+def _choose_ray_data(config: AttemptConfig) -> Maker:
+    try:
+        from strandline.engine.ray_data.engine import RayDataEngine  # noqa: PLC0415 - see above
     except ImportError as error:
         why = str(error) or type(error).__name__
         msg = f"the engine ray-data is not installed ({why}); install strandline[ray-data]"
         raise EngineMissingError(msg) from error
-    return run_ray_data
+    problems = (*_find_refused(config.plan), *_refuse_client(config.address))
+    if problems:
+        raise SpecError(problems)
+    _refuse_here(config)
+    return lambda outputs, _: RayDataEngine(outputs, config.address, config.workers)
 
 
-def dump_as_ray_does(data: object, **how: Any) -> bytes:  # noqa: ANN401 - as `pickle.dumps`
+def _dump_as_ray_does(data: object, **how: Any) -> bytes:  # noqa: ANN401 - as `pickle.dumps`
     """Pickle what a stage hands on as Ray would; without Ray, as Python does by itself."""
     try:
         from strandline.engine.ray.pickling import dumps  # noqa: PLC0415 - slow to load
@@ -72,7 +151,7 @@ def dump_as_ray_does(data: object, **how: Any) -> bytes:  # noqa: ANN401 - as `p
 
 
 def _find_refused(plan: PipelinePlan) -> Iterator[Problem]:
-    """What Ray Data has no means for: to replace a worker that is neither dead nor idle."""
+    """Yield what Ray Data has no means for: to replace a worker that is neither dead nor idle."""
     last = len(plan.stages) - 1
     for index, stage in enumerate(plan.stages):
         at = "spec.sink" if index == last else f"spec.stages[{index}]"
@@ -92,3 +171,11 @@ def _refuse_client(address: str | None) -> Iterator[Problem]:
     if address is not None and address.startswith("ray://"):
         message = f"the engine ray-data can't work through Ray Client, which {address} asks for"
         yield Problem("", message, "run it on the cluster with --address auto")
+
+
+_CHOICES: dict[str, Callable[[AttemptConfig], Maker]] = {
+    "ray": _choose_ray,
+    IN_DRIVER: _choose_inline,
+    "ray-data": _choose_ray_data,
+}
+ENGINES = tuple(_CHOICES)

@@ -16,18 +16,24 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from strandline.engine.core.heartbeat import Heart
+from strandline.engine.core.heartbeat import Heartbeat
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.gather import gather
 from strandline.ledger.gather.merge import FAULTS_OF_DISKS, MergeError
 from strandline.ledger.gather.space import explain_shortage
-from strandline.ledger.gather.state import State, find_merged, is_merged_there, read_state
+from strandline.ledger.gather.state import GatherState, find_merged, is_merged_there, read_state
 from strandline.ledger.lease import OnChange, refuse_changes
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import StatefulFilter
-from strandline.run.attempt.placing import make_claim
-from strandline.run.attempt.takeover import Held, held_by_hand, make_claimant, opened, written_alone
+from strandline.run.attempt.output_location import make_claim
+from strandline.run.attempt.takeover import (
+    TakenFolder,
+    hold_by_command,
+    make_claimant,
+    opened,
+    written_alone,
+)
 from strandline.run.history.records import TABLE
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
@@ -52,7 +58,7 @@ class Gatherer:
         stages: those that gather, by name.
         lease: attempt and uid under which the ledger is written; None: nobody else can write it.
         store: the ledger, where this process has it open for as long as the engine runs.
-        heart: is told of each step.
+        heartbeat: is told of each step.
         note: is told, in a sentence, what could not be merged in the middle of a run.
         failure: what a stage could not do when it was asked last.
     """
@@ -61,7 +67,7 @@ class Gatherer:
     stages: Mapping[str, StatefulFilter]
     lease: tuple[int, str] | None = None
     store: Store | None = None
-    heart: Heart = field(default_factory=lambda: Heart(lambda: 0.0))
+    heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat(lambda: 0.0))
     note: Callable[[str], None] = lambda _: None
     failure: MergeError | None = None
     _thread: threading.Thread | None = None
@@ -126,7 +132,7 @@ class Gatherer:
         self.failure = None
         try:
             # How far a stage is with its files it can't say.
-            with self._opened() as store, self.heart.trusting():
+            with self._opened() as store, self.heartbeat.trusting():
                 gather(
                     store,
                     self.folder.shards,
@@ -140,7 +146,7 @@ class Gatherer:
 
     @contextmanager
     def artifacts(self) -> Iterator[Artifacts]:
-        """What people read of that which was gathered last, by published name; gone in the end.
+        """Provide what people read of what was gathered last, by published name; gone in the end.
 
         What a stage can't write is its `failure`.
         """
@@ -151,7 +157,7 @@ class Gatherer:
             state = read_state(store)
         scratch = self.folder.shards / ARTIFACTS
         try:
-            with naming_volume(self.folder.shards), self.heart.trusting():
+            with naming_volume(self.folder.shards), self.heartbeat.trusting():
                 shutil.rmtree(scratch, ignore_errors=True)
                 found = [
                     each
@@ -164,13 +170,13 @@ class Gatherer:
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
-    def put_beside(self, place: str) -> None:
+    def put_beside(self, location: str) -> None:
         """Copy the artifacts into a folder beside the output at a folder or URL."""
         with self.artifacts() as artifacts:
             files = {name.removeprefix(f"{ARTIFACTS}/"): path for name, path in artifacts.items()}
-            put_files(f"{place.rstrip('/')}-{ARTIFACTS}", files)
+            put_files(f"{location.rstrip('/')}-{ARTIFACTS}", files)
 
-    def _write_one(self, stage: str, state: State, folder: Path) -> list[tuple[str, Path]]:
+    def _write_one(self, stage: str, state: GatherState, folder: Path) -> list[tuple[str, Path]]:
         folder.mkdir(parents=True)
         try:
             self.stages[stage].artifacts(find_merged(self.folder.shards, state, stage), folder)
@@ -183,7 +189,7 @@ class Gatherer:
             return []
 
     def _look_up(self) -> bool:
-        self.heart.work()
+        self.heartbeat.note_progress()
         return self._is_leaving
 
     def _fail(self, error: MergeError) -> None:
@@ -199,7 +205,7 @@ class Gatherer:
             self._error = error
 
     def _warn(self) -> None:
-        """Say once, while there is time, that the volume has no room for what is gathered."""
+        """Describe once, while there is time, that the volume has no room for what is gathered."""
         if self._has_warned:
             return
         with naming_volume(self.folder.shards):
@@ -225,11 +231,11 @@ class Gatherer:
 
 
 @contextmanager
-def held_aside(place: str) -> Iterator[Held]:
-    """A ledger for a run that keeps none: it counts what stages gather, and is gone in the end.
+def take_aside(location: str) -> Iterator[TakenFolder]:
+    """Provide a ledger for a run that keeps none: it counts what is gathered, and goes in the end.
 
     Args:
-        place: where the sink writes.
+        location: where the sink writes.
     """
     with owned_folder("aside") as path:
         folder, uid = PipelineFolder(path), "untracked"
@@ -238,25 +244,25 @@ def held_aside(place: str) -> Iterator[Held]:
         with opened(folder) as store:
             store.take_lease({"attempt": 1, "uid": uid})
         with closing(InFlightTable(folder.attempt(1) / TABLE)) as table:
-            yield Held(folder, 1, uid, place, table, uid)
+            yield TakenFolder(folder, 1, uid, location, table, uid)
 
 
 def make_gatherer(
-    plan: PipelinePlan, held: Held, heart: Heart, note: Callable[[str], None]
+    plan: PipelinePlan, held: TakenFolder, heartbeat: Heartbeat, note: Callable[[str], None]
 ) -> Gatherer:
-    """The gatherer of an attempt."""
+    """Return the gatherer of an attempt."""
     lease = (held.attempt, held.uid)
-    return Gatherer(held.folder, plan.gathering, lease, heart=heart, note=note)
+    return Gatherer(held.folder, plan.gathering, lease, heartbeat=heartbeat, note=note)
 
 
 def list_artifacts(published: Publication, stage: str) -> list[Path]:
-    """The files that a publication holds of a stage, by name."""
+    """Return the files that a publication holds of a stage, by name."""
     mine = f"{ARTIFACTS}/{stage}."
     return [published.path / name for name in sorted(published.files) if name.startswith(mine)]
 
 
 def _list_files(stage: str, folder: Path) -> list[tuple[str, Path]]:
-    """What a stage has written into its folder, by published name.
+    """Return what a stage has written into its folder, by published name.
 
     Raises:
         ValueError: it can't be published like that.
@@ -271,7 +277,7 @@ def _list_files(stage: str, folder: Path) -> list[tuple[str, Path]]:
 
 
 def _name(stage: str, file: str) -> str:
-    """The published name of a stage's file, which begins with the name of the stage."""
+    """Return the published name of a stage's file, which begins with the name of the stage."""
     own = file if file.startswith(f"{stage}.") else f"{stage}.{file}"
     return check_file_name(f"{ARTIFACTS}/{own}")
 
@@ -316,8 +322,8 @@ def gather_by_hand(
             raise LedgerError(msg)
         if store.read_meta("lease") is None:
             return Done({}, None, is_new=False)
-        with held_by_hand(store, claimant) as (attempt, heart):
-            gatherer = Gatherer(folder, plan.gathering, store=store, heart=heart)
+        with hold_by_command(store, claimant) as (attempt, heartbeat):
+            gatherer = Gatherer(folder, plan.gathering, store=store, heartbeat=heartbeat)
             gatherer.gather(is_whole=True)
             gatherer.check()
             return _publish_new(plan, gatherer, store, Moment(attempt, clock()), keep_last)
@@ -353,7 +359,7 @@ def _publish(
     artifacts: Artifacts,
     moment: Moment,
 ) -> Publication:
-    """The latest publication once more, with these artifacts."""
+    """Return the latest publication once more, with these artifacts."""
     attempt, time = moment
     files: dict[str, bytes | Path] = dict(artifacts)
     facts: dict[str, JsonValue] = {
@@ -366,7 +372,7 @@ def _publish(
         "sources": {"total": None, **_count(store)},
     }
     if latest is not None:
-        files |= {one: latest.path / one for one in latest.files if not _is_artifact(one)}
+        files |= {file: latest.path / file for file in latest.files if not _is_artifact(file)}
     if latest is not None and latest.attempt == attempt:
         facts = dict(latest.facts) | {"time": time}
     return publish(folder, attempt, files, facts)
@@ -378,7 +384,7 @@ def _count(store: Store) -> Mapping[str, int]:
 
 
 def _holds(published: Publication, artifacts: Artifacts) -> bool:
-    """True where these very artifacts are published."""
+    """Return whether these very artifacts are published."""
     there = {name: entry for name, entry in published.files.items() if _is_artifact(name)}
     if there.keys() != artifacts.keys():
         return False

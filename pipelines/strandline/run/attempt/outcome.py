@@ -8,9 +8,10 @@ from typing import Any
 
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import Ending
-from strandline.ledger.entries import Standing
+from strandline.ledger.entries import FailureRecord, Standing
 from strandline.plan.errors import code_of
-from strandline.plan.receipt import Counts
+from strandline.plan.receipt import StageCounts
+from strandline.run.attempt.failures import FailureGroup
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
 from strandline_api.outcome.evidence import Evidence, read_exit
@@ -19,22 +20,28 @@ from strandline_api.spec.policy import Quarantine
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What an attempt came to.
+class AttemptResult:
+    """How an attempt ended.
 
     Attributes:
-        code: the exit code; the contract with scripts and the operator.
-        message: one sentence.
-        attempt: its number in the ledger; 0 without one.
-        total: sources listed, None where the listing did not end.
-        standing: how the sources stand.
-        counts: what went through each stage.
+        code: the exit code that `strandline run` ends with.
+        message: one sentence for people.
+        attempt: its number in the ledger, from 1; 0 where nothing is tracked.
+        total: sources listed; None where the listing did not end.
+        standing: numbers of sources: `finished` by this attempt, `skipped` since an earlier one
+            had finished them, `failed`, `quarantined`, `removed`, and `unfinished`, the rest.
+        counts: of each stage, by its name: `tasks_in`, `tasks_out`, `filtered`, `failed`,
+            `rows_in`, `rows_out`, `seconds` in its own code, `counters`.
         output: folder or URL of the output.
         seconds: how long it took.
-        incidents: workers that were lost and replaced.
+        incidents: a sentence for each worker that was lost and replaced.
         evidence: what was seen of causes, besides the exit code.
         remaining: unfinished sources when it began; None where the listing did not end.
-        pools: the workers of each stage at its end, by name.
+        pools: of each stage, by its name, the workers at the end.
+        failures: a record for each source that failed, at most 1,000: `key`, `stage`, `message`,
+            and `times`, the attempts in which it failed.
+        failure_groups: all of them by `stage` and `reason`, the largest group first, each with a
+            `count` and an `example`.
     """
 
     code: ExitCode
@@ -42,38 +49,45 @@ class Outcome:
     attempt: int = 0
     total: int | None = None
     standing: Standing = field(default_factory=lambda: Standing(0, 0, 0, 0, 0))
-    counts: dict[str, Counts] = field(default_factory=dict)
+    counts: dict[str, StageCounts] = field(default_factory=dict)
     output: str = ""
     seconds: float = 0.0
     incidents: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     remaining: int | None = None
     pools: Mapping[str, PoolState] = field(default_factory=dict)
+    failures: tuple[FailureRecord, ...] = ()
+    failure_groups: tuple[FailureGroup, ...] = ()
+
+    @property
+    def sources(self) -> SourceCounts:
+        """Return how the sources stand, in the words of the contract with the operator."""
+        standing = self.standing
+        return SourceCounts(
+            total=self.total,
+            finished=standing.finished,
+            failed=standing.failed,
+            quarantined=standing.quarantined,
+            skipped=standing.skipped,
+            unfinished=standing.unfinished,
+        )
 
     def to_json(self) -> dict[str, Any]:
-        """The last line of `--json`; its keys are stable."""
-        standing = self.standing
+        """Make the object that `--json` prints last; its keys are stable."""
         return {
             "outcome": self.code.name,
             "exitCode": int(self.code),
             "message": self.message,
             "attempt": self.attempt,
-            "sources": {
-                "total": self.total,
-                "finished": standing.finished,
-                "failed": standing.failed,
-                "quarantined": standing.quarantined,
-                "skipped": standing.skipped,
-                "unfinished": standing.unfinished,
-            },
+            "sources": self.sources.model_dump(),
             "output": self.output,
             "seconds": round(self.seconds, 3),
             "incidents": list(self.incidents),
         }
 
 
-def to_driver_outcome(outcome: Outcome, memory_kills: int) -> DriverOutcome:
-    """The outcome in the words of the contract with the operator.
+def to_driver_outcome(outcome: AttemptResult, memory_kills: int) -> DriverOutcome:
+    """Return the outcome in the words of the contract with the operator.
 
     Args:
         memory_kills: processes that the kernel killed for memory meanwhile.
@@ -82,7 +96,7 @@ def to_driver_outcome(outcome: Outcome, memory_kills: int) -> DriverOutcome:
         exit_code=int(outcome.code),
         message=outcome.message,
         attempt=outcome.attempt,
-        sources=SourceCounts.model_validate(outcome.to_json()["sources"]),
+        sources=outcome.sources,
         remaining=outcome.remaining,
         evidence=(*outcome.evidence, *filter(None, [read_exit(int(outcome.code))])),
         memory_kills=memory_kills,
@@ -90,10 +104,10 @@ def to_driver_outcome(outcome: Outcome, memory_kills: int) -> DriverOutcome:
 
 
 def describe_error(error: BaseException, attempt: int, memory_kills: int) -> DriverOutcome:
-    """The outcome of an attempt that an error has ended."""
+    """Describe the outcome of an attempt that an error has ended."""
     code = int(code_of(error))
     message = " ".join(str(error).split()) or type(error).__name__
-    evidence = [one for one in (read_exit(code),) if one]
+    evidence = [item for item in (read_exit(code),) if item]
     cause = getattr(error, "cause", None)
     if cause is not None:
         evidence.insert(0, Evidence(cause, message, "ray"))
@@ -107,7 +121,7 @@ def describe_error(error: BaseException, attempt: int, memory_kills: int) -> Dri
 
 
 def describe_overrun(message: str, attempt: int) -> DriverOutcome:
-    """The outcome of an attempt that ends with a call that took longer than it may."""
+    """Describe the outcome of an attempt that ends with a call that took longer than it may."""
     return DriverOutcome(
         exit_code=int(ExitCode.APPLICATION_ERROR),
         message=message,
@@ -117,7 +131,7 @@ def describe_overrun(message: str, attempt: int) -> DriverOutcome:
 
 
 def describe_leaving() -> DriverOutcome:
-    """The outcome of an attempt that was asked to stop and could not within its grace period."""
+    """Describe an attempt that was asked to stop and could not within its grace period."""
     code = int(ExitCode.INTERRUPTED)
     message = "left in the middle of its work, since the grace period was over"
     return DriverOutcome(
@@ -126,7 +140,7 @@ def describe_leaving() -> DriverOutcome:
 
 
 def judge(ending: Ending, *, was_stopped: bool, quarantine: Quarantine) -> tuple[ExitCode, str]:
-    """The exit code and sentence of an attempt whose engine came to an end."""
+    """Return the exit code and sentence of an attempt whose engine came to an end."""
     standing, listed = ending.standing, ending.listed
     is_whole = ending.is_listed and not standing.unfinished
     if was_stopped and not is_whole:
@@ -137,10 +151,10 @@ def judge(ending: Ending, *, was_stopped: bool, quarantine: Quarantine) -> tuple
     if standing.failed:
         message = f"{standing.failed} of {listed} sources failed; the next attempt tries them again"
         return ExitCode.SOURCES_FAILED, message
-    parked = standing.quarantined
-    if parked > (tolerated := quarantine.tolerated(listed)):
+    quarantined = standing.quarantined
+    if quarantined > (tolerated := quarantine.tolerated(listed)):
         message = (
-            f"{parked} of {listed} sources are quarantined, {tolerated} would be tolerated; "
+            f"{quarantined} of {listed} sources are quarantined, {tolerated} would be tolerated; "
             "see `strandline ledger quarantine list`"
         )
         return ExitCode.QUARANTINE_EXCEEDED, message
@@ -148,9 +162,9 @@ def judge(ending: Ending, *, was_stopped: bool, quarantine: Quarantine) -> tuple
 
 
 def _describe_complete(standing: Standing, listed: int) -> str:
-    parked = standing.quarantined
-    which = f"all {listed}" if not parked else f"{listed - parked} of {listed}"
-    rest = f", {parked} quarantined" if parked else ""
+    quarantined = standing.quarantined
+    which = f"all {listed}" if not quarantined else f"{listed - quarantined} of {listed}"
+    rest = f", {quarantined} quarantined" if quarantined else ""
     if not standing.finished:
         return f"nothing left to do: {which} sources are finished{rest}"
     return f"complete: {which} sources are finished{rest}"

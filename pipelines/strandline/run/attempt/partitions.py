@@ -10,15 +10,25 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
+
+from pydantic import ValidationError
 
 from strandline.engine.call.setup import set_up_stage
 from strandline.engine.call.stage_call import explain_error
 from strandline.engine.core.ports import Listing
 from strandline.ledger.errors import DuplicateKeyError
-from strandline.plan.errors import StrandlineError
-from strandline.plan.partition import Joining, find_chain
+from strandline.plan.errors import StrandlineError, may_pass
+from strandline.plan.partition import (
+    Chaining,
+    Joining,
+    LargestGroup,
+    find_chain,
+    find_chunk,
+    find_largest,
+    find_usual_size,
+)
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import EndStage, Source, SourceStage
 from strandline.plan.task import Lineage, Task
@@ -26,11 +36,14 @@ from strandline.plan.token import digest_key
 from strandline.run.attempt.spooled_sources import SpooledSources
 from strandline.stages.sources.buckets import digest_members
 from strandline.storage.outputs.temporary import spooling
+from strandline.storage.protocols import StoreRefusesError
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 
 MAX_GROUP = 1000  # of a source whose parameters say nothing
 _SHOWN = 4  # sources of a chain that a message names
+_MOST_LOOKED_AT = 5000  # sources, to see whether they are chained
+_LOOK_SECONDS = 2.0
 
 Join = Callable[[list[Task]], Task]
 
@@ -42,7 +55,7 @@ class PartitionError(StrandlineError):
 
 
 def group_sources(plan: PipelinePlan, sources: Iterable[Source], join: Join) -> Iterator[Source]:
-    """The groups of a complete listing, the largest first, so that workers end together.
+    """Yield the groups of a complete listing, the largest first, so that workers end together.
 
     Args:
         join: makes one task of a group's.
@@ -57,7 +70,7 @@ def group_sources(plan: PipelinePlan, sources: Iterable[Source], join: Join) -> 
         kept = SpooledSources()
         joining = _fill(spool, plan.partitioned_by, sources, kept)
         sizes = Counter(map(joining.find, range(len(joining))))
-        _check_sizes(plan, spool, joining, sizes)
+        _check_sizes(plan, spool, joining, sizes, kept)
         _rank(spool, joining, sizes)
         _check_names_of_groups(spool)
         rows = spool.execute(
@@ -93,7 +106,10 @@ def _fill(
 
 
 def _list_shares(ends: dict[str, EndStage], source: Source) -> Iterator[str]:
-    """What a source shares, spelled as groups are named after; two stages may use one name."""
+    """Yield what a source shares, as groups are named after.
+
+    Two stages may use one name.
+    """
     for stage, end in ends.items():
         try:
             names = _check_names(end.partition_indices(source))
@@ -114,9 +130,13 @@ def _check_names(answer: object) -> list[str]:
 
 
 def _check_sizes(
-    plan: PipelinePlan, spool: sqlite3.Connection, joining: Joining, sizes: Counter[int]
+    plan: PipelinePlan,
+    spool: sqlite3.Connection,
+    joining: Joining,
+    sizes: Counter[int],
+    kept: SpooledSources,
 ) -> None:
-    most = getattr(plan.source.stage.params, "max_group", MAX_GROUP)
+    most = _bound_groups(plan)
     group, size = max(sizes.items(), key=lambda pair: pair[1], default=(0, 0))
     if size <= most:
         return
@@ -128,13 +148,22 @@ def _check_sizes(
             shares.setdefault(_decode(key), []).append(_decode(name))
     message = (
         f"{size} sources share storage and would be worked on as one, more than {most}: "
-        f"{_spell_chain(find_chain(shares))}"
+        f"{_describe_chain(find_chain(shares))}"
     )
+    rows = spool.execute("SELECT item, content FROM sources ORDER BY item LIMIT ?", (_see(plan),))
+    chaining = _describe_chaining(plan, [kept.unpack(*row) for row in rows], is_whole=False)
     suggestion = "raise maxGroup, or let the borders of what is shared meet"
+    if chaining is not None and chaining.field:
+        suggestion += f", as with {chaining.field}: {chaining.chunk}"
     raise SpecError((Problem("spec.source.with.maxGroup", message, suggestion),))
 
 
-def _spell_chain(chain: list[str]) -> str:
+def _bound_groups(plan: PipelinePlan) -> int:
+    most: int = getattr(plan.source.stage.params, "max_group", MAX_GROUP)
+    return most
+
+
+def _describe_chain(chain: list[str]) -> str:
     words = [repr(word) for word in chain]
     for at in range(1, len(chain), 2):
         _, stage, name = chain[at].split("/", 2)
@@ -170,7 +199,7 @@ def _check_names_of_groups(spool: sqlite3.Connection) -> None:
 
 
 def _create_group(key: str, members: list[Source], join: Join) -> Source:
-    """One source of a group's, which come in key order."""
+    """Return one source of a group's, which come in key order."""
     tasks = [
         Task(member.data, member.meta, Lineage(digest_key(member.key), b"", member.key))
         for member in members
@@ -205,13 +234,19 @@ class ListingError(StrandlineError):
     """The sources can't be listed; the message says why."""
 
 
+class SourcePathError(ListingError):
+    """What is to be listed is not there or may not be read; another attempt would see the same."""
+
+    exit_code = ExitCode.BAD_SPEC
+
+
 def open_listing(plan: PipelinePlan) -> Listing:
-    """The plan's sources as a stream of batches."""
+    """Return the plan's sources as a stream of batches."""
     return open_source(plan)[1]
 
 
 def open_source(plan: PipelinePlan) -> tuple[SourceStage, Listing]:
-    """The source stage, set up, and what it lists.
+    """Return the source stage, set up, and what it lists.
 
     Raises:
         StageSetupError: it can't be set up.
@@ -224,16 +259,108 @@ def open_source(plan: PipelinePlan) -> tuple[SourceStage, Listing]:
     return stage, Listing(sources, lambda: stage.gap is None)
 
 
+def find_chaining(plan: PipelinePlan, now: Callable[[], float]) -> Chaining | None:
+    """Return that most sources are chained into one group, where the first ones already show it.
+
+    Lists some thousand sources, for some seconds. What can't be listed shows nothing here: whoever
+    lists all of it says why.
+
+    Args:
+        now: seconds from any fixed point.
+    """
+    if not plan.partitioned_by:
+        return None
+    try:
+        return _look_at_sources(plan, now)
+    except Exception:  # noqa: BLE001 - see above; a source stage may be a user's
+        return None
+
+
+def _look_at_sources(plan: PipelinePlan, now: Callable[[], float]) -> Chaining | None:
+    stage = set_up_stage(plan.source).stage
+    assert isinstance(stage, SourceStage)  # checked when the plan was built
+    until = now() + _LOOK_SECONDS
+    sources: list[Source] = []
+    for source in stage.list_sources():
+        if len(sources) == _see(plan) or now() > until:
+            return _describe_chaining(plan, sources, is_whole=False)
+        sources.append(source)
+    return _describe_chaining(plan, sources, is_whole=True)
+
+
+def _see(plan: PipelinePlan) -> int:
+    """Return how many sources show whether they are chained.
+
+    Of twice as many as a group may have, one that holds most is too large, whatever follows.
+    """
+    return min(2 * _bound_groups(plan) + 1, _MOST_LOOKED_AT)
+
+
+def _describe_chaining(
+    plan: PipelinePlan, sources: Sequence[Source], *, is_whole: bool
+) -> Chaining | None:
+    ends = plan.partitioned_by
+    shares = [set(_list_shares(ends, source)) for source in sources]
+    largest, most = find_largest(shares), _bound_groups(plan)
+    # Of the first sources alone, a group that is small enough may be one of many.
+    is_known = largest.holds_most if is_whole else largest.size > most
+    if not (largest.is_chain and is_known):
+        return None
+    for name, end in ends.items():
+        found = _try_chunks(ends, name, sources, most)
+        if found is not None:
+            at = "spec.source" if end is plan.source.stage else "spec.sink"
+            return Chaining(largest, is_whole, f"{at}.with.{_name_field(end)}", *found)
+    return Chaining(largest, is_whole)
+
+
+def _try_chunks(
+    ends: dict[str, EndStage], name: str, sources: Sequence[Source], most: int
+) -> tuple[int, int] | None:
+    """Return a chunk of an end that chains nothing large, and its largest group's size."""
+    end = ends[name]
+    chunk = getattr(end.params, end.chunked_by, None) if end.chunked_by else None
+    if not isinstance(chunk, int) or chunk < 1:
+        return None
+    others = {other: stage for other, stage in ends.items() if other != name}
+    fixed = [set(_list_shares(others, source)) for source in sources]
+
+    def measure(chunk: int) -> LargestGroup | None:
+        try:
+            changed = _set_chunk(end, chunk)
+        except ValidationError:  # the parameter has bounds
+            return None
+        own = (_list_shares({name: changed}, source) for source in sources)
+        return find_largest([{*names, *more} for names, more in zip(fixed, own, strict=True)])
+
+    found = find_chunk(chunk, find_usual_size(fixed), most, measure)
+    return None if found is None else (found[0], found[1].size)
+
+
+def _set_chunk(end: EndStage, chunk: int) -> EndStage:
+    values = {**end.params.model_dump(by_alias=True), _name_field(end): chunk}
+    return type(end)(type(end.params).model_validate(values))
+
+
+def _name_field(end: EndStage) -> str:
+    """Return the chunk's name as a manifest has it."""
+    assert end.chunked_by is not None  # seen by `_try_chunks`
+    return type(end.params).model_fields[end.chunked_by].alias or end.chunked_by
+
+
 def _list_sources(name: str, stage: SourceStage) -> Iterator[Source]:
-    """The stage's sources, with what goes wrong put into a sentence."""
+    """Yield the stage's sources, with what goes wrong put into a sentence."""
     is_empty = True
     try:
         for source in stage.list_sources():
             is_empty = False
             yield source
     except OSError as error:
+        kind = ListingError if may_pass(error) else SourcePathError
         msg = f"the sources can't be listed: {error}"
-        raise ListingError(msg) from error
+        failed = kind(msg)
+        failed.is_lasting = isinstance(error, StoreRefusesError) or not may_pass(error)
+        raise failed from error
     if stage.gap is not None and stage.deletes_removed:
         stage.count(f"removed sources keep their output: {stage.gap}")
     if is_empty:

@@ -18,21 +18,21 @@ _ERRORS = "surrogatepass"  # keys may be names of files that are no text
 
 
 class SpooledSources:
-    """Spells sources, each under a number of its own."""
+    """Packs sources, each under a number of its own."""
 
     def __init__(self) -> None:
         self._kept: dict[int, Source] = {}
 
     def __len__(self) -> int:
-        """How many could not be spelled."""
+        """Return how many could not be packed."""
         return len(self._kept)
 
     def pack(self, number: int, source: Source) -> bytes | None:
-        """The bytes of a source; None where it stays in memory."""
+        """Return the bytes of a source; None where it stays in memory."""
         try:
             # Strict: a tuple would come back as a list, and a subclass as what it derives from.
             packed: bytes = msgpack.packb(
-                list(source), default=_spell, strict_types=True, unicode_errors=_ERRORS
+                list(source), default=_pack, strict_types=True, unicode_errors=_ERRORS
             )
         except (TypeError, ValueError, OverflowError, RecursionError):
             self._kept[number] = source
@@ -40,7 +40,7 @@ class SpooledSources:
         return packed
 
     def unpack(self, number: int, packed: bytes | None) -> Source:
-        """The source of that number."""
+        """Return the source of that number."""
         if packed is None:
             return self._kept.pop(number)
         parts = msgpack.unpackb(
@@ -49,7 +49,7 @@ class SpooledSources:
         return Source(*parts)
 
 
-def _spell(value: Any) -> msgpack.ExtType:  # noqa: ANN401 - whatever is no plain value
+def _pack(value: Any) -> msgpack.ExtType:  # noqa: ANN401 - whatever is no plain value
     if type(value) is not pa.Table:
         msg = f"{type(value).__name__} is no plain value"
         raise TypeError(msg)

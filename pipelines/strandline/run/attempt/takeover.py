@@ -13,29 +13,27 @@ import uuid
 from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
-from strandline.engine.core.heartbeat import Heart
+from strandline.engine.core.heartbeat import Heartbeat
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import (
     Claim,
-    OnChange,
     end_attempt,
     holding,
     open_attempt,
     refuse_changes,
 )
 from strandline.ledger.liveness import ORPHAN_SECONDS, Claimant, refuse_live_driver
-from strandline.ledger.placing import clean_up, record_place
+from strandline.ledger.output_root import clean_up, record_location
 from strandline.ledger.quarantine import Crash, accuse, release
 from strandline.ledger.store.store import Store
-from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.placing import is_own, make_claim, place_outputs
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.output_location import is_own, locate_outputs, make_claim
 from strandline.run.history.records import (
-    BLAMELESS,
     TABLE,
     AttemptRecord,
-    Trigger,
     Witness,
     find_last,
     find_progress,
@@ -44,41 +42,29 @@ from strandline.run.history.records import (
     sweep_tables,
     write_record,
 )
+from strandline.run.history.sampling import read_samples
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.filesystems import explain_unsafe, read_mounts
 from strandline.storage.layout import PipelineFolder, make_durable, make_folder
-from strandline.storage.outputs.ownership import SHORT, Owner, read_owner, refuse_other, take_place
+from strandline.storage.outputs.ownership import (
+    SHORT,
+    Owner,
+    claim_location,
+    read_owner,
+    refuse_other,
+)
 from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.volume.inflight import InFlightTable, read_inflight
 from strandline.storage.volume.locks import Process, find_process, hold_exclusive, read_boot_id
 from strandline.storage.volume.published import list_attempts
-from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.causes import BLAMELESS, Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
 from strandline_api.outcome.evidence import Evidence
 
 
 @dataclass(frozen=True, slots=True)
-class Approach:
-    """How an attempt comes to the folder.
-
-    Attributes:
-        on_change: what to do when the pipeline has changed.
-        trigger: why it was started.
-        after: why the attempt before ended, where somebody knows better than this machine can.
-        parent: pid of the process that supervises this one, if one does.
-        quarantine_after: attempts in which a source fails before it is quarantined.
-    """
-
-    on_change: OnChange = OnChange.FAIL
-    trigger: Trigger = Trigger.RUN
-    after: Cause | None = None
-    parent: int | None = None
-    quarantine_after: int = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
+class TakenFolder:
     """A folder that was taken over for an attempt, and where its output goes.
 
     Attributes:
@@ -88,13 +74,13 @@ class Held:
     folder: PipelineFolder
     attempt: int
     uid: str
-    place: str
+    location: str
     inflight: InFlightTable
     owner: str
 
     @property
     def writer(self) -> str:
-        """How temporary names of this attempt's writers begin."""
+        """Return how temporary names of this attempt's writers begin."""
         return f"{self.owner}-{self.attempt:04d}"
 
     def end(self, outcome: DriverOutcome, witness: Witness = Witness.DRIVER) -> None:
@@ -105,44 +91,44 @@ class Held:
 
 
 @contextmanager
-def take_over(
-    plan: PipelinePlan, folder: PipelineFolder, approach: Approach, heart: Heart
-) -> Iterator[Held]:
+def take_over(config: AttemptConfig, heartbeat: Heartbeat) -> Iterator[TakenFolder]:
     """Open the ledger for a new attempt, and hand it back in the end.
 
     Args:
-        heart: renews the lease while all is put in order, and is told of each step.
+        heartbeat: renews the lease while all is put in order, and is told of each step.
 
     Raises:
         VolumeError: the folder can't be used.
         LedgerError: the ledger does not fit, or its last driver is alive.
     """
+    plan, folder = config.plan, config.folder
     unsafe = explain_unsafe(folder.ledger, read_mounts())
     if unsafe:
         raise VolumeError(unsafe)
     make_durable(folder.ledger)
-    claimant = make_claimant(approach.parent)
-    claim, place = make_claim(plan, folder, approach.on_change), place_outputs(plan, folder)
+    claimant = make_claimant(config.parent)
+    claim, location = make_claim(plan, folder, config.on_change), locate_outputs(plan, folder)
     with written_alone(folder, claimant) as store:
-        claim, owner = _look_at_place(store, claim, place)
+        claim, owner = _look_at_outputs(store, claim, location)
+        lease = store.read_meta("lease")  # before it is ours
         attempt = open_attempt(store, claim, claimant, _find_highest(folder))
         try:
-            with heart.renewing(lambda: store.beat(time.time())):
+            with heartbeat.renewing(lambda: store.renew_lease(time.time())):
                 # After a restart that was asked for: all that is finished is there from now on.
-                _own_place(store, claim, place, owner)
-                outputs = open_outputs(place)
+                _claim_outputs(store, claim, location, owner)
+                outputs = open_outputs(location)
                 outputs.sweep(owner.ledger[:SHORT])
-                clean_up(store, outputs, heart.work)
+                clean_up(store, outputs, heartbeat.note_progress)
                 sweep_records(folder)
-                _look_back(store, folder, approach, claimant)
+                _look_back(store, config, claimant, lease)
                 sweep_tables(folder)
         except BaseException:
             with suppress(LedgerError, VolumeError):  # what has gone wrong before says more
                 _hand_back(store, folder, attempt, claimant)
             raise
     try:
-        with _begin(folder, plan, approach, claimant, attempt, owner.ledger) as table:
-            yield Held(folder, attempt, claimant.uid, place, table, owner.ledger[:SHORT])
+        with _begin(config, claimant, attempt, owner.ledger) as table:
+            yield TakenFolder(folder, attempt, claimant.uid, location, table, owner.ledger[:SHORT])
     finally:
         with suppress(LedgerError, VolumeError), opened(folder) as store:
             _hand_back(store, folder, attempt, claimant)
@@ -150,7 +136,7 @@ def take_over(
 
 @contextmanager
 def opened(folder: PipelineFolder) -> Iterator[Store]:
-    """The folder's ledger, closed in the end."""
+    """Open the folder's ledger, and close it in the end."""
     store = Store(folder.ledger)
     try:
         yield store
@@ -160,7 +146,7 @@ def opened(folder: PipelineFolder) -> Iterator[Store]:
 
 @contextmanager
 def written_alone(folder: PipelineFolder, claimant: Claimant) -> Iterator[Store]:
-    """The folder's ledger while no driver lives and nobody can become one.
+    """Open the folder's ledger while no driver lives and nobody can become one.
 
     Writers that a dead driver left behind are waited for, and ended in the end.
 
@@ -177,19 +163,19 @@ def written_alone(folder: PipelineFolder, claimant: Claimant) -> Iterator[Store]
 
 
 @contextmanager
-def held_by_hand(store: Store, claimant: Claimant) -> Iterator[tuple[int, Heart]]:
+def hold_by_command(store: Store, claimant: Claimant) -> Iterator[tuple[int, Heartbeat]]:
     """Write for the last attempt, see `holding`, with a lease that is renewed meanwhile."""
-    heart = Heart(time.monotonic)
+    heartbeat = Heartbeat(time.monotonic)
     with (
         holding(store, claimant) as attempt,
-        heart.beating(),
-        heart.renewing(lambda: store.beat(time.time())),
+        heartbeat.beating(),
+        heartbeat.renewing(lambda: store.renew_lease(time.time())),
     ):
-        yield attempt, heart
+        yield attempt, heartbeat
 
 
 def make_claimant(parent: int | None = None) -> Claimant:
-    """This process as one that wants a ledger."""
+    """Describe this process as one that wants a ledger."""
     own = find_process(os.getpid())
     assert own is not None  # this process is alive
     above = None if parent is None else find_process(parent) or Process(parent, 0)
@@ -197,18 +183,20 @@ def make_claimant(parent: int | None = None) -> Claimant:
 
 
 def _look_back(
-    store: Store, folder: PipelineFolder, approach: Approach, claimant: Claimant
+    store: Store, config: AttemptConfig, claimant: Claimant, lease: dict[str, Any] | None
 ) -> None:
     """Write down how the last attempt ended if nobody has; accuse what it may have died over."""
+    folder = config.folder
     last = find_last(folder)
     if last is None:
         return
     if last.ended is None:
-        outcome = _conclude(store, last, approach, claimant)
-        last = last.end(outcome, claimant.time, Witness.SUCCESSOR)
+        outcome = _conclude(store, last, config.after, claimant)
+        ended = _find_end(folder, last, lease, claimant.time)
+        last = last.end(outcome, ended, Witness.SUCCESSOR)
         write_record(folder, last)
     # What others know of a driver's end counts for more than what could be seen from here.
-    cause = approach.after or last.cause
+    cause = config.after or last.cause
     if last.witness is Witness.DRIVER or cause is None or cause in BLAMELESS:
         return
     table = read_inflight(folder.attempt(last.number) / TABLE)
@@ -217,14 +205,30 @@ def _look_back(
     if cause is not Cause.TIMEOUT:  # of which the sentence says it all
         message = f"a process died while it worked on this source alone: {message}"
     crash = Crash(last.number, table.processing, table.queued, cause.value, message)
-    accuse(store, crash, approach.quarantine_after)
+    accuse(store, crash, config.quarantine.after)
+
+
+def _find_end(
+    folder: PipelineFolder, last: AttemptRecord, lease: dict[str, Any] | None, now: float
+) -> float:
+    """Return when an attempt gave its last sign of life, by its lease and its samples.
+
+    Without any it is now; that may be days after, in which nothing ran.
+    """
+    signs = []
+    if lease is not None and not lease["ended"] and lease["attempt"] == last.number:
+        signs.append(float(lease["time"]))
+    samples = read_samples(folder, last.number)
+    if samples is not None and samples.samples:
+        signs.append(samples.begun + samples.samples[-1].seconds)
+    # Another host's clock may be ahead, or behind.
+    return max(last.started, min(now, max(signs, default=now)))
 
 
 def _conclude(
-    store: Store, last: AttemptRecord, approach: Approach, claimant: Claimant
+    store: Store, last: AttemptRecord, cause: Cause | None, claimant: Claimant
 ) -> DriverOutcome:
-    """What can still be said of an attempt that nobody saw the end of."""
-    cause = approach.after
+    """Return what can still be said of an attempt that nobody saw the end of."""
     if cause is None:
         cause = Cause.KILLED if last.boot == claimant.boot else Cause.NODE_LOST
     message = f"attempt {last.number} was gone without a word when the next one began"
@@ -240,25 +244,24 @@ def _conclude(
 
 
 def _find_highest(folder: PipelineFolder) -> int:
-    """The highest number that an attempt's folder has; a ledger may be younger than they are."""
+    """Return the highest number that an attempt's folder has.
+
+    A ledger may be younger than they are.
+    """
     with naming_volume(folder.attempts):
-        return max((int(place.name) for place in list_attempts(folder)), default=0)
+        return max((int(location.name) for location in list_attempts(folder)), default=0)
 
 
 @contextmanager
 def _begin(
-    folder: PipelineFolder,
-    plan: PipelinePlan,
-    approach: Approach,
-    claimant: Claimant,
-    attempt: int,
-    ledger: str,
+    config: AttemptConfig, claimant: Claimant, attempt: int, ledger: str
 ) -> Iterator[InFlightTable]:
+    folder = config.folder
     last = find_last(folder)
     record = AttemptRecord(
         number=attempt,
-        run=plan.run_id,
-        trigger=approach.trigger,
+        run=config.plan.run_id,
+        trigger=config.trigger,
         previous=last.number if last else None,
         ledger=ledger,
         boot=claimant.boot,
@@ -284,8 +287,8 @@ def _hand_back(store: Store, folder: PipelineFolder, attempt: int, claimant: Cla
         faults.reach("lease.ended")
 
 
-def _look_at_place(store: Store, claim: Claim, place: str) -> tuple[Claim, Owner]:
-    """The claim with what is seen of the outputs, and the owner that their place is to have.
+def _look_at_outputs(store: Store, claim: Claim, location: str) -> tuple[Claim, Owner]:
+    """Return the claim with what is seen of the outputs, and the owner that their place is to have.
 
     Nothing is changed but that the ledger may get its id.
 
@@ -294,25 +297,25 @@ def _look_at_place(store: Store, claim: Claim, place: str) -> tuple[Claim, Owner
         PlaceTakenError: the place is another ledger's.
         VolumeError: the place can't be read.
     """
-    assert claim.placing is not None  # a run's claim says where outputs go
-    found = read_owner(place)
-    placing = claim.placing._replace(is_marked=found is not None)
-    claim = replace(claim, placing=placing)
+    assert claim.location is not None  # a run's claim says where outputs go
+    found = read_owner(location)
+    recorded = claim.location._replace(is_marked=found is not None)
+    claim = replace(claim, location=recorded)
     refuse_changes(store, claim)
     owner = Owner(read_ledger_id(store), claim.pipeline)
-    refuse_other(place, found, owner, inherits=is_own(placing))
+    refuse_other(location, found, owner, inherits=is_own(recorded))
     return claim, owner
 
 
-def _own_place(store: Store, claim: Claim, place: str, owner: Owner) -> None:
+def _claim_outputs(store: Store, claim: Claim, location: str, owner: Owner) -> None:
     """Make the place the ledger's, and have the ledger know it: it counts on what is there."""
-    assert claim.placing is not None  # see above
-    take_place(place, owner, inherits=is_own(claim.placing))
-    record_place(store, claim.fingerprint, claim.placing)
+    assert claim.location is not None  # see above
+    claim_location(location, owner, inherits=is_own(claim.location))
+    record_location(store, claim.fingerprint, claim.location)
 
 
 def read_ledger_id(store: Store) -> str:
-    """The ledger's own id, given when it is first asked for."""
+    """Return the ledger's own id, given when it is first asked for."""
     known = store.read_meta("id")
     if known is None:
         known = uuid.uuid4().hex

@@ -1,0 +1,54 @@
+"""All that one attempt is told before it begins, in one value that goes to each of its parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from strandline.ledger.lease import OnChange
+from strandline.plan.pipeline import PipelinePlan
+from strandline.storage.layout import PipelineFolder
+from strandline_api.outcome.causes import Cause
+from strandline_api.spec.policy import Checkpoint, Quarantine
+from strandline_api.status.enums import Trigger
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptConfig:
+    """What to run, and how.
+
+    Attributes:
+        plan: what to run.
+        volume: folder that holds ledger and attempts; None: no ledger, nothing is tracked.
+        engine: one of `engines.ENGINES`.
+        address: of an existing Ray cluster; None starts a local one.
+        workers: CPUs of the local Ray; None: the machine's.
+        on_change: what to do when the pipeline has changed.
+        quarantine, checkpoint: as the pipeline says.
+        trigger: why the attempt was started.
+        after: why the attempt before ended, where somebody knows better than this machine can.
+        parent: pid of the process that supervises this one, if one does.
+        stall: seconds without a sign of life after which it counts as dead; None: any number.
+        wait: seconds that a stage with work may wait for its first worker on a cluster; None: any
+            number.
+    """
+
+    plan: PipelinePlan
+    volume: Path | None
+    engine: str = "ray"
+    address: str | None = None
+    workers: int | None = None
+    on_change: OnChange = OnChange.FAIL
+    quarantine: Quarantine = field(default_factory=Quarantine)
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    trigger: Trigger = Trigger.RUN
+    after: Cause | None = None
+    parent: int | None = None
+    stall: float | None = None
+    wait: float | None = None
+
+    @property
+    def folder(self) -> PipelineFolder:
+        """The pipeline's own folder on the volume, where there is one."""
+        assert self.volume is not None  # who keeps no ledger asks for no folder
+        return PipelineFolder.of(self.volume, self.plan.namespace, self.plan.name)

@@ -1,0 +1,101 @@
+"""Why sources failed, by stage, error and location, each reason with a count and an example.
+
+A run in which a hundred thousand sources fail mostly has three reasons for it. Pure: failures in,
+groups out. It must not know where failures are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from strandline.ledger.entries import FailureRecord
+
+MOST_GROUPS = 500  # that are told apart: each message may be an error of its own
+# As `explain_error` writes what a stage raised: its type, its text, and where.
+_RAISED = re.compile(r"(?P<error>[^\W\d]\w*)(?:: .*?)?(?: \((?P<where>[^()]+:\d+)\))?", re.DOTALL)
+# What differs from source to source in a text that a stage made itself.
+_PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|[\w.:-]*\d[\w.:-]*|\S*/\S*")
+
+
+class FailureReason(NamedTuple):
+    """What messages have in common.
+
+    Attributes:
+        error: the type of the exception; empty where a stage, or whoever watched it, wrote a text.
+        location: file and line that raised it; empty where that is not known.
+        text: what such texts have in common; empty for an exception.
+    """
+
+    error: str
+    location: str
+    text: str
+
+    def __str__(self) -> str:
+        where = f" ({self.location})" if self.location else ""
+        return f"{self.error}{where}" or self.text
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Failures with one reason.
+
+    Attributes:
+        stage: in which the sources failed; empty where a process died over them.
+        reason: what their messages have in common.
+        count: sources.
+        example: the first of them.
+    """
+
+    stage: str
+    reason: FailureReason
+    count: int
+    example: FailureRecord
+
+
+class FailureGroups:
+    """Counts failures by reason as they are read, in bounded memory.
+
+    Args:
+        limit: of the groups.
+
+    Attributes:
+        others: how many are in no group, since there were too many reasons.
+    """
+
+    def __init__(self, limit: int = MOST_GROUPS) -> None:
+        self._limit = limit
+        self._groups: dict[tuple[str, FailureReason], tuple[int, FailureRecord]] = {}
+        self.others = 0
+
+    def add(self, failure: FailureRecord) -> None:
+        """Count a failure."""
+        key = (failure.stage, find_reason(failure.message))
+        count, example = self._groups.get(key, (0, failure))
+        if not count and len(self._groups) >= self._limit:
+            self.others += 1
+            return
+        self._groups[key] = (count + 1, example)
+
+    def list_groups(self) -> tuple[FailureGroup, ...]:
+        """Return the groups, the largest first."""
+        groups = (FailureGroup(*key, *found) for key, found in self._groups.items())
+        return tuple(sorted(groups, key=lambda group: -group.count))
+
+
+def group_failures(failures: Iterable[FailureRecord]) -> tuple[FailureGroup, ...]:
+    """Return the failures by stage and reason, the largest group first."""
+    groups = FailureGroups()
+    for failure in failures:
+        groups.add(failure)
+    return groups.list_groups()
+
+
+def find_reason(message: str) -> FailureReason:
+    """Return what a message has in common with others of the same reason."""
+    raised = _RAISED.fullmatch(message)
+    if raised is not None and (raised["where"] or message == raised["error"]):
+        return FailureReason(raised["error"], raised["where"] or "", "")
+    return FailureReason("", "", _PARTICULAR.sub("…", message))
