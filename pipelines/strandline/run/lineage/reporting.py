@@ -1,0 +1,172 @@
+"""Reports to a lineage system when attempts begin and how they end; none ever fails over that.
+
+What is reported comes from the attempt's folder, so the next attempt can report the end of a driver
+that was killed; an operator that reports does that itself. Whether somebody listens, and where, is
+in the environment, in OpenLineage's own variables.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+from strandline.plan.pipeline import PipelinePlan
+from strandline.run.history.records import AttemptRecord, read_record
+from strandline.run.history.sampling import read_samples
+from strandline.run.lineage.marker import BEGUN, ENDED, read_marker, write_marker
+from strandline.storage.layout import PipelineFolder
+from strandline_api.names import ATTEMPT_VARIABLE, LINEAGE_VARIABLE
+from strandline_api.outcome.lineage import is_wanted, keeping_variables
+
+LISTENER_SECONDS = 10.0  # seconds that a listener may hold up the end of an attempt
+Begin = Callable[[int, str], None]
+
+
+class ClusterAttempt(NamedTuple):
+    """An attempt by the names of an operator that reports it too.
+
+    Its numbers are not those of the folder: an attempt that never got as far as a driver has one.
+    """
+
+    pipeline_uid: str
+    number: int
+
+
+def read_cluster_attempt(environment: Mapping[str, str]) -> ClusterAttempt | None:
+    """Return the attempt as an operator names it; None where none reports."""
+    uid, number = environment.get(LINEAGE_VARIABLE, ""), environment.get(ATTEMPT_VARIABLE, "")
+    return ClusterAttempt(uid, int(number)) if uid and number.isdecimal() else None
+
+
+@contextmanager
+def reporting(
+    plan: PipelinePlan,
+    folder: PipelineFolder,
+    engine: str,
+    environment: Mapping[str, str],
+    note: Callable[[str], None],
+) -> Iterator[Begin]:
+    """Report the attempt that is begun in the block, and its end when the block is left.
+
+    Args:
+        note: takes a sentence, where nothing can be reported.
+
+    Yields:
+        What is to be called with the attempt's number and the location of its outputs.
+    """
+    if not is_wanted(environment):
+        yield lambda _number, _output: None
+        return
+    reporter = LineageReporter(plan, folder, engine, note, read_cluster_attempt(environment))
+    try:
+        yield reporter.begin
+    finally:
+        reporter.end()
+
+
+class LineageReporter:
+    """Sends events in the order in which they happen, from a thread of its own.
+
+    Args:
+        note: takes a sentence, where nothing can be reported.
+        cluster: the attempt as the operator names it; None where that does not report.
+    """
+
+    def __init__(
+        self,
+        plan: PipelinePlan,
+        folder: PipelineFolder,
+        engine: str,
+        note: Callable[[str], None],
+        cluster: ClusterAttempt | None = None,
+    ) -> None:
+        self._plan, self._folder, self._engine = plan, folder, engine
+        self._note, self._cluster = note, cluster
+        self._number: int | None = None
+        self._output = ""
+        self._threads: list[threading.Thread] = []
+
+    def begin(self, number: int, output: str) -> None:
+        """Report an attempt that has begun, and the end of the one before where nobody has."""
+        self._number, self._output = number, output
+        self._start(self._report_begin)
+
+    def end(self) -> None:
+        """Report how the attempt has ended; wait for a listener, but not for long."""
+        if self._number is None:
+            return
+        self._start(self._report_end)
+        self._threads[-1].join(LISTENER_SECONDS)
+        if self._threads[-1].is_alive():
+            after = "the operator" if self._cluster else "the next attempt"
+            self._note(f"lineage: nobody answers; {after} reports this one's end")
+
+    def _start(self, report: Callable[[], None]) -> None:
+        before = self._threads[-1] if self._threads else None
+
+        def work() -> None:
+            if before is not None:
+                before.join()
+            try:
+                report()
+            except ImportError:
+                self._note("lineage: the environment asks for it; install strandline[lineage]")
+            except Exception as error:  # noqa: BLE001 - whatever a listener does, the run goes on
+                self._note(f"lineage: it can't be reported: {type(error).__name__}: {error}")
+
+        thread = threading.Thread(target=work, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _report_begin(self) -> None:
+        assert self._number is not None
+        record = read_record(self._folder, self._number)
+        assert record is not None  # written before this was called
+        # An operator that reports has reported that end already, and knows its cause.
+        before = None if self._cluster else record.previous
+        if before is not None and read_marker(self._folder, before) == BEGUN:
+            self._send_end(before)
+        self._send(self._events().make_start(record))
+        write_marker(self._folder, self._number, BEGUN)
+
+    def _report_end(self) -> None:
+        assert self._number is not None
+        self._send_end(self._number)
+
+    def _send_end(self, number: int) -> None:
+        record = read_record(self._folder, number)
+        if record is None or record.outcome is None or record.ended is None:
+            return
+        self._send(self._events().make_end(record, self._read_counts(record)))
+        write_marker(self._folder, number, ENDED)
+
+    def _read_counts(self, record: AttemptRecord) -> dict[str, Any]:
+        samples = read_samples(self._folder, record.number)
+        return samples.counts if samples else {}
+
+    def _events(self) -> Any:  # noqa: ANN401 - a class of an extra that may be missing
+        from strandline.run.lineage.events import (  # noqa: PLC0415 - it needs the extra
+            AttemptEvents,
+        )
+
+        return AttemptEvents(
+            self._plan, self._output, self._engine, version("strandline"), self._cluster
+        )
+
+    def _send(self, event: Any) -> None:  # noqa: ANN401 - the same
+        client = _make_client()
+        try:
+            client.emit(event)
+        finally:
+            client.close(LISTENER_SECONDS)
+
+
+def _make_client() -> Any:  # noqa: ANN401 - a class of an extra that may be missing
+    from openlineage.client import OpenLineageClient  # noqa: PLC0415 - it needs the extra
+
+    with keeping_variables(os.environ):
+        return OpenLineageClient()
