@@ -10,13 +10,18 @@ from typing import NamedTuple
 
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import OnChange, refuse_changes
-from strandline.ledger.placing import find_other_changes, knows_place, name_old, record_place
+from strandline.ledger.output_root import (
+    find_other_changes,
+    knows_location,
+    name_old,
+    record_location,
+)
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import Verdict, verify
+from strandline.ledger.verification import VerificationResult, verify
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.placing import find_placing, is_own, make_claim, place_outputs
+from strandline.run.attempt.output_location import find_location, is_own, locate_outputs, make_claim
 from strandline.run.attempt.takeover import (
-    held_by_hand,
+    hold_by_command,
     make_claimant,
     read_ledger_id,
     written_alone,
@@ -27,11 +32,11 @@ from strandline.storage.outputs.ownership import (
     Owner,
     PlaceTakenError,
     UnreadablePlaceError,
+    claim_location,
     read_owner,
     refuse_other,
-    release_place,
-    seize_place,
-    take_place,
+    release_location,
+    take_over_location,
 )
 from strandline.storage.outputs.remote import open_outputs
 
@@ -47,7 +52,7 @@ class Moved(NamedTuple):
 
     old: str | None
     new: str
-    verdict: Verdict
+    verdict: VerificationResult
 
 
 def move_outputs(plan: PipelinePlan, folder: PipelineFolder, *, reads_bytes: bool = True) -> Moved:
@@ -62,29 +67,29 @@ def move_outputs(plan: PipelinePlan, folder: PipelineFolder, *, reads_bytes: boo
         VolumeError: the ledger can't be written, or the place can't be read.
     """
     Store(folder.ledger, readonly=True).close()  # or one would be made where there is none
-    claimant, placing = make_claimant(), find_placing(plan, folder)
+    claimant, recorded = make_claimant(), find_location(plan, folder)
     with written_alone(folder, claimant) as store:
         refuse_changes(store, make_claim(plan, folder, OnChange.CONTINUE))  # of its owner alone
-        changed = find_other_changes(store, plan.fingerprint, placing)
+        changed = find_other_changes(store, plan.fingerprint, recorded)
         if changed:
             lines = "\n".join(f"  {line}" for line in changed)
             msg = f"the pipeline has changed otherwise too:\n{lines}\nmove the outputs first"
             raise LedgerError(msg)
-        with held_by_hand(store, claimant):
-            place, old = place_outputs(plan, folder), name_old(store, placing)
+        with hold_by_command(store, claimant):
+            location, old = locate_outputs(plan, folder), name_old(store, recorded)
             owner = Owner(read_ledger_id(store), f"{plan.namespace}/{plan.name}")
-            refuse_other(place, read_owner(place), owner, inherits=is_own(placing))
-            verdict = verify(store, open_outputs(place), reads_bytes=reads_bytes)
+            refuse_other(location, read_owner(location), owner, inherits=is_own(recorded))
+            verdict = verify(store, open_outputs(location), reads_bytes=reads_bytes)
             if not verdict.problems:
                 store.require_lease()  # no transaction can do the next step
-                take_place(place, owner, inherits=is_own(placing))
-                is_left = knows_place(store) and old not in {None, place}
-                record_place(store, plan.fingerprint, placing)
+                claim_location(location, owner, inherits=is_own(recorded))
+                is_left = knows_location(store) and old not in {None, location}
+                record_location(store, plan.fingerprint, recorded)
                 if is_left:
                     # It may be gone altogether, or its store not be there to be asked.
                     with suppress(VolumeError, PlaceTakenError, UnreadablePlaceError):
-                        release_place(str(old), owner)
-    return Moved(old, place, verdict)
+                        release_location(str(old), owner)
+    return Moved(old, location, verdict)
 
 
 def seize_outputs(plan: PipelinePlan, folder: PipelineFolder) -> Owner | None:
@@ -95,12 +100,12 @@ def seize_outputs(plan: PipelinePlan, folder: PipelineFolder) -> Owner | None:
         VolumeError: the place or the ledger can't be written to.
     """
     Store(folder.ledger, readonly=True).close()  # see above
-    place = place_outputs(plan, folder)
+    location = locate_outputs(plan, folder)
     with written_alone(folder, make_claimant()) as store:
         refuse_changes(store, make_claim(plan, folder, OnChange.CONTINUE))  # see above
         owner = Owner(read_ledger_id(store), f"{plan.namespace}/{plan.name}")
         found = None
         with suppress(PlaceTakenError):  # a file that says nothing
-            found = read_owner(place)
-        seize_place(place, owner)
+            found = read_owner(location)
+        take_over_location(location, owner)
     return None if found == owner else found

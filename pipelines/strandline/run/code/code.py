@@ -16,9 +16,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from strandline.plan.brought import BroughtCode
 from strandline.plan.errors import StrandlineError, code_of
-from strandline.run.code.packages import Places, find_absent, install_packages, spell_command
+from strandline.plan.pipeline import BroughtCode
+from strandline.run.code.packages import (
+    PackageSources,
+    find_absent,
+    format_command,
+    install_packages,
+)
 from strandline.storage.archives import fetch_archive
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.outcome.exit_codes import ExitCode
@@ -61,7 +66,7 @@ def bring_code(
     return BroughtCode(dict(_list_parts(code, files)), _hint(code, found, is_pod=root is not None))
 
 
-def fetch_code(code: Code, folder: Path, say: Callable[[str], None]) -> None:
+def fetch_code(code: Code, folder: Path, report: Callable[[str], None]) -> None:
     """Fetch archive and packages into the folder of a pod, from which they are mounted.
 
     Raises:
@@ -70,13 +75,13 @@ def fetch_code(code: Code, folder: Path, say: Callable[[str], None]) -> None:
     if code.archive is not None:
         _fetch(code.archive, folder / ARCHIVE, is_kept=False)
     if code.packages:
-        places = Places(code.index, code.wheels)
+        sources = PackageSources(code.index, code.wheels)
         with _naming(f"{AT}.packages"):
-            install_packages(code.packages, places, folder / PACKAGES, say)
+            install_packages(code.packages, sources, folder / PACKAGES, report)
 
 
 def digest_files(folder: Path) -> str:
-    """One digest of the files right in a folder, by name and content.
+    """Return one digest of the files right in a folder, by name and content.
 
     A ConfigMap's other names there, which begin with two dots, are how it is mounted.
     """
@@ -89,7 +94,7 @@ def digest_files(folder: Path) -> str:
 
 
 def find_cache(environment: Mapping[str, str]) -> Path:
-    """The folder in which archives are kept on a laptop, one for each digest."""
+    """Return the folder in which archives are kept on a laptop, one for each digest."""
     given = environment.get("XDG_CACHE_HOME")
     cache = Path(given) if given else Path(environment.get("HOME") or "/tmp") / ".cache"  # noqa: S108
     return cache / "strandline" / "code"
@@ -105,33 +110,33 @@ def _fetch_cached(archive: CodeArchive, environment: Mapping[str, str]) -> Path:
 
 
 def _fetch(archive: CodeArchive, folder: Path, *, is_kept: bool) -> Path:
-    """The folder in the archive from which modules are imported."""
+    """Return the folder in the archive from which modules are imported."""
     with _naming(f"{AT}.archive"):
         fetch_archive(archive.url, archive.sha256, folder, time.sleep, is_kept=is_kept)
-    place = folder / archive.path if archive.path else folder
-    if not place.is_dir():
+    root = folder / archive.path if archive.path else folder
+    if not root.is_dir():
         message = f"the archive has no folder {archive.path!r}"
         at_top = f"at its top are: {_join(path.name for path in folder.iterdir())}"
         raise SpecError((Problem(f"{AT}.archive.path", message, at_top),))
-    return place
+    return root
 
 
 def _put_on_path(
     folders: Sequence[Path], environment: MutableMapping[str, str], path: list[str]
 ) -> None:
-    """Before all others, here and in the processes that Ray starts."""
+    """Put folders before all others on the path, here and in the processes that Ray starts."""
     names = [str(folder) for folder in folders]
     if not names:
         return
     path[:0] = [name for name in names if name not in path]
     given = environment.get("PYTHONPATH", "").split(os.pathsep)
-    others = [one for one in given if one and one not in names]
+    others = [name for name in given if name and name not in names]
     environment["PYTHONPATH"] = os.pathsep.join([*names, *others])
 
 
 def _check_packages(code: Code) -> None:
     absent = find_absent(code.packages)
-    advice = f"run: {spell_command(list(absent), Places(code.index, code.wheels))}"
+    advice = f"run: {format_command(list(absent), PackageSources(code.index, code.wheels))}"
     problems = []
     for package, found in absent.items():
         name, version = split_package(package)
@@ -144,7 +149,7 @@ def _check_packages(code: Code) -> None:
 
 
 def _list_parts(code: Code, files: Path | None) -> Iterator[tuple[str, Any]]:
-    """What decides the output; not from where it came."""
+    """Yield what decides the output; not from where it came."""
     if files is not None:
         yield "code.files", digest_files(files)
     if code.archive is not None:

@@ -33,7 +33,7 @@ _PASSING = re.compile(
 # Of an index that was asked in vain; that it does not know a name, pip says itself.
 _UNFETCHED = re.compile(r"Could not fetch URL (?P<said>(?!.*: 404 ).+) - skipping$")
 _ERROR = re.compile(r"^ERROR: (?P<said>.+)$")
-_WISH = re.compile(r"^    (?P<said>.* (depends on|requested) .*)$")
+_REQUIREMENT = re.compile(r"^    (?P<said>.* (depends on|requested) .*)$")
 # Before each line of the log.
 _STAMP = re.compile(r"^\S+T\S+ ")
 # What pip reads itself; of anything else it is handed a copy.
@@ -47,7 +47,7 @@ class PackageError(StrandlineError):
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class PackageSources:
     """Where packages come from; None: not given.
 
     Attributes:
@@ -58,8 +58,8 @@ class Places:
     index: str | None = None
     wheels: str | None = None
 
-    def spell(self) -> list[str]:
-        """The options of pip."""
+    def list_options(self) -> list[str]:
+        """Return the options of pip."""
         words = [] if self.index is None else ["-i", self.index]
         if self.wheels is not None:
             words += ["-f", self.wheels]
@@ -68,7 +68,7 @@ class Places:
 
 
 def find_absent(packages: Sequence[str]) -> dict[str, str | None]:
-    """Those of some packages that are not here in their version, with the one that is, if any."""
+    """Return the packages that are not here in their version, with the version that is."""
     return {
         package: found
         for package in packages
@@ -76,20 +76,20 @@ def find_absent(packages: Sequence[str]) -> dict[str, str | None]:
     }
 
 
-def spell_command(packages: Sequence[str], places: Places) -> str:
-    """What a person would type to have them here."""
-    return shlex.join(["pip", "install", *places.spell(), *packages])
+def format_command(packages: Sequence[str], sources: PackageSources) -> str:
+    """Return what a person would type to have them here."""
+    return shlex.join(["pip", "install", *sources.list_options(), *packages])
 
 
 def install_packages(
-    packages: Sequence[str], places: Places, folder: Path, say: Callable[[str], None]
+    packages: Sequence[str], sources: PackageSources, folder: Path, report: Callable[[str], None]
 ) -> None:
     """Have packages, and what they need that is not here, in a folder to import from.
 
     What an earlier try has left in it is replaced.
 
     Args:
-        say: is told what pip says.
+        report: is told what pip says.
 
     Raises:
         PackageError: they are nowhere, don't go with what is here, or there is no pip.
@@ -100,12 +100,12 @@ def install_packages(
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".pip-") as aside:
         held = Path(aside) / "wheels"
-        places = _bring_near(places, held)
+        sources = _bring_near(sources, held)
         pins = Path(aside) / "pins.txt"
         pins.write_text("".join(f"{line}\n" for line in _list_pins()), encoding="utf-8")
         root = Path(aside) / "root"
-        options = [*places.spell(), "--prefix", str(root), "--constraint", str(pins)]
-        _run_pip(options, packages, Path(aside) / "pip.log", say)
+        options = [*sources.list_options(), "--prefix", str(root), "--constraint", str(pins)]
+        _run_pip(options, packages, Path(aside) / "pip.log", report)
         _gather(root, folder)
 
 
@@ -123,18 +123,18 @@ def _check(packages: Sequence[str]) -> None:
             raise PackageError(msg)
 
 
-def _bring_near(places: Places, folder: Path) -> Places:
-    wheels = places.wheels
+def _bring_near(sources: PackageSources, folder: Path) -> PackageSources:
+    wheels = sources.wheels
     if wheels is None or _OF_PIP.match(wheels):
-        return places
+        return sources
     folder.mkdir()
     if not copy_matching(wheels, WHEEL, folder):
         raise PackageError(f"{wheels}: there is no file that ends in {WHEEL}")
-    return replace(places, wheels=str(folder))
+    return replace(sources, wheels=str(folder))
 
 
 def _list_pins() -> Iterator[str]:
-    """All that is here, so that nothing of it is installed in another version."""
+    """Yield all that is here, so that nothing of it is installed in another version."""
     seen = set()
     for found in metadata.distributions():
         name = found.metadata["Name"]
@@ -144,7 +144,7 @@ def _list_pins() -> Iterator[str]:
 
 
 def _run_pip(
-    options: list[str], packages: Sequence[str], log: Path, say: Callable[[str], None]
+    options: list[str], packages: Sequence[str], log: Path, report: Callable[[str], None]
 ) -> None:
     quiet = ["--no-input", "--disable-pip-version-check", "--no-cache-dir", "--progress-bar=off"]
     quiet.append("--no-warn-script-location")
@@ -155,7 +155,7 @@ def _run_pip(
     ) as pip:
         assert pip.stdout is not None  # by the call
         for line in pip.stdout:
-            say(line.rstrip())
+            report(line.rstrip())
     if pip.returncode:
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
         lines = [_STAMP.sub("", line) for line in text.splitlines()]
@@ -165,10 +165,10 @@ def _run_pip(
 
 def _sum_up(lines: Sequence[str]) -> str:
     """Pip's own sentences; of a conflict also who wants what."""
-    patterns = (_UNFETCHED, _ERROR, _WISH)
+    patterns = (_UNFETCHED, _ERROR, _REQUIREMENT)
     found = (pattern.search(line) for pattern in patterns for line in lines)
-    said = dict.fromkeys(one["said"].strip() for one in found if one)
-    text = "; ".join(said) or "its log says why"
+    message = dict.fromkeys(match["said"].strip() for match in found if match)
+    text = "; ".join(message) or "its log says why"
     return text if len(text) <= _MOST_WORDS else f"{text[:_MOST_WORDS]}…"
 
 
@@ -182,7 +182,7 @@ def _gather(root: Path, folder: Path) -> None:
 
 
 def _link(source: str, target: str) -> None:
-    """A name more for a file, instead of a copy: both are on one disk."""
+    """Give a file one name more, instead of a copy: both are on one disk."""
     os.link(source, target)
 
 

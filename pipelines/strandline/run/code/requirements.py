@@ -20,12 +20,13 @@ def check_requirements(plan: PipelinePlan) -> None:
     Raises:
         SpecError: some are not; it names each, and how to get it.
     """
-    problems = tuple(_find_problems(plan))
+    problems = tuple(find_lacks(plan))
     if problems:
         raise SpecError(problems)
 
 
-def _find_problems(plan: PipelinePlan) -> Iterator[Problem]:
+def find_lacks(plan: PipelinePlan) -> Iterator[Problem]:
+    """Yield a problem for each package that a stage or a URL needs and that is not here."""
     last = len(plan.stages) - 1
     yield from _find_stage_problems("spec.source", plan.source)
     for index, stage in enumerate(plan.stages):
@@ -33,7 +34,7 @@ def _find_problems(plan: PipelinePlan) -> Iterator[Problem]:
         yield from _find_stage_problems(at, stage)
     own = getattr(plan.stages[last].stage.params, "path", None)
     if plan.output is not None and plan.output != own:
-        yield from _find_place_problems("spec.storage.output.url", plan.output)
+        yield from _find_location_problems("spec.storage.output.url", plan.output)
 
 
 def _find_stage_problems(at: str, plan: StagePlan) -> Iterator[Problem]:
@@ -41,12 +42,12 @@ def _find_stage_problems(at: str, plan: StagePlan) -> Iterator[Problem]:
         message = f"{plan.use!r} needs the package {name_package(module)}, which is not installed"
         yield Problem(f"{at}.use", message, advise(module))
     params = plan.stage.params
-    places = params.list_places() if isinstance(params, Params) else ()
-    for where, url in places:
-        yield from _find_place_problems(f"{at}.with.{where}", url)
+    sources = params.list_places() if isinstance(params, Params) else ()
+    for where, url in sources:
+        yield from _find_location_problems(f"{at}.with.{where}", url)
 
 
-def _find_place_problems(at: str, url: str) -> Iterator[Problem]:
+def _find_location_problems(at: str, url: str) -> Iterator[Problem]:
     lack = find_lack(url)
     if lack is not None:
         yield Problem(at, lack.message, lack.hint)

@@ -11,7 +11,16 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from strandline.run.doctor.facts import Disk, Facts, Lease, Ledger, Machine, Package, Volume, Work
+from strandline.run.doctor.facts import (
+    Disk,
+    Facts,
+    Lease,
+    Ledger,
+    Machine,
+    Package,
+    StagesProbe,
+    VolumeFact,
+)
 from strandline.storage.filesystems import UNKNOWN, judge
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -21,10 +30,12 @@ LITTLE_SPACE, NO_SPACE = GIB, 64 * MIB
 NO_INODES = 1000
 LITTLE_MEMORY = 2 * GIB  # Ray's own processes take about half of it
 STORE_SHARE, STORE_MOST, STORE_LEAST = 0.3, 200 * 10**9, GIB  # what Ray takes for its objects
+SPILL_SHARE = 0.05
+BUSY = 4  # processes that run or wait to, for each CPU
 FEW_FILES = 4096  # below that Ray itself warns: each worker has connections to many others
 FIRST_SANE_TIME = 1_704_067_200.0  # 2024 begins
 MOST_LAG = 5.0
-HEARD_LATELY = 120.0  # two heartbeats
+RECENT_SECONDS = 120.0  # two heartbeats
 _COMPARE = re.compile(r"(<=|>=|==|!=|<|>|~=)\s*(\d+(?:\.\d+)*)")
 _VOLUME = frozenset({"volume", "file system", "space", "inodes", "rights", "lmdb", "output"})
 
@@ -57,8 +68,8 @@ def examine(facts: Facts) -> list[Finding]:
     findings = [*_examine_machine(facts.machine), *_examine_volume(facts.volume)]
     for ledger in facts.ledgers:
         findings += _examine_ledger(ledger)
-    if facts.work is not None:
-        findings += _examine_work(facts.work, facts.machine)
+    if facts.stages is not None:
+        findings += _examine_stages(facts.stages, facts.machine)
     return findings
 
 
@@ -71,7 +82,7 @@ def choose_code(findings: Iterable[Finding]) -> ExitCode:
 
 
 def fits(version: str, bounds: str) -> bool:
-    """Whether a version lies within bounds such as `<3,>=2.50`, by its numbers alone."""
+    """Return whether a version lies within bounds such as `<3,>=2.50`, by its numbers alone."""
     release = _parse_release(version)
     for operator, word in _COMPARE.findall(bounds):
         bound = _parse_release(word)
@@ -99,7 +110,9 @@ def _examine_machine(machine: Machine) -> Iterator[Finding]:
     yield _judge_package("python", machine.python, "use a Python of that version")
     install = "install strandline[runtime] anew; without Ray only `--engine inline` runs"
     yield _judge_package("ray", machine.ray, install)
+    yield from _judge_token(machine)
     yield _judge_memory(machine)
+    yield from _judge_fullness(machine)
     if machine.shared_memory is not None:
         yield _judge_store(machine.shared_memory, machine.usable_memory)
     files = f"at most {machine.open_files:,} a process"
@@ -125,36 +138,81 @@ def _judge_package(name: str, package: Package, advice: str) -> Finding:
 
 def _judge_memory(machine: Machine) -> Finding:
     usable = machine.usable_memory
-    found = spell_size(usable)
+    found = format_size(usable)
     if usable < machine.memory:
-        found += f", the limit of the cgroup; the machine has {spell_size(machine.memory)}"
+        found += f", the limit of the cgroup; the machine has {format_size(machine.memory)}"
     if usable < LITTLE_MEMORY:
         advice = "give it 2 GiB or more, or run with `--engine inline`: Ray alone takes about one"
         return Finding("memory", Level.WARNING, found, advice)
     return Finding("memory", Level.OK, found)
 
 
+def _judge_token(machine: Machine) -> Iterator[Finding]:
+    """Yield something only where tokens are spoken of: most have none and need none."""
+    if machine.token_mode.lower() != "token":
+        return
+    if machine.has_token:
+        yield Finding("ray token", Level.OK, "there is one")
+        return
+    advice = "set RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH, to the token of the cluster at --address"
+    yield Finding(
+        "ray token", Level.WARNING, "RAY_AUTH_MODE asks for one, and none is there", advice
+    )
+
+
+def _judge_fullness(machine: Machine) -> Iterator[Finding]:
+    if machine.free_memory is not None:
+        found, name = f"{format_size(machine.free_memory)} are free", "free memory"
+        if machine.free_memory < LITTLE_MEMORY:
+            advice = (
+                "end what takes it, or run with `--engine inline`: Ray alone takes about one GB"
+            )
+            yield Finding(name, Level.WARNING, found, advice)
+        else:
+            yield Finding(name, Level.OK, found)
+    busy = f"{machine.load:.1f} on {machine.cpus} CPUs"
+    if machine.load > BUSY * machine.cpus:
+        advice = "wait until others have ended, or Ray may be slow to start; --workers 1 helps it"
+        yield Finding("load", Level.WARNING, busy, advice)
+    else:
+        yield Finding("load", Level.OK, busy)
+    if machine.temporary_disk is not None:
+        yield _judge_temporary(machine.temporary, machine.temporary_disk)
+
+
+def _judge_temporary(path: str, disk: Disk) -> Finding:
+    name, found = "temporary space", f"{format_size(disk.free)} are free in {path}"
+    advice = "free some, or set TMPDIR to another disk: Ray has its logs there, and what it spills"
+    if disk.free < NO_SPACE:
+        return Finding(name, Level.PROBLEM, found, advice)
+    # Ray itself spills nothing more there.
+    is_full = disk.free < LITTLE_SPACE or disk.free < SPILL_SHARE * disk.size
+    return (
+        Finding(name, Level.WARNING, found, advice) if is_full else Finding(name, Level.OK, found)
+    )
+
+
 def _judge_store(free: int, memory: int) -> Finding:
     wanted = max(STORE_LEAST, min(int(STORE_SHARE * memory), STORE_MOST))
-    found = f"{spell_size(free)} are free in /dev/shm"
+    found = f"{format_size(free)} are free in /dev/shm"
     if free >= wanted:
         return Finding("shared memory", Level.OK, found)
     advice = (
-        f"give /dev/shm {spell_size(wanted)} (`--shm-size` of a container), or Ray keeps its "
+        f"give /dev/shm {format_size(wanted)} (`--shm-size` of a container), or Ray keeps its "
         "objects on disk, which is slow"
     )
     return Finding("shared memory", Level.WARNING, found, advice)
 
 
-def _examine_volume(volume: Volume) -> Iterator[Finding]:
+def _examine_volume(volume: VolumeFact) -> Iterator[Finding]:
     if volume.blocked is not None:
         advice = "move it away, or name another folder with --volume"
         yield Finding("volume", Level.PROBLEM, volume.blocked, advice)
         return
-    if volume.place == volume.path:
+    if volume.location == volume.path:
         yield Finding("volume", Level.OK, volume.path)
     else:
-        found = f"{volume.path} is not there; looked at {volume.place} instead"
+        found = f"{volume.path} is not there; looked at {volume.location} instead"
         advice = "mount it first if it is a disk of its own; else the first run makes the folder"
         yield Finding("volume", Level.WARNING, found, advice)
     if volume.unsafe is not None:
@@ -174,7 +232,7 @@ def _examine_volume(volume: Volume) -> Iterator[Finding]:
 def _judge_space(disk: Disk) -> Finding:
     if not disk.size:
         return Finding("space", Level.OK, "the file system does not say")
-    found = f"{spell_size(disk.free)} of {spell_size(disk.size)} are free"
+    found = f"{format_size(disk.free)} of {format_size(disk.size)} are free"
     if disk.free < NO_SPACE:
         return Finding("space", Level.PROBLEM, found, "free some or give the volume more")
     if disk.free < LITTLE_SPACE or disk.free < SMALL_SHARE * disk.size:
@@ -195,7 +253,7 @@ def _judge_inodes(disk: Disk) -> Finding:
     return Finding("inodes", Level.OK, found)
 
 
-def _judge_trials(volume: Volume) -> Iterator[Finding]:
+def _judge_trials(volume: VolumeFact) -> Iterator[Finding]:
     if volume.writing is not None:
         yield _fail("rights", volume.writing, "make it writable, or name another with --volume")
         return
@@ -250,27 +308,31 @@ def _judge_lease(lease: Lease | None) -> tuple[Level, str, str]:
     if lease.is_alive is False:
         return Level.WARNING, f"{attempt} was killed: process {lease.pid} is gone", advice
     ago = f"{max(0.0, lease.age):,.0f} s ago"
-    heard = f"{attempt} of another host, container or boot was heard of {ago}"
-    return (Level.OK, heard, "") if lease.age < HEARD_LATELY else (Level.WARNING, heard, advice)
+    seen = f"{attempt} of another host, container or boot was heard of {ago}"
+    return (Level.OK, seen, "") if lease.age < RECENT_SECONDS else (Level.WARNING, seen, advice)
 
 
-def _examine_work(work: Work, machine: Machine) -> Iterator[Finding]:
-    cpus = sum(need.workers * need.cpu for need in work.needs)
+def _examine_stages(stages: StagesProbe, machine: Machine) -> Iterator[Finding]:
+    cpus = sum(need.workers * need.cpu for need in stages.needs)
     found = f"{machine.cpus} for stages that ask for {cpus:g} at least"
     shares = "; all reserve less and share" if cpus > machine.cpus else ""
     yield Finding("cpus", Level.OK, found + shares)
-    yield _judge_reservations(work, machine)
-    if work.failure is not None:
-        yield _fail("output", work.failure, "make it writable, or name another place in the sink")
+    for sentence in stages.lacks:
+        yield _fail("packages", sentence, "install it")
+    for sentence in stages.unmet:
+        yield _fail("requests", sentence, "ask for less")
+    yield _judge_reservations(stages, machine)
+    if stages.failure is not None:
+        yield _fail("output", stages.failure, "make it writable, or name another place in the sink")
     else:
-        tried = " (a URL, not tried)" if work.is_url else ""
-        yield Finding("output", Level.OK, f"{work.output}{tried}")
+        tried = " (a URL, not tried)" if stages.is_url else ""
+        yield Finding("output", Level.OK, f"{stages.output}{tried}")
 
 
-def _judge_reservations(work: Work, machine: Machine) -> Finding:
-    memory = sum(need.workers * (need.memory or 0) for need in work.needs)
+def _judge_reservations(stages: StagesProbe, machine: Machine) -> Finding:
+    memory = sum(need.workers * (need.memory or 0) for need in stages.needs)
     usable = machine.usable_memory
-    found = f"stages reserve {spell_size(memory)} of {spell_size(usable)} at least"
+    found = f"stages reserve {format_size(memory)} of {format_size(usable)} at least"
     advice = "lower resources.memory or workers.min of the stages, or run on a larger cluster"
     if memory > usable:
         return Finding("reservations", Level.PROBLEM, found, advice)
@@ -280,11 +342,11 @@ def _judge_reservations(work: Work, machine: Machine) -> Finding:
 
 
 def _fail(name: str, sentence: str, otherwise: str) -> Finding:
-    """A problem from a sentence that may end in its own advice."""
+    """Return a problem from a sentence that may end in its own advice."""
     found, _, advice = sentence.rpartition("; ")
     return Finding(name, Level.PROBLEM, found or sentence, advice if found else otherwise)
 
 
-def spell_size(size: int) -> str:
-    """Bytes as people read them: 24.1 GB, 64 MB."""
+def format_size(size: int) -> str:
+    """Return bytes as people read them: 24.1 GB, 64 MB."""
     return f"{size / 1e9:,.1f} GB" if size >= 10**9 else f"{size / 1e6:,.0f} MB"

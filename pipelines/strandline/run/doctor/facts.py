@@ -28,6 +28,12 @@ class Machine:
         shared_memory: free bytes in /dev/shm; None where there is no such folder.
         open_files: most files that one process may have open.
         time: wall clock, seconds since the epoch.
+        free_memory: bytes that nobody uses; None where that is not known.
+        load: processes that run or wait to, in the mean of a minute.
+        temporary: the folder for temporary files, where Ray has logs and what it spills.
+        temporary_disk: its disk; None where that is not known.
+        token_mode: what RAY_AUTH_MODE says; empty where it is not set.
+        has_token: there is one that Ray would show to a cluster.
     """
 
     python: Package
@@ -38,6 +44,12 @@ class Machine:
     shared_memory: int | None
     open_files: int
     time: float
+    free_memory: int | None = None
+    load: float = 0.0
+    temporary: str = ""
+    temporary_disk: Disk | None = None
+    token_mode: str = ""
+    has_token: bool = False
 
     @property
     def usable_memory(self) -> int:
@@ -55,12 +67,12 @@ class Disk(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Volume:
+class VolumeFact:
     """A volume, or where it would be made.
 
     Attributes:
         path: the volume.
-        place: the folder that was examined: the volume, or the nearest one above that is there.
+        location: the folder that was examined: the volume, or the nearest one above that is there.
         blocked: why nothing could be examined.
         filesystem: such as `ext4`.
         unsafe: why a ledger can't live there.
@@ -69,7 +81,7 @@ class Volume:
     """
 
     path: str
-    place: str
+    location: str
     blocked: str | None = None
     filesystem: str = "unknown"
     unsafe: str | None = None
@@ -122,20 +134,27 @@ class Need(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """A pipeline: its stages, where it writes, and why it can't; URLs are not tried."""
+class StagesProbe:
+    """A pipeline: its stages, where it writes, and why it can't; URLs are not tried.
+
+    Attributes:
+        lacks: packages that are not installed, a sentence each.
+        unmet: what a run on this machine would be refused for, a sentence each.
+    """
 
     needs: tuple[Need, ...]
     output: str
     is_url: bool
     failure: str | None = None
+    lacks: tuple[str, ...] = ()
+    unmet: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that was seen; `work` is None where no pipeline was named."""
+    """All that was seen; `stages` is None where no pipeline was named."""
 
     machine: Machine
-    volume: Volume
+    volume: VolumeFact
     ledgers: tuple[Ledger, ...] = ()
-    work: Work | None = None
+    stages: StagesProbe | None = None

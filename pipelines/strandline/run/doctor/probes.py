@@ -12,7 +12,7 @@ import resource
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
@@ -22,7 +22,9 @@ from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.space import explain_shortage
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.placing import place_outputs
+from strandline.run.attempt.engines import find_unmet_here
+from strandline.run.attempt.output_location import locate_outputs
+from strandline.run.code.requirements import find_lacks
 from strandline.run.doctor.facts import (
     Disk,
     Facts,
@@ -31,8 +33,8 @@ from strandline.run.doctor.facts import (
     Machine,
     Need,
     Package,
-    Volume,
-    Work,
+    StagesProbe,
+    VolumeFact,
 )
 from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.storage.errors import VolumeError, naming_volume
@@ -41,25 +43,31 @@ from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.whole_files import write_whole
 from strandline.storage.volume.locks import Process, find_process, hold_alone, read_boot_id
 
+MEMORY = Path("/proc/meminfo")
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Ray keeps its objects
 LEDGERS_AT_MOST = 100
 _PROBE = ".strandline-doctor-"
 _CONTENT = b"strandline" * 400
 
 
-def look(volume: Path, plan: PipelinePlan | None = None) -> Facts:
-    """All facts about this machine, the volume and, where it is given, the pipeline."""
+def look(volume: Path, plan: PipelinePlan | None = None, engine: str = "ray") -> Facts:
+    """Return all facts about this machine, the volume and, where it is given, the pipeline.
+
+    Args:
+        engine: that is to run it.
+    """
     volume = volume.absolute()
-    work = None if plan is None else look_at_work(plan, volume)
+    stages = None if plan is None else look_at_stages(plan, volume, engine)
     return Facts(
-        look_at_machine(), look_at_volume(volume), tuple(look_at_ledgers(volume, plan)), work
+        look_at_machine(), look_at_volume(volume), tuple(look_at_ledgers(volume, plan)), stages
     )
 
 
 def look_at_machine() -> Machine:
-    """This machine as this process sees it."""
+    """Return this machine as this process sees it."""
     with closing(MemoryKills.of_this_process()) as kills:
         limit = kills.limit()
+    temporary = tempfile.gettempdir()
     return Machine(
         python=Package(platform.python_version(), _read_python_bounds()),
         ray=Package(_find_version("ray"), read_bounds("ray", _list_requirements())),
@@ -69,11 +77,36 @@ def look_at_machine() -> Machine:
         shared_memory=_read_free(SHARED_MEMORY),
         open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         time=time.time(),
+        free_memory=parse_free_memory(_read_text(MEMORY)),
+        load=os.getloadavg()[0],
+        temporary=temporary,
+        temporary_disk=_read_disk(Path(temporary)),
+        token_mode=os.environ.get("RAY_AUTH_MODE", ""),
+        has_token=find_token(os.environ),
     )
 
 
+def parse_free_memory(table: str) -> int | None:
+    """Return the bytes that `/proc/meminfo` has as available; None where it does not say."""
+    found = re.search(r"^MemAvailable:\s*(\d+) kB", table, re.MULTILINE)
+    return None if found is None else int(found[1]) * 1024
+
+
+def find_token(environment: Mapping[str, str]) -> bool:
+    """Return whether Ray would find a token: in the environment, or in a file."""
+    if environment.get("RAY_AUTH_TOKEN"):
+        return True
+    own = Path(environment.get("HOME", "/"), ".ray", "auth_token")
+    with suppress(OSError):
+        return Path(environment.get("RAY_AUTH_TOKEN_PATH") or own).stat().st_size > 0
+    return False
+
+
 def read_bounds(name: str, requirements: list[str]) -> str:
-    """The versions of a library that lines such as `ray<3,>=2.50; extra == 'runtime'` ask for."""
+    """Return the versions of a library that lines such as `ray<3,>=2.50.
+
+    Extra == 'runtime'` ask for.
+    """
     for line in requirements:
         found = re.match(r"([A-Za-z0-9._-]+)\s*(\[[^\]]*\])?\s*\(?([^;)]*)", line)
         if found and found[1].lower() == name:
@@ -81,33 +114,36 @@ def read_bounds(name: str, requirements: list[str]) -> str:
     return ""
 
 
-def look_at_volume(volume: Path, clock: Callable[[], float] = time.time) -> Volume:
-    """The volume, with trials in a folder that is removed; one that is missing is not made."""
-    place = find_place(volume)
-    if not place.is_dir():
-        blocked = f"{place}: a file stands where a folder is needed"
-        return Volume(str(volume), str(place), blocked=blocked)
+def look_at_volume(volume: Path, clock: Callable[[], float] = time.time) -> VolumeFact:
+    """Return the volume, with trials in a folder that is removed.
+
+    One that is missing is not made.
+    """
+    path = find_existing(volume)
+    if not path.is_dir():
+        blocked = f"{path}: a file stands where a folder is needed"
+        return VolumeFact(str(volume), str(path), blocked=blocked)
     mounts = read_mounts()
-    unsafe = explain_unsafe(place, mounts)
-    writing, lag = try_writing(place, clock)
-    return Volume(
+    unsafe = explain_unsafe(path, mounts)
+    writing, lag = try_writing(path, clock)
+    return VolumeFact(
         path=str(volume),
-        place=str(place),
-        filesystem=find_filesystem(os.path.realpath(place), mounts),
+        location=str(path),
+        filesystem=find_filesystem(os.path.realpath(path), mounts),
         unsafe=unsafe,
-        disk=_read_disk(place),
+        disk=_read_disk(path),
         writing=writing,
-        lmdb=None if writing or unsafe else try_ledger(place),
+        lmdb=None if writing or unsafe else try_ledger(path),
         lag=lag,
     )
 
 
-def find_place(path: Path) -> Path:
-    """The path itself, or the nearest one above it that is there."""
+def find_existing(path: Path) -> Path:
+    """Return the path itself, or the nearest one above it that is there."""
     return next((each for each in (path, *path.parents) if os.path.lexists(each)), Path("/"))
 
 
-def try_writing(place: Path, clock: Callable[[], float]) -> tuple[str | None, float | None]:
+def try_writing(path: Path, clock: Callable[[], float]) -> tuple[str | None, float | None]:
     """Write, sync, rename, link and lock as a run does.
 
     Returns:
@@ -116,36 +152,36 @@ def try_writing(place: Path, clock: Callable[[], float]) -> tuple[str | None, fl
     """
     lag = None
     try:
-        with _probing(place) as folder:
+        with _probing(path) as folder:
             file, link = folder / "file", folder / "link"
             write_whole(file, _CONTENT)
             lag = file.stat().st_mtime - clock()
             link.symlink_to(file.name)
             if link.read_bytes() != _CONTENT:
-                return f"{place}: what was written is not what was read; check the disk", lag
+                return f"{path}: what was written is not what was read; check the disk", lag
             with hold_alone(folder / "lock"):
                 pass
     except VolumeError as error:
-        return _name_place(place, error), lag
+        return _describe_path(path, error), lag
     return None, lag
 
 
-def try_ledger(place: Path) -> str | None:
+def try_ledger(path: Path) -> str | None:
     """Write a small ledger and read it; why that failed, in a sentence, or None."""
     try:
-        with _probing(place) as folder:
+        with _probing(path) as folder:
             with closing(Store(folder)) as store:
                 store.write(Change(meta={"doctor": "was here"}))
             with closing(Store(folder, readonly=True)) as store:
                 if store.read_meta("doctor") != "was here":
-                    return f"{place}: what was written is not what was read; check the disk"
+                    return f"{path}: what was written is not what was read; check the disk"
     except (LedgerError, VolumeError) as error:
-        return _name_place(place, error)
+        return _describe_path(path, error)
     return None
 
 
 def look_at_ledgers(volume: Path, plan: PipelinePlan | None) -> Iterator[Ledger]:
-    """The ledgers on the volume: the pipeline's, or, where none is given, all."""
+    """Yield the ledgers on the volume: the pipeline's, or, where none is given, all."""
     if plan is None:
         found = sorted(volume.glob("*/*/ledger/data.mdb"))[:LEDGERS_AT_MOST]
         folders = [PipelineFolder(data.parent.parent) for data in found]
@@ -165,7 +201,7 @@ def _has_ledger(folder: PipelineFolder) -> bool:
 
 
 def look_at_ledger(folder: PipelineFolder) -> Ledger:
-    """One ledger; it is read, and nothing in it is changed."""
+    """Return one ledger; it is read, and nothing in it is changed."""
     name = "/".join(folder.path.parts[-2:])
     files = (folder.ledger / "data.mdb", folder.ledger / "lock.mdb")
     for path in (folder.path, folder.ledger, *filter(os.path.lexists, files)):
@@ -184,13 +220,13 @@ class _SeenStore(Store):
     """A ledger whose readers can be listed."""
 
     def list_readers(self) -> list[int]:
-        """Pids of the processes that are in the middle of reading, or died so."""
+        """Return pids of the processes that are in the middle of reading, or died so."""
         with self._translating():
             return parse_readers(self._env.readers())
 
 
 def parse_readers(table: str) -> list[int]:
-    """The pids in LMDB's table of readers, without those that read nothing at the moment."""
+    """Return the pids in LMDB's table of readers, without those that read nothing at the moment."""
     pids = set()
     for line in table.splitlines():
         words = line.split()
@@ -214,25 +250,27 @@ def _read_lease(store: Store) -> Lease | None:
     )
 
 
-def look_at_work(plan: PipelinePlan, volume: Path) -> Work:
-    """What the pipeline's stages reserve, and whether its output can be written."""
+def look_at_stages(plan: PipelinePlan, volume: Path, engine: str = "ray") -> StagesProbe:
+    """Return what the pipeline's stages reserve, and whether its output can be written."""
     needs = (Need(stage.name, stage.min_workers, stage.cpu, stage.memory) for stage in plan.stages)
-    output = place_outputs(plan, PipelineFolder.of(volume, plan.namespace, plan.name))
+    lacks = tuple(map(str, find_lacks(plan)))
+    unmet = tuple(map(str, find_unmet_here(plan, engine)))
+    output = locate_outputs(plan, PipelineFolder.of(volume, plan.namespace, plan.name))
     local = output.removeprefix("file://")
     if "://" in local:
-        return Work(tuple(needs), output, is_url=True)
+        return StagesProbe(tuple(needs), output, is_url=True, lacks=lacks, unmet=unmet)
     failure = None
     if plan.output is not None:  # else it is in the volume, which is tried anyway
-        place = find_place(Path(local).absolute())
-        failure, _ = try_writing(place, time.time)
-    return Work(tuple(needs), output, is_url=False, failure=failure)
+        path = find_existing(Path(local).absolute())
+        failure, _ = try_writing(path, time.time)
+    return StagesProbe(tuple(needs), output, False, failure, lacks, unmet)  # noqa: FBT003 - a field
 
 
 @contextmanager
-def _probing(place: Path) -> Iterator[Path]:
-    """A folder at `place` that is gone afterwards; what goes wrong names `place`."""
-    with naming_volume(place):
-        folder = Path(tempfile.mkdtemp(prefix=_PROBE, dir=place))
+def _probing(path: Path) -> Iterator[Path]:
+    """Make a folder in a path that is gone afterwards; what goes wrong names the path."""
+    with naming_volume(path):
+        folder = Path(tempfile.mkdtemp(prefix=_PROBE, dir=path))
         try:
             yield folder
             shutil.rmtree(folder)
@@ -240,22 +278,28 @@ def _probing(place: Path) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _name_place(place: Path, error: Exception) -> str:
-    """The sentence of an error, about the place and not the folder that was tried in."""
-    inside = str(error).removeprefix(str(place))
-    return f"{place}: {inside.partition(': ')[2]}"
+def _describe_path(path: Path, error: Exception) -> str:
+    """Describe the sentence of an error, about the place and not the folder that was tried in."""
+    inside = str(error).removeprefix(str(path))
+    return f"{path}: {inside.partition(': ')[2]}"
 
 
-def _read_disk(place: Path) -> Disk | None:
+def _read_disk(path: Path) -> Disk | None:
     with suppress(OSError):
-        found = os.statvfs(place)
+        found = os.statvfs(path)
         block = found.f_frsize
         return Disk(found.f_blocks * block, found.f_bavail * block, found.f_files, found.f_favail)
     return None
 
 
-def _read_free(place: Path) -> int | None:
-    disk = _read_disk(place)
+def _read_text(path: Path) -> str:
+    with suppress(OSError):
+        return path.read_text(encoding="ascii", errors="replace")
+    return ""
+
+
+def _read_free(path: Path) -> int | None:
+    disk = _read_disk(path)
     return None if disk is None else disk.free
 
 

@@ -20,9 +20,10 @@ from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.outputs.whole_files import sweep_whole, write_whole
 from strandline.storage.volume.locks import Process
-from strandline_api.outcome.causes import Cause, Treatment
+from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.outcome.evidence import name_cause
+from strandline_api.status.enums import Trigger
 
 
 class AttemptProgress(NamedTuple):
@@ -33,7 +34,7 @@ class AttemptProgress(NamedTuple):
 
 
 def read_progress(folder: PipelineFolder, attempt: int) -> AttemptProgress:
-    """The progress of `attempt` where it is the ledger's last one; else none."""
+    """Return the progress of `attempt` where it is the ledger's last one; else none."""
     try:
         store = Store(folder.ledger, readonly=True)
     except (LedgerError, VolumeError):
@@ -45,7 +46,7 @@ def read_progress(folder: PipelineFolder, attempt: int) -> AttemptProgress:
 
 
 def find_progress(store: Store, attempt: int) -> AttemptProgress:
-    """The same from a ledger that is open."""
+    """Return the same from a ledger that is open."""
     kept = store.read_meta("progress") or {}
     if kept.get("attempt") != attempt:
         return AttemptProgress(0, None)
@@ -54,19 +55,6 @@ def find_progress(store: Store, attempt: int) -> AttemptProgress:
 
 RECORD = "attempt.json"
 TABLE = "inflight"  # of the work in flight, beside the record; see `storage.inflight`
-# Ends that nothing that was being worked on can have brought about.
-BLAMELESS = frozenset(
-    {cause for cause in Cause if cause.treatment is Treatment.DISRUPTION}
-    | {Cause.USER_CANCELLED, Cause.DEADLINE_EXCEEDED}
-)
-
-
-class Trigger(StrEnum):
-    """Why an attempt was started: a run by hand, the retry law, or by hand beside it."""
-
-    RUN = "Run"
-    RETRY = "Retry"
-    MANUAL = "Manual"
 
 
 class Witness(StrEnum):
@@ -117,7 +105,7 @@ class AttemptRecord(BaseModel):
         return Process(self.pid, self.process_started)
 
     def end(self, outcome: DriverOutcome, time: float, witness: Witness) -> AttemptRecord:
-        """The record with its end."""
+        """Return the record with its end."""
         cause = name_cause(outcome.evidence).cause if outcome.exit_code else None
         return self.model_copy(
             update={"ended": time, "outcome": outcome, "cause": cause, "witness": witness}
@@ -130,10 +118,10 @@ def write_record(folder: PipelineFolder, record: AttemptRecord) -> None:
     Raises:
         VolumeError: it can't be written; the former one stays.
     """
-    place = folder.attempt(record.number)
-    make_folder(place)
+    location = folder.attempt(record.number)
+    make_folder(location)
     text = record.model_dump_json(indent=1, by_alias=True)
-    write_whole(place / RECORD, text.encode(), steps="attempt")
+    write_whole(location / RECORD, text.encode(), steps="attempt")
 
 
 def sweep_records(folder: PipelineFolder) -> None:
@@ -142,8 +130,8 @@ def sweep_records(folder: PipelineFolder) -> None:
     Raises:
         VolumeError: it can't be removed.
     """
-    for place in _list_places(folder):
-        sweep_whole(place / RECORD)
+    for location in _list_folders(folder):
+        sweep_whole(location / RECORD)
 
 
 def sweep_tables(folder: PipelineFolder) -> None:
@@ -152,29 +140,29 @@ def sweep_tables(folder: PipelineFolder) -> None:
     Raises:
         VolumeError: one can't be removed.
     """
-    for place in _list_places(folder):
-        with naming_volume(place):
-            (place / TABLE).unlink(missing_ok=True)
+    for location in _list_folders(folder):
+        with naming_volume(location):
+            (location / TABLE).unlink(missing_ok=True)
 
 
 def read_record(folder: PipelineFolder, number: int) -> AttemptRecord | None:
-    """The record of an attempt; None where there is none that can be read."""
+    """Return the record of an attempt; None where there is none that can be read."""
     return _read(folder.attempt(number) / RECORD)
 
 
 def read_chain(folder: PipelineFolder) -> list[AttemptRecord]:
-    """All records, oldest first."""
+    """Return all records, oldest first."""
     return sorted(_read_all(folder), key=lambda record: record.number)
 
 
 def find_last(folder: PipelineFolder) -> AttemptRecord | None:
-    """The newest record."""
+    """Return the newest record."""
     return max(_read_all(folder), key=lambda record: record.number, default=None)
 
 
 def find_of_process(folder: PipelineFolder, boot: str, process: Process) -> AttemptRecord | None:
-    """The newest record of a driver's process, which may have ended."""
-    own = (one for one in _read_all(folder) if one.boot == boot and one.process == process)
+    """Return the newest record of a driver's process, which may have ended."""
+    own = (found for found in _read_all(folder) if found.boot == boot and found.process == process)
     return max(own, key=lambda record: record.number, default=None)
 
 
@@ -189,16 +177,16 @@ def end_unfinished(
 
 
 def _read_all(folder: PipelineFolder) -> Iterator[AttemptRecord]:
-    for place in _list_places(folder):
-        if record := _read(place / RECORD):
+    for location in _list_folders(folder):
+        if record := _read(location / RECORD):
             yield record
 
 
-def _list_places(folder: PipelineFolder) -> list[Path]:
+def _list_folders(folder: PipelineFolder) -> list[Path]:
     if not folder.attempts.is_dir():
         return []
     with naming_volume(folder.attempts):
-        return [place for place in folder.attempts.iterdir() if place.name.isdigit()]
+        return [location for location in folder.attempts.iterdir() if location.name.isdigit()]
 
 
 def _read(path: Path) -> AttemptRecord | None:

@@ -11,6 +11,8 @@ from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from strandline.plan.receipt import StageCounts
+
 LIMIT = 500  # even, so that halving one more than this keeps both ends
 INTERVAL = 2.0
 
@@ -46,6 +48,7 @@ class Samples(BaseModel):
         begun: seconds since the epoch.
         stages: their names, in the order of each sample's.
         samples: with growing seconds and counts.
+        counts: of each stage so far, by its name; older releases kept none.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -53,6 +56,7 @@ class Samples(BaseModel):
     begun: float
     stages: tuple[str, ...]
     samples: tuple[Sample, ...] = Field(max_length=LIMIT)
+    counts: dict[str, StageCounts] = {}
 
 
 class Series:
@@ -72,7 +76,7 @@ class Series:
         return self._samples
 
     def is_due(self, seconds: float) -> bool:
-        """True where it is time for another sample."""
+        """Return whether it is time for another sample."""
         return not self._samples or seconds >= self._samples[-1].seconds + self.interval
 
     def add(self, sample: Sample) -> None:
@@ -90,4 +94,4 @@ def thin(points: Sequence[Point], limit: int) -> list[Point]:
     if len(points) <= limit:
         return list(points)
     last = len(points) - 1
-    return [points[place * last // (limit - 1)] for place in range(limit)]
+    return [points[location * last // (limit - 1)] for location in range(limit)]

@@ -7,14 +7,15 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from strandline.engine.core.ports import Progress
-from strandline.plan.receipt import Counts
+from strandline.engine.core.ports import RunProgress
+from strandline.plan.receipt import StageCounts
 from strandline.run.history.samples import Sample, Samples, Series, StagePoint
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.whole_files import show_whole
 
 SAMPLES = "samples.json"
 END_OF_TIME = 1e11  # seconds since the epoch, in the year 5138
+KEEP_SECONDS = 10.0  # after which counts are kept, however far apart samples are by then
 
 
 class Sampler:
@@ -38,31 +39,47 @@ class Sampler:
         self._now, self._begun, self._time = now, now(), time()
         self._series = Series()
         self._failed = 0
+        self._keep_at = 0.0
 
-    def report(self, progress: Progress) -> None:
+    def report(self, progress: RunProgress) -> None:
         """Take a sample, where it is time to."""
         self._failed = len(progress.flow.failed)
-        if self._series.is_due(self._now() - self._begun):
-            counts = {queue.name: queue.counts for queue in progress.flow.queues}
-            self.take(progress.finished, counts)
+        seconds = self._now() - self._begun
+        is_due = self._series.is_due(seconds)
+        if is_due or seconds >= self._keep_at:
+            counts = progress.flow.counts
+            if is_due:
+                self._sample(progress.finished, counts)
+            self._keep(counts)
 
-    def take(self, finished: int, counts: Mapping[str, Counts]) -> None:
+    def take(self, finished: int, counts: Mapping[str, StageCounts]) -> None:
         """Take a sample now; what has failed is known from the last report."""
+        self._sample(finished, counts)
+        self._keep(counts)
+
+    def _sample(self, finished: int, counts: Mapping[str, StageCounts]) -> None:
         points = tuple(StagePoint(each.tasks_in, each.rows_in) for each in counts.values())
         seconds = round(self._now() - self._begun, 3)
         self._series.add(Sample(seconds, finished, self._failed, points))
+
+    def _keep(self, counts: Mapping[str, StageCounts]) -> None:
+        """Write all down: samples get rare as an attempt gets long, and a kill asks nobody."""
+        self._keep_at = self._now() - self._begun + KEEP_SECONDS
         samples = tuple(self._series.samples)
-        kept = Samples(begun=self._time, stages=tuple(counts), samples=samples)
+        kept = Samples(begun=self._time, stages=tuple(counts), samples=samples, counts=dict(counts))
         show_whole(self._path, kept.model_dump_json().encode())
 
 
 def locate_samples(folder: PipelineFolder, attempt: int) -> Path:
-    """The file of an attempt's samples."""
+    """Return the file of an attempt's samples."""
     return folder.attempt(attempt) / SAMPLES
 
 
 def read_samples(folder: PipelineFolder, attempt: int) -> Samples | None:
-    """An attempt's samples; None where there are none that can be read, at times that can be."""
+    """Return an attempt's samples.
+
+    None where there are none that can be read, at times that can be.
+    """
     try:
         samples = Samples.model_validate_json(locate_samples(folder, attempt).read_bytes())
     except (OSError, ValidationError):

@@ -19,11 +19,13 @@ class Manifest(NamedTuple):
 
     Attributes:
         unknown: paths of fields that were ignored.
+        is_stored: an API server had it, so an operator looks after its attempts.
     """
 
     pipeline: CurationPipeline
     plan: PipelinePlan
     unknown: tuple[str, ...] = ()
+    is_stored: bool = False
 
 
 def read_manifest(path: Path, settings: Sequence[str] = (), *, is_strict: bool = False) -> Manifest:
@@ -36,5 +38,6 @@ def read_manifest(path: Path, settings: Sequence[str] = (), *, is_strict: bool =
         SpecError: everything that is wrong with file, settings or pipeline.
         StrandlineError: the code that it brings can't be fetched now.
     """
-    pipeline, unknown, _ = read_pipeline(path, settings, is_strict=is_strict)
-    return Manifest(pipeline, plan_spec(pipeline, bring_code(pipeline.spec.code)), unknown)
+    pipeline, unknown, is_stored = read_pipeline(path, settings, is_strict=is_strict)
+    plan = plan_spec(pipeline, bring_code(pipeline.spec.code))
+    return Manifest(pipeline, plan, unknown, is_stored)

@@ -78,7 +78,7 @@ def read_pipeline(path: Path, settings: Sequence[str] = (), *, is_strict: bool =
 
 
 def parse_yaml(text: str, name: str) -> Any:  # noqa: ANN401 - whatever the document holds
-    """The one document in `text`; `name` stands for the file in messages.
+    """Return the one document in `text`; `name` stands for the file in messages.
 
     Raises:
         SpecError: it is no YAML, or not exactly one document.
@@ -107,7 +107,7 @@ def parse_yaml(text: str, name: str) -> Any:  # noqa: ANN401 - whatever the docu
 
 
 def change(document: Any, setting: str) -> Any:  # noqa: ANN401 - a parsed document
-    """The document with one setting applied; the given one stays as it is.
+    """Return the document with one setting applied; the given one stays as it is.
 
     Args:
         document: what `parse_yaml` returned.
@@ -155,7 +155,7 @@ def _explain(error: yaml.MarkedYAMLError) -> str:
 
 
 def _split(path: str) -> list[str]:
-    """The parts of a path; empty where it has no such form."""
+    """Return the parts of a path; empty where it has no such form."""
     parts: list[str] = []
     at = 0
     while at < len(path):
@@ -173,18 +173,18 @@ def _put(node: Any, parts: list[str], value: Any, at: str) -> Any:  # noqa: ANN4
     part, rest = parts[0], parts[1:]
     if isinstance(node, list):
         if not part.isdecimal() or int(part) >= len(node):
-            raise _refuse_place(at, part, f"the list has {len(node)} entries, counted from 0")
+            raise _refuse_path(at, part, f"the list has {len(node)} entries, counted from 0")
         index = int(part)
         inner = _put(node[index], rest, value, f"{at}[{index}]")
         return [*node[:index], inner, *node[index + 1 :]]
     if node is not None and not isinstance(node, dict):
-        raise _refuse_place(at, part, f"{show(node)} stands there")
+        raise _refuse_path(at, part, f"{show(node)} stands there")
     below = f"{at}.{part}" if at else part
     old = node or {}
     return {**old, part: _put(old.get(part), rest, value, below)}
 
 
-def _refuse_place(at: str, part: str, why: str) -> SpecError:
+def _refuse_path(at: str, part: str, why: str) -> SpecError:
     return SpecError((Problem(at, f"--set finds no {part!r} here", why),))
 
 

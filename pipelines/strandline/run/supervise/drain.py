@@ -27,7 +27,7 @@ class DrainError(StrandlineError):
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class FolderView:
     """What a pipeline's folder says of who runs it.
 
     Attributes:
@@ -53,16 +53,16 @@ class Drain(NamedTuple):
     awaited: tuple[Process, ...]
 
 
-def look(folder: PipelineFolder) -> Sight:
+def look(folder: PipelineFolder) -> FolderView:
     """Look into a pipeline's folder."""
-    return Sight(find_holder(folder.run_lock), _read_lease(folder), find_last(folder))
+    return FolderView(find_holder(folder.run_lock), _read_lease(folder), find_last(folder))
 
 
-def choose(sight: Sight, boot: str, time: float, find_process: Find) -> Drain | None:
-    """Whom to ask and whom to wait for; None where nothing runs.
+def choose(view: FolderView, boot: str, time: float, find_process: Find) -> Drain | None:
+    """Return whom to ask and whom to wait for; None where nothing runs.
 
     Args:
-        sight: what was seen.
+        view: what was seen.
         boot: this boot of this host; see `read_boot_id`.
         time: seconds since the epoch.
         find_process: the live process of a pid.
@@ -70,16 +70,16 @@ def choose(sight: Sight, boot: str, time: float, find_process: Find) -> Drain | 
     Raises:
         DrainError: what runs is on another host or in another container.
     """
-    drivers = tuple(_find_drivers(sight, boot, find_process))
-    if sight.holder is not None:
-        supervisor = sight.holder.process
+    drivers = tuple(_find_drivers(view, boot, find_process))
+    if view.holder is not None:
+        supervisor = view.holder.process
         if supervisor is None:
             msg = "a process on another host or in another container runs this; drain it there"
             raise DrainError(msg)
         return Drain(supervisor, (supervisor, *drivers))
     if drivers:
-        return Drain(None if _is_ending(drivers[0], sight, find_process) else drivers[0], drivers)
-    lease = sight.lease
+        return Drain(None if _is_ending(drivers[0], view, find_process) else drivers[0], drivers)
+    lease = view.lease
     if lease and not lease["ended"] and lease["boot"] != boot and not is_long_silent(lease, time):
         ago = max(0.0, time - lease["time"])
         msg = (
@@ -106,9 +106,9 @@ def wait_for(
     return alive[0]
 
 
-def _find_drivers(sight: Sight, boot: str, find_process: Find) -> Iterator[Process]:
+def _find_drivers(view: FolderView, boot: str, find_process: Find) -> Iterator[Process]:
     """Live drivers of this host, each once."""
-    lease, record = sight.lease, sight.record
+    lease, record = view.lease, view.record
     named = []
     if lease and not lease["ended"] and lease["boot"] == boot:
         named.append(Process(lease["pid"], lease["started"]))
@@ -119,9 +119,9 @@ def _find_drivers(sight: Sight, boot: str, find_process: Find) -> Iterator[Proce
             yield process
 
 
-def _is_ending(driver: Process, sight: Sight, find_process: Find) -> bool:
-    """True where the driver has said its last word, or has lost its parent and stops for that."""
-    record, lease = sight.record, sight.lease
+def _is_ending(driver: Process, view: FolderView, find_process: Find) -> bool:
+    """Return whether the driver has reported its end, or has lost its parent and stops."""
+    record, lease = view.record, view.lease
     has_ended = record is not None and record.process == driver and record.ended is not None
     return has_ended or (lease is not None and is_orphan(lease, find_process))
 

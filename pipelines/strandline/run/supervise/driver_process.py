@@ -16,34 +16,51 @@ from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
+from strandline.plan.errors import StrandlineError
 from strandline.run.history.records import (
     TABLE,
     AttemptRecord,
-    Trigger,
     Witness,
     find_of_process,
     read_progress,
     write_record,
 )
+from strandline.run.lineage.marker import ENDED, read_marker
 from strandline.run.supervise.ending import DriverEnd, conclude
 from strandline.run.supervise.memory_kills import MemoryKills
-from strandline.run.supervise.supervision import Ended
+from strandline.run.supervise.supervision import EndedAttempt
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.inflight import read_worked
 from strandline.storage.volume.latest import name_latest
 from strandline.storage.volume.locks import Process, find_process, read_boot_id
 from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.outcome.evidence import Evidence, find_signal
+from strandline_api.status.enums import Trigger
 
 VARIABLE = "STRANDLINE_LAST_WORDS"
 # A pipe takes so much at once even if nobody reads.
 MOST_BYTES = 2000
+_LASTING = "lasting"
+
+
+class LastMessage(NamedTuple):
+    """What a driver says of the error that has ended it.
+
+    Attributes:
+        text: its sentence; empty where there was none.
+        is_lasting: see `StrandlineError`.
+    """
+
+    text: str = ""
+    is_lasting: bool = False
 
 
 @dataclass(slots=True)
-class LastWords:
+class DriverMessage:
     """The parent's end of the pipe, and until the driver is started the driver's own.
 
     Attributes:
@@ -54,25 +71,27 @@ class LastWords:
     sink: int
 
     @classmethod
-    def open(cls) -> LastWords:
-        """A new pipe."""
+    def open(cls) -> DriverMessage:
+        """Return a new pipe."""
         source, sink = os.pipe()
         os.set_blocking(source, False)
         return cls(source, sink)
 
-    def read(self) -> str:
-        """What the driver has left; empty where it has not. Closes the pipe."""
+    def read(self) -> LastMessage:
+        """Return what the driver has left. Closes the pipe."""
         os.close(self.sink)
         try:
-            return os.read(self.source, MOST_BYTES).decode(errors="replace").strip()
+            written = os.read(self.source, MOST_BYTES).decode(errors="replace")
         except BlockingIOError:  # somebody whom the driver started holds its end
-            return ""
+            return LastMessage()
         finally:
             os.close(self.source)
+        kind, _, text = written.partition("\n")
+        return LastMessage(text.strip(), is_lasting=kind == _LASTING)
 
 
 @contextmanager
-def leaving_words(environment: MutableMapping[str, str]) -> Iterator[None]:
+def leaving_message(environment: MutableMapping[str, str]) -> Iterator[None]:
     """Pass on the sentence of an error that leaves the block, where a parent wants it."""
     named = environment.pop(VARIABLE, "")
     sink = int(named) if named.isdigit() else None
@@ -82,9 +101,10 @@ def leaving_words(environment: MutableMapping[str, str]) -> Iterator[None]:
         yield
     except Exception as error:
         if sink is not None:
+            kind = _LASTING if isinstance(error, StrandlineError) and error.is_lasting else ""
             text = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
             with suppress(OSError):
-                os.write(sink, text.encode(errors="replace")[:MOST_BYTES])
+                os.write(sink, f"{kind}\n{text}".encode(errors="replace")[:MOST_BYTES])
         raise
 
 
@@ -95,7 +115,7 @@ SCORE = Path("oom_score_adj")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DriverLimits:
     """How long things may take, in seconds; None: as long as they like.
 
     Attributes:
@@ -115,22 +135,22 @@ class Stop:
 
     Attributes:
         times: how often it came; the second one means at once.
-        heard: how often of these the driver has received it as well.
+        received: how often of these the driver has received it as well.
         signal: by which it came first; None: by none.
     """
 
     times: int = 0
-    heard: int = 0
+    received: int = 0
     signal: int | None = None
 
-    def ask(self, number: int | None = None, *, is_heard: bool = False) -> None:
+    def ask(self, number: int | None = None, *, is_received: bool = False) -> None:
         """Ask once more, by the signal of that number."""
         self.signal = number if not self.times else self.signal
         self.times += 1
-        self.heard += is_heard
+        self.received += is_received
 
     def is_asked(self) -> bool:
-        """True once it came."""
+        """Return whether it came."""
         return self.times > 0
 
 
@@ -151,7 +171,7 @@ class DriverProcess:
 
     command: Sequence[str]
     folder: PipelineFolder
-    limits: Limits
+    limits: DriverLimits
     stop: Stop
     shares_terminal: bool = False
     after: str | None = None
@@ -159,13 +179,13 @@ class DriverProcess:
     pid: int | None = field(default=None, init=False)
     _asked: Evidence | None = field(default=None, init=False)
 
-    def attempt(self, trigger: Trigger, most_seconds: float | None = None) -> Ended:
+    def attempt(self, trigger: Trigger, most_seconds: float | None = None) -> EndedAttempt:
         """Run a driver to its end.
 
         Args:
             most_seconds: that are left of the run's own deadline.
         """
-        kills, words = MemoryKills.of_this_process(), LastWords.open()
+        kills, words = MemoryKills.of_this_process(), DriverMessage.open()
         killed = kills.count()
         self._asked = None
         try:
@@ -176,11 +196,15 @@ class DriverProcess:
             log = kills.read_log()
         finally:
             kills.close()
-            said = words.read()
-        return self._put_down(DriverEnd(process.pid, code, self._asked, fallen, log, said), driver)
+            reported = words.read()
+        end = DriverEnd(process.pid, code, self._asked, fallen, log, reported.text)
+        return self._put_down(end, driver)._replace(is_lasting=reported.is_lasting)
 
     def measure_silence(self) -> float | None:
-        """Seconds since the last driver worked, as `limits.stall` bounds them; None: not known."""
+        """Return seconds since the last driver worked, as `limits.stall` bounds them.
+
+        None: not known.
+        """
         return None if self.pid is None else _measure_silence(self.folder, find_process(self.pid))
 
     def _start(self, trigger: Trigger, sink: int) -> subprocess.Popen[bytes]:
@@ -205,7 +229,7 @@ class DriverProcess:
         most_seconds: float | None,
     ) -> int:
         begun = look_at = time.monotonic()
-        told, force_at = 0, math.inf
+        asked_before, force_at = 0, math.inf
         while True:
             with suppress(subprocess.TimeoutExpired):
                 return process.wait(POLL_SECONDS)
@@ -215,11 +239,11 @@ class DriverProcess:
             elif self._asked is None and now >= look_at:
                 look_at = now + LOOK_SECONDS
                 self._asked = self._find_reason(driver, now - begun, most_seconds)
-            if self._asked is not None and told < max(1, self.stop.times):
-                told += 1
-                if told > self.stop.heard:
+            if self._asked is not None and asked_before < max(1, self.stop.times):
+                asked_before += 1
+                if asked_before > self.stop.received:
                     process.send_signal(signal.SIGTERM)
-                grace = self.limits.grace if told == 1 else 0.0
+                grace = self.limits.grace if asked_before == 1 else 0.0
                 force_at = min(force_at, now + grace + FORCE_SECONDS)
             if now > force_at:
                 process.kill()
@@ -227,7 +251,7 @@ class DriverProcess:
     def _find_reason(
         self, driver: Process | None, ran: float, most_seconds: float | None
     ) -> Evidence | None:
-        """Why the driver is to be stopped, if it is."""
+        """Return why the driver is to be stopped, if it is."""
         if most_seconds is not None and ran > most_seconds:
             message = f"the deadline of {most_seconds:g} s has passed"
             return Evidence(Cause.DEADLINE_EXCEEDED, message, "deadline")
@@ -240,11 +264,15 @@ class DriverProcess:
         message = f"no sign of life for {silent:.0f} s"
         return Evidence(Cause.STALLED, message, "deadline")
 
-    def _put_down(self, end: DriverEnd, driver: Process | None) -> Ended:
+    def _put_down(self, end: DriverEnd, driver: Process | None) -> EndedAttempt:
         record = _find_record(self.folder, driver)
-        said = None if record is None else record.outcome
+        reported = None if record is None else record.outcome
         progress = None if record is None else read_progress(self.folder, record.number)
         outcome = conclude(record, end, progress, name_latest(self.folder))
+        if record is not None and _is_word_of(reported, outcome):
+            # An end that only this process saw has another report to make, by whoever can.
+            is_known = read_marker(self.folder, record.number) == ENDED
+            outcome = outcome.model_copy(update={"lineage": is_known})
         now = time.time()
         if record is not None:
             witness = record.witness or Witness.SUPERVISOR
@@ -253,14 +281,14 @@ class DriverProcess:
                 write_record(self.folder, record)
         ledger = record.ledger if record else ""
         if record is None:  # its command line tells what kept it from beginning
-            is_told = find_signal(outcome.exit_code) is None and end.returncode >= 0
+            is_reported = find_signal(outcome.exit_code) is None and end.returncode >= 0
         else:
-            is_told = said is not None and said.exit_code == outcome.exit_code
-        return Ended(outcome, now, ledger, self.stop.is_asked(), is_told)
+            is_reported = _is_word_of(reported, outcome)
+        return EndedAttempt(outcome, now, ledger, self.stop.is_asked(), is_reported)
 
 
 def _describe_stop(number: int | None) -> Evidence:
-    """That somebody asked; a signal does not tell who: a person, Ray, or a pod that has to go."""
+    """Describe that somebody asked; a signal does not tell who it was."""
     if number is None:
         return Evidence(Cause.INTERRUPTED, "asked to stop", "signal")
     name = signal.Signals(number).name
@@ -268,7 +296,7 @@ def _describe_stop(number: int | None) -> Evidence:
 
 
 def make_command(*arguments: str) -> list[str]:
-    """The command line of a driver."""
+    """Return the command line of a driver."""
     return [sys.executable, "-P", "-m", "strandline", "drive", *arguments]
 
 
@@ -278,6 +306,11 @@ def _protect(driver: int) -> None:
     with suppress(OSError, ValueError):
         score = int(own.read_text(encoding="ascii"))
         its.write_text(str(min(1000, score + 100)), encoding="ascii")
+
+
+def _is_word_of(reported: DriverOutcome | None, outcome: DriverOutcome) -> bool:
+    """Return whether the attempt ended as its driver said."""
+    return reported is not None and reported.exit_code == outcome.exit_code
 
 
 def _find_record(folder: PipelineFolder, driver: Process | None) -> AttemptRecord | None:

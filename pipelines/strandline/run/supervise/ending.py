@@ -20,7 +20,7 @@ from strandline_api.outcome.evidence import (
     find_signal,
     name_cause,
     read_exit,
-    spell_exit_code,
+    to_exit_code,
 )
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -60,22 +60,26 @@ def conclude(
     progress: AttemptProgress | None,
     latest: str = "",
 ) -> DriverOutcome:
-    """What the attempt came to.
+    """Return what the attempt came to.
 
     Args:
         record: of the attempt; None where it never took the ledger.
         progress: by the ledger; None the same.
         latest: the publication that `latest` leads to.
     """
-    said = record.outcome if record else None
-    code = _find_code(end, said)
-    evidence = tuple(_gather(end, said, code))
+    reported = record.outcome if record else None
+    code = _find_code(end, reported)
+    evidence = tuple(_gather(end, reported, code))
     named = name_cause(evidence) if evidence else None
-    if said is not None and said.exit_code == code and (named is None or named is not end.asked):
-        message = said.message
+    if (
+        reported is not None
+        and reported.exit_code == code
+        and (named is None or named is not end.asked)
+    ):
+        message = reported.message
     else:
         message = named.message if named else "it ended without a word"
-    sources, remaining = _count(said, progress or AttemptProgress(0, None))
+    sources, remaining = _count(reported, progress or AttemptProgress(0, None))
     return DriverOutcome(
         exit_code=code,
         message=message,
@@ -88,18 +92,18 @@ def conclude(
     )
 
 
-def _find_code(end: DriverEnd, said: DriverOutcome | None) -> int:
+def _find_code(end: DriverEnd, reported: DriverOutcome | None) -> int:
     if end.asked is None or end.returncode not in _DEAF:
-        return spell_exit_code(end.returncode)
+        return to_exit_code(end.returncode)
     # Asked before it could listen, when nothing was begun, or after its last word.
-    return said.exit_code if said else int(ExitCode.INTERRUPTED)
+    return reported.exit_code if reported else int(ExitCode.INTERRUPTED)
 
 
-def _gather(end: DriverEnd, said: DriverOutcome | None, code: int) -> Iterator[Evidence]:
+def _gather(end: DriverEnd, reported: DriverOutcome | None, code: int) -> Iterator[Evidence]:
     seen = read_exit(code)
-    if seen and not said and end.words and find_signal(code) is None:
+    if seen and not reported and end.words and find_signal(code) is None:
         seen = replace(seen, message=end.words)
-    words = said.evidence if said else ()
+    words = reported.evidence if reported else ()
     asked = end.asked if code not in _CONCLUSIVE else None
     for evidence in (*words, *([seen] if seen and seen not in words else [])):
         # That a driver stops when it is asked to says nothing of why it was asked.
@@ -112,12 +116,15 @@ def _gather(end: DriverEnd, said: DriverOutcome | None, code: int) -> Iterator[E
 
 
 def _count(
-    said: DriverOutcome | None, progress: AttemptProgress
+    reported: DriverOutcome | None, progress: AttemptProgress
 ) -> tuple[SourceCounts, int | None]:
-    """What the driver has counted; where an error or a signal kept it from it, the ledger."""
+    """Return what the driver has counted.
+
+    Where an error or a signal kept it from it, the ledger.
+    """
     sources, remaining = SourceCounts(), None
-    if said:
-        sources, remaining = said.sources, said.remaining
+    if reported:
+        sources, remaining = reported.sources, reported.remaining
     finished = max(sources.finished, progress.finished)
     sources = sources.model_copy(update={"finished": finished})
     return sources, progress.remaining if remaining is None else remaining

@@ -61,11 +61,11 @@ class MemoryGroup:
     is_v2: bool
 
     def read_kills(self) -> int | None:
-        """Kills in it since it was made; those in groups below it count in v2 alone."""
+        """Return kills in it since it was made; those in groups below it count in v2 alone."""
         return read_counter(_read(self.path / (_V2_KILLS if self.is_v2 else _V1_KILLS)))
 
     def read_limit(self) -> int | None:
-        """The least limit of it and the groups around it, in bytes; None without one."""
+        """Return the least limit of it and the groups around it, in bytes; None without one."""
         name = _V2_LIMIT if self.is_v2 else _V1_LIMIT
         around = [self.path, *self.path.parents]
         visible = around[: around.index(self.mount) + 1]
@@ -88,30 +88,25 @@ class MemoryKills:
 
     @classmethod
     def of_this_process(cls, proc: Path = PROC, cgroup: Path = CGROUP, log: Path = LOG) -> Self:
-        """Those of the cgroup that this process is in, and of the log from its end on."""
+        """Return those of the cgroup that this process is in, and of the log from its end on."""
         return cls(find_group(_read(proc / "self/cgroup"), cgroup), log)
 
-    @property
-    def is_logged(self) -> bool:
-        """True where the log can be read; containers and people without the right can't."""
-        return self._log is not None
-
     def count(self) -> int:
-        """Kills since the cgroup was made; 0 where that can't be read."""
+        """Return kills since the cgroup was made; 0 where that can't be read."""
         return 0 if self._group is None else self._group.read_kills() or 0
 
     def take(self) -> int:
-        """Kills since the last call, or since this object was made."""
+        """Return kills since the last call, or since this object was made."""
         count = self.count()
         fresh, self._taken = count - self._taken, count
         return max(0, fresh)
 
     def limit(self) -> int | None:
-        """The memory limit in bytes; None without one, or where it can't be read."""
+        """Return the memory limit in bytes; None without one, or where it can't be read."""
         return None if self._group is None else self._group.read_limit()
 
     def read_log(self) -> list[KernelKill]:
-        """Kills in the log since the last call; those of other programs are among them."""
+        """Return kills in the log since the last call; those of other programs are among them."""
         if self._log is None:
             return []
         return parse_kills(b"".join(_read_records(self._log)).decode(errors="replace"))
@@ -124,7 +119,7 @@ class MemoryKills:
 
 
 def find_group(membership: str, mounts: Path) -> MemoryGroup | None:
-    """The memory cgroup that a process is in; None where the kernel shows none.
+    """Return the memory cgroup that a process is in; None where the kernel shows none.
 
     Args:
         membership: text in the form of /proc/self/cgroup.
@@ -141,7 +136,10 @@ def find_group(membership: str, mounts: Path) -> MemoryGroup | None:
 
 
 def parse_membership(text: str) -> Iterator[tuple[str, str]]:
-    """Pairs of controller and path from a text such as /proc/self/cgroup; v2's has no name."""
+    """Yield pairs of controller and path from a text such as /proc/self/cgroup.
+
+    V2's has no name.
+    """
     for line in text.splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
@@ -150,7 +148,10 @@ def parse_membership(text: str) -> Iterator[tuple[str, str]]:
 
 
 def read_counter(text: str) -> int | None:
-    """The number after `oom_kill`; None where there is none (kernels before 4.13 don't count)."""
+    """Return the number after `oom_kill`.
+
+    None where there is none (kernels before 4.13 don't count).
+    """
     for line in text.splitlines():
         name, _, number = line.partition(" ")
         if name == "oom_kill" and number.strip().isdigit():
@@ -159,13 +160,13 @@ def read_counter(text: str) -> int | None:
 
 
 def read_limit(text: str) -> int | None:
-    """Bytes; None for `max`, for v1's number without meaning, and for what is no number."""
+    """Return bytes; None for `max`, for v1's number without meaning, and for what is no number."""
     word = text.strip()
     return int(word) if word.isdigit() and int(word) < _UNLIMITED else None
 
 
 def parse_kills(text: str) -> list[KernelKill]:
-    """The kills in records of the form `priority,number,time,flags;message`.
+    """Return the kills in records of the form `priority,number,time,flags;message`.
 
     Records that a program wrote into the log itself don't count: only the kernel kills.
     """
@@ -180,14 +181,14 @@ def parse_kills(text: str) -> list[KernelKill]:
 
 
 def _find_folder(mount: Path, path: str) -> Path:
-    """The folder of a cgroup below a mount.
+    """Return the folder of a cgroup below a mount.
 
     In a container the path may begin at the host's root, and the mount inside of it: the longest
     end of the path that is there is meant, in the end the mount itself.
     """
     parts = Path(path).parts[1:]
     ends = (parts[start:] for start in range(len(parts)) if ".." not in parts)
-    return next((place for end in ends if (place := mount.joinpath(*end)).is_dir()), mount)
+    return next((location for end in ends if (location := mount.joinpath(*end)).is_dir()), mount)
 
 
 def _read(path: Path) -> str:

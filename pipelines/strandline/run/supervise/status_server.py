@@ -19,8 +19,8 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-from strandline_api.outcome.driver_outcome import DriverOutcome, spell_outcome_line
-from strandline_api.outcome.hearing import HEADER, is_hearer
+from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
+from strandline_api.outcome.reader_token import HEADER, is_reader
 
 LARGEST = 1e18
 
@@ -50,7 +50,7 @@ _JSON, _TEXT = "application/json", "text/plain; version=0.0.4; charset=utf-8"
 Document = Mapping[str, Any]
 
 
-class _DualServer(ThreadingHTTPServer):
+class _DualStackServer(ThreadingHTTPServer):
     """Answers at the addresses of both families by one socket."""
 
     address_family = socket.AF_INET6
@@ -66,17 +66,17 @@ class AttemptServer:
 
     Args:
         port: of all addresses of this machine; 0 chooses a free one.
-        hearer: digest of the token of whoever is waited for at the end; empty: of anybody.
+        reader: digest of the token of whoever is waited for at the end; empty: of anybody.
 
     Raises:
         OSError: the port is taken.
     """
 
-    def __init__(self, port: int, hearer: str = "") -> None:
-        self._hearer = hearer
+    def __init__(self, port: int, reader: str = "") -> None:
+        self._reader = reader
         self._read_progress: Callable[[], Document | None] = lambda: None
         self._outcome: Document | None = None
-        self._is_heard = threading.Event()
+        self._is_read = threading.Event()
         self._server = _open(port, _make_handler(self))
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
@@ -111,7 +111,7 @@ class AttemptServer:
         leave_message(outcome)
         self._outcome = outcome.to_json()
         for _ in range(round(HELD_SECONDS / _POLL_SECONDS)):
-            if self._is_heard.is_set():
+            if self._is_read.is_set():
                 return
             sleep(_POLL_SECONDS)
 
@@ -121,30 +121,30 @@ class AttemptServer:
         self._server.server_close()
 
     def answer(self, path: str) -> tuple[HTTPStatus, str, bytes]:
-        """Status, content type and body for a path."""
+        """Return status, content type and body for a path."""
         if path == "/outcome":
             if self._outcome is None:
-                return _spell(HTTPStatus.NOT_FOUND, {"error": "the attempt has not ended"})
-            return _spell(HTTPStatus.OK, self._outcome)
+                return _render(HTTPStatus.NOT_FOUND, {"error": "the attempt has not ended"})
+            return _render(HTTPStatus.OK, self._outcome)
         progress = self._read_progress()
         if path == "/metrics":
-            return HTTPStatus.OK, _TEXT, spell_metrics(progress or {})
+            return HTTPStatus.OK, _TEXT, render_metrics(progress or {})
         if path != "/progress":
-            return _spell(HTTPStatus.NOT_FOUND, {"error": "ask /progress, /metrics or /outcome"})
+            return _render(HTTPStatus.NOT_FOUND, {"error": "ask /progress, /metrics or /outcome"})
         if progress is None:
-            return _spell(HTTPStatus.NOT_FOUND, {"error": "the driver has not begun"})
-        return _spell(HTTPStatus.OK, progress)
+            return _render(HTTPStatus.NOT_FOUND, {"error": "the driver has not begun"})
+        return _render(HTTPStatus.OK, progress)
 
     def note_sent(self, path: str, token: str) -> None:
-        """An answer has left, to somebody with a token or without."""
-        if path == "/outcome" and self._outcome is not None and is_hearer(token, self._hearer):
-            self._is_heard.set()
+        """Note that an answer has left, to somebody with a token or without."""
+        if path == "/outcome" and self._outcome is not None and is_reader(token, self._reader):
+            self._is_read.set()
 
 
 def _open(port: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
     # A cluster may have IPv6 alone, or both families with either as the first.
     try:
-        return _DualServer(("::", port), handler)
+        return _DualStackServer(("::", port), handler)
     except OSError as error:
         # Anything else means that the kernel has no IPv6.
         if error.errno in {errno.EADDRINUSE, errno.EACCES}:
@@ -153,7 +153,10 @@ def _open(port: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServ
 
 
 def read_shown(path: Path, pid: int | None) -> Document | None:
-    """What the driver of that pid has last said of itself in a file; None where it has not."""
+    """Return what the driver of that pid has last said of itself in a file.
+
+    None where it has not.
+    """
     try:
         shown = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -162,7 +165,7 @@ def read_shown(path: Path, pid: int | None) -> Document | None:
 
 
 def read_number(value: object) -> float:
-    """A number that can be reckoned with, whatever stands there; else 0."""
+    """Return a number that can be reckoned with, whatever stands there; else 0."""
     return value if isinstance(value, int | float) and abs(value) < LARGEST else 0.0
 
 
@@ -170,10 +173,10 @@ def leave_message(outcome: DriverOutcome, path: Path = LAST_MESSAGE) -> None:
     """Leave the outcome where a container's last message is taken from, if this is in one."""
     if path.exists():
         with suppress(OSError):
-            path.write_text(spell_outcome_line(outcome), encoding="utf-8")
+            path.write_text(format_outcome_line(outcome), encoding="utf-8")
 
 
-def spell_metrics(progress: Document) -> bytes:
+def render_metrics(progress: Document) -> bytes:
     """Progress as Prometheus reads it; the names of stages are the only labels from outside."""
     registry = CollectorRegistry()
     sources = Gauge("strandline_driver_sources", "Sources by state.", ["state"], registry=registry)
@@ -230,7 +233,7 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _spell(status: HTTPStatus, content: Document) -> tuple[HTTPStatus, str, bytes]:
+def _render(status: HTTPStatus, content: Document) -> tuple[HTTPStatus, str, bytes]:
     return status, _JSON, json.dumps(content).encode()
 
 
@@ -252,6 +255,6 @@ def _make_handler(server: AttemptServer) -> type[BaseHTTPRequestHandler]:
             server.note_sent(path, self.headers.get(HEADER, ""))
 
         def log_message(self, *_: object) -> None:
-            """Say nothing: it would stand between the driver's own lines."""
+            """Describe nothing: it would stand between the driver's own lines."""
 
     return Handler

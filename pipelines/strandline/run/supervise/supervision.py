@@ -11,15 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from strandline.run.history.records import Trigger
 from strandline_api.law.retry import GiveUp, PastAttempt, RetryAt, decide
+from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.outcome.evidence import name_cause
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.policy import RetryPolicy
+from strandline_api.status.enums import Trigger
 
 
-class Ended(NamedTuple):
+class EndedAttempt(NamedTuple):
     """An attempt that has ended.
 
     Attributes:
@@ -27,31 +28,33 @@ class Ended(NamedTuple):
         time: when, in seconds since the epoch.
         ledger: id of the ledger; empty where it never got that far.
         is_stopped: whoever supervises was told to stop.
-        is_told: the driver has told people of this end itself.
+        is_reported: the driver has told people of this end itself.
+        is_lasting: another attempt would end the same way; see `StrandlineError`.
     """
 
     outcome: DriverOutcome
     time: float
     ledger: str
     is_stopped: bool
-    is_told: bool = True
+    is_reported: bool = True
+    is_lasting: bool = False
 
 
-class Audience(Protocol):
+class RunListener(Protocol):
     """Who is told what happens between attempts."""
 
     def retry(self, decision: RetryAt) -> None:
-        """An attempt follows."""
+        """Report that an attempt follows."""
 
-    def give_up(self, ended: Ended, decision: GiveUp) -> None:
-        """None follows."""
+    def give_up(self, ended: EndedAttempt, decision: GiveUp) -> None:
+        """Report that none follows."""
 
     def stopped(self) -> None:
-        """The wait for an attempt was cut short."""
+        """Report that the wait for an attempt was cut short."""
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Environment:
     """What the loop needs from outside.
 
     Attributes:
@@ -62,14 +65,14 @@ class Surroundings:
         ends_at: when the run must be over, in seconds since the epoch; None: it has no deadline.
     """
 
-    attempt: Callable[[Trigger], Ended]
+    attempt: Callable[[Trigger], EndedAttempt]
     wait: Callable[[RetryAt], bool]
     time: Callable[[], float]
     draw: Callable[[], float]
     ends_at: float | None = None
 
 
-def supervise(policy: RetryPolicy, around: Surroundings, audience: Audience) -> int:
+def supervise(policy: RetryPolicy, around: Environment, listener: RunListener) -> int:
     """Make attempts until one completes, none may follow, or it is told to stop.
 
     Returns:
@@ -84,33 +87,42 @@ def supervise(policy: RetryPolicy, around: Surroundings, audience: Audience) -> 
             return outcome.exit_code
         history.append(recall(ended, resets=not history))
         ledger = ended.ledger or ledger
-        decision = _yield_to_others(outcome) or decide(
+        decision = _find_end(policy, ended, history[-1].cause) or decide(
             policy, history, around.time(), uid=ledger, drawn=around.draw()
         )
         if isinstance(decision, RetryAt) and decision.time >= (around.ends_at or math.inf):
             decision = GiveUp(f"{decision.why}, which is after the run's deadline")
         if isinstance(decision, GiveUp):
-            audience.give_up(ended, decision)
+            listener.give_up(ended, decision)
             return outcome.exit_code
-        audience.retry(decision)
+        listener.retry(decision)
         if not around.wait(decision):
-            audience.stopped()
+            listener.stopped()
             return int(ExitCode.INTERRUPTED)
         trigger = Trigger.RETRY
 
 
-def _yield_to_others(outcome: DriverOutcome) -> GiveUp | None:
-    """Stop where another driver has the ledger, which on one machine somebody has started by hand.
+def _find_end(policy: RetryPolicy, ended: EndedAttempt, cause: Cause | None) -> GiveUp | None:
+    """Return why none follows though the law may allow it: by hand somebody looks on.
 
-    A cluster asks again later: nobody there saw the other one start, and it may be on its way out.
+    A cluster asks again later, since nobody may look for hours.
     """
-    if outcome.exit_code != ExitCode.LEDGER_IN_USE:
-        return None
-    return GiveUp("another driver has the ledger, and ends by itself or is stopped")
+    if ended.outcome.exit_code == ExitCode.LEDGER_IN_USE:  # somebody has started the other by hand
+        return GiveUp("another driver has the ledger, and ends by itself or is stopped")
+    if ended.is_lasting:  # whoever waits for the next attempt would wait for the same sentence
+        return GiveUp("another one would end the same way")
+    if cause is Cause.SOURCES_FAILED and not _is_asked_for(policy, cause):
+        return GiveUp("mend the sources or the stage, then `strandline retry` tries what failed")
+    return None
 
 
-def recall(ended: Ended, *, resets: bool = False) -> PastAttempt:
-    """What the retry law needs of an attempt."""
+def _is_asked_for(policy: RetryPolicy, cause: Cause) -> bool:
+    """Return whether the pipeline itself names a cause as one to retry."""
+    return "eligible_causes" in policy.model_fields_set and cause in policy.eligible_causes
+
+
+def recall(ended: EndedAttempt, *, resets: bool = False) -> PastAttempt:
+    """Return what the retry law needs of an attempt."""
     outcome = ended.outcome
     cause = name_cause(outcome.evidence).cause if outcome.exit_code else None
     return PastAttempt(

@@ -1,0 +1,86 @@
+"""What became of the rows of a run, stage by stage, over all of its attempts, and what it cost.
+
+An attempt knows what went through it; what was lost to a kill goes through once more in the next
+and counts there again. What is finished is the ledger's to know. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from strandline.plan.receipt import StageCounts
+
+DROPPED = "dropped: "  # how stages begin the names of counters that say why a row went
+
+
+RETELLING = (
+    "What an interruption made necessary a second time is counted a second time, and a kill takes "
+    "the counts of its last seconds along."
+)
+
+
+class StageFunnel(NamedTuple):
+    """What went into a stage and out of it.
+
+    Attributes:
+        counts: of all attempts.
+        dropped: rows by the reason that the stage gave, the most first.
+    """
+
+    name: str
+    counts: StageCounts
+    dropped: tuple[tuple[str, int], ...]
+
+
+class Cost(NamedTuple):
+    """Seconds of cores that stages were given, in their own code.
+
+    Attributes:
+        lost: about how many of them went into sources that the attempt left unfinished.
+    """
+
+    used: float = 0.0
+    lost: float = 0.0
+
+    def add(self, other: Cost) -> Cost:
+        """Return both."""
+        return Cost(self.used + other.used, self.lost + other.lost)
+
+
+def estimate_cost(
+    counts: Mapping[str, StageCounts], cores: Mapping[str, float], done: int, *, is_cut: bool
+) -> Cost:
+    """Return what an attempt has cost.
+
+    Args:
+        counts: of its stages, in order.
+        cores: that a worker of each stage has.
+        done: sources that it has finished, or that have failed in it.
+        is_cut: it ended while sources were in flight.
+    """
+    used = sum(each.seconds * cores.get(name, 1.0) for name, each in counts.items())
+    begun = next((each.tasks_in for each in counts.values()), 0)
+    if not is_cut or begun <= done:
+        return Cost(used, 0.0)
+    return Cost(used, used * (begun - done) / begun)
+
+
+def add_up(attempts: Iterable[Mapping[str, StageCounts]]) -> tuple[StageFunnel, ...]:
+    """Return the funnel of several attempts, in the order of the stages."""
+    totals: dict[str, StageCounts] = {}
+    for counts in attempts:
+        for name, each in counts.items():
+            totals.setdefault(name, StageCounts()).add(each)
+    return tuple(
+        StageFunnel(name, counts, _find_reasons(counts)) for name, counts in totals.items()
+    )
+
+
+def _find_reasons(counts: StageCounts) -> tuple[tuple[str, int], ...]:
+    reasons = [
+        (name.removeprefix(DROPPED), number)
+        for name, number in counts.counters.items()
+        if name.startswith(DROPPED)
+    ]
+    return tuple(sorted(reasons, key=lambda reason: (-reason[1], reason[0])))
