@@ -1,0 +1,200 @@
+"""The card: YAML that programs read, and the story of the data set for people. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from strandline.cli.card.facts import CardFacts, DataSetFacts
+from strandline.cli.card.markdown import escape, make_code, make_table
+from strandline.cli.report.facts import RunFacts, StageArtifacts
+from strandline.cli.report.panels import flatten
+from strandline.cli.views.format import format_amount, format_bytes, format_count, format_time
+from strandline.run.history.funnel import RETELLING
+
+NUMBERS = 40  # of the statistics of one stage
+REASONS = 8  # of one stage
+# What readers of data sets open, by how the file ends.
+_READ_AS = {
+    ".parquet": "parquet",
+    ".jsonl": "json",
+    ".jsonl.gz": "json",
+    ".json": "json",
+    ".csv": "csv",
+    ".csv.gz": "csv",
+    ".txt": "text",
+}
+_SIZES = (
+    (10**3, "n<1K"),
+    (10**4, "1K<n<10K"),
+    (10**5, "10K<n<100K"),
+    (10**6, "100K<n<1M"),
+    (10**7, "1M<n<10M"),
+    (10**8, "10M<n<100M"),
+    (10**9, "100M<n<1B"),
+    (10**10, "1B<n<10B"),
+    (10**11, "10B<n<100B"),
+    (10**12, "100B<n<1T"),
+)
+
+
+def render_card(facts: CardFacts) -> str:
+    """Render the card as text."""
+    front = yaml.safe_dump(make_front(facts), sort_keys=False, allow_unicode=True)
+    sections = [
+        _make_head(facts),
+        _make_origin(facts),
+        _make_stages(facts.run),
+        _make_funnel(facts),
+        _make_statistics(facts.run),
+        _make_provenance(facts),
+    ]
+    body = "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines)
+    return f"---\n{front}---\n\n{body}\n"
+
+
+def make_front(facts: CardFacts) -> dict[str, Any]:
+    """Return what programs read of the card."""
+    front: dict[str, Any] = {"pretty_name": facts.title}
+    if facts.license is not None:
+        front["license"] = facts.license
+    front["size_categories"] = [name_size(facts.data.rows)]
+    front["tags"] = ["strandline"]
+    if patterns := list_patterns(facts.data):
+        files = [{"split": "train", "path": patterns}]
+        front["configs"] = [{"config_name": "default", "data_files": files}]
+    return front
+
+
+def name_size(rows: int) -> str:
+    """Return the category of a number of rows."""
+    return next((name for limit, name in _SIZES if rows < limit), "n>1T")
+
+
+def list_patterns(data: DataSetFacts) -> list[str]:
+    """Return what finds the files below the card; nothing where no one reader takes them all."""
+    readers = {_READ_AS.get(suffix) for suffix in data.suffixes}
+    if len(readers) != 1 or None in readers:
+        return []
+    return [f"*/*/*{suffix}" for suffix in sorted(data.suffixes)]
+
+
+def _make_head(facts: CardFacts) -> Iterator[str]:
+    data, counts = facts.data, facts.run.count_sources()
+    yield f"# {escape(facts.title)}"
+    yield ""
+    yield (
+        f"{format_amount(data.rows, 'row')} in {format_amount(data.files, 'file')}, "
+        f"{format_bytes(data.size)}, of {format_amount(counts.finished, 'source')}."
+    )
+    left = counts.listed is None or counts.left > 0
+    if left:
+        of = "" if counts.listed is None else f" of {format_count(counts.listed)}"
+        yield (
+            f"**It is not complete**: {format_count(counts.finished)}{of} sources are finished"
+            f"{_describe_left(facts.run)}. Files of others may lie among these; a run to the end "
+            "puts them in order."
+        )
+    if not list_patterns(data):
+        yield "Its files are of no kind that `load_dataset` reads by itself."
+
+
+def _describe_left(run: RunFacts) -> str:
+    counts = run.count_sources()
+    states = {"failed": counts.failed, "quarantined": counts.quarantined}
+    words = [f"{format_count(number)} {name}" for name, number in states.items() if number]
+    return f" ({', '.join(words)})" if words else ""
+
+
+def _make_origin(facts: CardFacts) -> Iterator[str]:
+    source = facts.run.definition[0]
+    yield "## Source"
+    yield ""
+    yield from make_code(_render_yaml(source.render()), "yaml")
+
+
+def _make_stages(run: RunFacts) -> Iterator[str]:
+    yield "## Stages"
+    yield ""
+    yield "What each source went through, in this order; the last one wrote the files."
+    yield ""
+    yield from make_code(_render_yaml([stage.render() for stage in run.definition[1:]]), "yaml")
+
+
+def _render_yaml(content: Any) -> str:  # noqa: ANN401 - any YAML
+    return str(yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=88))
+
+
+def _make_funnel(facts: CardFacts) -> Iterator[str]:
+    yield "## Kept and dropped"
+    yield ""
+    if not facts.run.funnel:
+        yield "Nothing was counted."
+        return
+    rows = []
+    for stage in facts.run.funnel:
+        reasons = [f"{format_count(number)} {name}" for name, number in stage.dropped[:REASONS]]
+        more = len(stage.dropped) - REASONS
+        reasons += [f"and {more} more reasons"] if more > 0 else []
+        counts = stage.counts
+        numbers = (counts.rows_in, counts.rows_out, counts.filtered, counts.failed)
+        rows.append((stage.name, *map(format_count, numbers), ", ".join(reasons)))
+    columns = ("stage", "#rows in", "#rows out", "#tasks dropped", "#tasks failed", "rows dropped")
+    yield from make_table(columns, rows)
+    yield ""
+    attempts = len(facts.run.costs)
+    yield f"Counted over {format_amount(attempts, 'attempt')}." + (
+        f" {RETELLING}" if attempts > 1 else ""
+    )
+    yield f"The files of finished sources have {format_amount(facts.data.rows, 'row')}."
+
+
+def _make_statistics(run: RunFacts) -> Iterator[str]:
+    shown = [stage for stage in run.artifacts if stage.artifacts.count]
+    if not shown:
+        return
+    yield "## Statistics"
+    for stage in shown:
+        yield ""
+        yield f"### {escape(stage.stage)}"
+        yield ""
+        yield from _make_numbers(stage)
+
+
+def _make_numbers(stage: StageArtifacts) -> Iterator[str]:
+    rows: list[tuple[str, str]] = []
+    more = 0
+    for artifact in stage.artifacts.items:
+        found = flatten(artifact.content, max(0, NUMBERS - len(rows)))
+        rows += [(name, f"{number:,.6g}") for name, number in found.items]
+        more += found.more
+    if rows:
+        yield from make_table(("name", "#number"), rows)
+    else:
+        files = ", ".join(artifact.name for artifact in stage.artifacts.items)
+        yield f"In files of the run: {escape(files)}"
+    if more:
+        yield ""
+        yield f"and {format_count(more)} more numbers"
+
+
+def _make_provenance(facts: CardFacts) -> Iterator[str]:
+    run = facts.run
+    yield "## Provenance"
+    yield ""
+    rows = [
+        ("pipeline", run.pipeline),
+        ("run", run.run),
+        ("fingerprint", run.fingerprint),
+        ("ledger", facts.ledger),
+        ("attempts", format_count(run.attempts.count)),
+        ("as of", f"{format_time(run.time, '%Y-%m-%d %H:%M:%S')} UTC"),
+    ]
+    yield from make_table(("what", "value"), rows)
+    yield ""
+    yield (
+        "Made by `strandline card`; `strandline verify` proves that ledger and files agree, byte "
+        "for byte."
+    )

@@ -1,0 +1,40 @@
+"""What a card says, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from strandline.cli.report.facts import RunFacts
+
+
+@dataclass(frozen=True, slots=True)
+class DataSetFacts:
+    """What lies in the output of finished sources, by the ledger.
+
+    Attributes:
+        suffixes: how many files end in what, such as `.parquet`.
+    """
+
+    files: int = 0
+    size: int = 0
+    rows: int = 0
+    suffixes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CardFacts:
+    """All that a card says.
+
+    Attributes:
+        title: the data set's name for people.
+        license: identifier of its license, such as `cc-by-4.0`; None: nobody has named any.
+        ledger: the id of the ledger that counts its files.
+        run: what a report says too.
+    """
+
+    title: str
+    license: str | None
+    ledger: str
+    data: DataSetFacts
+    run: RunFacts

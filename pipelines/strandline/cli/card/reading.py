@@ -1,0 +1,57 @@
+"""Reads what a card says: the ledger's records of files, and what a report reads.
+
+It changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from strandline.cli.app.ledger_access import looking
+from strandline.cli.card.facts import CardFacts, DataSetFacts
+from strandline.cli.report.reading import read_facts
+from strandline.ledger.errors import LedgerError
+from strandline.ledger.lease import find_changes
+from strandline.ledger.store.store import Store
+from strandline.plan.pipeline import PipelinePlan
+from strandline.run.attempt.output_location import make_claim
+from strandline.storage.layout import PipelineFolder
+
+
+def read_card(
+    plan: PipelinePlan, folder: PipelineFolder, time: float, title: str, license_id: str | None
+) -> CardFacts:
+    """Return all that the card of a pipeline's data set says.
+
+    Args:
+        time: now, in seconds since the epoch.
+        title: of the data set.
+        license_id: of the data set; None: not known.
+
+    Raises:
+        LedgerError: there is no ledger, it can't be read, or another pipeline than this wrote it.
+        VolumeError: the folder can't be looked at.
+    """
+    with looking(folder) as store:
+        # A card that names other parameters than the rows went through would mislead for good.
+        changes = find_changes(store, make_claim(plan, folder))
+        if changes:
+            msg = (
+                "the pipeline is not the one that wrote this data set; `strandline plan` shows "
+                f"what has changed: {changes[0]}"
+            )
+            raise LedgerError(msg)
+        ledger, data = str(store.read_meta("id") or ""), count_data(store)
+    return CardFacts(title, license_id, ledger, data, read_facts(plan, folder, time))
+
+
+def count_data(store: Store) -> DataSetFacts:
+    """Count the files of all finished sources, their bytes and rows."""
+    suffixes: Counter[str] = Counter()
+    size = rows = 0
+    for _, _, record in store.list_records():
+        for output in record.outputs:
+            suffixes[output.suffix] += 1
+            size += output.size
+            rows += output.rows
+    return DataSetFacts(suffixes.total(), size, rows, dict(suffixes))
