@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 from strandline.cli.views.format import format_time
 
-GAP = 0.04  # idle time between two attempts takes at most this share of what they worked
+GAP = 0.04  # idle time that is shortened takes at most this share of what attempts worked
+LEAST_WORKED = 0.1  # of the width; where attempts would take less, idle time is shortened
+ROOM = 0.33  # of the width, for the label of a tick
 TICKS = 4
 _DAY = 86400.0
 
@@ -22,7 +24,9 @@ class Span(NamedTuple):
 
 
 class TimeAxis:
-    """Time from 0 to 1; long stretches in which nothing ran are shortened.
+    """Time from 0 to 1, true to it unless next to nothing could be seen of what ran.
+
+    Then stretches in which nothing ran are shortened, and the ticks stand where others begin.
 
     Args:
         spans: in which something ran, in any order; they may overlap.
@@ -34,44 +38,59 @@ class TimeAxis:
     def __init__(self, spans: Iterable[Span]) -> None:
         merged = list(_merge(spans)) or [Span(0.0, 0.0)]
         worked = sum(end - begin for begin, end in merged)
-        longest = GAP * worked
+        whole = merged[-1].end - merged[0].begin
+        longest = GAP * worked if worked < LEAST_WORKED * whole else math.inf
         self._times: list[float] = []
-        places: list[float] = []
+        positions: list[float] = []
         at, shortened = 0.0, []
+        self._begins = [0.0]
         for begin, end in merged:
             if self._times:
                 idle = begin - self._times[-1]
                 at += min(idle, longest)
                 if idle > longest:
-                    shortened.append((places[-1], at))
+                    shortened.append((positions[-1], at))
+                    self._begins.append(at)
             self._times += [begin, end]
-            places += [at, at + (end - begin)]
-            at = places[-1]
+            positions += [at, at + (end - begin)]
+            at = positions[-1]
         whole = at or 1.0
-        self._places = [min(1.0, place / whole) for place in places]
+        self._begins = [begin / whole for begin in self._begins]
+        self._positions = [min(1.0, position / whole) for position in positions]
         ends = ((left / whole, right / whole) for left, right in shortened)
         self.breaks = [(left, min(1.0, right)) for left, right in ends]
 
-    def place(self, time: float) -> float:
-        """Where a moment is, from 0 to 1."""
-        return _interpolate(self._times, self._places, time)
+    def find_position(self, time: float) -> float:
+        """Return the position of a moment, from 0 to 1."""
+        return _interpolate(self._times, self._positions, time)
 
-    def find_time(self, place: float) -> float:
-        """Which moment is there."""
-        return _interpolate(self._places, self._times, place)
+    def find_time(self, position: float) -> float:
+        """Return the moment at a position."""
+        return _interpolate(self._positions, self._times, position)
 
     def list_ticks(self) -> list[tuple[float, str]]:
-        """Even places with the time at each, as short as it may be."""
+        """Return even positions with the time at each, as short as it may be."""
         begin, end = self._times[0], self._times[-1]
         form = "%H:%M:%S" if end - begin < _DAY else "%m-%d %H:%M"
-        places = [number / (TICKS - 1) for number in range(TICKS)]
+        positions = [number / (TICKS - 1) for number in range(TICKS)]
         if begin == end:
-            places = [0.0]
-        return [(place, format_time(self.find_time(place), form)) for place in places]
+            positions = [0.0]
+        elif self.breaks:
+            positions = list(self._choose_begins())
+        return [(position, format_time(self.find_time(position), form)) for position in positions]
+
+    def _choose_begins(self) -> Iterator[float]:
+        """Yield where stretches begin, as far as there is room for a label, and the end."""
+        last = -ROOM
+        for begin in self._begins:
+            if last + ROOM <= begin <= 1 - ROOM:
+                last = begin
+                yield begin
+        yield 1.0
 
 
 def ceil_nice(number: float) -> float:
-    """The least of 1, 2 and 5 times a power of ten that is no less; 1 for nothing."""
+    """Return the least of 1, 2 and 5 times a power of ten that is no less; 1 for nothing."""
     if number <= 0 or not math.isfinite(number):
         return 1.0
     power = 10.0 ** math.floor(math.log10(number))
@@ -80,7 +99,7 @@ def ceil_nice(number: float) -> float:
 
 def _merge(spans: Iterable[Span]) -> Iterator[Span]:
     last: Span | None = None
-    for span in sorted(one for one in spans if all(map(math.isfinite, one))):
+    for span in sorted(candidate for candidate in spans if all(map(math.isfinite, candidate))):
         if last is not None and span.begin <= last.end:
             last = Span(last.begin, max(last.end, span.end))
             continue

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from strandline.cli.report.axes import TimeAxis, ceil_nice
 from strandline.cli.report.markup import Markup, element, join
-from strandline.cli.views.format import spell_count
+from strandline.cli.views.format import format_count
 
 _ROW, _BAR, _TICK_ROW = 30, 9, 20
 _PLOT, _HEAD = 84, 16
@@ -42,7 +42,7 @@ class Part(NamedTuple):
     kind: str
 
 
-class Step(NamedTuple):
+class RateStep(NamedTuple):
     """A rate that held from one place of the width to another."""
 
     begin: float
@@ -51,7 +51,7 @@ class Step(NamedTuple):
 
 
 def draw_timeline(title: str, bars: Sequence[Bar], axis: TimeAxis) -> Markup:
-    """A row a bar over an axis of time."""
+    """Return a row a bar over an axis of time."""
     height = _ROW * len(bars)
     rows = [_draw_bar(bar, _ROW * row) for row, bar in enumerate(bars)]
     gaps = [
@@ -64,13 +64,13 @@ def draw_timeline(title: str, bars: Sequence[Bar], axis: TimeAxis) -> Markup:
 
 
 def draw_parts(title: str, parts: Sequence[Part]) -> Markup:
-    """Shares of a whole beside each other; a share that is not nothing can be seen."""
+    """Return shares of a whole beside each other; a share that is not nothing can be seen."""
     whole = sum(part.number for part in parts)
     at, pieces = 0.0, []
     for part in parts:
         if part.number:
             width = part.number / whole
-            hint = element("title", f"{part.label}: {spell_count(part.number)}")
+            hint = element("title", f"{part.label}: {format_count(part.number)}")
             shown = max(width, _LEAST)
             pieces.append(
                 element(
@@ -88,8 +88,8 @@ def draw_parts(title: str, parts: Sequence[Part]) -> Markup:
     return _frame(title, 22, empty, *pieces)
 
 
-def draw_rate(title: str, steps: Sequence[Sequence[Step]], axis: TimeAxis, unit: str) -> Markup:
-    """A rate over time, an area for each of several unbroken stretches."""
+def draw_rate(title: str, steps: Sequence[Sequence[RateStep]], axis: TimeAxis, unit: str) -> Markup:
+    """Return a rate over time, an area for each of several unbroken stretches."""
     highest = max((step.rate for stretch in steps for step in stretch), default=0.0)
     top = ceil_nice(highest)
     lines = [
@@ -100,7 +100,7 @@ def draw_rate(title: str, steps: Sequence[Sequence[Step]], axis: TimeAxis, unit:
         element("text", f"{top * share:,g}{unit}", x=0, y=_HEAD + _PLOT * (1 - share) - 4)
         for share in (1, 0.5)
     ]
-    path = "".join(_spell_area(stretch, top) for stretch in steps)
+    path = "".join(_render_area(stretch, top) for stretch in steps)
     plot = element(
         "svg",
         element("path", d=path, class_="area") if path else None,
@@ -116,7 +116,7 @@ def draw_rate(title: str, steps: Sequence[Sequence[Step]], axis: TimeAxis, unit:
 
 
 def draw_share(share: float, title: str) -> Markup:
-    """A bar of a share of the largest, for a cell of a table."""
+    """Return a bar of a share of the largest, for a cell of a table."""
     bar = element(
         "rect", x=0, y=1, width=_percent(min(1.0, max(0.0, share))), height=8, class_="share"
     )
@@ -164,12 +164,14 @@ def _draw_bar(bar: Bar, y: float) -> Markup:
 
 def _draw_times(axis: TimeAxis, y: float) -> Iterator[Markup]:
     ticks = axis.list_ticks()
-    for number, (place, label) in enumerate(ticks):
+    for number, (position, label) in enumerate(ticks):
         anchor = "start" if not number else "end" if number == len(ticks) - 1 else "middle"
-        yield element("text", label, x=_percent(place), y=y + 15, text_anchor=anchor, class_="tick")
+        yield element(
+            "text", label, x=_percent(position), y=y + 15, text_anchor=anchor, class_="tick"
+        )
 
 
-def _spell_area(steps: Iterable[Step], top: float) -> str:
+def _render_area(steps: Iterable[RateStep], top: float) -> str:
     words: list[str] = []
     end = 0.0
     for step in steps:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from html import escape as escape_html
 
-from strandline.cli.views.format import spell_text
+from strandline.cli.views.format import escape_text
 
 CHARACTERS = 1000  # of one text; keys and messages may be of any length
 # These have no end tag.
@@ -26,14 +26,17 @@ Child = str | None
 
 
 def escape(text: str) -> Markup:
-    """Text from outside as it is read, whatever it holds; what can't be seen is spelled out."""
+    """Return text from outside as it is read, whatever it holds.
+
+    What can't be seen is spelled out.
+    """
     if len(text) > CHARACTERS:
         text = f"{text[:CHARACTERS]}…"
-    return Markup(escape_html(spell_text(text)))
+    return Markup(escape_html(escape_text(text)))
 
 
 def element(tag: str, *children: Child, **attributes: Attribute) -> Markup:
-    """An element; children that are no markup are escaped.
+    """Return an element; children that are no markup are escaped.
 
     Args:
         tag: its name.
@@ -44,14 +47,14 @@ def element(tag: str, *children: Child, **attributes: Attribute) -> Markup:
     words = [tag]
     for name, value in attributes.items():
         if value is not None:
-            spelled = name.rstrip("_").replace("_", "-")
-            words.append(f'{spelled}="{escape_html(str(value))}"' if value != "" else spelled)
+            written = name.rstrip("_").replace("_", "-")
+            words.append(f'{written}="{escape_html(str(value))}"' if value != "" else written)
     start = Markup(f"<{' '.join(words)}>")
     return start if tag in _VOID else Markup(f"{start}{join(*children)}</{tag}>")
 
 
 def join(*children: Child) -> Markup:
-    """Several pieces one after the other."""
+    """Return several pieces one after the other."""
     return Markup(
         "".join(each if isinstance(each, Markup) else escape(each or "") for each in children)
     )

@@ -8,23 +8,27 @@ from strandline.cli.report.facts import RunFacts
 from strandline.cli.report.markup import Markup, element
 from strandline.cli.report.sections.artifacts import make_artifacts
 from strandline.cli.report.sections.attempts import make_attempts
+from strandline.cli.report.sections.definition import make_definition
 from strandline.cli.report.sections.failures import make_failures
+from strandline.cli.report.sections.funnel import make_funnel
 from strandline.cli.report.sections.overview import make_header, make_latest, make_sources
 from strandline.cli.report.sections.stages import make_throughput
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _SECTIONS = (
     ("sources", "Sources", make_sources),
+    ("funnel", "Kept and dropped", make_funnel),
     ("attempts", "Attempts", make_attempts),
     ("throughput", "Throughput", make_throughput),
     ("failures", "Failures", make_failures),
     ("artifacts", "Statistics", make_artifacts),
     ("latest", "Latest", make_latest),
+    ("pipeline", "Pipeline", make_definition),
 )
 
 
-def spell_page(facts: RunFacts) -> str:
-    """The page as text."""
+def render_page(facts: RunFacts) -> str:
+    """Render the page as text."""
     style = Markup((files(__package__) / "page.css").read_text(encoding="utf-8"))
     head = element(
         "head",

@@ -24,7 +24,7 @@ MAX_PANEL = 2_000_000
 
 
 def read_artifacts(plan: PipelinePlan, published: Publication | None) -> tuple[StageArtifacts, ...]:
-    """What each stage that gathers has to show, in pipeline order."""
+    """Return what each stage that gathers has to show, in pipeline order."""
     return tuple(
         _read_stage(each.name, each.stage, published)
         for each in plan.stages
@@ -62,7 +62,7 @@ def _read(path: Path) -> Artifact:
 
 
 def flatten(content: Any, limit: int) -> Cut[tuple[str, float]]:  # noqa: ANN401 - JSON
-    """The numbers in a JSON document, each with where it is, and how many there are."""
+    """Return the numbers in a JSON document, each with where it is, and how many there are."""
     count = 0
     kept = []
     for entry in _walk("", content):
@@ -77,7 +77,7 @@ def _walk(at: str, content: Any) -> Iterator[tuple[str, float]]:  # noqa: ANN401
         for name, value in content.items():
             yield from _walk(f"{at}.{name}" if at else str(name), value)
     elif isinstance(content, list):
-        for place, value in enumerate(content):
-            yield from _walk(f"{at}[{place}]", value)
+        for index, value in enumerate(content):
+            yield from _walk(f"{at}[{index}]", value)
     elif isinstance(content, int | float) and not isinstance(content, bool):
         yield at, content

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 
 from strandline.cli.report.axes import Span, TimeAxis
-from strandline.cli.report.charts import Step
+from strandline.cli.report.charts import RateStep
 from strandline.run.history.samples import Sample, Samples, StagePoint, thin
 
 STEPS = 300  # of one chart, shared out among attempts by how long they took
@@ -14,44 +14,44 @@ Measure = Callable[[Samples], Callable[[Sample], float] | None]
 
 
 def span_of(samples: Samples) -> Span:
-    """From an attempt's beginning to its last sample."""
+    """Return the time from an attempt's beginning to its last sample."""
     last = samples.samples[-1].seconds if samples.samples else 0.0
     return Span(samples.begun, samples.begun + last)
 
 
 def measure_finished(_samples: Samples) -> Callable[[Sample], float]:
-    """Counts finished sources."""
+    """Return counts finished sources."""
     return lambda sample: sample.finished
 
 
-def measure_stage(name: str) -> Measure:
-    """Counts the tasks of a stage, in attempts that have it."""
+def measure_stage(name: str, unit: str = "tasks") -> Measure:
+    """Return counts the tasks or `rows` of a stage, in attempts that have it."""
 
     def measure(samples: Samples) -> Callable[[Sample], float] | None:
         if name not in samples.stages:
             return None
-        place = samples.stages.index(name)
-        return lambda sample: _at(sample, place).tasks
+        index = samples.stages.index(name)
+        return lambda sample: float(getattr(_at(sample, index), unit))
 
     return measure
 
 
 def trace(
     attempts: Mapping[int, Samples], axis: TimeAxis, measure: Measure
-) -> Iterator[list[Step]]:
-    """What was done a second, an unbroken stretch for each attempt."""
+) -> Iterator[list[RateStep]]:
+    """Yield what was done a second, an unbroken stretch for each attempt."""
     for samples in attempts.values():
         count = measure(samples)
         if count is None:
             continue
         span = span_of(samples)
-        room = axis.place(span.end) - axis.place(span.begin)
+        room = axis.find_position(span.end) - axis.find_position(span.begin)
         kept = thin(samples.samples, max(2, round(STEPS * room)))
         points = [(0.0, 0.0), *((sample.seconds, count(sample)) for sample in kept)]
         stretch = [
-            Step(
-                axis.place(samples.begun + begin),
-                axis.place(samples.begun + end),
+            RateStep(
+                axis.find_position(samples.begun + begin),
+                axis.find_position(samples.begun + end),
                 max(0.0, done - before) / (end - begin),
             )
             for (begin, before), (end, done) in pairwise(points)
@@ -61,5 +61,5 @@ def trace(
             yield stretch
 
 
-def _at(sample: Sample, place: int) -> StagePoint:
-    return sample.stages[place] if place < len(sample.stages) else StagePoint(0, 0)
+def _at(sample: Sample, index: int) -> StagePoint:
+    return sample.stages[index] if index < len(sample.stages) else StagePoint(0, 0)

@@ -7,23 +7,35 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
 from strandline.cli.app.ledger_access import looking
-from strandline.cli.report.facts import Cut, LatestFacts, LedgerFacts, RunFacts, StageFacts
+from strandline.cli.report.facts import (
+    Cut,
+    LatestFacts,
+    RunFacts,
+    RunLedger,
+    StageDefinition,
+    StageFacts,
+)
 from strandline.cli.report.panels import read_artifacts
 from strandline.cli.views.attempt import read_live, view_attempt
 from strandline.cli.views.snapshot import parse_json
-from strandline.ledger.entries import FailureRecord
+from strandline.ledger.entries import FailureRecord, Mark
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.history.records import read_chain
+from strandline.plan.receipt import StageCounts
+from strandline.run.attempt.failures import FailureGroups
+from strandline.run.history.funnel import Cost, StageFunnel, add_up, estimate_cost
+from strandline.run.history.records import AttemptRecord, read_chain
+from strandline.run.history.samples import Sample, Samples
 from strandline.run.history.sampling import read_samples
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.latest import find_pinned, resolve
 from strandline.storage.volume.published import Publication
+from strandline_api.outcome.driver_outcome import SourceCounts
 
 ATTEMPTS = 30
 FAILURES = 100
@@ -34,11 +46,18 @@ NUMBERS = ("tasks_in", "tasks_out", "filtered", "failed", "rows_in", "rows_out",
 Item = TypeVar("Item")
 
 
-def read_facts(plan: PipelinePlan, folder: PipelineFolder, time: float) -> RunFacts:
-    """All that a report of a pipeline says.
+def read_facts(
+    plan: PipelinePlan,
+    folder: PipelineFolder,
+    time: float,
+    file: Sequence[str] = ("FILE",),
+    volume: Sequence[str] = (),
+) -> RunFacts:
+    """Return all that a report of a pipeline says.
 
     Args:
         time: now, in seconds since the epoch.
+        file, volume: words of a command line that name the pipeline and its volume.
 
     Raises:
         LedgerError: there is a ledger, and it can't be read.
@@ -47,7 +66,8 @@ def read_facts(plan: PipelinePlan, folder: PipelineFolder, time: float) -> RunFa
     records = read_chain(folder)
     views = tuple(view_attempt(folder, record, time) for record in records[-ATTEMPTS:])
     shown = read_live(folder, views[-1], time) if views else None
-    samples = {view.record.number: read_samples(folder, view.record.number) for view in views}
+    shown_samples = {view.record.number: read_samples(folder, view.record.number) for view in views}
+    funnel, costs = _read_work(plan, folder, records)
     published = resolve(folder) if folder.path.is_dir() else None
     return RunFacts(
         pipeline=f"{plan.namespace}/{plan.name}",
@@ -57,41 +77,107 @@ def read_facts(plan: PipelinePlan, folder: PipelineFolder, time: float) -> RunFa
         ledger=_read_ledger(folder),
         attempts=Cut(views, len(records)),
         latest=_describe_latest(folder, published) if published else None,
-        samples={number: found for number, found in samples.items() if found},
+        samples={number: found for number, found in shown_samples.items() if found},
         artifacts=read_artifacts(plan, published),
         live=None if shown is None else parse_json(shown),
+        fingerprint=plan.fingerprint.digest,
+        definition=define_stages(plan),
+        funnel=funnel,
+        costs=costs,
+        file=tuple(file),
+        volume=tuple(volume),
     )
 
 
-def _read_ledger(folder: PipelineFolder) -> LedgerFacts | None:
+def define_stages(plan: PipelinePlan) -> tuple[StageDefinition, ...]:
+    """Return what a pipeline says of its stages, defaults filled in."""
+    stages = (plan.source, *plan.stages)
+    params = [each.stage.params.model_dump(mode="json", by_alias=True) for each in stages]
+    return tuple(
+        StageDefinition(each.name, each.use, values)
+        for each, values in zip(stages, params, strict=True)
+    )
+
+
+def _read_work(
+    plan: PipelinePlan, folder: PipelineFolder, records: Iterable[AttemptRecord]
+) -> tuple[tuple[StageFunnel, ...], Mapping[int, Cost]]:
+    """Return funnel and cost of all attempts of a run; stages come in the pipeline's order."""
+    cores = {stage.name: stage.cpu for stage in plan.stages}
+    order = {stage.name: StageCounts() for stage in plan.stages}
+    funnel, costs = add_up([order]), {}
+    for record in records:
+        samples = read_samples(folder, record.number) if record.run == plan.run_id else None
+        if samples is None or not samples.counts:
+            continue
+        funnel = add_up([{stage.name: stage.counts for stage in funnel}, samples.counts])
+        done = _count_done(record, samples)
+        costs[record.number] = estimate_cost(
+            samples.counts, cores, done, is_cut=record.cause is not None
+        )
+    return (funnel if costs else ()), costs
+
+
+def _count_done(record: AttemptRecord, samples: Samples) -> int:
+    """Return how many sources an attempt has brought to an end."""
+    known = record.outcome.sources if record.outcome else SourceCounts()
+    last = samples.samples[-1] if samples.samples else Sample(0.0, 0, 0, ())
+    return max(known.finished, last.finished) + max(known.failed, last.failed)
+
+
+def _read_ledger(folder: PipelineFolder) -> RunLedger | None:
     data = folder.ledger / "data.mdb"
     if not (data.exists() and data.stat().st_size):
         return None
     with looking(folder) as store:
         counts = store.count()
-        failures, failed_in = _read_failures(store)
-        parked = (entry for _, entry in store.list_parked())
-        marks = (entry for _, entry in store.list_marks())
-        return LedgerFacts(
+        failures, failed_in, failed_by, groups = _read_failures(store)
+        marks, inflight_of = _read_marks(store)
+        progress = store.read_meta("progress") or {}
+        quarantine = (entry for _, entry in store.list_quarantined())
+        return RunLedger(
             size=data.stat().st_blocks * 512,
             listed=store.read_meta("listed"),
             finished=counts["finished"],
+            finished_by={progress["attempt"]: progress["finished"]} if progress else {},
             failed_in=failed_in,
+            failed_by=failed_by,
+            groups=groups.list_groups(),
+            ungrouped=groups.others,
+            inflight_of=inflight_of,
             failures=failures,
-            parked=_cut(parked, FAILURES, counts["quarantined"]),
-            inflight=_cut(marks, MARKS, counts["inflight"]),
+            quarantine=_cut(quarantine, FAILURES, counts["quarantined"]),
+            inflight=marks,
         )
 
 
-def _read_failures(store: Store) -> tuple[Cut[FailureRecord], Mapping[str, int]]:
-    """The first failures, and how many there are in each stage: all are looked at, few are kept."""
+def _read_failures(
+    store: Store,
+) -> tuple[Cut[FailureRecord], Mapping[str, int], Mapping[int, int], FailureGroups]:
+    """Return the first failures, how many each stage and each attempt has, and their kinds."""
     kept: list[FailureRecord] = []
     failed_in: Counter[str] = Counter()
+    failed_by: Counter[int] = Counter()
+    groups = FailureGroups()
     for _, entry in store.list_failures():
         failed_in[entry.stage] += 1
+        failed_by[entry.attempt] += 1
+        groups.add(entry)
         if len(kept) < FAILURES:
             kept.append(entry)
-    return Cut(tuple(kept), failed_in.total()), dict(failed_in.most_common())
+    failures = Cut(tuple(kept), failed_in.total())
+    return failures, dict(failed_in.most_common()), failed_by, groups
+
+
+def _read_marks(store: Store) -> tuple[Cut[Mark], Mapping[int, int]]:
+    """Return the first sources in flight, and how many each attempt has released."""
+    kept: list[Mark] = []
+    released_by: Counter[int] = Counter()
+    for _, entry in store.list_marks():
+        released_by[entry.attempt] += 1
+        if len(kept) < MARKS:
+            kept.append(entry)
+    return Cut(tuple(kept), released_by.total()), released_by
 
 
 def _cut(items: Iterable[Item], limit: int, count: int) -> Cut[Item]:
@@ -104,11 +190,11 @@ def _describe_latest(folder: PipelineFolder, published: Publication) -> LatestFa
     sizes = ((name, entry.size) for name, entry in sorted(published.files.items()))
     pinned = find_pinned(folder)
     return LatestFacts(
-        name=published.place.name,
+        name=published.identity.name,
         attempt=published.attempt,
         time=float(time) if isinstance(time, int | float) else None,
         is_final=facts.get("isFinal") is True,
-        is_pinned=pinned is not None and pinned.place == published.place,
+        is_pinned=pinned is not None and pinned.identity == published.identity,
         files=_cut(sizes, FILES, len(published.files)),
         stages=tuple(_read_stages(published)),
     )
@@ -120,14 +206,14 @@ def _read_stages(published: Publication) -> Iterable[StageFacts]:
     except (OSError, ValueError):  # removed meanwhile, or written by another hand
         return
     stages = metrics.get("stages") if isinstance(metrics, dict) else None
-    for name, said in (stages if isinstance(stages, dict) else {}).items():
-        if isinstance(said, dict):
-            numbers = {key: _number(said.get(key)) for key in NUMBERS}
-            yield StageFacts(str(name), numbers, _cut_counters(said.get("counters")))
+    for name, values in (stages if isinstance(stages, dict) else {}).items():
+        if isinstance(values, dict):
+            numbers = {key: _number(values.get(key)) for key in NUMBERS}
+            yield StageFacts(str(name), numbers, _cut_counters(values.get("counters")))
 
 
-def _cut_counters(said: Any) -> Cut[tuple[str, int]]:  # noqa: ANN401 - JSON
-    known = said.items() if isinstance(said, dict) else ()
+def _cut_counters(values: Any) -> Cut[tuple[str, int]]:  # noqa: ANN401 - JSON
+    known = values.items() if isinstance(values, dict) else ()
     counters = [(str(name), number) for name, number in known if isinstance(number, int)]
     counters.sort(key=lambda counter: -counter[1])
     return _cut(counters, COUNTERS, len(counters))

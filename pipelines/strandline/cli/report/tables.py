@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from strandline.cli.report.markup import Child, Markup, element, join
-from strandline.cli.views.format import format_time, spell_count, spell_seconds
+from strandline.cli.views.format import format_count, format_seconds, format_time
 
+_HOUR = 3600
+_DIGITS = ((100, 0), (10, 1), (0.1, 2))
 Cell = Child | tuple[Child, str]
 
 
 def make_section(anchor: str, heading: str, *content: Child) -> Markup:
-    """A section that the page's navigation leads to."""
+    """Return a section that the page's navigation leads to."""
     name = f"{anchor}-heading"
     return element(
         "section", element("h2", heading, id=name), *content, id=anchor, aria_labelledby=name
@@ -19,7 +21,7 @@ def make_section(anchor: str, heading: str, *content: Child) -> Markup:
 
 
 def make_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Markup:
-    """A table in a region of its own, which scrolls where there is no room for all columns.
+    """Return a table in a region of its own, which scrolls where there is no room for all columns.
 
     Args:
         caption: what it lists.
@@ -35,8 +37,8 @@ def make_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[Cel
         element(
             "tr",
             *(
-                _make_cell(cell, kind, is_first=not place)
-                for place, (cell, kind) in enumerate(zip(row, kinds, strict=True))
+                _make_cell(cell, kind, is_first=not index)
+                for index, (cell, kind) in enumerate(zip(row, kinds, strict=True))
             ),
         )
         for row in rows
@@ -51,25 +53,25 @@ def make_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[Cel
 
 
 def make_note(*words: Child) -> Markup:
-    """A line in small print."""
+    """Return a line in small print."""
     return element("p", *words, class_="note")
 
 
-def say_more(more: int, where: str = "") -> Markup | None:
-    """That a list goes on, and where the rest is; None where it does not."""
+def describe_more(more: int, where: str = "") -> Markup | None:
+    """Describe that a list goes on, and where the rest is; None where it does not."""
     if not more:
         return None
     rest = join("; see ", element("code", where)) if where else None
-    return make_note(f"and {spell_count(more)} more", rest)
+    return make_note(f"and {format_count(more)} more", rest)
 
 
 def make_figure(caption: Child, chart: Markup, legend: Markup | None = None) -> Markup:
-    """A chart with what it shows above it."""
+    """Return a chart with what it shows above it."""
     return element("figure", element("figcaption", caption), chart, legend)
 
 
 def make_legend(entries: Iterable[tuple[str, str, str]]) -> Markup:
-    """What the colours of a chart mean.
+    """Return what the colours of a chart mean.
 
     Args:
         entries: class, name and number of each; the number may be empty.
@@ -86,14 +88,21 @@ def make_legend(entries: Iterable[tuple[str, str, str]]) -> Markup:
     return element("ul", *items, class_="legend")
 
 
-def spell_time(time: float | None) -> str:
-    """A moment, in UTC."""
+def format_timestamp(time: float | None) -> str:
+    """Format a moment, in UTC."""
     return "unknown" if time is None else format_time(time, "%Y-%m-%d %H:%M:%S")
 
 
-def spell_length(seconds: float | None) -> str:
-    """A length of time, known or not."""
-    return "unknown" if seconds is None else spell_seconds(seconds)
+def format_duration(seconds: float | None) -> str:
+    """Format a length of time, known or not."""
+    return "unknown" if seconds is None else format_seconds(seconds)
+
+
+def format_hours(seconds: float) -> str:
+    """Format seconds as hours, with about three digits."""
+    hours = seconds / _HOUR
+    digits = next((number for least, number in _DIGITS if hours >= least), 4)
+    return f"{hours:,.{digits}f}"
 
 
 def _make_cell(cell: Cell, kind: str | None, *, is_first: bool) -> Markup:

@@ -9,8 +9,8 @@ from strandline.cli.report.charts import draw_share
 from strandline.cli.report.facts import Artifact, RunFacts, StageArtifacts
 from strandline.cli.report.markup import Markup, element
 from strandline.cli.report.panels import flatten
-from strandline.cli.report.tables import make_note, make_section, make_table, say_more
-from strandline.cli.views.format import spell_bytes
+from strandline.cli.report.tables import describe_more, make_note, make_section, make_table
+from strandline.cli.views.format import format_bytes
 
 NUMBERS = 60  # of one artifact
 # Nothing in a frame may run, be fetched, be sent or lead away: `sandbox` allows nothing.
@@ -22,7 +22,7 @@ overflow-wrap:anywhere}svg,img,table{max-width:100%}</style><body tabindex=0>"""
 
 
 def make_artifacts(facts: RunFacts) -> Markup:
-    """A piece for each stage that keeps statistics."""
+    """Return a piece for each stage that keeps statistics."""
     if not facts.artifacts:
         note = make_note("No stage of this pipeline keeps statistics.")
         return make_section("artifacts", "Statistics", note)
@@ -50,7 +50,7 @@ def _make_stage(stage: StageArtifacts) -> Iterator[Markup | None]:
 
 
 def frame_panel(stage: str, panel: str) -> Markup:
-    """A stage's own fragment of HTML in a frame in which nothing runs; arrow keys scroll it."""
+    """Put a stage's own HTML into a frame in which nothing runs; arrow keys scroll it."""
     title = f"Panel of {stage}"
     return element("iframe", title=title, sandbox="", srcdoc=_FRAME + panel)
 
@@ -69,7 +69,7 @@ def _make_numbers(artifact: Artifact) -> Markup | None:
     ]
     columns = ("name", "#number", "share of the largest beside it")
     table = make_table(f"Numbers of {artifact.name}", columns, rows)
-    return element("div", table, say_more(numbers.more))
+    return element("div", table, describe_more(numbers.more))
 
 
 def _name_parent(name: str) -> str:
@@ -82,10 +82,10 @@ def _draw(number: float, largest: float) -> Markup | None:
 
 
 def _list_files(stage: StageArtifacts) -> Markup:
-    rows = [(artifact.name, spell_bytes(artifact.size)) for artifact in stage.artifacts.items]
+    rows = [(artifact.name, format_bytes(artifact.size)) for artifact in stage.artifacts.items]
     return element(
         "details",
         element("summary", f"Artifacts of {stage.stage}"),
         make_table(f"Artifacts of {stage.stage}", ("file", "#size"), rows),
-        say_more(stage.artifacts.more),
+        describe_more(stage.artifacts.more),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from strandline.cli.report.axes import Span, TimeAxis
@@ -11,17 +12,19 @@ from strandline.cli.report.markup import Markup, element
 from strandline.cli.report.sections.overview import classify_end
 from strandline.cli.report.tables import (
     Cell,
+    describe_more,
+    format_duration,
+    format_hours,
+    format_timestamp,
     make_figure,
     make_legend,
     make_note,
     make_section,
     make_table,
-    say_more,
-    spell_length,
-    spell_time,
 )
-from strandline.cli.views.attempt import AttemptView
-from strandline.cli.views.format import spell_count
+from strandline.cli.views.attempt import AttemptSummary
+from strandline.cli.views.format import format_count
+from strandline.run.history.records import Witness
 
 EVIDENCE = 20  # pieces of one attempt
 _COLUMNS = (
@@ -33,6 +36,8 @@ _COLUMNS = (
     "#finished",
     "#skipped",
     "#failed",
+    "#core hours",
+    "#lost",
     "end",
     "message",
 )
@@ -46,7 +51,7 @@ _KINDS = (
 
 
 def make_attempts(facts: RunFacts) -> Markup:
-    """A timeline of the attempts, a table, and for each that ended badly the evidence."""
+    """Return a timeline of the attempts, a table, and for each that ended badly the evidence."""
     views = facts.attempts.items
     if not views:
         note = make_note("No attempt has been made yet.")
@@ -58,71 +63,102 @@ def make_attempts(facts: RunFacts) -> Markup:
     legend = make_legend(kind for kind in _KINDS if kind[0] in used)
     older = facts.attempts.more
     earlier = [None, *views][: len(views)]
-    rows = [_make_row(view, before) for view, before in zip(views, earlier, strict=True)]
+    rows = [_make_row(view, before, facts) for view, before in zip(views, earlier, strict=True)]
     return make_section(
         "attempts",
         "Attempts",
         make_figure(
-            "over time (UTC); grey: time in which nothing ran, shortened"
+            "over time (UTC), shortened where it is grey: nothing ran there"
             if axis.breaks
             else "over time (UTC)",
             draw_timeline(title, bars, axis),
             legend,
         ),
         make_table("Attempts, oldest first", _COLUMNS, rows),
-        say_more(older, "strandline attempts list"),
+        _describe_cost(facts),
+        describe_more(older, facts.name_command("attempts", "list")),
         *_list_evidence(facts),
     )
 
 
-def find_span(view: AttemptView, now: float) -> Span:
-    """From an attempt's start to its end, as far as that is known."""
+def _describe_cost(facts: RunFacts) -> Markup | None:
+    """Describe what all attempts have cost."""
+    cost = facts.count_cost()
+    if not cost.used:
+        return None
+    lost = f", of which about {format_hours(cost.lost)} went into sources that are done again"
+    return make_note(
+        f"{format_hours(cost.used)} core hours in the stages' own code, over all attempts"
+        f"{lost if cost.lost else ''}."
+    )
+
+
+def find_span(view: AttemptSummary, now: float) -> Span:
+    """Return the time from an attempt's start to its end, as far as that is known."""
     record = view.record
     end = record.ended if record.ended is not None else record.started + (view.seconds or 0.0)
     return Span(record.started, max(record.started, min(end, max(now, record.started))))
 
 
-def _span(view: AttemptView, facts: RunFacts) -> Span:
-    """The same; where nobody saw the end, until the last sample."""
+def _span(view: AttemptSummary, facts: RunFacts) -> Span:
+    """Return the same; where nobody saw the end, until the last sign of life."""
     span = find_span(view, facts.time)
     samples = facts.samples.get(view.record.number)
-    if view.record.ended is None and samples and samples.samples:
-        return Span(span.begin, max(span.end, samples.begun + samples.samples[-1].seconds))
+    if samples is None or not samples.samples:
+        return span
+    sign = max(span.begin, samples.begun + samples.samples[-1].seconds)
+    if view.record.ended is None:
+        return Span(span.begin, max(span.end, sign))
+    if view.record.witness is Witness.SUCCESSOR:  # older releases wrote their own beginning there
+        return Span(span.begin, min(span.end, sign))
     return span
 
 
-def _make_bar(view: AttemptView, facts: RunFacts, axis: TimeAxis) -> Bar:
+def _make_bar(view: AttemptSummary, facts: RunFacts, axis: TimeAxis) -> Bar:
     begin, end = _span(view, facts)
     label = _name(view)
-    hint = f"attempt {label}: {spell_time(begin)} to {spell_time(end)} UTC"
-    return Bar(axis.place(begin), axis.place(end), label, classify_end(view), hint)
+    hint = f"attempt {label}: {format_timestamp(begin)} to {format_timestamp(end)} UTC"
+    return Bar(axis.find_position(begin), axis.find_position(end), label, classify_end(view), hint)
 
 
-def _name(view: AttemptView) -> str:
+def _name(view: AttemptSummary) -> str:
     return f"{view.record.number} {_name_end(view)}"
 
 
-def _name_end(view: AttemptView) -> str:
+def _name_end(view: AttemptSummary) -> str:
     return view.record.cause.value if view.record.cause else view.state.value
 
 
-def _make_row(view: AttemptView, before: AttemptView | None) -> tuple[Cell, ...]:
+def _make_row(
+    view: AttemptSummary, before: AttemptSummary | None, facts: RunFacts
+) -> tuple[Cell, ...]:
     record, outcome = view.record, view.record.outcome
-    ended = before.record.ended if before else None
-    after = "" if ended is None else spell_length(max(0.0, record.started - ended))
-    counts = outcome.sources if outcome else None
+    begin, end = _span(view, facts)
+    after = "" if before is None else format_duration(max(0.0, begin - _span(before, facts).end))
+    counts, cost = facts.count_attempt(view), facts.costs.get(record.number)
     return (
         str(record.number),
         record.trigger.value,
-        spell_time(record.started),
+        format_timestamp(record.started),
         after,
-        spell_length(view.seconds),
-        spell_count(view.finished),
-        spell_count(counts.skipped) if counts else "",
-        spell_count(counts.failed) if counts else "",
+        format_duration(end - begin if end > begin else view.seconds),
+        format_count(counts.finished),
+        _format_known(counts.skipped),
+        _format_known(counts.failed),
+        format_hours(cost.used) if cost else "",
+        format_hours(cost.lost) if cost and cost.lost else "",
         element("span", _name_end(view), class_=f"badge {classify_end(view)}"),
         (outcome.message if outcome else "", "words"),
     )
+
+
+def _format_known(number: int | None) -> str:
+    return "" if number is None else format_count(number)
+
+
+def _name_command(view: AttemptSummary, facts: RunFacts) -> str:
+    words = ("strandline", "attempts", "show", *facts.file, str(view.record.number))
+    return shlex.join([*words, *facts.volume])
 
 
 def _list_evidence(facts: RunFacts) -> Iterator[Markup]:
@@ -139,5 +175,6 @@ def _list_evidence(facts: RunFacts) -> Iterator[Markup]:
             "details",
             element("summary", summary),
             element("ul", *items),
-            say_more(max(0, len(outcome.evidence) - EVIDENCE), "strandline attempts show"),
+            describe_more(max(0, len(outcome.evidence) - EVIDENCE)),
+            make_note("All of it: ", element("code", _name_command(view, facts))),
         )

@@ -2,51 +2,114 @@
 
 from __future__ import annotations
 
-from strandline.cli.report.facts import LedgerFacts, RunFacts
+import shlex
+
+from strandline.cli.report.facts import RunFacts, RunLedger
 from strandline.cli.report.markup import Markup, element
-from strandline.cli.report.tables import make_note, make_section, make_table, say_more
-from strandline.cli.views.format import spell_amount, spell_count
+from strandline.cli.report.tables import describe_more, make_note, make_section, make_table
+from strandline.cli.views.format import format_amount, format_count
+from strandline.run.attempt.failures import FailureGroup, find_reason
+
+GROUPS = 40
 
 
 def make_failures(facts: RunFacts) -> Markup:
-    """Failures and quarantine with their messages."""
-    ledger = facts.ledger or LedgerFacts()
-    if not (ledger.failures.count or ledger.parked.count or ledger.inflight.count):
+    """Return failures and quarantine with their messages."""
+    ledger = facts.ledger or RunLedger()
+    if not (ledger.failures.count or ledger.quarantine.count or ledger.inflight.count):
         note = make_note("No source has failed, none is quarantined, none is in flight.")
         return make_section("failures", "Failures", note)
-    pieces = [*_make_failed(ledger), *_make_parked(ledger), *_make_inflight(ledger)]
+    pieces = [
+        *_make_failed(facts, ledger),
+        *_make_quarantined(facts, ledger),
+        *_make_inflight(facts, ledger),
+    ]
     return make_section("failures", "Failures", *pieces)
 
 
-def _make_failed(ledger: LedgerFacts) -> list[Markup | None]:
+def _make_failed(facts: RunFacts, ledger: RunLedger) -> list[Markup | None]:
     failures = ledger.failures
     if not failures.count:
         return []
     stages = ", ".join(
-        f"{spell_count(number)} in {stage or 'a process that died'}"
+        f"{format_count(number)} in {stage or 'a process that died'}"
         for stage, number in ledger.failed_in.items()
     )
+    return [
+        element("p", f"{format_amount(failures.count, 'source')} failed: {stages}."),
+        *_make_groups(facts, ledger),
+        _make_sources(ledger),
+        describe_more(failures.more, facts.name_command("ledger", "sources", "--state", "failed")),
+    ]
+
+
+def _make_groups(facts: RunFacts, ledger: RunLedger) -> list[Markup | None]:
+    """Return a table of what failures have in common, and how to see all of each kind."""
+    shown = ledger.groups[:GROUPS]
+    if not shown:
+        return []
     rows = [
         (
-            (entry.key, "words"),
-            entry.stage,
-            (entry.message, "words"),
-            str(entry.attempt),
-            spell_count(entry.times),
+            entry.stage or "a process that died",
+            entry.reason.error or (entry.reason.text, "words"),
+            entry.reason.location,
+            format_count(entry.count),
+            (element("code", entry.example.key), "words"),
+            (entry.example.message, "words"),
+            element("a", "how to see them", href=f"#{_name_anchor(number)}"),
         )
-        for entry in failures.items
+        for number, entry in enumerate(shown)
     ]
-    columns = ("source", "stage", "message", "#attempt", "#times")
+    columns = ("stage", "error", "raised at", "#sources", "one of them", "its message", "")
+    more = len(ledger.groups) - len(shown)
+    left = ledger.ungrouped + sum(entry.count for entry in ledger.groups[GROUPS:])
+    commands = [
+        element("li", element("code", name_command(facts, entry)), id=_name_anchor(number))
+        for number, entry in enumerate(shown)
+    ]
     return [
-        element("p", f"{spell_amount(failures.count, 'source')} failed: {stages}."),
-        make_table("Failed sources", columns, rows),
-        say_more(failures.more, "strandline ledger sources --state failed"),
+        make_table("Failures by kind", columns, rows),
+        make_note(f"and {format_amount(left, 'source')} of other kinds") if more or left else None,
+        element(
+            "div",
+            element("h3", "How to see them"),
+            element("ol", *commands, class_="commands"),
+        ),
     ]
 
 
-def _make_parked(ledger: LedgerFacts) -> list[Markup | None]:
-    parked = ledger.parked
-    if not parked.count:
+def _make_sources(ledger: RunLedger) -> Markup:
+    anchors = {
+        (entry.stage, entry.reason): _name_anchor(number)
+        for number, entry in enumerate(ledger.groups[:GROUPS])
+    }
+    rows = []
+    for entry in ledger.failures.items:
+        anchor = anchors.get((entry.stage, find_reason(entry.message)))
+        link = element("a", "command", href=f"#{anchor}") if anchor else None
+        texts = (entry.key, "words"), entry.stage, (entry.message, "words")
+        rows.append((*texts, str(entry.attempt), format_count(entry.times), link))
+    columns = ("source", "stage", "message", "#attempt", "#times", "")
+    table = make_table("Failed sources", columns, rows)
+    return element("details", element("summary", "Failed sources, one by one"), table)
+
+
+def name_command(facts: RunFacts, kind: FailureGroup) -> str:
+    """Return the command line that lists the failures of a kind."""
+    error, location, _ = kind.reason
+    wanted = [f": {kind.stage}: {error}" if error else kind.stage, location]
+    filters = [f"grep -F -- {shlex.quote(word)}" for word in wanted if word]
+    look = facts.name_command("ledger", "sources", "--state", "failed")
+    return " | ".join([look, *filters])
+
+
+def _name_anchor(number: int) -> str:
+    return f"kind-{number + 1}"
+
+
+def _make_quarantined(facts: RunFacts, ledger: RunLedger) -> list[Markup | None]:
+    quarantine = ledger.quarantine
+    if not quarantine.count:
         return []
     rows = [
         (
@@ -54,32 +117,39 @@ def _make_parked(ledger: LedgerFacts) -> list[Markup | None]:
             entry.cause,
             entry.stage,
             (entry.message, "words"),
-            spell_count(entry.times),
+            format_count(entry.times),
         )
-        for entry in parked.items
+        for entry in quarantine.items
     ]
     columns = ("source", "cause", "stage", "message", "#times")
+    command = facts.name_command("ledger", "quarantine", "list")
     return [
         element(
             "p",
-            f"{spell_amount(parked.count, 'source')} quarantined: not tried again until "
+            f"{format_amount(quarantine.count, 'source')} quarantined: not tried again until "
             "released, or changed.",
         ),
         make_table("Quarantined sources", columns, rows),
-        say_more(parked.more, "strandline ledger quarantine list"),
+        make_note("See them: ", element("code", command)),
+        describe_more(quarantine.more),
     ]
 
 
-def _make_inflight(ledger: LedgerFacts) -> list[Markup | None]:
+def _make_inflight(facts: RunFacts, ledger: RunLedger) -> list[Markup | None]:
     marks = ledger.inflight
     if not marks.count:
         return []
+    counts = facts.count_sources()
+    # What nobody works on any more is not in flight.
+    state = "in flight" if counts.inflight else "interrupted"
     rows = [((mark.key, "words"), str(mark.attempt)) for mark in marks.items]
     return [
         element(
             "details",
-            element("summary", f"{spell_amount(marks.count, 'source')} in flight"),
-            make_table("Sources in flight", ("source", "#attempt"), rows),
-            say_more(marks.more, "strandline ledger sources --state inflight"),
+            element("summary", f"{format_amount(marks.count, 'source')} {state}"),
+            make_table(f"Sources {state}", ("source", "#attempt"), rows),
+            describe_more(
+                marks.more, facts.name_command("ledger", "sources", "--state", "inflight")
+            ),
         )
     ]

@@ -11,18 +11,18 @@ from strandline.cli.report.markup import Markup, element
 from strandline.cli.report.rates import Measure, measure_finished, measure_stage, span_of, trace
 from strandline.cli.report.tables import (
     Cell,
+    describe_more,
+    format_timestamp,
     make_figure,
     make_note,
     make_section,
     make_table,
-    say_more,
-    spell_time,
 )
-from strandline.cli.views.format import spell_count, spell_rate
-from strandline.cli.views.progress import spell_oldest
+from strandline.cli.views.format import format_count, format_rate
+from strandline.cli.views.progress import format_oldest
 from strandline.cli.views.snapshot import Snapshot
 
-CHARTS = 24  # stages that have one
+CHARTS = 24  # stages that have them, one of tasks and one of rows
 _DONE = ("stage", "#in", "#out", "#filtered", "#failed", "#rows in", "#rows out", "#seconds")
 _NOW = (
     "stage",
@@ -37,16 +37,16 @@ _NOW = (
 
 
 def make_throughput(facts: RunFacts) -> Markup:
-    """What was done a second, for the sources and for each stage, over all attempts shown."""
+    """Return the throughput of the sources and of each stage, over all attempts shown."""
     charts = list(_draw_charts(facts))
     if not charts:
         charts = [make_note("Nothing has been measured yet.")]
-    content: list[Markup | None] = [element("div", *charts[: CHARTS + 1], class_="charts")]
+    content: list[Markup | None] = [element("div", *charts[: 2 * CHARTS + 1], class_="charts")]
     if facts.live is not None:
         content.append(_make_now(facts.live))
     if facts.latest is not None and facts.latest.stages:
         content += _make_done(facts.latest)
-    more = say_more(max(0, len(charts) - CHARTS - 1))
+    more = describe_more(max(0, len(charts) - 2 * CHARTS - 1))
     return make_section("throughput", "Throughput", content[0], more, *content[1:])
 
 
@@ -61,12 +61,14 @@ def _draw_charts(facts: RunFacts) -> Iterator[Markup]:
     for name in names:
         mark = " (sets the pace)" if name == slowest else ""
         yield _draw(facts, axis, f"{name}{mark}", f"Tasks a second of {name}", measure_stage(name))
+        rows = measure_stage(name, "rows")
+        yield _draw(facts, axis, f"rows of {name}", f"Rows a second of {name}", rows)
 
 
 def _draw(facts: RunFacts, axis: TimeAxis, name: str, title: str, measure: Measure) -> Markup:
     stretches = list(trace(facts.samples, axis, measure))
     rates = [step.rate for stretch in stretches for step in stretch]
-    peak = spell_rate(max(rates, default=0.0))
+    peak = format_rate(max(rates, default=0.0))
     caption = element("span", element("b", name), element("small", f" up to {peak}"))
     return make_figure(
         caption, draw_rate(f"{title} over time (UTC), up to {peak}", stretches, axis, "/s")
@@ -79,11 +81,11 @@ def _make_now(live: Snapshot) -> Markup:
             stage.name,
             f"{stage.rate:,.3g}",
             f"{stage.utilisation:.0%}",
-            spell_count(stage.waiting),
-            spell_count(stage.running),
-            spell_oldest(stage.pool),
+            format_count(stage.waiting),
+            format_count(stage.running),
+            format_oldest(stage.pool),
             f"{stage.pool.ready} of {stage.pool.workers}",
-            spell_count(stage.pool.lost),
+            format_count(stage.pool.lost),
         )
         for stage in live.stages
     ]
@@ -92,23 +94,25 @@ def _make_now(live: Snapshot) -> Markup:
 
 def _make_done(latest: LatestFacts) -> Iterator[Markup | None]:
     rows: list[tuple[Cell, ...]] = [
-        (stage.name, *(_spell(number) for number in stage.numbers.values()))
+        (stage.name, *(_format_number(number) for number in stage.numbers.values()))
         for stage in latest.stages
     ]
-    caption = f"What went through, by attempt {latest.attempt} until {spell_time(latest.time)} UTC"
+    caption = (
+        f"What went through, by attempt {latest.attempt} until {format_timestamp(latest.time)} UTC"
+    )
     yield make_table(caption, _DONE, rows)
     for stage in latest.stages:
         if stage.counters.count:
-            counted = [(name, spell_count(number)) for name, number in stage.counters.items]
+            counted = [(name, format_count(number)) for name, number in stage.counters.items]
             yield element(
                 "details",
                 element("summary", f"Counters of {stage.name}"),
                 make_table(f"Counters of {stage.name}", ("counter", "#number"), counted),
-                say_more(stage.counters.more),
+                describe_more(stage.counters.more),
             )
 
 
-def _spell(number: float | None) -> str:
+def _format_number(number: float | None) -> str:
     if number is None:
         return ""
-    return spell_count(number) if isinstance(number, int) else f"{number:,.1f}"
+    return format_count(number) if isinstance(number, int) else f"{number:,.1f}"
