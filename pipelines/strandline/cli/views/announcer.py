@@ -13,14 +13,14 @@ from contextlib import contextmanager
 
 import click
 
-from strandline.cli.app.json_output import tell
-from strandline.cli.views.format import spell_amount, spell_text
+from strandline.cli.app.json_output import write_line
+from strandline.cli.views.format import escape_text, format_amount
 from strandline.plan.errors import StrandlineError
-from strandline.run.supervise.supervision import Ended
+from strandline.run.supervise.supervision import EndedAttempt
 from strandline_api.documents.problems import SpecError
 from strandline_api.law.retry import GiveUp, RetryAt, describe_wait
 from strandline_api.outcome.causes import Treatment
-from strandline_api.outcome.driver_outcome import DriverOutcome, name_outcome, spell_outcome_line
+from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line, name_outcome
 from strandline_api.outcome.evidence import name_cause
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -28,27 +28,28 @@ from strandline_api.outcome.exit_codes import ExitCode
 class Announcer:
     """The plain one: sentences on stderr."""
 
-    def attempt_ended(self, ended: Ended) -> None:
-        """Tell how an attempt ended whose driver could not."""
-        if ended.is_told:
+    def attempt_ended(self, ended: EndedAttempt) -> None:
+        """Describe how an attempt ended whose driver could not."""
+        if ended.is_reported:
             return
         outcome = ended.outcome
         which = f"attempt {outcome.attempt}" if outcome.attempt else "the attempt"
         cause = name_cause(outcome.evidence).cause
-        done = f"{spell_amount(outcome.sources.finished, 'source')} finished by it"
-        self.say(f"{which} ended with {cause}: {outcome.message}; {done}")
+        done = f"{format_amount(outcome.sources.finished, 'source')} finished by it"
+        self.announce(f"{which} ended with {cause}: {outcome.message}; {done}")
 
     def retry(self, decision: RetryAt) -> None:
-        """An attempt follows; the wait itself is shown by `waiting`."""
+        """Announce that an attempt follows; the wait itself is shown by `waiting`."""
 
-    def give_up(self, ended: Ended, decision: GiveUp) -> None:
-        """None follows; where none ever could, the driver's own words are enough."""
-        if name_cause(ended.outcome.evidence).cause.treatment is not Treatment.NEVER:
-            self.say(f"no further attempt: {decision.why}")
+    def give_up(self, ended: EndedAttempt, decision: GiveUp) -> None:
+        """Announce that none follows; where none ever could, the driver's message is enough."""
+        is_final = name_cause(ended.outcome.evidence).cause.treatment is Treatment.NEVER
+        if not (is_final or ended.is_lasting):
+            self.announce(f"no further attempt: {decision.why}")
 
     def stopped(self) -> None:
-        """The wait was cut short."""
-        self.say("stopped while waiting for the next attempt; run it again to go on")
+        """Announce that the wait was cut short."""
+        self.announce("stopped while waiting for the next attempt; run it again to go on")
 
     @contextmanager
     def waiting(self, retry: RetryAt) -> Iterator[Callable[[float], None]]:
@@ -58,23 +59,23 @@ class Announcer:
         def show(left: float) -> None:
             if not shown:
                 shown.append(describe_wait(retry, left=left))
-                self.say(shown[0])
+                self.announce(shown[0])
 
         yield show
 
-    def end(self, ended: Ended) -> None:
-        """The last word of a single attempt, for whoever reads its log."""
+    def end(self, ended: EndedAttempt) -> None:
+        """Announce how a single attempt ended, for whoever reads its log."""
         self.attempt_ended(ended)
-        click.echo(spell_outcome_line(ended.outcome), err=True)
+        click.echo(format_outcome_line(ended.outcome), err=True)
 
     @contextmanager
     def failing(self) -> Iterator[None]:
         """Tell of an error that leaves the block, where the error's sentence does not suffice."""
         yield
 
-    def say(self, sentence: str) -> None:
-        """Say something to a person."""
-        click.echo(spell_text(sentence), err=True)
+    def announce(self, sentence: str) -> None:
+        """Show a sentence to a person."""
+        click.echo(escape_text(sentence), err=True)
 
 
 class TerminalAnnouncer(Announcer):
@@ -94,9 +95,9 @@ class TerminalAnnouncer(Announcer):
 class JsonAnnouncer(Announcer):
     """One object a line on stdout."""
 
-    def attempt_ended(self, ended: Ended) -> None:
-        if not ended.is_told:
-            _write(_spell(ended.outcome))
+    def attempt_ended(self, ended: EndedAttempt) -> None:
+        if not ended.is_reported:
+            _write(_render_outcome(ended.outcome))
 
     def retry(self, decision: RetryAt) -> None:
         _write(
@@ -110,13 +111,13 @@ class JsonAnnouncer(Announcer):
             }
         )
 
-    def give_up(self, ended: Ended, decision: GiveUp) -> None:
+    def give_up(self, ended: EndedAttempt, decision: GiveUp) -> None:
         # The last attempt's outcome is the run's, so it is the last line.
         pass
 
     def stopped(self) -> None:
         message = "stopped while waiting for the next attempt; run it again to go on"
-        _write(_spell_error(ExitCode.INTERRUPTED, message))
+        _write(_render_error(ExitCode.INTERRUPTED, message))
 
     @contextmanager
     def waiting(self, retry: RetryAt) -> Iterator[Callable[[float], None]]:  # noqa: ARG002
@@ -128,28 +129,28 @@ class JsonAnnouncer(Announcer):
             yield
         except (StrandlineError, SpecError) as error:
             code = ExitCode.BAD_SPEC if isinstance(error, SpecError) else error.exit_code
-            _write(_spell_error(code, str(error)))
+            _write(_render_error(code, str(error)))
             raise
 
 
 def create_announcer(*, is_json: bool) -> Announcer:
-    """The announcer for where this process writes to."""
+    """Return the announcer for where this process writes to."""
     if is_json:
         return JsonAnnouncer()
     return TerminalAnnouncer() if sys.stderr.isatty() else Announcer()
 
 
-def _spell(outcome: DriverOutcome) -> dict[str, object]:
+def _render_outcome(outcome: DriverOutcome) -> dict[str, object]:
     sources = outcome.sources.model_dump()
     return {
-        **_spell_error(outcome.exit_code, outcome.message),
+        **_render_error(outcome.exit_code, outcome.message),
         "attempt": outcome.attempt,
         "cause": name_cause(outcome.evidence).cause.value,
         "sources": sources,
     }
 
 
-def _spell_error(code: int, message: str) -> dict[str, object]:
+def _render_error(code: int, message: str) -> dict[str, object]:
     return {
         "event": "outcome",
         "outcome": name_outcome(code),
@@ -159,4 +160,4 @@ def _spell_error(code: int, message: str) -> dict[str, object]:
 
 
 def _write(content: dict[str, object]) -> None:
-    tell(json.dumps(content))
+    write_line(json.dumps(content))

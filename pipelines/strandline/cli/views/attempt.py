@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from strandline.cli.views.format import (
     align,
+    escape_text,
+    format_amount,
+    format_count,
+    format_seconds,
     format_time,
-    spell_amount,
-    spell_count,
-    spell_seconds,
-    spell_text,
 )
 from strandline.run.history.records import AttemptRecord, read_progress
 from strandline.run.supervise.status_server import read_number, read_shown
@@ -23,7 +23,7 @@ from strandline_api.outcome.evidence import Evidence
 _COLUMNS = ("attempt", "run", "trigger", "started (UTC)", "lasted", "finished", "end", "message")
 
 
-class State(StrEnum):
+class AttemptState(StrEnum):
     """Where an attempt stands."""
 
     COMPLETED = "completed"
@@ -34,12 +34,12 @@ class State(StrEnum):
 
 
 _MESSAGES = {
-    State.GONE: "nobody saw its end; the next attempt writes down what is known of it",
-    State.UNKNOWN: "it runs on another host or in another container, or nobody saw its end",
+    AttemptState.GONE: "nobody saw its end; the next attempt writes down what is known of it",
+    AttemptState.UNKNOWN: "it runs on another host or in another container, or nobody saw its end",
 }
 
 
-class AttemptView(NamedTuple):
+class AttemptSummary(NamedTuple):
     """One attempt.
 
     Attributes:
@@ -50,27 +50,27 @@ class AttemptView(NamedTuple):
     """
 
     record: AttemptRecord
-    state: State
+    state: AttemptState
     seconds: float | None
     finished: int
 
 
-def describe_attempts(views: Sequence[AttemptView]) -> Iterator[str]:
-    """A table of attempts, a line each."""
+def describe_attempts(views: Sequence[AttemptSummary], width: int | None = None) -> Iterator[str]:
+    """Describe a table of attempts, a line each where the width allows that."""
     rows = [_COLUMNS, *map(_make_row, views)]
-    return align(rows, left=len(_COLUMNS))
+    return align(rows, len(_COLUMNS), width)
 
 
-def spell_attempt(view: AttemptView) -> dict[str, Any]:
-    """A line of `attempts --json`; its keys are stable."""
+def render_attempt(view: AttemptSummary) -> dict[str, Any]:
+    """Render a line of `attempts --json`; its keys are stable."""
     record, outcome = view.record, view.record.outcome
     return {
         "attempt": record.number,
         "run": record.run,
         "trigger": record.trigger.value,
         "previous": record.previous,
-        "started": _spell_iso(record.started),
-        "ended": None if record.ended is None else _spell_iso(record.ended),
+        "started": _format_iso(record.started),
+        "ended": None if record.ended is None else _format_iso(record.ended),
         "seconds": None if view.seconds is None else round(view.seconds, 3),
         "finished": view.finished,
         "state": view.state.value,
@@ -80,21 +80,24 @@ def spell_attempt(view: AttemptView) -> dict[str, Any]:
     }
 
 
-def describe_attempt(view: AttemptView, publications: Sequence[str]) -> Iterator[str]:
-    """All that is known of one attempt, as lines.
+def describe_attempt(
+    view: AttemptSummary, publications: Sequence[str], width: int | None = None
+) -> Iterator[str]:
+    """Describe all that is known of one attempt, as lines.
 
     Args:
         view: the attempt.
         publications: names of those it has made that are still there.
+        width: letters that a line has room for; None: any number.
     """
-    return align(list(_list_facts(view, publications)), left=2)
+    return align(list(_list_facts(view, publications)), 2, width)
 
 
-def spell_whole_attempt(view: AttemptView, publications: Sequence[str]) -> dict[str, Any]:
-    """The object of `attempts show --json`; its keys are stable."""
+def render_attempt_details(view: AttemptSummary, publications: Sequence[str]) -> dict[str, Any]:
+    """Render the object of `attempts show --json`; its keys are stable."""
     record, outcome = view.record, view.record.outcome
     return {
-        **spell_attempt(view),
+        **render_attempt(view),
         "sources": outcome.sources.model_dump() if outcome else None,
         "remaining": outcome.remaining if outcome else None,
         "memoryKills": outcome.memory_kills if outcome else None,
@@ -106,33 +109,33 @@ def spell_whole_attempt(view: AttemptView, publications: Sequence[str]) -> dict[
     }
 
 
-def _make_row(view: AttemptView) -> tuple[str, ...]:
+def _make_row(view: AttemptSummary) -> tuple[str, ...]:
     record = view.record
     return (
         str(record.number),
-        spell_text(record.run),
+        escape_text(record.run),
         record.trigger.value,
-        _spell_time(record.started),
-        _spell_length(view.seconds),
-        spell_count(view.finished),
+        _format_moment(record.started),
+        _format_duration(view.seconds),
+        format_count(view.finished),
         record.cause.value if record.cause else view.state.value,
-        spell_text(_find_message(view)),
+        escape_text(_find_message(view)),
     )
 
 
-def _list_facts(view: AttemptView, publications: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _list_facts(view: AttemptSummary, publications: Sequence[str]) -> Iterator[tuple[str, str]]:
     record, outcome = view.record, view.record.outcome
     before = f", after attempt {record.previous}" if record.previous else ""
     yield "attempt", f"{record.number}{before}"
-    yield "run", spell_text(record.run)
+    yield "run", escape_text(record.run)
     yield "trigger", record.trigger.value
-    yield "started", f"{_spell_time(record.started)} UTC"
+    yield "started", f"{_format_moment(record.started)} UTC"
     if record.ended is not None:
-        yield "ended", f"{_spell_time(record.ended)} UTC"
-    yield "lasted", _spell_length(view.seconds)
-    yield "finished", spell_amount(view.finished, "source")
+        yield "ended", f"{_format_moment(record.ended)} UTC"
+    yield "lasted", _format_duration(view.seconds)
+    yield "finished", format_amount(view.finished, "source")
     yield "end", _describe_end(view)
-    yield "message", spell_text(_find_message(view))
+    yield "message", escape_text(_find_message(view))
     for name, each in zip(_first("evidence"), outcome.evidence if outcome else (), strict=False):
         yield name, _describe_evidence(each)
     yield "process", f"{record.pid}, boot {record.boot}"
@@ -141,13 +144,13 @@ def _list_facts(view: AttemptView, publications: Sequence[str]) -> Iterator[tupl
 
 
 def _first(name: str) -> Iterator[str]:
-    """A name that is said once."""
+    """Yield a name that is said once."""
     yield name
     while True:
         yield ""
 
 
-def _describe_end(view: AttemptView) -> str:
+def _describe_end(view: AttemptSummary) -> str:
     record, outcome = view.record, view.record.outcome
     if outcome is None or record.witness is None:
         return view.state.value
@@ -156,51 +159,51 @@ def _describe_end(view: AttemptView) -> str:
 
 
 def _describe_evidence(evidence: Evidence) -> str:
-    return spell_text(f"{evidence.cause.value} ({evidence.source}): {evidence.message}")
+    return escape_text(f"{evidence.cause.value} ({evidence.source}): {evidence.message}")
 
 
-def _find_message(view: AttemptView) -> str:
+def _find_message(view: AttemptSummary) -> str:
     outcome = view.record.outcome
     return outcome.message if outcome else _MESSAGES.get(view.state, "")
 
 
-def _spell_length(seconds: float | None) -> str:
-    return "unknown" if seconds is None else spell_seconds(seconds)
+def _format_duration(seconds: float | None) -> str:
+    return "unknown" if seconds is None else format_seconds(seconds)
 
 
-def _spell_time(time: float) -> str:
+def _format_moment(time: float) -> str:
     return format_time(time, "%Y-%m-%d %H:%M:%S")
 
 
-def _spell_iso(time: float) -> str:
+def _format_iso(time: float) -> str:
     return format_time(time, "%Y-%m-%dT%H:%M:%SZ")
 
 
 FRESH_SECONDS = 30.0
 
 
-def view_attempt(folder: PipelineFolder, record: AttemptRecord, time: float) -> AttemptView:
-    """The attempt of a record, as it stands at a time in seconds since the epoch."""
+def view_attempt(folder: PipelineFolder, record: AttemptRecord, time: float) -> AttemptSummary:
+    """Return the attempt of a record, as it stands at a time in seconds since the epoch."""
     if record.ended is not None and record.outcome is not None:
-        state = State.ENDED if record.cause else State.COMPLETED
+        state = AttemptState.ENDED if record.cause else AttemptState.COMPLETED
         length = max(0.0, record.ended - record.started)
-        return AttemptView(record, state, length, record.outcome.sources.finished)
+        return AttemptSummary(record, state, length, record.outcome.sources.finished)
     finished = read_progress(folder, record.number).finished
     if record.boot != read_boot_id():
-        return AttemptView(record, State.UNKNOWN, None, finished)
+        return AttemptSummary(record, AttemptState.UNKNOWN, None, finished)
     if find_process(record.pid) != record.process:
-        return AttemptView(record, State.GONE, None, finished)
-    return AttemptView(record, State.RUNNING, max(0.0, time - record.started), finished)
+        return AttemptSummary(record, AttemptState.GONE, None, finished)
+    return AttemptSummary(record, AttemptState.RUNNING, max(0.0, time - record.started), finished)
 
 
-def read_live(folder: PipelineFolder, view: AttemptView, time: float) -> dict[str, Any] | None:
-    """What an attempt's driver says of itself in the pipeline's folder; None where none says any.
+def read_live(folder: PipelineFolder, view: AttemptSummary, time: float) -> dict[str, Any] | None:
+    """Read what an attempt's driver says of itself in the pipeline's folder; None: nothing.
 
     Of a driver on another host only what it has said a moment ago counts.
     """
     shown = read_shown(folder.progress, view.record.pid)
-    if shown is None or view.state not in {State.RUNNING, State.UNKNOWN}:
+    if shown is None or view.state not in {AttemptState.RUNNING, AttemptState.UNKNOWN}:
         return None
     age = time - read_number(shown.get("time"))
-    is_live = view.state is State.RUNNING or age <= FRESH_SECONDS
+    is_live = view.state is AttemptState.RUNNING or age <= FRESH_SECONDS
     return dict(shown) if is_live else None

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from textwrap import wrap
 
 _MINUTE = 60
 _HOUR = 3600
 _STEP = 1000
+_GAP = 2  # between columns
+_INDENT = 4
+_LEAST_TEXT = 24  # of a last column that is broken into lines
 
 
-def spell_count(number: int) -> str:
-    """A number with its thousands apart: 12,345."""
+def format_count(number: int) -> str:
+    """Format a number with its thousands apart: 12,345."""
     return f"{number:,}"
 
 
-def spell_amount(number: int, noun: str) -> str:
-    """A number and its noun: 1 file, 2 files."""
+def format_amount(number: int, noun: str) -> str:
+    """Format a number and its noun: 1 file, 2 files."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def format_time(time: float, form: str) -> str:
-    """A moment as `strftime` spells it, in UTC; "unknown" where no calendar has it.
+    """Format a moment as `strftime` does, in UTC; "unknown" where no calendar has it.
 
     Args:
         time: seconds since the epoch.
@@ -32,8 +36,8 @@ def format_time(time: float, form: str) -> str:
         return "unknown"
 
 
-def spell_seconds(seconds: float) -> str:
-    """A length of time in one or two units: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min."""
+def format_seconds(seconds: float) -> str:
+    """Format a length of time in one or two units: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min."""
     if seconds < 9.95:  # noqa: PLR2004 - from here on a tenth says nothing
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -44,16 +48,16 @@ def spell_seconds(seconds: float) -> str:
     return f"{whole // _HOUR:,} h {whole % _HOUR // _MINUTE} min"
 
 
-def spell_rate(rate: float) -> str:
-    """Sources a second: 0.25/s, 3.1/s, 1,200/s."""
+def format_rate(rate: float) -> str:
+    """Return sources a second: 0.25/s, 3.1/s, 1,200/s."""
     digits = 2 if rate < 1 else 1 if rate < 100 else 0  # noqa: PLR2004 - three digits are enough
     return f"{rate:,.{digits}f}/s"
 
 
-def spell_bytes(size: int) -> str:
-    """A number of bytes: 512 bytes, 4.2 MB."""
+def format_bytes(size: int) -> str:
+    """Format a number of bytes: 512 bytes, 4.2 MB."""
     if size < _STEP:
-        return spell_amount(size, "byte")
+        return format_amount(size, "byte")
     value, unit = size / _STEP, "kB"
     for larger in ("MB", "GB", "TB"):
         if round(value, 1) < _STEP:
@@ -62,19 +66,62 @@ def spell_bytes(size: int) -> str:
     return f"{value:,.1f} {unit}"
 
 
-def spell_text(text: str) -> str:
-    """Text from outside, with what would move the cursor or break the line spelled out."""
+def escape_text(text: str) -> str:
+    """Return text from outside, with what would move the cursor or break the line escaped."""
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
     )
 
 
-def align(rows: Sequence[Sequence[str]], left: int = 1) -> Iterator[str]:
-    """Rows of cells as lines; the first `left` columns begin, all others end, in line."""
+def align(rows: Sequence[Sequence[str]], left: int = 1, width: int | None = None) -> Iterator[str]:
+    """Yield each row of cells as text; the first `left` columns begin, all others end, in line.
+
+    Args:
+        width: letters that a line has room for; what does not fit goes on below its row, indented,
+            so that nothing is cut. None: any number.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [
-            cell.ljust(width) if index < left else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield "  ".join(cells).rstrip()
+    count = len(widths)
+    fitting = _count_fitting(widths, width)
+    if width is None or fitting == count:
+        yield from (_join(row, widths, left) for row in rows)
+        return
+    room = width - sum(widths[:-1]) - _GAP * (count - 1)
+    if left == count and room >= _LEAST_TEXT:
+        yield from (_hang(row, widths, room) for row in rows)
+        return
+    if fitting == 0:  # a single text
+        yield from (_hang(row, widths, width) for row in rows)
+        return
+    heads = (_join(row[:fitting], widths[:fitting], left) for row in rows)
+    rest = align([row[fitting:] for row in rows], max(0, left - fitting), width - _INDENT)
+    for head, tail in zip(heads, rest, strict=True):
+        lines = [f"{' ' * _INDENT}{line}" for line in tail.splitlines() if line.strip()]
+        yield "\n".join([head, *lines])
+
+
+def _count_fitting(widths: Sequence[int], width: int | None) -> int:
+    """Return how many columns fit beside each other."""
+    taken = -_GAP
+    for index, each in enumerate(widths):
+        taken += _GAP + each
+        if width is not None and taken > width:
+            return index
+    return len(widths)
+
+
+def _join(row: Sequence[str], widths: Sequence[int], left: int) -> str:
+    cells = [
+        cell.ljust(width) if index < left else cell.rjust(width)
+        for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]
+    return (" " * _GAP).join(cells).rstrip()
+
+
+def _hang(row: Sequence[str], widths: Sequence[int], room: int) -> str:
+    """Return a row whose last text goes on below its own beginning."""
+    *_, last = row
+    first, *more = wrap(last, room, break_long_words=False, break_on_hyphens=False) or [""]
+    head = _join([*row[:-1], first], [*widths[:-1], 0], len(row))
+    indent = " " * (sum(widths[:-1]) + _GAP * (len(widths) - 1))
+    return "\n".join([head, *(f"{indent}{line}" for line in more)])

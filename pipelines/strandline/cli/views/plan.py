@@ -5,12 +5,14 @@ Pure: a plan and facts of its ledger in, text or plain data out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from strandline.cli.views.format import align, spell_amount, spell_bytes, spell_count
+from strandline.cli.views.format import align, format_amount, format_bytes, format_count
+from strandline.engine.core.chains import cut_chains
 from strandline.ledger.lease import OnChange
-from strandline.plan.partition import Balance
+from strandline.plan.columns import Columns, ColumnStep, trace_columns
+from strandline.plan.partition import Balance, Chaining
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Shape
 
@@ -21,6 +23,7 @@ _COLUMNS = (
     "fans out",
     "gathers",
     "batch",
+    "chain",
     "workers",
     "cpu",
     "gpu",
@@ -30,7 +33,7 @@ _COLUMNS = (
 _LOADS = 8  # workers whose load is shown
 
 
-class LedgerFacts(NamedTuple):
+class LedgerPreview(NamedTuple):
     """What a ledger says before a run.
 
     Attributes:
@@ -65,17 +68,22 @@ class PlanFacts(NamedTuple):
         output: folder or URL.
         ledger: None where the pipeline was never run there.
         listing: None where it was not asked for.
+        unmet: why a run on this machine would be refused.
+        chaining: that most sources are chained into one group; None where they aren't, or where
+            nobody shares anything.
     """
 
     plan: PipelinePlan
     on_change: OnChange
     output: str
-    ledger: LedgerFacts | None
+    ledger: LedgerPreview | None
     listing: ListingFacts | None
+    unmet: tuple[str, ...] = ()
+    chaining: Chaining | None = None
 
 
-def describe_plan(facts: PlanFacts) -> list[str]:
-    """The plan as lines."""
+def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
+    """Describe the plan as lines, of so many letters at most."""
     plan = facts.plan
     heads = [
         ("pipeline", f"{plan.namespace}/{plan.name}, run {plan.run_id}"),
@@ -87,43 +95,72 @@ def describe_plan(facts: PlanFacts) -> list[str]:
         heads.append(("sources", _describe_listing(facts.listing)))
     if plan.partitioned_by:
         heads += _describe_groups(plan, facts.listing)
+    if facts.chaining is not None:
+        heads.append(("chained", _describe_chaining(facts.chaining)))
     stages = (plan.source, *plan.stages)
-    rows = [_COLUMNS, *map(_describe_stage, stages)]
+    chains = ["", *_number_chains(plan)]
+    are_chained = len(set(chains)) < len(chains)
+    rows: list[tuple[str, ...]] = [_COLUMNS]
+    for stage, chain in zip(stages, chains, strict=True):
+        rows.append(_describe_stage(stage, chain if are_chained else ""))
     columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
     table = list(zip(*columns, strict=True))
-    return [*align(heads, left=2), *_describe_changes(facts), "", *align(table, left=len(columns))]
+    refused = [f"refused on this machine: {sentence}" for sentence in facts.unmet]
+    return [
+        *align(heads, 2, width),
+        *_describe_changes(facts),
+        "",
+        *align(table, len(columns), width),
+        *_describe_columns(stages, width),
+        *([""] if refused else []),
+        *refused,
+    ]
 
 
-def spell_plan(facts: PlanFacts) -> dict[str, Any]:
-    """The plan for `plan --json`; its keys are stable."""
+def render_plan(facts: PlanFacts) -> dict[str, Any]:
+    """Render the plan for `plan --json`; its keys are stable."""
     plan, ledger, listing = facts.plan, facts.ledger, facts.listing
+    stages = (plan.source, *plan.stages)
     return {
         "pipeline": plan.name,
         "namespace": plan.namespace,
         "run": plan.run_id,
         "fingerprint": plan.fingerprint.digest,
         "output": facts.output,
-        "stages": [_spell_stage(stage) for stage in (plan.source, *plan.stages)],
+        "stages": [
+            _render_stage(stage) | {"chain": chain, "columns": _render_columns(step.after)}
+            for stage, chain, step in zip(
+                stages, (None, *map(int, _number_chains(plan))), _trace(stages), strict=True
+            )
+        ],
         "ledger": ledger and {"attempt": ledger.attempt, **ledger.counts},
         "changes": ledger.changes if ledger else [],
         "onChange": facts.on_change.value,
+        "refused": list(facts.unmet),
         "sources": listing and {"total": listing.sources, "skipped": listing.skipped},
-        "groups": listing and listing.balance and _spell_groups(listing.balance),
+        "groups": listing and listing.balance and _render_groups(listing.balance),
+        "chained": facts.chaining and _render_chaining(facts.chaining),
     }
 
 
-def _describe_ledger(ledger: LedgerFacts | None) -> str:
+def _number_chains(plan: PipelinePlan) -> Iterator[str]:
+    """Yield the number of the chain that each stage runs in, from 1; see `cut_chains`."""
+    for number, chain in enumerate(cut_chains(plan.stages), start=1):
+        yield from [str(number)] * len(chain.stages)
+
+
+def _describe_ledger(ledger: LedgerPreview | None) -> str:
     if ledger is None:
         return "none yet"
     counts = ledger.counts
     return (
-        f"attempt {ledger.attempt}, {spell_amount(counts['finished'], 'source')} finished, "
-        f"{spell_count(counts['failed'])} failed, {spell_count(counts['inflight'])} in flight"
+        f"attempt {ledger.attempt}, {format_amount(counts['finished'], 'source')} finished, "
+        f"{format_count(counts['failed'])} failed, {format_count(counts['inflight'])} in flight"
     )
 
 
 def _describe_listing(listing: ListingFacts) -> str:
-    return f"{spell_count(listing.sources)} listed, {spell_count(listing.skipped)} to be skipped"
+    return f"{format_count(listing.sources)} listed, {format_count(listing.skipped)} to be skipped"
 
 
 def _describe_groups(plan: PipelinePlan, listing: ListingFacts | None) -> list[tuple[str, str]]:
@@ -131,17 +168,39 @@ def _describe_groups(plan: PipelinePlan, listing: ListingFacts | None) -> list[t
     if listing is None or listing.balance is None:
         return [("groups", f"declared by {ends}; --list shows them")]
     sizes, loads = listing.balance
-    shown = [*map(spell_count, loads[:_LOADS]), *(["..."] if len(loads) > _LOADS else [])]
-    members = spell_amount(sum(sizes), "source")
+    shown = [*map(format_count, loads[:_LOADS]), *(["..."] if len(loads) > _LOADS else [])]
+    members = format_amount(sum(sizes), "source")
     return [
-        ("groups", f"{spell_count(len(sizes))} of {members}, declared by {ends}"),
-        ("group size", f"{spell_count(sizes[0])} at most, {spell_count(sizes[-1])} at least"),
-        ("loads", f"{', '.join(shown)} on {spell_amount(len(loads), 'worker')}"),
+        ("groups", f"{format_count(len(sizes))} of {members}, declared by {ends}"),
+        ("group size", f"{format_count(sizes[0])} at most, {format_count(sizes[-1])} at least"),
+        ("loads", f"{', '.join(shown)} on {format_amount(len(loads), 'worker')}"),
         ("balance", f"the largest load is {listing.balance.ratio:.2f} of the mean"),
     ]
 
 
-def _spell_groups(balance: Balance) -> dict[str, Any]:
+def _describe_chaining(chaining: Chaining) -> str:
+    size, total, _ = chaining.largest
+    first = "" if chaining.is_whole else "the first "
+    words = f"{format_count(size)} of {first}{format_amount(total, 'source')} are one group"
+    if chaining.field is None:
+        return f"{words}; let the borders of what is shared meet"
+    return (
+        f"{words}; with {chaining.field}: {chaining.chunk} the largest has "
+        f"{format_count(chaining.size)}"
+    )
+
+
+def _render_chaining(chaining: Chaining) -> dict[str, Any]:
+    better = {"field": chaining.field, "value": chaining.chunk, "largest": chaining.size}
+    return {
+        "largest": chaining.largest.size,
+        "sources": chaining.largest.total,
+        "all": chaining.is_whole,
+        "better": better if chaining.field else None,
+    }
+
+
+def _render_groups(balance: Balance) -> dict[str, Any]:
     return {
         "total": len(balance.sizes),
         "largest": balance.sizes[0],
@@ -155,6 +214,10 @@ def _describe_changes(facts: PlanFacts) -> Iterator[str]:
     if facts.ledger is None or not facts.ledger.changes:
         return
     yield ""
+    if not facts.ledger.counts["finished"]:
+        yield "the pipeline has changed, and nothing is finished: a run takes the new one:"
+        yield from (f"  {line}" for line in facts.ledger.changes)
+        return
     yield {
         OnChange.FAIL: "the pipeline has changed, so a run is refused (onChange: Fail):",
         OnChange.RESTART: "the pipeline has changed, so a run redoes all (onChange: Restart):",
@@ -164,7 +227,30 @@ def _describe_changes(facts: PlanFacts) -> Iterator[str]:
     yield from (f"  {line}" for line in facts.ledger.changes)
 
 
-def _describe_stage(stage: StagePlan) -> tuple[str, ...]:
+def _trace(stages: Sequence[StagePlan]) -> Iterator[ColumnStep]:
+    return trace_columns((stage.name, stage.stage) for stage in stages)
+
+
+def _describe_columns(stages: Sequence[StagePlan], width: int | None) -> list[str]:
+    """Describe the columns behind each stage but the sink; nothing where none are known."""
+    steps = list(_trace(stages))[:-1]
+    if not any(step.after.names for step in steps):
+        return []
+    rows = [(step.name, _describe_step(step)) for step in steps]
+    return ["", *align([("stage", "columns after it"), *rows], 2, width)]
+
+
+def _describe_step(step: ColumnStep) -> str:
+    if step.after == Columns(is_open=True):
+        return "not known before a run"
+    return "the same" if step.after == step.before else str(step.after)
+
+
+def _render_columns(columns: Columns) -> dict[str, Any]:
+    return {"names": list(columns.names), "others": columns.is_open}
+
+
+def _describe_stage(stage: StagePlan, chain: str) -> tuple[str, ...]:
     is_source = stage.shape is Shape.SOURCE
     upper = "all" if stage.max_workers is None else str(stage.max_workers)
     bounds = upper if upper == str(stage.min_workers) else f"{stage.min_workers}-{upper}"
@@ -175,15 +261,16 @@ def _describe_stage(stage: StagePlan) -> tuple[str, ...]:
         "yes" if stage.may_fan_out else "",
         "yes" if stage.gathers else "",
         "" if is_source else str(stage.batch_size),
+        chain,
         "" if is_source else bounds,
         f"{stage.cpu:g}",
         f"{stage.gpu:g}" if stage.gpu else "",
-        "" if stage.memory is None else spell_bytes(stage.memory),
+        "" if stage.memory is None else format_bytes(stage.memory),
         ", ".join(f"{name}: {amount:g}" for name, amount in stage.custom.items()),
     )
 
 
-def _spell_stage(stage: StagePlan) -> dict[str, Any]:
+def _render_stage(stage: StagePlan) -> dict[str, Any]:
     return {
         "name": stage.name,
         "use": stage.use,

@@ -5,37 +5,84 @@ Pure: snapshots in, text out.
 
 from __future__ import annotations
 
-from rich.console import Group
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from strandline.cli.views.format import spell_amount, spell_count, spell_rate, spell_seconds
+from strandline.cli.views.format import format_amount, format_count, format_rate, format_seconds
 from strandline.cli.views.snapshot import Snapshot
 from strandline.engine.core.pools import PoolState
 
+_COLUMNS = ("stage", "in", "out", "waiting", "running", "oldest", "tasks/s", "busy", "workers")
+_EXPENDABLE = ("oldest", "in", "tasks/s", "busy", "running", "workers")
+_GAP = 2
+_LEAST_NAME = 8
+
+
+@dataclass(frozen=True, slots=True)
+class StageTable:
+    """Rows of cells, the stage's name first; it fits its terminal, and numbers are never cut.
+
+    Attributes:
+        columns: their heads.
+        rows: cells, as many as there are columns, and a style.
+        expendable: heads of columns that may be left out, the first one first.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[tuple[Sequence[str], str]]
+    expendable: Sequence[str]
+
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
+        shown = list(range(len(self.columns)))
+        for name in self.expendable:
+            if self._measure(shown) <= options.max_width:
+                break
+            shown.remove(self.columns.index(name))
+        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, _GAP, 0, 0))
+        name_room = max(_LEAST_NAME, options.max_width - self._measure(shown[1:]) - _GAP)
+        for index in shown:
+            # A column of notes has no head.
+            is_number = index > 0 and bool(self.columns[index])
+            justify: JustifyMethod = "right" if is_number else "left"
+            table.add_column(self.columns[index], justify=justify, no_wrap=True)
+        for cells, style in self.rows:
+            first = Text(cells[0])
+            first.truncate(name_room, overflow="ellipsis")
+            table.add_row(first, *(cells[index] for index in shown[1:]), style=style)
+        yield table
+
+    def _measure(self, shown: Sequence[int]) -> int:
+        rows = [self.columns, *(cells for cells, _ in self.rows)]
+        widths = [max(len(cells[index]) for cells in rows) for index in shown]
+        return sum(widths) + _GAP * (len(widths) - 1)
+
 
 def describe_sources(snapshot: Snapshot) -> str:
-    """How the sources stand: `40 of 100 sources finished, 1 failed; 3.2/s, about 19 s left`."""
+    """Describe the sources: `40 of 100 sources finished, 1 failed; 3.2/s, about 19 s left`."""
     if not snapshot.listed:
         return "starting"
-    listed = spell_count(snapshot.listed) + ("" if snapshot.is_listed else "+")
-    parts = [f"{spell_count(snapshot.finished)} of {listed} sources finished"]
+    listed = format_count(snapshot.listed) + ("" if snapshot.is_listed else "+")
+    parts = [f"{format_count(snapshot.finished)} of {listed} sources finished"]
     if snapshot.failed:
-        parts.append(f"{spell_count(snapshot.failed)} failed")
+        parts.append(f"{format_count(snapshot.failed)} failed")
     if snapshot.skipped:
-        parts.append(f"{spell_count(snapshot.skipped)} skipped")
+        parts.append(f"{format_count(snapshot.skipped)} skipped")
     if snapshot.quarantined:
-        parts.append(f"{spell_count(snapshot.quarantined)} quarantined")
+        parts.append(f"{format_count(snapshot.quarantined)} quarantined")
     if snapshot.incidents:
-        parts.append(spell_amount(snapshot.incidents, "incident"))
-    pace = f"; {spell_rate(snapshot.rate)}" if snapshot.rate else ""
+        parts.append(format_amount(snapshot.incidents, "incident"))
+    pace = f"; {format_rate(snapshot.rate)}" if snapshot.rate else ""
     left = snapshot.seconds_left
-    ahead = f", about {spell_seconds(left)} left" if left else ""
+    ahead = f", about {format_seconds(left)} left" if left else ""
     return ", ".join(parts) + pace + ahead
 
 
 def describe_line(snapshot: Snapshot) -> str:
-    """The attempt in one line, for a log."""
+    """Describe the attempt in one line, for a log."""
     busy = [
         f"{stage.name} {stage.waiting}+{stage.running}"
         for stage in snapshot.stages
@@ -43,32 +90,30 @@ def describe_line(snapshot: Snapshot) -> str:
     ]
     queues = f" | waiting+running: {', '.join(busy)}" if busy else ""
     pace = f" | {snapshot.bottleneck} sets the pace" if snapshot.bottleneck else ""
-    return f"{spell_seconds(snapshot.seconds)}: {describe_sources(snapshot)}{queues}{pace}"
+    return f"{format_seconds(snapshot.seconds)}: {describe_sources(snapshot)}{queues}{pace}"
 
 
-def spell_oldest(pool: PoolState) -> str:
-    """How long the oldest call under way takes; empty where there is none."""
-    return spell_seconds(pool.oldest) if pool.oldest else ""
+def format_oldest(pool: PoolState) -> str:
+    """Return how long the oldest call under way takes; empty where there is none."""
+    return format_seconds(pool.oldest) if pool.oldest else ""
 
 
 def draw(name: str, snapshot: Snapshot) -> Group:
-    """The attempt as a headline and a table of its stages."""
-    head = Text.assemble((name, "bold"), "  ", (spell_seconds(snapshot.seconds), "dim"))
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("stage", no_wrap=True)
-    for column in ("in", "out", "waiting", "running", "oldest", "tasks/s", "busy", "workers"):
-        table.add_column(column, justify="right", no_wrap=True)
+    """Return the attempt as a headline and a table of its stages."""
+    head = Text.assemble((name, "bold"), "  ", (format_seconds(snapshot.seconds), "dim"))
+    rows: list[tuple[Sequence[str], str]] = []
     for stage in snapshot.stages:
         is_slowest = stage.name == snapshot.bottleneck
         style = "bold" if is_slowest else "" if stage.waiting or stage.running else "dim"
         numbers = (stage.tasks_in, stage.tasks_out, stage.waiting, stage.running)
-        oldest = spell_oldest(stage.pool)
+        oldest = format_oldest(stage.pool)
         measured = (
             oldest,
             f"{stage.rate:,.1f}",
             f"{stage.utilisation:.0%}",
             str(stage.pool.workers),
         )
-        table.add_row(stage.name, *map(spell_count, numbers), *measured, style=style)
+        rows.append(((stage.name, *map(format_count, numbers), *measured), style))
     pace = [Text(f"{snapshot.bottleneck} sets the pace")] if snapshot.bottleneck else []
-    return Group(head, Text(describe_sources(snapshot)), table, *pace)
+    tables = [StageTable(_COLUMNS, rows, _EXPENDABLE)] if rows else []
+    return Group(head, Text(describe_sources(snapshot)), *tables, *pace)

@@ -1,30 +1,37 @@
-"""Shows an attempt while it runs: in a terminal, in a log, or to a script.
+"""Shows an attempt while it runs: in a terminal, a notebook, a log, or to a script.
 
 It decides when to show and where; how it looks is the views' to say.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from html import escape
+from typing import Any, TextIO
 
 import click
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
+from rich.text import Text
 
 from strandline.cli.app.json_output import find_text
 from strandline.cli.app.signals import StoppedAtOnceError
+from strandline.cli.app.terminal import find_width
+from strandline.cli.views.format import format_seconds
 from strandline.cli.views.progress import describe_line, draw
-from strandline.cli.views.snapshot import Pace, Snapshot, spell_json, take_snapshot
-from strandline.cli.views.summary import Details, describe_outcome, spell_outcome
-from strandline.engine.core.ports import Progress
+from strandline.cli.views.snapshot import STARTING, Pace, Snapshot, render_snapshot, take_snapshot
+from strandline.cli.views.summary import Details, describe_outcome, render_outcome
+from strandline.engine.core.ports import RunProgress
 from strandline.plan.errors import code_of
-from strandline.run.attempt.outcome import Outcome
+from strandline.run.attempt.outcome import AttemptResult
 from strandline_api.outcome.exit_codes import ExitCode
+
+NOTEBOOK_WIDTH = 100  # letters; a cell scrolls sideways where it is narrower
 
 
 class Reporter:
@@ -42,15 +49,15 @@ class Reporter:
         self._due = self._begun + self.interval
         self._is_begun = False
         self._pace = Pace()
-        self._told = 0
+        self._shown_notes = 0
 
-    def report(self, progress: Progress) -> bool:
+    def report(self, progress: RunProgress) -> bool:
         """Show how far the attempt is, where it is time to; True then, and the first time."""
-        for note in progress.notes[self._told :]:
-            self.say(note)
-        self._told = len(progress.notes)
+        for note in progress.notes[self._shown_notes :]:
+            self.announce(note)
+        self._shown_notes = len(progress.notes)
         if not self._is_begun and progress.dashboard:
-            self.say(f"Ray's dashboard: {progress.dashboard}")
+            self.announce(f"Ray's dashboard: {progress.dashboard}")
         now = self._now()
         if now >= self._due:
             self._due = now + self.interval
@@ -59,6 +66,10 @@ class Reporter:
             return False
         self._is_begun = True
         return True
+
+    def take(self, progress: RunProgress) -> None:
+        """Show how far the attempt is, where it is time to."""
+        self.report(progress)
 
     @contextmanager
     def watching(self, _name: str) -> Iterator[None]:
@@ -74,13 +85,16 @@ class Reporter:
         """Show a snapshot."""
         click.echo(describe_line(snapshot), err=True)
 
-    def say(self, sentence: str) -> None:
-        """Say something to a person."""
+    def announce(self, sentence: str) -> None:
+        """Show a sentence to a person."""
         click.echo(sentence, err=True)
 
-    def close(self, outcome: Outcome, details: Details) -> None:
+    def end(self, sentence: str) -> None:
+        """Show what a run came to whose summary others show."""
+
+    def close(self, outcome: AttemptResult, details: Details) -> None:
         """Show what the attempt came to."""
-        for line in describe_outcome(outcome, details):
+        for line in describe_outcome(outcome, details, find_width()):
             click.echo(line)
 
 
@@ -98,13 +112,64 @@ class TerminalReporter(Reporter):
     def watching(self, name: str) -> Iterator[None]:
         self._name = name
         with self._live:
+            self.show(STARTING)  # Ray takes seconds until there is anything to report
             yield
 
     def show(self, snapshot: Snapshot) -> None:
         self._live.update(draw(self._name, snapshot), refresh=True)
 
-    def say(self, sentence: str) -> None:
+    def announce(self, sentence: str) -> None:
         self._live.console.print(sentence, markup=False, highlight=False)
+
+
+class NotebookReporter(Reporter):
+    """Redraws one table in the output of a notebook's cell.
+
+    Args:
+        display: IPython's.
+        now: seconds from any fixed point.
+    """
+
+    interval = 0.5
+
+    def __init__(
+        self, display: Callable[..., Any], now: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(now)
+        self._display = display
+        self._handle: Any = None
+        self._name = ""
+        self._sentences: list[str] = []
+
+    @contextmanager
+    def watching(self, name: str) -> Iterator[None]:
+        self._name = name
+        self.show(STARTING)
+        yield
+
+    def show(self, snapshot: Snapshot) -> None:
+        self._draw(draw(self._name, snapshot))
+
+    def announce(self, sentence: str) -> None:
+        self._sentences.append(sentence)
+        # Shown with the next table too; whoever has interrupted the kernel wants to know at once.
+        self._draw(Text(self._name, "bold"))
+
+    def end(self, sentence: str) -> None:
+        seconds = format_seconds(self._now() - self._begun)
+        self._draw(Text(f"{self._name}  {seconds}\n{sentence}"))
+
+    def _draw(self, content: RenderableType) -> None:
+        """Draw over what was drawn last."""
+        out = io.StringIO()
+        console = Console(file=out, width=NOTEBOOK_WIDTH, color_system=None, force_jupyter=False)
+        console.print(*map(Text, self._sentences), content, sep="\n")
+        text = "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+        page = {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}
+        if self._handle is None:
+            self._handle = self._display(page, raw=True, display_id=True)
+        else:
+            self._handle.update(page, raw=True)
 
 
 class JsonReporter(Reporter):
@@ -117,28 +182,28 @@ class JsonReporter(Reporter):
         self._out = find_text()
 
     def show(self, snapshot: Snapshot) -> None:
-        self._write(spell_json(snapshot))
+        self._write(render_snapshot(snapshot))
 
     @contextmanager
     def failing(self) -> Iterator[None]:
         try:
             yield
         except StoppedAtOnceError as error:
-            self._write(_spell_error(ExitCode.INTERRUPTED, str(error)))
+            self._write(_render_error(ExitCode.INTERRUPTED, str(error)))
             raise
         except Exception as error:
-            self._write(_spell_error(code_of(error), str(error)))
+            self._write(_render_error(code_of(error), str(error)))
             raise
 
-    def close(self, outcome: Outcome, details: Details) -> None:
-        self._write(spell_outcome(outcome, details))
+    def close(self, outcome: AttemptResult, details: Details) -> None:
+        self._write(render_outcome(outcome, details))
 
     def _write(self, content: dict[str, object]) -> None:
         click.echo(json.dumps(content), file=self._out)
 
 
 def create_reporter(*, is_json: bool, stderr: TextIO | None = None) -> Reporter:
-    """The reporter for where this process writes to.
+    """Return the reporter for where this process writes to.
 
     Args:
         stderr: None means this process's own.
@@ -151,5 +216,5 @@ def create_reporter(*, is_json: bool, stderr: TextIO | None = None) -> Reporter:
     return Reporter()
 
 
-def _spell_error(code: ExitCode, message: str) -> dict[str, object]:
+def _render_error(code: ExitCode, message: str) -> dict[str, object]:
     return {"event": "outcome", "outcome": code.name, "exitCode": int(code), "message": message}

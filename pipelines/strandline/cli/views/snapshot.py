@@ -9,13 +9,14 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from strandline.engine.core.flow import StageQueue
+from strandline.engine.core.flow import StageStanding
 from strandline.engine.core.pools import PoolState
-from strandline.engine.core.ports import Progress
-from strandline.plan.receipt import Counts
+from strandline.engine.core.ports import RunProgress
+from strandline.plan.receipt import StageCounts
 from strandline.run.supervise.status_server import read_number
 
 WINDOW_SECONDS = 30.0
+PROMISING_SECONDS = 10.0  # of measuring; before that the start of workers is most of the rate
 LEAST_RATE = 1e-9  # of what is slower nobody sees the end
 # Attributes of a stage's workers by the keys under which scripts read them.
 _POOL_KEYS = {
@@ -64,6 +65,7 @@ class Snapshot(NamedTuple):
         bottleneck: the stage that sets the pace; None where none does, or it is not known.
         dashboard: host and port of Ray's own; None where there is none.
         quarantined: listed sources that are not tried any more.
+        measured: seconds over which the rate is.
     """
 
     seconds: float
@@ -78,14 +80,25 @@ class Snapshot(NamedTuple):
     bottleneck: str | None = None
     dashboard: str | None = None
     quarantined: int = 0
+    measured: float = WINDOW_SECONDS
 
     @property
     def seconds_left(self) -> float | None:
-        """How long the rest will take; None before the listing has ended or a rate is known."""
-        if not self.is_listed or self.rate < LEAST_RATE:
+        """Return how long the rest will take.
+
+        None before the listing has ended or a rate is known well enough.
+        """
+        is_known = self.measured >= PROMISING_SECONDS and self.rate >= LEAST_RATE
+        if not (self.is_listed and is_known):
             return None
         done = self.skipped + self.quarantined + self.finished + self.failed
         return (self.listed - done) / self.rate
+
+
+# Before there is anything to know.
+STARTING = Snapshot(
+    0.0, 0, is_listed=False, skipped=0, finished=0, failed=0, rate=0.0, stages=(), incidents=0
+)
 
 
 class Pace:
@@ -95,13 +108,18 @@ class Pace:
         self._points: deque[tuple[float, float]] = deque([(0.0, 0.0)])
         self._stages: dict[tuple[str, str], Pace] = {}
 
+    @property
+    def measured(self) -> float:
+        """Seconds over which the last measurement was."""
+        return self._points[-1][0] - self._points[0][0]
+
     def begin(self, seconds: float, done: float = 0.0) -> None:
         """Start to measure now; what came before was no work on sources."""
         self._points = deque([(seconds, done)])
         self._stages.clear()
 
     def measure_stage(self, name: str, what: str, seconds: float, done: float) -> float:
-        """The same of something that a stage does, measured since this one began."""
+        """Measure the same of something that a stage does, measured since this one began."""
         pace = self._stages.get((name, what))
         if pace is None:
             pace, begun = Pace(), self._points[0][0]
@@ -119,8 +137,8 @@ class Pace:
         return (done - before) / (seconds - begun) if seconds > begun else 0.0
 
 
-def take_snapshot(progress: Progress, seconds: float, pace: Pace) -> Snapshot:
-    """What an engine's progress amounts to, `seconds` after the attempt began."""
+def take_snapshot(progress: RunProgress, seconds: float, pace: Pace) -> Snapshot:
+    """Return what an engine's progress amounts to, `seconds` after the attempt began."""
     failed = len(progress.flow.failed)
     if not progress.listed:
         pace.begin(seconds)
@@ -137,45 +155,48 @@ def take_snapshot(progress: Progress, seconds: float, pace: Pace) -> Snapshot:
         bottleneck=progress.bottleneck,
         dashboard=progress.dashboard,
         quarantined=progress.quarantined,
+        measured=pace.measured,
     )
 
 
-def _view_stages(progress: Progress, seconds: float, pace: Pace) -> Iterator[StageView]:
+def _view_stages(progress: RunProgress, seconds: float, pace: Pace) -> Iterator[StageView]:
     pools = progress.list_pools()
-    for place, queue in enumerate(progress.flow.queues):
-        pool = pools[place] if pools else PoolState()
+    for index, stage in enumerate(progress.flow.list_stages()):
+        pool, counts = pools[index] if pools else PoolState(), stage.counts
         yield StageView(
-            queue.name,
-            queue.counts.tasks_in,
-            queue.counts.tasks_out,
-            len(queue),
-            queue.running,
-            queue.counts.failed,
+            stage.name,
+            counts.tasks_in,
+            counts.tasks_out,
+            stage.waiting,
+            stage.running,
+            counts.failed,
             pool,
-            pace.measure_stage(queue.name, "tasks", seconds, queue.counts.tasks_in),
-            _measure_utilisation(queue, pool, seconds, pace),
+            pace.measure_stage(stage.name, "tasks", seconds, counts.tasks_in),
+            _measure_utilisation(stage, pool, seconds, pace),
         )
 
 
-def _measure_utilisation(queue: StageQueue, pool: PoolState, seconds: float, pace: Pace) -> float:
+def _measure_utilisation(
+    stage: StageStanding, pool: PoolState, seconds: float, pace: Pace
+) -> float:
     # A long call counts while it is under way; its end corrects what is too much of that.
-    busy = queue.counts.seconds + pool.under_way
-    worked = pace.measure_stage(queue.name, "busy", seconds, busy)
-    ready = pace.measure_stage(queue.name, "ready", seconds, pool.seconds)
+    busy = stage.counts.seconds + pool.under_way
+    worked = pace.measure_stage(stage.name, "busy", seconds, busy)
+    ready = pace.measure_stage(stage.name, "ready", seconds, pool.seconds)
     return min(1.0, max(0.0, worked / ready)) if ready > 0 else 0.0
 
 
-def spell_pool(pool: PoolState) -> dict[str, int]:
-    """A stage's workers and what has become of them; the keys are stable."""
+def render_pool(pool: PoolState) -> dict[str, int]:
+    """Render a stage's workers and what has become of them; the keys are stable."""
     return {key: getattr(pool, name) for name, key in _POOL_KEYS.items()}
 
 
-def _spell_fates(pool: PoolState) -> dict[str, int]:
+def _render_fates(pool: PoolState) -> dict[str, int]:
     return {"started": pool.started, "lost": pool.lost, "recycled": pool.recycled}
 
 
-def spell_json(snapshot: Snapshot) -> dict[str, Any]:
-    """A line of `run --json`; its keys are stable."""
+def render_snapshot(snapshot: Snapshot) -> dict[str, Any]:
+    """Render a line of `run --json`; its keys are stable."""
     left = snapshot.seconds_left
     return {
         "event": "progress",
@@ -201,7 +222,7 @@ def spell_json(snapshot: Snapshot) -> dict[str, Any]:
                 "rate": round(stage.rate, 3),
                 "utilisation": round(stage.utilisation, 3),
                 "oldestCall": round(stage.pool.oldest, 1),
-                **spell_pool(stage.pool),
+                **render_pool(stage.pool),
             }
             for stage in snapshot.stages
         ],
@@ -212,28 +233,29 @@ def spell_json(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def parse_json(content: object) -> Snapshot:
-    """The snapshot that `spell_json` has spelled.
+    """Return the snapshot that `render_snapshot` has rendered.
 
     What an older version did not say is zero, and so is what has another shape.
     """
-    said = _object(content)
-    sources, stages = _object(said.get("sources")), said.get("stages")
+    found = _object(content)
+    sources, stages = _object(found.get("sources")), found.get("stages")
     return Snapshot(
-        seconds=read_number(said.get("seconds")),
+        seconds=read_number(found.get("seconds")),
         listed=_count(sources.get("listed")),
         is_listed=sources.get("total") is not None,
         skipped=_count(sources.get("skipped")),
         finished=_count(sources.get("finished")),
         failed=_count(sources.get("failed")),
-        rate=read_number(said.get("rate")),
+        rate=read_number(found.get("rate")),
         stages=tuple(
             _parse_stage(stage)
             for stage in (stages if isinstance(stages, list) else ())
             if isinstance(stage, Mapping)
         ),
-        incidents=_count(said.get("incidents")),
-        bottleneck=_name(said.get("bottleneck")),
+        incidents=_count(found.get("incidents")),
+        bottleneck=_name(found.get("bottleneck")),
         quarantined=_count(sources.get("quarantined")),
+        measured=WINDOW_SECONDS if found.get("secondsLeft") is not None else 0.0,
     )
 
 
@@ -266,8 +288,10 @@ def _name(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def spell_counts(counts: dict[str, Counts], pools: Mapping[str, PoolState]) -> list[dict[str, Any]]:
-    """What went through each stage, for the last line of `run --json`; the keys are stable.
+def render_counts(
+    counts: dict[str, StageCounts], pools: Mapping[str, PoolState]
+) -> list[dict[str, Any]]:
+    """Return what went through each stage, for the last line of `run --json`; the keys are stable.
 
     Args:
         pools: workers of the stages that have any.
@@ -283,7 +307,7 @@ def spell_counts(counts: dict[str, Counts], pools: Mapping[str, PoolState]) -> l
             "rowsOut": each.rows_out,
             "seconds": round(each.seconds, 3),
             "counters": each.counters,
-            **({"calls": each.calls, **_spell_fates(pools[name])} if name in pools else {}),
+            **({"calls": each.calls, **_render_fates(pools[name])} if name in pools else {}),
         }
         for name, each in counts.items()
     ]

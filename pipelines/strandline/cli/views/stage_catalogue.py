@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterator
+from textwrap import fill
 from typing import Any, NamedTuple
 
 from strandline.cli.views.format import align
@@ -47,7 +48,7 @@ class Parameter(NamedTuple):
     description: str
 
 
-class Entry(NamedTuple):
+class StageEntry(NamedTuple):
     """A stage as the catalogue shows it."""
 
     use: str
@@ -64,8 +65,8 @@ class Entry(NamedTuple):
         return self.description.partition("\n")[0]
 
 
-def read_entry(use: str, stage_class: type[Stage]) -> Entry:
-    """The catalogue's entry of a class that `use:` names so."""
+def read_entry(use: str, stage_class: type[Stage]) -> StageEntry:
+    """Return the catalogue's entry of a class that `use:` names so."""
     # Shapes are a matter of the class, but a plan holds a stage; this one is never called.
     plan = StagePlan(use, use, stage_class.__new__(stage_class))
     schema = stage_class.Params.model_json_schema(by_alias=True)
@@ -73,14 +74,14 @@ def read_entry(use: str, stage_class: type[Stage]) -> Entry:
     parameters = (
         Parameter(
             name,
-            spell_type(field, schema.get("$defs", {})),
+            describe_type(field, schema.get("$defs", {})),
             name in required,
             field.get("default"),
             " ".join(field.get("description", "").split()),
         )
         for name, field in schema.get("properties", {}).items()
     )
-    return Entry(
+    return StageEntry(
         use,
         plan.shape,
         plan.may_fan_out,
@@ -91,25 +92,25 @@ def read_entry(use: str, stage_class: type[Stage]) -> Entry:
     )
 
 
-def spell_type(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
-    """A field's type in words, such as `list of text` or `whole number, at least 1`."""
+def describe_type(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
+    """Describe a field's type in words, such as `list of text` or `whole number, at least 1`."""
     if "$ref" in schema:
-        return spell_type(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+        return describe_type(definitions[schema["$ref"].rpartition("/")[2]], definitions)
     options = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
     if options:
-        spelled = [spell_type(option, definitions) for option in options]
-        return " or ".join(dict.fromkeys(spelled))
+        rendered = [describe_type(option, definitions) for option in options]
+        return " or ".join(dict.fromkeys(rendered))
     if "const" in schema or "enum" in schema:
         return " | ".join(map(str, schema.get("enum", [schema.get("const")])))
     if schema.get("type") == "array":
-        return f"list of {spell_type(schema.get('items', {}), definitions)}"
+        return f"list of {describe_type(schema.get('items', {}), definitions)}"
     kind = _TYPES.get(schema.get("type", ""), "anything")
     bounds = [f"{words} {schema[name]:g}" for name, words in _BOUNDS.items() if name in schema]
     return ", ".join([kind, *bounds])
 
 
-def spell_entry(entry: Entry) -> dict[str, Any]:
-    """The entry for `stages --json`; its keys are stable."""
+def render_entry(entry: StageEntry) -> dict[str, Any]:
+    """Render the entry for `stages --json`; its keys are stable."""
     return {
         "use": entry.use,
         "shape": entry.shape.name.lower(),
@@ -130,21 +131,32 @@ def spell_entry(entry: Entry) -> dict[str, Any]:
     }
 
 
-def describe_catalogue(entries: list[Entry]) -> list[str]:
-    """All stages, a line each."""
+def describe_catalogue(entries: list[StageEntry], width: int | None = None) -> list[str]:
+    """Describe all stages, a line each where the width allows that."""
     rows = [("stage", "shape", "what it does")]
     rows += [(entry.use, entry.shape, entry.summary) for entry in entries]
-    return list(align(rows, left=3))
+    return list(align(rows, 3, width))
 
 
-def describe_entry(entry: Entry) -> list[str]:
-    """One stage with its parameters."""
+def describe_entry(entry: StageEntry, width: int | None = None) -> list[str]:
+    """Describe one stage with its parameters, in lines of so many letters at most."""
     also = (", fans out" if entry.fans_out else "") + (", gathers" if entry.gathers else "")
     head = [f"{entry.use} ({entry.shape}{also}, version {entry.version})", ""]
-    return [*head, *entry.description.splitlines(), *_describe_parameters(entry)]
+    lines = [*head, *entry.description.splitlines(), *_describe_parameters(entry)]
+    return [_fold(line, width) for line in lines]
 
 
-def _describe_parameters(entry: Entry) -> Iterator[str]:
+def _fold(line: str, width: int | None) -> str:
+    """Return a line that goes on below its own beginning where it is too long."""
+    if width is None or len(line) <= width:
+        return line
+    indent = line[: len(line) - len(line.lstrip())]
+    return fill(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _describe_parameters(entry: StageEntry) -> Iterator[str]:
     yield ""
     if not entry.parameters:
         yield "It takes no parameters."

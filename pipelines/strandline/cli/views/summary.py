@@ -8,25 +8,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from strandline.cli.views.failures import GROUPS_SHOWN, describe_failures, describe_groups
 from strandline.cli.views.format import (
     align,
-    spell_amount,
-    spell_bytes,
-    spell_count,
-    spell_seconds,
-    spell_text,
+    escape_text,
+    format_amount,
+    format_bytes,
+    format_count,
+    format_seconds,
 )
-from strandline.cli.views.snapshot import spell_counts
+from strandline.cli.views.snapshot import render_counts
 from strandline.engine.core.pools import PoolState
-from strandline.ledger.entries import FailureRecord, Parked
-from strandline.plan.receipt import Counts
-from strandline.run.attempt.outcome import Outcome
+from strandline.ledger.entries import Quarantined, Row
+from strandline.plan.receipt import StageCounts
+from strandline.run.attempt.failures import FailureGroup
+from strandline.run.attempt.outcome import AttemptResult
 
-FAILURES_SHOWN = 10
+FAILURES_RENDERED = 20
+_MANY_FILES, _TINY_BYTES = 1000, 100_000
 _COLUMNS = ("stage", "in", "out", "filtered", "failed", "rows in", "rows out", "seconds")
 
 
-class Written(NamedTuple):
+class WrittenFiles(NamedTuple):
     """All that the ledger knows to lie in the output: files and their bytes."""
 
     files: int
@@ -37,115 +40,149 @@ class Details(NamedTuple):
     """What the ledger adds to an outcome.
 
     Attributes:
-        failures: of this attempt, the first ones.
         written: None where counting would take long.
-        parked: sources that this attempt has put into quarantine, the first ones.
+        quarantined: sources that this attempt has put into quarantine, the first ones.
+        quarantine_groups: all of them, by cause, stage and reason.
+        is_packable: the source could pack files together, and does not.
     """
 
-    failures: Sequence[FailureRecord] = ()
-    written: Written | None = None
-    parked: Sequence[Parked] = ()
+    written: WrittenFiles | None = None
+    quarantined: Sequence[Quarantined] = ()
+    quarantine_groups: Sequence[FailureGroup] = ()
+    is_packable: bool = False
 
 
-def describe_outcome(outcome: Outcome, details: Details) -> list[str]:
-    """The summary as lines."""
+def describe_outcome(
+    outcome: AttemptResult, details: Details, width: int | None = None
+) -> list[str]:
+    """Describe the summary as lines, its tables of so many letters at most."""
     return [
         f"{outcome.message} ({_describe_effort(outcome)})",
-        *_describe_stages(outcome.counts),
-        *_describe_counters(outcome.counts),
+        *_describe_stages(outcome.counts, width),
+        *_describe_counters(outcome.counts, width),
         *_describe_pools(outcome.pools),
-        *_describe_failures(outcome, details.failures),
-        *_describe_parked(details.parked),
+        *describe_failures(outcome.failure_groups, outcome.standing.failed),
+        *_describe_commands(outcome),
+        *_describe_quarantined(details.quarantine_groups),
         *(f"incident: {incident}" for incident in outcome.incidents),
         f"output: {outcome.output}{_describe_written(details.written)}",
+        *_advise(details),
+        *_explain_empty(outcome),
     ]
 
 
-def spell_outcome(outcome: Outcome, details: Details) -> dict[str, Any]:
-    """The last line of `run --json`; its keys are stable."""
+def render_outcome(outcome: AttemptResult, details: Details) -> dict[str, Any]:
+    """Render the last line of `run --json`; its keys are stable."""
     return {
         "event": "outcome",
         **outcome.to_json(),
-        "stages": spell_counts(outcome.counts, outcome.pools),
+        "stages": render_counts(outcome.counts, outcome.pools),
         "failures": [
             {"key": failure.key, "stage": failure.stage, "message": failure.message}
-            for failure in details.failures
+            for failure in outcome.failures[:FAILURES_RENDERED]
         ],
         "quarantined": [
             {"key": entry.key, "cause": entry.cause, "message": entry.message}
-            for entry in details.parked
+            for entry in details.quarantined
         ],
     }
 
 
-def _describe_effort(outcome: Outcome) -> str:
+def _describe_effort(outcome: AttemptResult) -> str:
     standing = outcome.standing
-    parts = [f"attempt {outcome.attempt}", spell_seconds(outcome.seconds)]
+    parts = [f"attempt {outcome.attempt}", format_seconds(outcome.seconds)]
     if standing.finished and standing.skipped:
-        parts.append(f"{spell_count(standing.skipped)} skipped")
+        parts.append(f"{format_count(standing.skipped)} skipped")
     if standing.removed:
-        parts.append(f"{spell_count(standing.removed)} no longer listed")
+        parts.append(f"{format_count(standing.removed)} no longer listed")
     return ", ".join(parts)
 
 
-def _describe_stages(counts: dict[str, Counts]) -> Iterator[str]:
+def _describe_stages(counts: dict[str, StageCounts], width: int | None) -> Iterator[str]:
     if not any(each.tasks_in for each in counts.values()):
         return
     rows = [_COLUMNS]
     for name, each in counts.items():
         numbers = (each.tasks_in, each.tasks_out, each.filtered, each.failed)
         rows_seen = (each.rows_in, each.rows_out)
-        cells = map(spell_count, numbers + rows_seen)
+        cells = map(format_count, numbers + rows_seen)
         rows.append((name, *cells, f"{each.seconds:,.1f}"))  # type: ignore[arg-type]
     yield ""
-    yield from align(rows)
+    yield from align(rows, 1, width)
     yield ""
 
 
-def _describe_counters(counts: dict[str, Counts]) -> Iterator[str]:
+def _describe_counters(counts: dict[str, StageCounts], width: int | None) -> Iterator[str]:
     rows = [
-        (name, counter, spell_count(number))
+        (name, counter, format_count(number))
         for name, each in counts.items()
         for counter, number in sorted(each.counters.items())
     ]
     if rows:
-        yield from align(rows, left=2)
+        yield from align(rows, 2, width)
         yield ""
 
 
 def _describe_pools(pools: Mapping[str, PoolState]) -> Iterator[str]:
-    """Only where something has become of workers."""
+    """Yield a line for each stage whose workers were lost or recycled."""
     for name, pool in pools.items():
         changes = {"lost": pool.lost, "recycled": pool.recycled}
-        parts = [f"{spell_count(number)} {what}" for what, number in changes.items() if number]
+        parts = [f"{format_count(number)} {what}" for what, number in changes.items() if number]
         if parts:
-            yield f"workers of {name}: {spell_count(pool.started)} started, {', '.join(parts)}"
+            yield f"workers of {name}: {format_count(pool.started)} started, {', '.join(parts)}"
 
 
-def _describe_failures(outcome: Outcome, failures: Sequence[FailureRecord]) -> Iterator[str]:
-    if not outcome.standing.failed:
+def _describe_commands(outcome: AttemptResult) -> Iterator[str]:
+    """Yield where to read on, where the ledger has more than is shown."""
+    failed = outcome.standing.failed
+    is_shown = len(outcome.failure_groups) == failed <= GROUPS_SHOWN
+    if failed and outcome.attempt and not is_shown:
+        yield "  all of them: `strandline failures FILE`"
+
+
+def _describe_quarantined(groups: Sequence[FailureGroup]) -> Iterator[str]:
+    if not groups:
         return
-    yield f"{spell_amount(outcome.standing.failed, 'source')} failed:"
-    shown = failures[:FAILURES_SHOWN]
-    for failure in shown:
-        yield spell_text(f"  {failure.key}: {failure.stage}: {failure.message}")
-    rest = outcome.standing.failed - len(shown)
-    if rest > 0:
-        yield f"  and {spell_count(rest)} more; see `strandline ledger sources --state failed`"
-
-
-def _describe_parked(parked: Sequence[Parked]) -> Iterator[str]:
-    if not parked:
-        return
+    total = sum(group.count for group in groups)
     yield "quarantined now:"
-    for entry in parked[:FAILURES_SHOWN]:
-        where = f"{entry.stage}: " if entry.stage else ""
-        yield spell_text(f"  {entry.key}: {entry.cause}: {where}{entry.message}")
-    if len(parked) > FAILURES_SHOWN:
-        yield "  and more; see `strandline ledger quarantine list`"
+    yield from describe_groups(groups, total)
+    if total > len(groups) or total > GROUPS_SHOWN:
+        yield "  all of them: `strandline ledger quarantine list FILE`"
 
 
-def _describe_written(written: Written | None) -> str:
+def _describe_written(written: WrittenFiles | None) -> str:
     if written is None:
         return ""
-    return f" ({spell_amount(written.files, 'file')}, {spell_bytes(written.size)})"
+    return f" ({format_amount(written.files, 'file')}, {format_bytes(written.size)})"
+
+
+def _advise(details: Details) -> Iterator[str]:
+    """Yield what would make fewer and larger files, where there are very many tiny ones."""
+    written = details.written
+    if not (details.is_packable and written is not None and written.files >= _MANY_FILES):
+        return
+    mean = written.size / written.files
+    if mean < _TINY_BYTES:
+        yield (
+            f"hint: {format_count(written.files)} files of {format_bytes(round(mean))} on average; "
+            "`buckets: 32` in the source packs small sources together (and begins anew)"
+        )
+
+
+def _explain_empty(outcome: AttemptResult) -> Iterator[str]:
+    """Yield who has dropped all, where sources were finished and none of them left a row."""
+    stages = list(outcome.counts.items())
+    if not stages or not outcome.standing.finished or stages[-1][1].rows_in:
+        return
+    dropping = [(each.filtered, name) for name, each in stages if each.filtered]
+    if dropping:
+        yield (
+            f"hint: nothing was written; {max(dropping)[1]} dropped most of it, and what it has "
+            "counted above says why"
+        )
+
+
+def describe_failure(row: Row) -> str:
+    """Describe a row: its key and, where it failed, cause, stage and message."""
+    words = (row.key, row.cause, row.stage, row.message)
+    return escape_text(": ".join(word for word in words if word))

@@ -1,0 +1,63 @@
+"""Why sources failed, a line for each reason. Pure: groups of failures in, text and data out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from strandline.cli.views.format import escape_text, format_amount, format_count
+from strandline.run.attempt.failures import FailureGroup
+
+GROUPS_SHOWN = 10
+_LETTERS = 300  # of one example's message
+
+
+def describe_failures(
+    groups: Sequence[FailureGroup], total: int, most: int = GROUPS_SHOWN
+) -> Iterator[str]:
+    """Describe failures as lines: how many, and each reason with its count and an example.
+
+    Args:
+        groups: the largest first.
+        total: sources that failed; more than the groups have where not all were looked at.
+        most: groups that are shown.
+    """
+    if total:
+        yield f"{format_amount(total, 'source')} failed:"
+        yield from describe_groups(groups, total, most)
+
+
+def describe_groups(
+    groups: Sequence[FailureGroup], total: int, most: int = GROUPS_SHOWN
+) -> Iterator[str]:
+    """Describe each reason as lines, and what is left of a total."""
+    for group in groups[:most]:
+        yield from _describe_group(group)
+    rest = total - sum(group.count for group in groups[:most])
+    if rest > 0:
+        yield f"  and {format_count(rest)} more for other reasons"
+
+
+def render_failure_group(group: FailureGroup) -> dict[str, Any]:
+    """Render a line of `failures --json`; its keys are stable."""
+    example = group.example
+    return {
+        "stage": group.stage,
+        "reason": str(group.reason),
+        "count": group.count,
+        "example": {"key": example.key, "attempt": example.attempt, "message": example.message},
+    }
+
+
+def _describe_group(group: FailureGroup) -> Iterator[str]:
+    example, stage = group.example, f"{group.stage}: " if group.stage else ""
+    message = example.message
+    if len(message) > _LETTERS:
+        message = f"{message[:_LETTERS]}…"
+    if group.count == 1:
+        yield escape_text(f"  {example.key}: {stage}{message}")
+        return
+    yield escape_text(f"  {format_count(group.count)} × {stage}{group.reason}")
+    # Where all have one text, the reason has been the message.
+    text = "" if message == str(group.reason) else f": {message}"
+    yield escape_text(f"      such as {example.key}{text}")
