@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -17,12 +18,15 @@ _ROOMS = {
     "retry": "runs.retry:retry",
     "drain": "runs.drain:drain",
     "attempts": "runs.attempts:attempts",
+    "failures": "runs.failures:failures",
+    "init": "pipelines.init:init",
     "validate": "pipelines.manifest:validate",
     "plan": "pipelines.manifest:plan",
     "describe": "pipelines.manifest:describe",
     "stages": "pipelines.stages:stages",
     "ledger": "data.ledger:ledger",
     "report": "runs.report:report",
+    "card": "data.card:card",
     "top": "runs.top:top",
     "latest": "data.latest:latest",
     "gather": "data.gather:gather",
@@ -37,11 +41,11 @@ class Commands(Program):
     """The commands of the table above."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Their names, in the order of the overview."""
+        """Return their names, in the order of the overview."""
         return list(_ROOMS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """The command of a name, loaded; None where there is none."""
+        """Return the command of a name, loaded; None where there is none."""
         if cmd_name not in _ROOMS:
             return None
         module, _, name = _ROOMS[cmd_name].partition(":")
@@ -49,7 +53,19 @@ class Commands(Program):
         assert isinstance(command, click.Command)  # by the table
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is meant; of a misspelt one the nearest name is suggested."""
+        if args and not args[0].startswith("-") and args[0] not in _ROOMS:
+            nearest = get_close_matches(args[0], _ROOMS, n=1)
+            hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+            msg = f"No such command {args[0]!r}.{hint}"
+            raise click.UsageError(msg, ctx)
+        return super().resolve_command(ctx, args)
+
 
 @click.group("strandline", cls=Commands, context_settings=_HELP)
+@click.version_option(package_name="strandline", message="%(prog)s %(version)s")
 def program() -> None:
     """Resumable data curation on Ray: one YAML file, and a ledger of what is finished."""

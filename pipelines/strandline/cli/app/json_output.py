@@ -61,18 +61,18 @@ def reserve(ctx: click.Context) -> None:
 
 
 def find_output() -> JsonOutput | None:
-    """What is kept for JSON; None where nobody has asked for that."""
+    """Return what is kept for JSON; None where nobody has asked for that."""
     ctx = click.get_current_context(silent=True)
     return None if ctx is None else ctx.meta.get(_KEY)
 
 
 def find_text() -> TextIO:
-    """Where this command's own words go."""
+    """Return where this command's own words go."""
     output = find_output()
     return sys.stdout if output is None else output.text
 
 
-def tell(text: str) -> None:
+def write_line(text: str) -> None:
     """Write a line of a command's own to standard output."""
     click.echo(text, file=find_text())
 

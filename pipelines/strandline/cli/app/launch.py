@@ -18,8 +18,9 @@ import click
 
 from strandline.cli.app.json_output import find_output
 from strandline.cli.app.signals import SIGNALS
+from strandline.run.attempt.engines import works_in_driver
 from strandline.run.manifest.yaml_file import read_pipeline
-from strandline.run.supervise.driver_process import DriverProcess, Limits, Stop, make_command
+from strandline.run.supervise.driver_process import DriverLimits, DriverProcess, Stop, make_command
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.volume.locks import hold_alone
 from strandline_api.objects.pipeline import CurationPipeline
@@ -54,7 +55,7 @@ class Launch(NamedTuple):
 
 @contextmanager
 def launching(request: Request) -> Iterator[Launch]:
-    """What makes attempts as long as the block runs; requests to stop reach it.
+    """Provide what makes attempts; requests to stop reach it as long as the block runs.
 
     Raises:
         SpecError: the manifest is wrong.
@@ -72,39 +73,38 @@ def launching(request: Request) -> Iterator[Launch]:
         yield Launch(pipeline, folder, driver)
 
 
-def _read_cause(word: str | None, *, is_stored: bool) -> str | None:
-    """The cause that was named; None where there is none, or where only a newer operator knows it.
+def _read_cause(given: str | None, *, is_stored: bool) -> str | None:
+    """Return the cause that was named; None if there is none, or only a newer operator knows it.
 
     Without one, what can be seen on the volume tells how the last attempt ended.
     """
     known = [cause.value for cause in Cause]
-    if word is None or word in known:
-        return word
+    if given is None or given in known:
+        return given
     if is_stored:
         return None
-    msg = f"{word!r} is not one of {', '.join(known)}."
+    msg = f"{given!r} is not one of {', '.join(known)}."
     raise click.BadParameter(msg, param_hint="'--after'")
 
 
 def _make_driver(
     request: Request, pipeline: CurationPipeline, folder: PipelineFolder
 ) -> DriverProcess:
-    spec, is_inline = pipeline.spec, request.engine == "inline"
-    limits = Limits(
+    spec, is_in_driver = pipeline.spec, works_in_driver(request.engine)
+    limits = DriverLimits(
         spec.checkpoint.grace_period_seconds,
         spec.deadlines.attempt_seconds,
-        # In one process a long task looks like a stall, and so does a person at a breakpoint.
-        None if is_inline else spec.deadlines.stall_seconds,
+        None if is_in_driver else spec.deadlines.stall_seconds,
     )
-    shares_terminal = is_inline and sys.stdin.isatty()
-    command = make_command(*_spell(request))
+    shares_terminal = is_in_driver and sys.stdin.isatty()
+    command = make_command(*_build_arguments(request))
     output = find_output()
     stdout = None if output is None else output.number
     return DriverProcess(command, folder, limits, Stop(), shares_terminal, request.after, stdout)
 
 
-def _spell(request: Request) -> list[str]:
-    """The request as the driver's arguments; why the last attempt ended comes with the first."""
+def _build_arguments(request: Request) -> list[str]:
+    """Return the request as the driver's arguments, the last attempt's cause first."""
     words = [str(request.file), "--volume", str(request.volume)]
     for setting in request.settings:
         words += ["--set", setting]
@@ -120,7 +120,7 @@ def _listening(stop: Stop, shares_terminal: bool) -> Iterator[None]:
     """Count requests to stop as long as the block runs."""
 
     def receive(number: int, _frame: FrameType | None) -> None:
-        stop.ask(number, is_heard=shares_terminal and number == signal.SIGINT)
+        stop.ask(number, is_received=shares_terminal and number == signal.SIGINT)
 
     old = {number: signal.signal(number, receive) for number in SIGNALS}
     try:

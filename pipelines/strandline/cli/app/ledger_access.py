@@ -8,23 +8,23 @@ from pathlib import Path
 
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.placing import place_outputs
+from strandline.run.attempt.output_location import locate_outputs
 from strandline.storage.layout import PipelineFolder
 
 
 def locate(plan: PipelinePlan, volume: Path) -> PipelineFolder:
-    """The pipeline's folder on the volume."""
+    """Return the pipeline's folder on the volume."""
     return PipelineFolder.of(volume, plan.namespace, plan.name)
 
 
-def place_output(plan: PipelinePlan, volume: Path) -> str:
-    """Folder or URL of the pipeline's output."""
-    return place_outputs(plan, locate(plan, volume))
+def locate_output(plan: PipelinePlan, volume: Path) -> str:
+    """Return folder or URL of the pipeline's output."""
+    return locate_outputs(plan, locate(plan, volume))
 
 
 @contextmanager
 def looking(folder: PipelineFolder) -> Iterator[Store]:
-    """The ledger in the folder, open as long as the block runs.
+    """Open the ledger in the folder for reading, as long as the block runs.
 
     Raises:
         LedgerError: there is none, or it can't be read.

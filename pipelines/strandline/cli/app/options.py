@@ -48,7 +48,7 @@ take_settings = click.option(
 
 
 def take_engine(command: Command) -> Command:
-    """The options that say where and how an attempt is made."""
+    """Return the options that say where and how an attempt is made."""
     options = (
         click.option(
             "--engine",
@@ -74,11 +74,11 @@ def take_engine(command: Command) -> Command:
 
 
 def show_examples(*lines: str) -> str:
-    """The end of a command's help: command lines that work."""
+    """Return the end of a command's help: command lines that work."""
     head = "Example:" if len(lines) == 1 else "Examples:"
     return "\n".join(("\b", head, *(f"  {line}" for line in lines)))
 
 
 def take_manifest(command: Command) -> Command:
-    """The arguments of every command that reads a manifest: FILE, --set and --debug."""
+    """Return the arguments of every command that reads a manifest: FILE, --set and --debug."""
     return take_file(take_settings(add_debug(command)))

@@ -52,7 +52,7 @@ class Program(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except StoppedAtOnceError as error:
-            say_error(str(error))
+            show_error(str(error))
             return ExitCode.INTERRUPTED
         except BrokenPipeError:
             # Python flushes stdout once more when it exits.
@@ -62,13 +62,13 @@ class Program(click.Group):
             if ctx.meta.get("debug"):
                 traceback.print_exc()
             for line in explain(error):
-                say_error(line)
+                show_error(line)
             return code_of(error)
         return code
 
 
 def explain(error: Exception) -> list[str]:
-    """An exception in the words of the person at the terminal, one problem a line."""
+    """Explain an exception in the words of the person at the terminal, one problem a line."""
     if isinstance(error, SpecError):
         return [" ".join(str(problem).split("\n")) for problem in error.problems]
     if isinstance(error, (StrandlineError, ConnectionError)):
@@ -78,8 +78,8 @@ def explain(error: Exception) -> list[str]:
     return [f"unexpected {what}; run the command again with --debug for the traceback"]
 
 
-def say_error(sentence: str) -> None:
-    """Say on stderr what is wrong."""
+def show_error(sentence: str) -> None:
+    """Describe on stderr what is wrong."""
     click.echo(f"strandline: error: {sentence}", err=True)
 
 
@@ -103,5 +103,5 @@ def _show_usage_error(error: click.ClickException) -> ExitCode:
     hint = ""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         hint = f"; see `{error.ctx.command_path} --help`"
-    say_error(f"{error.format_message().rstrip('.')}{hint}")
+    show_error(f"{error.format_message().rstrip('.')}{hint}")
     return ExitCode.BAD_SPEC

@@ -27,24 +27,24 @@ class Interruption:
     """Turns the first signal into a flag and the second into the end of the process.
 
     Args:
-        say: shows a sentence.
+        announce: shows a sentence.
         then: is called once, when it is first asked.
         leave: ends the process with a code, at once.
     """
 
     def __init__(
         self,
-        say: Callable[[str], None],
+        announce: Callable[[str], None],
         then: Callable[[], None] = lambda: None,
         leave: Callable[[int], None] = os._exit,
     ) -> None:
-        self._say = say
+        self._announce = announce
         self._then = then
         self._leave = leave
         self._is_asked = False
 
     def is_asked(self) -> bool:
-        """True once a signal has come."""
+        """Return whether a signal has come."""
         return self._is_asked
 
     def arm(self) -> None:
@@ -71,7 +71,7 @@ class Interruption:
                 stream.flush()
             self._leave(128 + number)
             return
-        self._say(SENTENCE)
+        self._announce(SENTENCE)
         self.ask()
 
     def ask(self) -> None:

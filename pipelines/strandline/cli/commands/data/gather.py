@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from strandline.cli.app.json_output import tell
+from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
-from strandline.cli.views.format import spell_amount
+from strandline.cli.views.format import format_amount
 from strandline.ledger.lease import OnChange
 from strandline.run.attempt.gather import gather_by_hand
 from strandline.run.manifest.manifest import read_manifest
@@ -40,10 +40,10 @@ def gather(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -
     if as_json:
         latest = str(done.latest) if done.latest else None
         content = {"pieces": done.pieces, "published": done.is_new, "latest": latest}
-        tell(json.dumps(content))
+        write_line(json.dumps(content))
     elif not done.pieces:
         click.echo("no stage has gathered anything")
     else:
         for stage, pieces in done.pieces.items():
-            click.echo(f"{stage}: {spell_amount(pieces, 'piece')}")
+            click.echo(f"{stage}: {format_amount(pieces, 'piece')}")
         click.echo(done.latest)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from strandline.cli.app.json_output import tell
+from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate
 from strandline.cli.app.options import show_examples, take_file, take_json, take_volume
 from strandline.cli.app.program import add_debug
@@ -60,7 +60,7 @@ def latest(file: Path, volume: Path, chosen: str | None, unset: bool, as_json: b
     if published is None:
         msg = f"{folder.path}: nothing is published there yet"
         raise NothingPublishedError(msg)
-    tell(json.dumps(_describe(folder, published)) if as_json else str(published.path))
+    write_line(json.dumps(_describe(folder, published)) if as_json else str(published.path))
 
 
 def _describe(folder: PipelineFolder, published: Publication) -> dict[str, Any]:

@@ -16,24 +16,32 @@ from typing import Any, BinaryIO
 
 import click
 
-from strandline.cli.app.json_output import tell
+from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, looking
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.app.terminal import find_width
 from strandline.cli.commands.data.outputs import move_outputs, own_outputs
 from strandline.cli.commands.data.quarantine import quarantine
-from strandline.cli.views.format import align, spell_amount, spell_bytes, spell_count
+from strandline.cli.views.format import (
+    align,
+    format_amount,
+    format_bytes,
+    format_count,
+)
 from strandline.cli.views.ledger_export import write_jsonl, write_metrics, write_parquet
-from strandline.cli.views.ledger_rows import Row, State, describe_failure, list_efforts, list_rows
+from strandline.cli.views.summary import describe_failure
+from strandline.ledger.entries import Row, SourceState
+from strandline.ledger.store.rows import list_efforts, list_rows
 from strandline.run.manifest.manifest import read_manifest
 
 take_state = click.option(
-    "--state", type=click.Choice([state.value for state in State]), help="Only sources in it."
+    "--state", type=click.Choice([state.value for state in SourceState]), help="Only sources in it."
 )
 
 
 @click.group("ledger")
 def ledger() -> None:
-    """Look into a ledger, and mend what it says."""
+    """Look into a ledger, and repair what it says."""
 
 
 ledger.add_command(quarantine)
@@ -61,7 +69,7 @@ def stats(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) ->
             "bytes": (folder.ledger / "data.mdb").stat().st_blocks * 512,
         }
     if as_json:
-        tell(json.dumps(facts))
+        write_line(json.dumps(facts))
         return
     ended = "" if facts["ended"] else ", not ended in order or still running"
     listed = facts["listed"]
@@ -69,11 +77,11 @@ def stats(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) ->
         ("ledger", facts["ledger"]),
         ("pipeline", f"{facts['pipeline']}, run {facts['run']}"),
         ("last attempt", f"{facts['attempt']}{ended}"),
-        ("last full listing", "none" if listed is None else spell_amount(listed, "source")),
-        *((state.value, spell_count(facts[state])) for state in State),
-        ("size", spell_bytes(facts["bytes"])),
+        ("last full listing", "none" if listed is None else format_amount(listed, "source")),
+        *((state.value, format_count(facts[state])) for state in SourceState),
+        ("size", format_bytes(facts["bytes"])),
     ]
-    click.echo("\n".join(align(rows, left=2)))
+    click.echo("\n".join(align(rows, 2, find_width())))
 
 
 @ledger.command(
@@ -98,10 +106,10 @@ def sources(
     The columns are state, attempt, files written, key and, where one failed, why.
     """
     with looking(locate(read_manifest(file, settings).plan, volume)) as store:
-        rows = list_rows(store, State(state) if state else None)
+        rows = list_rows(store, SourceState(state) if state else None)
         for row in islice(rows, limit):
             text = json.dumps(row._asdict()) if as_json else _describe(row)
-            tell(text)
+            write_line(text)
 
 
 @ledger.command(
@@ -145,14 +153,14 @@ def export(
     with looking(locate(read_manifest(file, settings).plan, volume)) as store:
         if metrics is not None:
             count = _write_file(metrics, partial(write_metrics, list_efforts(store)))
-            click.echo(f"{spell_amount(count, 'row')} written to {metrics}", err=True)
+            click.echo(f"{format_amount(count, 'row')} written to {metrics}", err=True)
             return
-        rows = list_rows(store, State(state) if state else None)
+        rows = list_rows(store, SourceState(state) if state else None)
         if to is None:
             write(rows, sys.stdout.buffer)
             return
         count = _write_file(to, partial(write, rows))
-    click.echo(f"{spell_amount(count, 'source')} written to {to}", err=True)
+    click.echo(f"{format_amount(count, 'source')} written to {to}", err=True)
 
 
 def _write_file(path: Path, write: Callable[[BinaryIO], int]) -> int:

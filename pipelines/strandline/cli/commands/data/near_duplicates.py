@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import click
 
-from strandline.cli.app.json_output import tell
+from strandline.cli.app.json_output import write_line
 from strandline.cli.app.options import show_examples, take_json
 from strandline.cli.app.program import add_debug
-from strandline.cli.views.format import spell_amount
+from strandline.cli.views.format import format_amount
 from strandline.plan.errors import StrandlineError
 from strandline.stages.dedup.key_lists import write_key_list
 from strandline.stages.dedup.near_duplicates import find_near_duplicates
@@ -59,18 +59,18 @@ def near_duplicates(signatures: str, out: str, threshold: float, as_json: bool) 
     except (UnreadableFileError, ValueError, ImportError, OSError) as error:
         raise NoListError(str(error)) from error
     if as_json:
-        tell(json.dumps({"texts": len(texts), "nearDuplicates": len(found), "out": out}))
+        write_line(json.dumps({"texts": len(texts), "nearDuplicates": len(found), "out": out}))
     else:
-        dropped = spell_amount(len(found), "near-duplicate")
-        click.echo(f"{out}: {dropped} among {spell_amount(len(texts), 'text')}")
+        dropped = format_amount(len(found), "near-duplicate")
+        click.echo(f"{out}: {dropped} among {format_amount(len(texts), 'text')}")
 
 
-def _find_file(place: str) -> str:
-    folder = Path(place)
+def _find_file(path: str) -> str:
+    folder = Path(path)
     if not folder.is_dir():
-        return place
+        return path
     found = sorted(folder.rglob(f"*{SIGNATURES}"))
     if len(found) != 1:
-        msg = f"{place}: {len(found)} files of signatures are in this folder; name one"
+        msg = f"{path}: {len(found)} files of signatures are in this folder; name one"
         raise NoListError(msg)
     return str(found[0])

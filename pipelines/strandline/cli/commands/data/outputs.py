@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from strandline.cli.app.json_output import tell
-from strandline.cli.app.ledger_access import locate, place_output
+from strandline.cli.app.json_output import write_line
+from strandline.cli.app.ledger_access import locate, locate_output
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.commands.data.verify import describe_verdict
 from strandline.run.manifest.manifest import read_manifest
@@ -45,9 +45,9 @@ def move_outputs(
     is_moved = not moved.verdict.problems
     if as_json:
         content = {"moved": is_moved, "from": moved.old, "to": moved.new}
-        tell(json.dumps(content | {"problems": moved.verdict.problems}))
+        write_line(json.dumps(content | {"problems": moved.verdict.problems}))
     else:
-        tell("\n".join(_describe(moved)))
+        write_line("\n".join(_describe(moved)))
     return ExitCode.COMPLETE if is_moved else ExitCode.LEDGER_MISMATCH
 
 
@@ -63,13 +63,13 @@ def own_outputs(file: Path, settings: tuple[str, ...], volume: Path, as_json: bo
     Refused while the pipeline runs.
     """
     plan = read_manifest(file, settings).plan
-    place = place_output(plan, volume)
+    location = locate_output(plan, volume)
     former = seize_outputs(plan, locate(plan, volume))
     if as_json:
         content = None if former is None else former._asdict()
-        tell(json.dumps({"place": place, "former": content}))
+        write_line(json.dumps({"place": location, "former": content}))
     else:
-        tell(f"{place} is this ledger's" + (f", no longer {former}'s" if former else ""))
+        write_line(f"{location} is this ledger's" + (f", no longer {former}'s" if former else ""))
 
 
 def _describe(moved: Moved) -> list[str]:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import click
 
-from strandline.cli.app.json_output import tell
+from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, looking
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
-from strandline.cli.views.format import spell_amount
-from strandline.cli.views.ledger_rows import Row, State, describe_failure, list_rows
+from strandline.cli.views.format import format_amount
+from strandline.cli.views.summary import describe_failure
+from strandline.ledger.entries import Row, SourceState
+from strandline.ledger.store.rows import list_rows
 from strandline.run.attempt.takeover import release_sources
 from strandline.run.manifest.manifest import read_manifest
 
@@ -37,9 +39,9 @@ def list_quarantined(file: Path, settings: tuple[str, ...], volume: Path, as_jso
     """
     with looking(locate(read_manifest(file, settings).plan, volume)) as store:
         is_empty = True
-        for row in list_rows(store, State.QUARANTINED):
+        for row in list_rows(store, SourceState.QUARANTINED):
             is_empty = False
-            tell(json.dumps(row._asdict()) if as_json else _describe(row))
+            write_line(json.dumps(row._asdict()) if as_json else _describe(row))
     if is_empty and not as_json:
         click.echo(NOTHING)
 
@@ -71,9 +73,11 @@ def release(
     folder = locate(read_manifest(file, settings).plan, volume)
     released = release_sources(folder, None if all_of_them else keys)
     if as_json:
-        tell(json.dumps({"released": released}))
+        write_line(json.dumps({"released": released}))
     elif released:
-        click.echo(f"{spell_amount(len(released), 'source')} released, to be tried by the next run")
+        click.echo(
+            f"{format_amount(len(released), 'source')} released, to be tried by the next run"
+        )
     else:
         click.echo(NOTHING)
 

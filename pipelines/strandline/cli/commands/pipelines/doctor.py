@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from textwrap import wrap
 
 import click
 
-from strandline.cli.app.json_output import tell
+from strandline.cli.app.json_output import write_line
 from strandline.cli.app.options import show_examples, take_json, take_settings, take_volume
 from strandline.cli.app.program import add_debug
-from strandline.cli.views.format import align, spell_amount, spell_text
+from strandline.cli.app.terminal import find_width
+from strandline.cli.views.format import align, escape_text, format_amount
 from strandline.run.doctor.checks import Finding, Level, choose_code, examine
 from strandline.run.doctor.probes import look
 from strandline.run.manifest.manifest import read_manifest
+
+_ANY = 1_000_000  # letters of a line that nobody has limited
 
 
 @click.command(
@@ -39,24 +43,28 @@ def doctor(file: Path | None, settings: tuple[str, ...], volume: Path, as_json: 
     if file is None and settings:
         msg = "--set changes a pipeline, so it needs FILE"
         raise click.UsageError(msg)
-    plan = None if file is None else read_manifest(file, settings).plan
-    findings = examine(look(volume, plan))
-    lines = map(_spell, findings) if as_json else describe_findings(findings)
-    tell("\n".join(lines))
+    manifest = None if file is None else read_manifest(file, settings)
+    if manifest is None:
+        findings = examine(look(volume))
+    else:
+        findings = examine(look(volume, manifest.plan, manifest.pipeline.spec.engine))
+    lines = map(_render_json, findings) if as_json else describe_findings(findings, find_width())
+    write_line("\n".join(lines))
     return choose_code(findings)
 
 
-def describe_findings(findings: Sequence[Finding]) -> Iterator[str]:
-    """The findings as lines, each advice below what it is about, and how many are bad."""
-    rows = [(each.level.value, each.name, spell_text(each.found)) for each in findings]
-    for line, finding in zip(align(rows, left=3), findings, strict=True):
+def describe_findings(findings: Sequence[Finding], width: int | None = None) -> Iterator[str]:
+    """Yield the findings as lines, each advice below what it is about, and how many are bad."""
+    rows = [(each.level.value, each.name, escape_text(each.found)) for each in findings]
+    for line, finding in zip(align(rows, 3, width), findings, strict=True):
         yield line
         if finding.advice:
-            yield f"    {spell_text(finding.advice)}"
+            for part in wrap(escape_text(finding.advice), (width or _ANY) - 4):
+                yield f"    {part}"
     levels = [finding.level for finding in findings]
     problems, warnings = levels.count(Level.PROBLEM), levels.count(Level.WARNING)
-    yield f"{spell_amount(problems, 'problem')}, {spell_amount(warnings, 'warning')}"
+    yield f"{format_amount(problems, 'problem')}, {format_amount(warnings, 'warning')}"
 
 
-def _spell(finding: Finding) -> str:
+def _render_json(finding: Finding) -> str:
     return json.dumps(finding._asdict())

@@ -30,7 +30,10 @@ def fetch(wanted: str, folder: Path) -> None:
 
 
 def _read(wanted: str) -> Code:
-    """What an operator asks for; fields of a later one are ignored, as those of its pipelines."""
+    """Return what an operator asks for.
+
+    Fields of a later one are ignored, as those of its pipelines.
+    """
     try:
         written = json.loads(wanted)
     except ValueError as error:

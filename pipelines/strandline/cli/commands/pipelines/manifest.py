@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,23 +13,25 @@ from typing import Any
 import click
 import yaml
 
-from strandline.cli.app.json_output import tell
-from strandline.cli.app.ledger_access import locate, looking, place_output
+from strandline.cli.app.json_output import write_line
+from strandline.cli.app.ledger_access import locate, locate_output, looking
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
-from strandline.cli.views.format import spell_amount
+from strandline.cli.app.terminal import find_width
+from strandline.cli.views.format import format_amount
 from strandline.cli.views.plan import (
-    LedgerFacts,
+    LedgerPreview,
     ListingFacts,
     PlanFacts,
     describe_plan,
-    spell_plan,
+    render_plan,
 )
 from strandline.ledger.lease import OnChange, find_changes
 from strandline.ledger.store.store import Store
 from strandline.plan.partition import pack
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.partitions import open_listing
-from strandline.run.attempt.placing import make_claim
+from strandline.run.attempt.engines import find_unmet_here
+from strandline.run.attempt.output_location import make_claim
+from strandline.run.attempt.partitions import find_chaining, open_listing
 from strandline.run.code.requirements import check_requirements
 from strandline.run.manifest.manifest import Manifest, read_manifest
 from strandline_api.documents.problems import SpecError
@@ -53,12 +56,12 @@ def validate(file: Path, settings: tuple[str, ...], as_json: bool) -> int:
             {"path": each.path, "message": each.message, "suggestion": each.suggestion}
             for each in error.problems
         ]
-        tell(json.dumps({"valid": False, "problems": problems}))
+        write_line(json.dumps({"valid": False, "problems": problems}))
         return ExitCode.BAD_SPEC
     if as_json:
-        tell(json.dumps({"valid": True, "problems": []}))
+        write_line(json.dumps({"valid": True, "problems": []}))
     else:
-        stages = spell_amount(len(plan.stages) - 1, "stage")
+        stages = format_amount(len(plan.stages) - 1, "stage")
         click.echo(f"{file}: valid; {plan.source.name}, {stages}, {plan.stages[-1].name}")
     return ExitCode.COMPLETE
 
@@ -93,15 +96,19 @@ def plan(
 
     Stages with their shape and resources, where one task may become several, the fingerprint,
     where the output goes, and what the ledger on the volume has finished already. Where sources
-    share storage, --list shows their groups, and how evenly these spread over workers.
+    share storage, --list shows their groups, and how evenly these spread over workers; the first
+    thousands are listed in any case, to see whether most become one group.
     """
     manifest = read_manifest(file, settings)
     count = partial(_count_listing, workers=workers or _count_workers(manifest.plan))
     facts = _gather_facts(manifest, volume, count if lists else None)
+    unmet = find_unmet_here(manifest.plan, manifest.pipeline.spec.engine)
+    chaining = find_chaining(manifest.plan, time.monotonic)
+    facts = facts._replace(unmet=tuple(map(str, unmet)), chaining=chaining)
     if as_json:
-        tell(json.dumps(spell_plan(facts)))
+        write_line(json.dumps(render_plan(facts)))
     else:
-        click.echo("\n".join(describe_plan(facts)))
+        click.echo("\n".join(describe_plan(facts, find_width())))
 
 
 @click.command(
@@ -116,14 +123,14 @@ def describe(file: Path, settings: tuple[str, ...], as_json: bool) -> None:
     """
     document = fill_in(read_manifest(file, settings))
     if as_json:
-        tell(json.dumps(document))
+        write_line(json.dumps(document))
     else:
         text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
         click.echo(text, nl=False)
 
 
 def fill_in(manifest: Manifest) -> dict[str, Any]:
-    """The manifest as a document that leaves no default unsaid."""
+    """Return the manifest as a document that leaves no default unsaid."""
     document = manifest.pipeline.model_dump(mode="json", by_alias=True, exclude={"status"})
     spec, plan = document["spec"], manifest.plan
     items = [spec["source"], *spec["stages"], spec["sink"]]
@@ -140,14 +147,14 @@ def _gather_facts(
 ) -> PlanFacts:
     plan = manifest.plan
     on_change = OnChange(manifest.pipeline.spec.on_change)
-    folder, output = locate(plan, volume), place_output(plan, volume)
+    folder, output = locate(plan, volume), locate_output(plan, volume)
     if not (folder.ledger / "data.mdb").exists():
         listing = count(plan, None) if count else None
         return PlanFacts(plan, on_change, output, None, listing)
     with looking(folder) as store:
         lease = store.read_meta("lease") or {"attempt": 0}
         changes = find_changes(store, make_claim(plan, folder))
-        ledger = LedgerFacts(lease["attempt"], store.count(), changes)
+        ledger = LedgerPreview(lease["attempt"], store.count(), changes)
         listing = count(plan, store) if count else None
     return PlanFacts(plan, on_change, output, ledger, listing)
 

@@ -7,15 +7,16 @@ import json
 import click
 
 import strandline.stages.catalogue  # noqa: F401 - registers the stages that come along
-from strandline.cli.app.json_output import tell
+from strandline.cli.app.json_output import write_line
 from strandline.cli.app.options import show_examples, take_json
 from strandline.cli.app.program import add_debug
+from strandline.cli.app.terminal import find_width
 from strandline.cli.views.stage_catalogue import (
-    Entry,
+    StageEntry,
     describe_catalogue,
     describe_entry,
     read_entry,
-    spell_entry,
+    render_entry,
 )
 from strandline.plan.registry import UnknownStageError, find_stage, list_registered
 
@@ -34,18 +35,18 @@ def stages(name: str | None, as_json: bool) -> None:
     """
     if name is None:
         entries = [read_entry(use, found) for use, found in list_registered().items()]
-        lines = describe_catalogue(entries)
+        lines = describe_catalogue(entries, find_width())
     else:
         entries = [_find_entry(name)]
-        lines = describe_entry(entries[0])
+        lines = describe_entry(entries[0], find_width())
     if as_json:
-        spelled = [spell_entry(entry) for entry in entries]
-        tell(json.dumps(spelled if name is None else spelled[0]))
+        rendered = [render_entry(entry) for entry in entries]
+        write_line(json.dumps(rendered if name is None else rendered[0]))
     else:
         click.echo("\n".join(lines))
 
 
-def _find_entry(name: str) -> Entry:
+def _find_entry(name: str) -> StageEntry:
     try:
         return read_entry(name, find_stage(name))
     except UnknownStageError as error:

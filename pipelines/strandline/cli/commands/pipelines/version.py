@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import click
 
-from strandline.cli.app.json_output import tell
+from strandline.cli.app.json_output import write_line
 from strandline.cli.app.options import show_examples, take_json
 from strandline.cli.app.program import add_debug
 
@@ -28,7 +28,7 @@ def show_version(as_json: bool) -> None:
         click.echo(f"strandline {own}")
         return
     parts = {part: _find_version(part) for part in _PARTS}
-    tell(json.dumps({"strandline": own, "python": platform.python_version(), **parts}))
+    write_line(json.dumps({"strandline": own, "python": platform.python_version(), **parts}))
 
 
 def _find_version(distribution: str) -> str | None:

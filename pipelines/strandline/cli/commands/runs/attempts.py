@@ -8,20 +8,26 @@ from pathlib import Path
 
 import click
 
-from strandline.cli.app.json_output import tell
+from strandline.cli.app.json_output import write_line
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.app.terminal import find_width
 from strandline.cli.views.attempt import (
     describe_attempt,
     describe_attempts,
-    spell_attempt,
-    spell_whole_attempt,
+    render_attempt,
+    render_attempt_details,
     view_attempt,
 )
+from strandline.cli.views.failures import describe_failures
+from strandline.ledger.errors import LedgerError
+from strandline.ledger.store.rows import list_failures
 from strandline.plan.errors import StrandlineError
+from strandline.run.attempt.failures import FailureGroup, group_failures
 from strandline.run.history.records import read_chain, read_record
 from strandline.run.manifest.yaml_file import read_pipeline
+from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.volume.published import list_places, read_publication
+from strandline.storage.volume.published import list_publication_ids, read_publication
 from strandline_api.outcome.exit_codes import ExitCode
 
 
@@ -67,9 +73,9 @@ def list_attempts(file: Path, settings: tuple[str, ...], volume: Path, as_json: 
     views = [view_attempt(folder, record, time.time()) for record in read_chain(folder)]
     if as_json:
         for view in views:
-            tell(json.dumps(spell_attempt(view)))
+            write_line(json.dumps(render_attempt(view)))
     elif views:
-        click.echo("\n".join(describe_attempts(views)))
+        click.echo("\n".join(describe_attempts(views, find_width())))
     else:
         click.echo("no attempt has been made yet")
 
@@ -84,7 +90,8 @@ def show_attempt(
 ) -> None:
     """Show all that is known of attempt N.
 
-    What came before it, what was seen of its end and by whom, its process, and what it published.
+    What came before it, what was seen of its end and by whom, its process, and what it published;
+    and why sources failed in it that have not been tried since.
     """
     folder = _locate(file, settings, volume)
     record = read_record(folder, number)
@@ -92,9 +99,12 @@ def show_attempt(
         raise UnknownAttemptError(_explain_missing(folder, number))
     view, published = view_attempt(folder, record, time.time()), _list_publications(folder, number)
     if as_json:
-        tell(json.dumps(spell_whole_attempt(view, published)))
+        write_line(json.dumps(render_attempt_details(view, published)))
     else:
-        click.echo("\n".join(describe_attempt(view, published)))
+        click.echo("\n".join(describe_attempt(view, published, find_width())))
+        groups = _group_failures(folder, number)
+        for line in describe_failures(groups, sum(group.count for group in groups)):
+            click.echo(line)
 
 
 def _locate(file: Path, settings: tuple[str, ...], volume: Path) -> PipelineFolder:
@@ -103,9 +113,25 @@ def _locate(file: Path, settings: tuple[str, ...], volume: Path) -> PipelineFold
 
 
 def _list_publications(folder: PipelineFolder, attempt: int) -> list[str]:
-    """The complete ones, oldest first."""
-    places = [place for place in list_places(folder) if place.attempt == attempt]
-    return [place.name for place in reversed(places) if read_publication(folder, place)]
+    """Return the complete ones, oldest first."""
+    identities = [
+        identity for identity in list_publication_ids(folder) if identity.attempt == attempt
+    ]
+    return [
+        identity.name for identity in reversed(identities) if read_publication(folder, identity)
+    ]
+
+
+def _group_failures(folder: PipelineFolder, attempt: int) -> tuple[FailureGroup, ...]:
+    """Return why sources failed that did so in an attempt last; none where that can't be read."""
+    # It loads Arrow, which a list of attempts does without.
+    from strandline.cli.app.ledger_access import looking  # noqa: PLC0415
+
+    try:
+        with looking(folder) as store:
+            return group_failures(list_failures(store, attempt))
+    except (LedgerError, VolumeError):  # what is known of the attempt stands in its own folder
+        return ()
 
 
 def _explain_missing(folder: PipelineFolder, number: int) -> str:

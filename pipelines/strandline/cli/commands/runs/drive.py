@@ -10,26 +10,25 @@ import time
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 import click
 
-from strandline.cli.app.ledger_access import locate, looking
+from strandline.cli.app.ledger_access import locate
 from strandline.cli.app.options import take_engine, take_json, take_manifest, take_volume
 from strandline.cli.app.signals import Interruption, StoppedAtOnceError
+from strandline.cli.commands.runs.outcome_details import read_details
 from strandline.cli.views.reporter import create_reporter
-from strandline.cli.views.snapshot import Pace, spell_json, take_snapshot
-from strandline.cli.views.summary import Details, Written
-from strandline.engine.core.ports import Progress
-from strandline.ledger.errors import LedgerError
+from strandline.cli.views.snapshot import Pace, render_snapshot, take_snapshot
+from strandline.engine.core.ports import RunProgress
 from strandline.ledger.lease import OnChange
-from strandline.ledger.store.store import Store
-from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.engines import works_in_driver
 from strandline.run.attempt.outcome import describe_leaving
-from strandline.run.history.records import Trigger, end_unfinished
+from strandline.run.history.records import end_unfinished
 from strandline.run.manifest.manifest import read_manifest
-from strandline.run.supervise.driver_process import leaving_words
+from strandline.run.supervise.driver_process import leaving_message
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.whole_files import show_whole
@@ -37,6 +36,7 @@ from strandline.storage.volume.locks import find_process, read_boot_id
 from strandline_api.documents.stored import describe_unknown
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.status.enums import Trigger
 
 INTERVAL = 2.0
 
@@ -62,41 +62,15 @@ class ProgressFile:
         self._begun = self._due = now()
         self._pace = Pace()
 
-    def report(self, progress: Progress) -> None:
+    def report(self, progress: RunProgress) -> None:
         """Write, where it is time to."""
         now = self._now()
         if now < self._due:
             return
         self._due = now + INTERVAL
         snapshot = take_snapshot(progress, now - self._begun, self._pace)
-        content = {"pid": os.getpid(), "time": self._clock(), **spell_json(snapshot)}
+        content = {"pid": os.getpid(), "time": self._clock(), **render_snapshot(snapshot)}
         show_whole(self._path, json.dumps(content).encode())
-
-
-FAILURES_LISTED = 20
-COUNTED_AT_MOST = 100_000
-
-
-def read_details(folder: PipelineFolder, attempt: int) -> Details:
-    """What failed in `attempt`, and what lies in the output where that is quickly told."""
-    try:
-        with looking(folder) as store:
-            failures = (entry for _, entry in store.list_failures() if entry.attempt == attempt)
-            parked = (entry for _, entry in store.list_parked() if entry.attempt == attempt)
-            return Details(
-                tuple(islice(failures, FAILURES_LISTED)),
-                _count_written(store),
-                tuple(islice(parked, FAILURES_LISTED)),
-            )
-    except (LedgerError, VolumeError):  # the attempt has ended well; its summary must not fail it
-        return Details()
-
-
-def _count_written(store: Store) -> Written | None:
-    if store.count()["finished"] > COUNTED_AT_MOST:
-        return None
-    outputs = [output for _, _, record in store.list_records() for output in record.outputs]
-    return Written(len(outputs), sum(output.size for output in outputs))
 
 
 # So long before force may be used the process leaves, whatever it is doing.
@@ -109,7 +83,7 @@ PARENT_SECONDS = 0.5  # from one look at the parent to the next
 @take_volume
 @take_engine
 @click.option(
-    "--trigger", type=click.Choice([one.value for one in Trigger]), default=Trigger.RUN.value
+    "--trigger", type=click.Choice([choice.value for choice in Trigger]), default=Trigger.RUN.value
 )
 @take_json
 def drive(
@@ -126,26 +100,27 @@ def drive(
     """Make one attempt in this very process."""
     reporter = create_reporter(is_json=as_json)
     parent = _find_parent()
-    with reporter.failing(), leaving_words(os.environ):
+    with reporter.failing(), leaving_message(os.environ):
         manifest = read_manifest(file, settings)
         if manifest.unknown:
-            reporter.say(describe_unknown("this image", manifest.unknown))
+            reporter.announce(describe_unknown("this image", manifest.unknown))
         spec = manifest.pipeline.spec
         grace = spec.checkpoint.grace_period_seconds
         folder = locate(manifest.plan, volume)
         note = partial(_note_leaving, folder, parent)
-        interruption = Interruption(reporter.say, then=partial(_leave_after, grace, note))
+        interruption = Interruption(reporter.announce, then=partial(_leave_after, grace, note))
         if parent is not None:
             _watch(parent, interruption.ask)
 
         written = ProgressFile(locate(manifest.plan, volume).progress)
 
-        def report(progress: Progress) -> None:
+        def report(progress: RunProgress) -> None:
             written.report(progress)
             if reporter.report(progress):
                 interruption.arm()  # Ray puts its own handler in place when it starts
 
-        options = Options(
+        config = AttemptConfig(
+            manifest.plan,
             volume,
             engine or spec.engine,
             address,
@@ -156,21 +131,24 @@ def drive(
             trigger=Trigger(trigger),
             after=Cause(after) if after else None,
             parent=parent,
-            stall=None if engine == "inline" else spec.deadlines.stall_seconds,
+            stall=None if works_in_driver(engine) else spec.deadlines.stall_seconds,
+            # An operator has a limit of its own, until this process runs.
+            wait=None if manifest.is_stored else spec.deadlines.pre_running_seconds,
         )
         # Stages print, and so does Ray; stdout is for what this command has to say.
         printing = redirect_stdout(sys.stderr)
         with interruption.listening(), reporter.watching(manifest.plan.name), printing:
             try:
-                outcome = run_attempt(manifest.plan, options, interruption.is_asked, report)
+                outcome = run_attempt(config, interruption.is_asked, report)
             except SystemExit as error:  # Ray's answer to SIGTERM while it starts
                 raise StoppedAtOnceError from error
-    reporter.close(outcome, read_details(folder, outcome.attempt))
+    details = read_details(folder, outcome.attempt, is_packable=manifest.plan.is_packable)
+    reporter.close(outcome, details)
     return int(outcome.code)
 
 
 def _find_parent() -> int | None:
-    """The process that supervises this one, if one does."""
+    """Return the process that supervises this one, if one does."""
     named = os.environ.pop("STRANDLINE_PARENT", "")
     return int(named) if named.isdigit() else None
 

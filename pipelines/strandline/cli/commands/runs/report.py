@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from strandline.cli.app.ledger_access import locate
-from strandline.cli.app.options import show_examples, take_manifest, take_volume
-from strandline.cli.report.page import spell_page
+from strandline.cli.app.options import VOLUME, show_examples, take_manifest, take_volume
+from strandline.cli.report.page import render_page
 from strandline.cli.report.reading import read_facts
-from strandline.cli.views.format import spell_bytes
+from strandline.cli.views.format import format_bytes
 from strandline.run.manifest.manifest import read_manifest
 
 
@@ -41,7 +41,9 @@ def report(file: Path, settings: tuple[str, ...], volume: Path, out: Path) -> No
     while the run goes on.
     """
     plan = read_manifest(file, settings).plan
-    page = spell_page(read_facts(plan, locate(plan, volume), time.time()))
+    named = [str(file), *(word for each in settings for word in ("--set", each))]
+    where = ["--volume", str(volume)] if volume != Path(VOLUME) else []
+    page = render_page(read_facts(plan, locate(plan, volume), time.time(), named, where))
     content = page.encode("utf-8", "replace")
     if str(out) == "-":
         sys.stdout.buffer.write(content)
@@ -51,4 +53,4 @@ def report(file: Path, settings: tuple[str, ...], volume: Path, out: Path) -> No
     except OSError as error:
         msg = f"{out}: can't be written: {error.strerror}"
         raise click.UsageError(msg) from error
-    click.echo(f"{out}: {spell_bytes(len(content))}", err=True)
+    click.echo(f"{out}: {format_bytes(len(content))}", err=True)

@@ -15,7 +15,8 @@ from strandline.cli.app.options import (
     take_volume,
 )
 from strandline.cli.views.announcer import create_announcer
-from strandline.run.history.records import Trigger, find_last
+from strandline.run.history.records import find_last
+from strandline_api.status.enums import Trigger
 
 
 @click.command("retry", epilog=show_examples("strandline retry pipeline.yaml"))
@@ -42,7 +43,7 @@ def retry(
     announcer = create_announcer(is_json=as_json)
     with announcer.failing(), launching(request) as (_, folder, driver):
         if find_last(folder) is None:
-            announcer.say("no attempt has been made yet; this is the first")
+            announcer.announce("no attempt has been made yet; this is the first")
         ended = driver.attempt(Trigger.MANUAL)
         announcer.attempt_ended(ended)
         return ended.outcome.exit_code

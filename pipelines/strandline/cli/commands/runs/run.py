@@ -24,13 +24,13 @@ from strandline.cli.app.options import (
     take_volume,
 )
 from strandline.cli.views.announcer import Announcer, create_announcer
-from strandline.run.history.records import Trigger
 from strandline.run.supervise.driver_process import DriverProcess, wait_until
-from strandline.run.supervise.supervision import Ended, Surroundings, supervise
+from strandline.run.supervise.supervision import EndedAttempt, Environment, supervise
 from strandline.storage.volume.latest import name_latest
 from strandline_api.law.retry import RetryAt
 from strandline_api.objects.pipeline import CurationPipeline
-from strandline_api.outcome.hearing import VARIABLE
+from strandline_api.outcome.reader_token import VARIABLE
+from strandline_api.status.enums import Trigger
 
 if TYPE_CHECKING:
     from strandline.run.supervise.status_server import AttemptServer
@@ -99,7 +99,7 @@ def run(
 
 @contextmanager
 def _serving(port: int | None) -> Iterator[AttemptServer | None]:
-    """What answers at a port as long as the block runs; None where nobody is to be answered."""
+    """Serve progress as long as the block runs; None where nobody is to be answered."""
     if port is None:
         yield None
         return
@@ -119,7 +119,7 @@ def _serving(port: int | None) -> Iterator[AttemptServer | None]:
 def _supervise(driver: DriverProcess, pipeline: CurationPipeline, announcer: Announcer) -> int:
     begun, deadline = time.monotonic(), pipeline.spec.deadlines.run_seconds
 
-    def attempt(trigger: Trigger) -> Ended:
+    def attempt(trigger: Trigger) -> EndedAttempt:
         left = None if deadline is None else max(0.0, deadline - (time.monotonic() - begun))
         ended = driver.attempt(trigger, left)
         announcer.attempt_ended(ended)
@@ -130,5 +130,5 @@ def _supervise(driver: DriverProcess, pipeline: CurationPipeline, announcer: Ann
             return wait_until(retry.time, driver.stop, show, time.sleep)
 
     ends_at = None if deadline is None else time.time() + deadline
-    around = Surroundings(attempt, wait, time.time, random.random, ends_at)
+    around = Environment(attempt, wait, time.time, random.random, ends_at)
     return supervise(pipeline.spec.retry, around, announcer)

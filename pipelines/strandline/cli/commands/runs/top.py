@@ -22,9 +22,10 @@ from rich.live import Live
 
 from strandline.cli.app.ledger_access import looking
 from strandline.cli.app.options import show_examples, take_manifest, take_volume
+from strandline.cli.app.terminal import find_width
 from strandline.cli.views.attempt import read_live, view_attempt
 from strandline.cli.views.snapshot import parse_json
-from strandline.cli.views.top import Failed, Lately, TopFacts, draw_top
+from strandline.cli.views.top import Failed, RecentFailures, TopFacts, draw_top
 from strandline.plan.errors import StrandlineError
 from strandline.run.history.records import find_last
 from strandline.run.manifest.yaml_file import read_pipeline
@@ -66,10 +67,10 @@ def top(file: Path, settings: tuple[str, ...], volume: Path, once: bool, ask: st
     name = f"{metadata.namespace}/{metadata.name}"
     if ask is None:
         folder = PipelineFolder.of(volume, metadata.namespace, metadata.name)
-        look = partial(look_at_volume, name, folder, Lately())
+        look = partial(look_at_volume, name, folder, RecentFailures())
     else:
         look = partial(ask_driver, name, ask)
-    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    console = Console(width=find_width() or WIDTH)
     if once or not (sys.stdin.isatty() and sys.stdout.isatty()):
         console.print(draw_top(look(time.time())), highlight=False)
         return
@@ -77,8 +78,10 @@ def top(file: Path, settings: tuple[str, ...], volume: Path, once: bool, ask: st
         _watch(console, look)
 
 
-def look_at_volume(name: str, folder: PipelineFolder, lately: Lately, now: float) -> TopFacts:
-    """What the newest attempt's driver says, and what the ledger does."""
+def look_at_volume(
+    name: str, folder: PipelineFolder, recent: RecentFailures, now: float
+) -> TopFacts:
+    """Return what the newest attempt's driver says, and what the ledger does."""
     record = find_last(folder)
     if record is None:
         return TopFacts(name)
@@ -92,53 +95,56 @@ def look_at_volume(name: str, folder: PipelineFolder, lately: Lately, now: float
         counts = store.count()
         known: Iterator[tuple[bytes, Failed]] = chain(
             islice(store.list_failures(), LOOKED_THROUGH),
-            islice(store.list_parked(), LOOKED_THROUGH),
+            islice(store.list_quarantined(), LOOKED_THROUGH),
         )
-        own = (one for _, one in known if one.attempt == record.number)
-        failures = lately.take(own, record.number)
+        own = (report for _, report in known if report.attempt == record.number)
+        failures = recent.take(own, record.number)
     return TopFacts(name, view, live, counts, failures)
 
 
-def ask_driver(name: str, place: str, _now: float) -> TopFacts:
-    """What a driver answers.
+def ask_driver(name: str, host: str, _now: float) -> TopFacts:
+    """Return what a driver answers.
 
     Raises:
         NoDriverError: it does not.
     """
-    address = f"http://{place}/progress"
+    address = f"http://{host}/progress"
     try:
         with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as answer:
             shown = json.loads(answer.read())
     except urllib.error.HTTPError as error:
-        msg = f"{place}: the driver has nothing to say yet ({error.code})"
+        msg = f"{host}: the driver has nothing to say yet ({error.code})"
         raise NoDriverError(msg) from error
     except (OSError, ValueError) as error:
-        msg = f"{place}: no driver answers there: {error}"
+        msg = f"{host}: no driver answers there: {error}"
         raise NoDriverError(msg) from error
-    return TopFacts(f"{name} at {place}", live=parse_json(shown))
+    return TopFacts(f"{name} at {host}", live=parse_json(shown))
 
 
 def _watch(console: Console, look: Callable[[float], TopFacts]) -> None:
-    with _hearing_keys() as hear, Live(console=console, screen=True, auto_refresh=False) as live:
+    with (
+        _reading_keys() as read_key,
+        Live(console=console, screen=True, auto_refresh=False) as live,
+    ):
         while True:
             live.update(draw_top(look(time.time())), refresh=True)
-            if hear(INTERVAL) in {"q", "Q", "\x04"}:
+            if read_key(INTERVAL) in {"q", "Q", "\x04"}:
                 return
 
 
 @contextmanager
-def _hearing_keys() -> Iterator[Callable[[float], str]]:
-    """What waits so many seconds for a key and says which; keys are not shown meanwhile."""
+def _reading_keys() -> Iterator[Callable[[float], str]]:
+    """Provide what waits so many seconds for a key; keys are not shown meanwhile."""
     keyboard = sys.stdin.fileno()
     before = termios.tcgetattr(keyboard)
 
-    def hear(seconds: float) -> str:
+    def read_key(seconds: float) -> str:
         ready, _, _ = select.select([keyboard], [], [], seconds)
         # A keyboard that is gone is no reason to go on for ever.
         return (sys.stdin.read(1) or "q") if ready else ""
 
     try:
         tty.setcbreak(keyboard)
-        yield hear
+        yield read_key
     finally:
         termios.tcsetattr(keyboard, termios.TCSADRAIN, before)

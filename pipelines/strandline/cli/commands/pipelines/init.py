@@ -1,0 +1,97 @@
+"""`strandline init`: a first pipeline file, commented, for a kind of input."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import click
+import yaml
+
+from strandline.cli.app.options import show_examples
+from strandline.cli.app.program import add_debug
+
+# What each kind reads where nobody says; Python's own sources are on every machine.
+DEFAULT_INPUTS = {
+    "documents": "data/**/*",
+    "code": "{stdlib}/json/**/*.py",
+    "images": "data/**/*.png",
+    "jsonl": "data/**/*.jsonl",
+    "parquet": "data/**/*.parquet",
+}
+_LONGEST_NAME = 40  # short enough for the names of pods that are made of it
+
+
+@click.command(
+    "init",
+    epilog=show_examples(
+        "strandline init code --out functions.yaml",
+        "strandline init documents --input 'docs/**/*.md' --out docs.yaml",
+    ),
+)
+@click.argument("kind", type=click.Choice(tuple(DEFAULT_INPUTS)))
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="PATTERN",
+    help="What to read, as a glob or URL; repeatable.  [default: data/**/*, by kind]",
+)
+@click.option(
+    "--out",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default="pipeline.yaml",
+    show_default=True,
+    help="The file to write; one that exists is never overwritten.",
+)
+@add_debug
+def init(kind: str, inputs: tuple[str, ...], path: Path) -> None:
+    """Write a first pipeline file for a KIND of input.
+
+    KIND is `documents`, `code`, `images`, `jsonl` or `parquet`. The file is commented
+    and runs as it is; change what does not fit, and ask `strandline validate`.
+    """
+    text = render_template(kind, inputs or (DEFAULT_INPUTS[kind],), path)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        msg = f"{path} exists already; name another file with --out"
+        raise click.UsageError(msg) from error
+    except OSError as error:
+        msg = f"{path} can't be written: {error.strerror}"
+        raise click.UsageError(msg) from error
+    click.echo(f"wrote {path}; next: strandline plan {path} --list")
+
+
+def render_template(kind: str, inputs: tuple[str, ...], path: Path) -> str:
+    """Render the template of a kind of input as the text of a pipeline file.
+
+    Args:
+        inputs: globs or URLs.
+        path: of the file to be, which gives the pipeline its name.
+    """
+    template = files(__package__).joinpath("templates", f"{kind}.yaml").read_text(encoding="utf-8")
+    values = {
+        "FILE": str(path),
+        "NAME": make_name(path.stem, kind),
+        "INPUT": _format_list(inputs),
+    }
+    return re.sub(r"@([A-Z]+)@", lambda found: values[found[1]], template)
+
+
+def _format_list(items: tuple[str, ...]) -> str:
+    text = yaml.safe_dump(
+        list(items), default_flow_style=True, allow_unicode=True, width=sys.maxsize
+    )
+    return text.strip()
+
+
+def make_name(stem: str, kind: str) -> str:
+    """Make a Kubernetes name from a file's; the kind where the file is just called pipeline."""
+    name = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:_LONGEST_NAME].strip("-")
+    # A name begins with a letter, since Kubernetes' services do.
+    return name if name != "pipeline" and name[:1].isalpha() else kind

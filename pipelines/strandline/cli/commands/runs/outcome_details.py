@@ -1,0 +1,56 @@
+"""What the ledger adds to an attempt's outcome, for whoever sums it up."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from strandline.cli.app.ledger_access import looking
+from strandline.cli.views.summary import Details, WrittenFiles
+from strandline.ledger.entries import FailureRecord, Quarantined
+from strandline.ledger.errors import LedgerError
+from strandline.ledger.store.store import Store
+from strandline.run.attempt.failures import group_failures
+from strandline.storage.errors import VolumeError
+from strandline.storage.layout import PipelineFolder
+
+QUARANTINED_LISTED = 20
+COUNTED_AT_MOST = 100_000
+
+
+def read_details(
+    folder: PipelineFolder | None, attempt: int, *, is_packable: bool = False
+) -> Details:
+    """Return what was quarantined in `attempt`, and what lies in the output, if soon known.
+
+    Args:
+        folder: of the pipeline; None: there is no ledger, and nothing to add.
+        is_packable: see `PipelinePlan.is_packable`.
+    """
+    if folder is None:
+        return Details()
+    try:
+        with looking(folder) as store:
+            known = islice(store.list_quarantined(), COUNTED_AT_MOST)
+            quarantined = [entry for _, entry in known if entry.attempt == attempt]
+            return Details(
+                _count_written(store),
+                quarantined[:QUARANTINED_LISTED],
+                group_failures(map(_view_failure, quarantined)),
+                is_packable,
+            )
+    except (LedgerError, VolumeError):  # the attempt has ended well; its summary must not fail it
+        return Details()
+
+
+def _view_failure(entry: Quarantined) -> FailureRecord:
+    """Return a source in quarantine as one that failed, its cause before the stage."""
+    # Without a stage where a process died over it.
+    where = ": ".join(filter(None, (entry.cause, entry.stage)))
+    return FailureRecord(entry.key, entry.attempt, where, entry.message, entry.times)
+
+
+def _count_written(store: Store) -> WrittenFiles | None:
+    if store.count()["finished"] > COUNTED_AT_MOST:
+        return None
+    outputs = [output for _, _, record in store.list_records() for output in record.outputs]
+    return WrittenFiles(len(outputs), sum(output.size for output in outputs))
