@@ -23,9 +23,11 @@ class WaveSteps(SourceStage):
         hours: float = Field(default=6, gt=0, description="Hours from one to the next.")
 
     params: Params
+    # More steps are more sources, and change nothing of those that are there.
+    not_fingerprinted = SourceStage.not_fingerprinted | {"steps"}
 
     def list_sources(self) -> Iterator[Source]:
-        """Every step, with its time in hours as data."""
+        """Yield every step, with its time in hours as data."""
         for step in range(self.params.steps):
             hour = step * self.params.hours
             yield Source(f"hour {hour:06.1f}", "1", hour, meta={"time": step})
@@ -53,7 +55,7 @@ class RossbyHaurwitzWave(Stage):
             "latitude": (np.arange(cells) + 0.5) * 180 / cells - 90,
             "longitude": (np.arange(2 * cells) + 0.5) * 180 / cells,
         }
-        fields = spell_wave(*(xr.DataArray(axis, dims=name) for name, axis in axes.items()))
+        fields = compute_fields(*(xr.DataArray(axis, dims=name) for name, axis in axes.items()))
         return task.replace(xr.Dataset(fields, coords=axes).astype("float32"))
 
 
@@ -61,15 +63,15 @@ class Anomaly(Stage):
     """Adds how far the height is from its mean along the latitude."""
 
     def process(self, task: Task) -> Task:
-        """The dataset with `anomaly`."""
+        """Return the dataset with `anomaly`."""
         height = task.data["height"]
         return task.replace(task.data.assign(anomaly=height - height.mean("longitude")))
 
 
-def spell_wave(
+def compute_fields(
     hours: xr.DataArray, latitude: xr.DataArray, longitude: xr.DataArray
 ) -> dict[str, xr.DataArray]:
-    """The fields at hours and degrees."""
+    """Compute the fields at hours and degrees."""
     r, drift = WAVES, (WAVES * (3 + WAVES) * RATE - 2 * SPIN) / ((1 + WAVES) * (2 + WAVES))
     phase = r * (np.deg2rad(longitude) - drift * HOUR * hours)
     c, s = np.cos(np.deg2rad(latitude)), np.sin(np.deg2rad(latitude))

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from strandline.ledger.lease import OnChange
+    from strandline.plan.columns import Columns
     from strandline.plan.registry import register
     from strandline.plan.stage import Params, SinkStage, Source, SourceStage, Stage, StatefulFilter
     from strandline.plan.task import FailedTask, NoneTask, Task
-    from strandline.run.attempt.outcome import Outcome
-    from strandline.run.pipeline import Pipeline, work
+    from strandline.python.outcome import Outcome
+    from strandline.python.pipeline import Pipeline, work
     from strandline_api.outcome.exit_codes import ExitCode
     from strandline_api.spec.policy import Checkpoint, Quarantine
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Checkpoint",
+    "Columns",
     "ExitCode",
     "FailedTask",
     "NoneTask",
@@ -49,13 +51,14 @@ __all__ = [
 
 _ROOMS = {
     "Checkpoint": "strandline_api.spec.policy",
+    "Columns": "strandline.plan.columns",
     "ExitCode": "strandline_api.outcome.exit_codes",
     "FailedTask": "strandline.plan.task",
     "NoneTask": "strandline.plan.task",
     "OnChange": "strandline.ledger.lease",
-    "Outcome": "strandline.run.attempt.outcome",
+    "Outcome": "strandline.python.outcome",
     "Params": "strandline.plan.stage",
-    "Pipeline": "strandline.run.pipeline",
+    "Pipeline": "strandline.python.pipeline",
     "Quarantine": "strandline_api.spec.policy",
     "SinkStage": "strandline.plan.stage",
     "Source": "strandline.plan.stage",
@@ -64,7 +67,7 @@ _ROOMS = {
     "StatefulFilter": "strandline.plan.stage",
     "Task": "strandline.plan.task",
     "register": "strandline.plan.registry",
-    "work": "strandline.run.pipeline",
+    "work": "strandline.python.pipeline",
 }
 
 _load, __dir__ = load_lazily(globals(), _ROOMS)

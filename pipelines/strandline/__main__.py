@@ -28,7 +28,15 @@ def main() -> None:
 
     if not makes_attempts and signal.getsignal(signal.SIGINT) is _leave_quietly:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    program.main(prog_name="strandline")
+    try:
+        program.main(prog_name="strandline")
+    finally:
+        # Python takes down what handles signals before its own end: the signal would kill a
+        # command that is done.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # It notes a KeyboardInterrupt that leaves code made of text, as dataclasses are made, and
+        # dies of the signal in the end whatever the exit code; the next such code has it forget.
+        exec("")  # noqa: S102
 
 
 def _fill_streams() -> None:

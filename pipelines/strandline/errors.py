@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING
 from strandline.lazy_names import load_lazily
 
 if TYPE_CHECKING:
+    from strandline.engine.autoscaler.capacity import NoRoomError
     from strandline.engine.call.receipts import FlushError, ShapeError
     from strandline.engine.call.setup import PackageMissingError, StageSetupError
     from strandline.engine.core.flow import StageBrokenError
-    from strandline.engine.ray.connection import ClusterLostError
+    from strandline.engine.ray.connection import (
+        ClusterLostError,
+        ClusterRefusedError,
+        RayStartError,
+    )
     from strandline.engine.ray.ledger_actor import LedgerLostError
     from strandline.engine.ray.losses import PoolBrokenError
     from strandline.engine.ray_data.engine import WindowLostError
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
     from strandline.ledger.gather.merge import MergeError
     from strandline.plan.errors import StrandlineError
     from strandline.run.attempt.engines import EngineMissingError
-    from strandline.run.attempt.partitions import ListingError, PartitionError
+    from strandline.run.attempt.partitions import ListingError, PartitionError, SourcePathError
     from strandline.run.code.packages import PackageError
     from strandline.storage.archives import ArchiveError
     from strandline.storage.downloads import NothingThereError, UnreachableError
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ArchiveError",
     "ClusterLostError",
+    "ClusterRefusedError",
     "DuplicateKeyError",
     "EngineMissingError",
     "FlushError",
@@ -48,6 +54,7 @@ __all__ = [
     "ListingError",
     "MergeError",
     "NegativePendingCountError",
+    "NoRoomError",
     "NonDeterministicTaskError",
     "NothingThereError",
     "PackageError",
@@ -55,7 +62,9 @@ __all__ = [
     "PartitionError",
     "PlaceTakenError",
     "PoolBrokenError",
+    "RayStartError",
     "ShapeError",
+    "SourcePathError",
     "SpecError",
     "StageBrokenError",
     "StageSetupError",
@@ -69,6 +78,7 @@ __all__ = [
 _ROOMS = {
     "ArchiveError": "strandline.storage.archives",
     "ClusterLostError": "strandline.engine.ray.connection",
+    "ClusterRefusedError": "strandline.engine.ray.connection",
     "DuplicateKeyError": "strandline.ledger.errors",
     "EngineMissingError": "strandline.run.attempt.engines",
     "FlushError": "strandline.engine.call.receipts",
@@ -80,6 +90,7 @@ _ROOMS = {
     "ListingError": "strandline.run.attempt.partitions",
     "MergeError": "strandline.ledger.gather.merge",
     "NegativePendingCountError": "strandline.ledger.errors",
+    "NoRoomError": "strandline.engine.autoscaler.capacity",
     "NonDeterministicTaskError": "strandline.ledger.errors",
     "NothingThereError": "strandline.storage.downloads",
     "PackageError": "strandline.run.code.packages",
@@ -87,7 +98,9 @@ _ROOMS = {
     "PartitionError": "strandline.run.attempt.partitions",
     "PlaceTakenError": "strandline.storage.outputs.ownership",
     "PoolBrokenError": "strandline.engine.ray.losses",
+    "RayStartError": "strandline.engine.ray.connection",
     "ShapeError": "strandline.engine.call.receipts",
+    "SourcePathError": "strandline.run.attempt.partitions",
     "SpecError": "strandline_api.documents.problems",
     "StageBrokenError": "strandline.engine.core.flow",
     "StageSetupError": "strandline.engine.call.setup",

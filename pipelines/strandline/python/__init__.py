@@ -1,0 +1,1 @@
+"""Strandline from Python: a pipeline put together, run, shown, interrupted, and what it came to."""

@@ -1,0 +1,92 @@
+"""What a run came to, as code and notebooks read it.
+
+It reads the ledger where it is asked for more than a run hands over; it must not change anything.
+How it is put into words is the command line's views' to say, which are loaded when it is shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from strandline.ledger.entries import SourceState
+from strandline.ledger.store.rows import list_rows
+from strandline.ledger.store.store import Store
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.outcome import AttemptResult
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs.outputs import TEMPORARY
+from strandline.storage.outputs.remote import open_outputs
+from strandline_api.outcome.exit_codes import ExitCode
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Outcome(AttemptResult):
+    """Tell how an attempt ended. A run hands it out; code reads it."""
+
+    _folder: PipelineFolder | None = None
+    _is_packable: bool = False
+
+    @property
+    def outputs(self) -> list[str]:
+        """Return paths or URLs of all output files, in the order of their sources' keys.
+
+        Those of finished sources, by whatever attempt, as the ledger has them when it is asked; of
+        a run without one, all files that lie there.
+        """
+        names = self._list_untracked() if self._folder is None else _list_tracked(self._folder)
+        return [f"{self.output.rstrip('/')}/{name}" for name in names]
+
+    @property
+    def summary(self) -> str:
+        """Return the lines with which `strandline run` ends: counts, failures, output."""
+        from strandline.cli.commands.runs.outcome_details import read_details  # noqa: PLC0415 - see above
+        from strandline.cli.views.summary import describe_outcome  # noqa: PLC0415 - see above
+
+        details = read_details(self._folder, self.attempt, is_packable=self._is_packable)
+        return "\n".join(describe_outcome(self, details))
+
+    def __repr__(self) -> str:
+        tracked = f", attempt {self.attempt}" if self.attempt else ""
+        return f"<Outcome {self.code.name}{tracked}: {self.message}>"
+
+    def _repr_html_(self) -> str:
+        from strandline.cli.report.markup import element  # noqa: PLC0415 - see above
+
+        color = "seagreen" if self.code is ExitCode.COMPLETE else "firebrick"
+        head = element("strong", self.code.name, style=f"color: {color}")
+        return element("div", head, element("pre", *_escape_lines(self.summary)))
+
+    def _list_untracked(self) -> list[str]:
+        names = (name for name, _ in open_outputs(self.output).list_names())
+        return sorted(name for name in names if not name.startswith((f"{TEMPORARY}/", ".")))
+
+
+def make_outcome(result: AttemptResult, config: AttemptConfig) -> Outcome:
+    """Return the outcome of an attempt.
+
+    Args:
+        result: how it ended.
+        config: what it was told.
+    """
+    values = {each.name: getattr(result, each.name) for each in fields(AttemptResult)}
+    folder = None if config.volume is None else config.folder
+    return Outcome(**values, _folder=folder, _is_packable=config.plan.is_packable)
+
+
+def _list_tracked(folder: PipelineFolder) -> list[str]:
+    store = Store(folder.ledger, readonly=True)
+    try:
+        rows = sorted(
+            (row.key, [output["name"] for output in row.outputs])
+            for row in list_rows(store, SourceState.FINISHED)
+        )
+    finally:
+        store.close()
+    return [name for _, names in rows for name in names]
+
+
+def _escape_lines(text: str) -> list[str]:
+    """Return lines as pieces of markup: each is cut by itself, and a newline is none of theirs."""
+    from strandline.cli.report.markup import Markup, escape  # noqa: PLC0415 - see above
+
+    return [Markup(f"{escape(line)}\n") for line in text.splitlines()]

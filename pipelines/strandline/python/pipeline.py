@@ -1,0 +1,244 @@
+"""A pipeline put together in Python: the same plan and the same attempt as from a manifest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import ValidationError
+
+from strandline.ledger.lease import OnChange
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.planning import check_plan, plan_stage
+from strandline.plan.registry import list_registered
+from strandline.plan.stage import Stage
+from strandline.python.interruption import interruptible
+from strandline.python.outcome import Outcome, make_outcome
+from strandline.python.progress import displaying
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.engines import ENGINES, works_in_driver
+from strandline.run.attempt.outcome import AttemptResult
+from strandline.run.manifest.manifest import read_manifest
+from strandline_api.documents.problems import Problem, SpecError, problems_of
+from strandline_api.objects.pipeline import ObjectMeta
+from strandline_api.spec.policy import Checkpoint, Quarantine
+from strandline_api.spec.work import StageWork, default_name
+
+
+class Pipeline:
+    """Put a source, stages and a sink together under a name.
+
+    Args:
+        name: lowercase letters, digits, '-' and '.'; with the namespace it names the pipeline's
+            folder below a checkpoint path.
+        source: a `SourceStage`; this, the stages and the sink may each come out of `work`.
+        stages: what happens to each source, in this order.
+        sink: a `SinkStage`.
+        namespace: a lowercase label.
+
+    Attributes:
+        plan: the checked pipeline.
+        on_change: an `OnChange`: what `run` does where the pipeline is not the one that wrote the
+            ledger; at first `FAIL`.
+        engine: what `run` takes: `ray`, which it is at first, `inline` or `ray-data`.
+        quarantine: a `Quarantine`: when a source that keeps failing is left out.
+        checkpoint: a `Checkpoint`: how often results are published.
+
+    Raises:
+        SpecError: (a ValueError) the pipeline can't be run or can't be resumed; its message has
+            a line for each reason.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        source: Stage | StagePlan,
+        stages: Sequence[Stage | StagePlan] = (),
+        sink: Stage | StagePlan,
+        namespace: str = "default",
+    ) -> None:
+        try:
+            ObjectMeta(name=name, namespace=namespace)
+        except ValidationError as error:
+            raise SpecError(problems_of(error, ObjectMeta, "")) from None
+        first, *rest = map(_wrap, (source, *stages, sink))
+        self.plan: PipelinePlan = check_plan(namespace, name, first, rest)
+        self.on_change = OnChange.FAIL
+        self.engine = "ray"
+        self.quarantine = Quarantine()
+        self.checkpoint = Checkpoint()
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Self:
+        """Read the pipeline of a file.
+
+        `run` makes one attempt; what the file says of further ones (`retry`, `deadlines`) is for
+        `strandline run`.
+
+        Args:
+            path: a YAML file with one `CurationPipeline`.
+
+        Raises:
+            SpecError: the file is missing or wrong; its message has a line for each reason.
+        """
+        manifest = read_manifest(Path(path))
+        pipeline = cls.__new__(cls)
+        pipeline.plan, spec = manifest.plan, manifest.pipeline.spec
+        pipeline.on_change = OnChange(spec.on_change)
+        pipeline.engine = spec.engine
+        pipeline.quarantine = spec.quarantine
+        pipeline.checkpoint = spec.checkpoint
+        return pipeline
+
+    def run(
+        self,
+        checkpoint_path: str | os.PathLike[str] | None = None,
+        *,
+        engine: str | None = None,
+        address: str | None = None,
+        workers: int | None = None,
+        on_change: OnChange | str | None = None,
+        progress: bool | None = None,
+    ) -> Outcome:
+        """Make one attempt, in this process; what an earlier one has finished is skipped.
+
+        An interrupt (Ctrl-C, or a notebook's stop button) lets work in flight finish and keeps it;
+        a second one ends the run at once. Either way what the run has started is ended.
+
+        Args:
+            checkpoint_path: folder (a volume) for the ledger and, where the sink has no path, the
+                output. None: nothing is tracked, and the sink must have a path.
+            engine: `ray`, `inline` or `ray-data`; None: the attribute of that name.
+            address: of a running Ray cluster, such as `auto` or `ray://head:10001`; None starts a
+                local one.
+            workers: CPUs that the local Ray has; None: all.
+            on_change: `Fail`, `Restart` or `Continue` where the pipeline is not the one that
+                wrote the ledger; None: the attribute of that name.
+            progress: True shows how far the run is, False does not; None: in a notebook, and in a
+                terminal unless the engine is `inline`, where a debugger may be.
+
+        Returns:
+            How it ended. Sources that failed are told by `code`, not by an error.
+
+        Raises:
+            SpecError, LedgerError, VolumeError and others of `strandline.errors`: the run could not
+                begin or go on; what is finished is kept.
+            ValueError: an argument is none of those named above.
+            KeyboardInterrupt: it was interrupted.
+        """
+        engine = _check_engine(self.engine if engine is None else engine)
+        volume = None if checkpoint_path is None else Path(checkpoint_path)
+        change = self.on_change if on_change is None else OnChange(on_change)
+        config = AttemptConfig(
+            self.plan,
+            volume,
+            engine,
+            address,
+            workers,
+            change,
+            quarantine=self.quarantine,
+            checkpoint=self.checkpoint,
+        )
+        result = _run_shown(config, is_wanted=progress)
+        return make_outcome(result, config)
+
+
+def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
+    stage: Stage,
+    *,
+    name: str | None = None,
+    batch_size: int = 1,
+    workers: tuple[int, int | None] = (1, None),
+    cpu: float = 1.0,
+    gpu: float = 0.0,
+    memory: str | None = None,
+    custom: dict[str, float] | None = None,
+    group: int | None = None,
+    runtime_env: dict[str, Any] | None = None,
+    max_age: str | None = None,
+    max_memory: str | None = None,
+    timeout: str | None = None,
+    isolate: bool = False,
+) -> StagePlan:
+    """Describe what a stage asks for, as the fields of an item in a file do.
+
+    Args:
+        stage: an instance; workers get copies of it.
+        name: unique in the pipeline; None: the registered name, or the class's in kebab-case.
+        batch_size: tasks handed to one call of `process_batch` at most.
+        workers: least and greatest number; None leaves the upper bound to the engine.
+        cpu, gpu: cores and GPUs of one worker; fractions share one.
+        memory: of one worker, a quantity such as "2Gi"; None: none is reserved.
+        custom: other Ray resources of one worker, by name.
+        group: children of one fan-out that are joined into one task; None: none are.
+        runtime_env: Ray's runtime environment of the workers.
+        max_age, max_memory: replace a worker that is older or larger, such as "1h" and "4Gi";
+            None: no limit.
+        timeout: longest that one task may take, such as "10m"; None: no limit.
+        isolate: keep it in workers of its own, which neighbours that ask for the same would share.
+
+    Returns:
+        A stage for `Pipeline`, as its source, among its stages, or as its sink.
+
+    Raises:
+        SpecError: (a ValueError) a value that a manifest could not hold either.
+    """
+    use = _find_use(type(stage))
+    least, most = workers
+    given = {
+        "use": "checked-here",  # not `use`: a class inside a function has no name for a manifest
+        "name": name or default_name(use),
+        "batchSize": batch_size,
+        "workers": {"min": least, "max": most, "maxAge": max_age, "maxMemory": max_memory},
+        "resources": {"cpu": cpu, "gpu": gpu, "memory": memory, "custom": custom or {}},
+        "group": group,
+        "timeout": timeout,
+        "isolate": isolate,
+        "runtimeEnv": runtime_env or {},
+    }
+    try:
+        item = StageWork.model_validate(given)
+    except ValidationError as error:
+        raise SpecError(problems_of(error, StageWork, type(stage).__name__)) from None
+    return plan_stage(item, stage, use)
+
+
+def _check_engine(name: str) -> str:
+    if name not in ENGINES:
+        msg = f"engine must be one of {', '.join(ENGINES)}, not {name!r}"
+        raise ValueError(msg)
+    return name
+
+
+def _run_shown(config: AttemptConfig, *, is_wanted: bool | None) -> AttemptResult:
+    """Run an attempt where it is seen, and where an interrupt stops it."""
+    is_debugged = works_in_driver(config.engine)
+    with (
+        displaying(config.plan.name, is_wanted=is_wanted, is_debugged=is_debugged) as display,
+        interruptible(display.announce) as is_asked,
+    ):
+        result = run_attempt(config, is_asked, display.report)
+        display.end(result.message)
+    return result
+
+
+def _wrap(stage: object) -> StagePlan:
+    if isinstance(stage, StagePlan):
+        return stage
+    if isinstance(stage, Stage):
+        return work(stage)
+    given = stage.__name__ if isinstance(stage, type) else type(stage).__name__
+    hint = f"write {given}(...)" if isinstance(stage, type) else ""
+    raise SpecError((Problem("", f"a stage is needed here, not {given}", hint),))
+
+
+def _find_use(stage_class: type[Stage]) -> str:
+    """Return the registered name of a class, so that Python and YAML give one fingerprint."""
+    for name, registered in list_registered().items():
+        if registered is stage_class:
+            return name
+    return f"{stage_class.__module__}:{stage_class.__qualname__}"
