@@ -7,7 +7,7 @@ when nothing is left that could run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,129 +15,156 @@ from strandline_api.objects.attempt import (
     AttemptOutcome,
     AttemptStatus,
     EvidenceRecord,
-    ObjectReference,
+    PipelineReference,
 )
-from strandline_api.objects.pipeline import PipelineSpec
-from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome, find_outcome_line
-from strandline_api.outcome.evidence import PRECEDENCE, Evidence, name_cause
-from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.outcome.evidence import Evidence
 from strandline_api.status.enums import AttemptPhase
-from strandline_api.status.pipeline_status import Counts
-from strandline_operator.decide.attempts.silence import find_silence
-from strandline_operator.decide.attempts.stop import find_losses, find_next_deadline, find_stop
-from strandline_operator.decide.conditions import describe_attempt
-from strandline_operator.decide.evidence import (
-    TERMINAL,
-    explain_by_head,
+from strandline_api.status.pipeline_status import ProgressCounts
+from strandline_api.status.reasons import Reason
+from strandline_operator.decide.attempts.ending import (
+    end,
     find_end,
-    find_image_problem,
-    find_outcome,
-    find_pod_evidence,
-    find_rayjob_evidence,
     is_by_teardown,
     is_complete,
-    place_kill,
-    read_late_outcome,
+    judge,
+    merge,
     read_progress,
-    weigh,
+    was_stopped,
 )
+from strandline_operator.decide.attempts.silence import find_silence
+from strandline_operator.decide.attempts.stop import find_losses, find_next_deadline, find_stop
+from strandline_operator.decide.conditions import Truth, set_condition
+from strandline_operator.decide.evidence import TERMINAL, find_outcome, locate_kill
 from strandline_operator.decide.obstacles.delays import find_delay, find_next_look
 from strandline_operator.decide.obstacles.obstacles import Block
-from strandline_operator.decide.scene import Scene, is_head, role_of
-from strandline_operator.model.limits import Limits
-from strandline_operator.model.objects import Pod
+from strandline_operator.decide.scene import Scene, find_first, is_head
 from strandline_operator.model.plan import Action, Delete, Resource
 
-# Ends that say enough; what befell a worker on the way did not bring them about.
-_DELIBERATE = frozenset(set(ExitCode) - {ExitCode.APPLICATION_ERROR})
 # KubeRay and garbage collection delete a cluster's pods within seconds of its RayJob; where neither
 # is at work any more, somebody has to.
 _SWEEP = 60.0
+_SUCCEEDED, _FROZEN = "Succeeded", "Frozen"
+# What delays an attempt that goes on; the first is told.
+_DELAYS = (find_delay, find_silence)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """An attempt's new status, what to do, when to look again at the latest, what delays it."""
+class AttemptStep:
+    """An attempt's new status, what to do, when to look again at the latest, what is amiss."""
 
     status: AttemptStatus
     actions: tuple[Action, ...] = ()
     wake_at: float | None = None
-    delay: Block | None = None
+    block: Block | None = None
 
 
-def follow(
-    scene: Scene, spec: PipelineSpec, limits: Limits, now: float, stop: Evidence | None
-) -> Step:
-    """The next step of an attempt whose RayJob was made, or has been asked for to no avail.
+def follow(scene: Scene, stop: Evidence | None) -> AttemptStep:
+    """Decide the next step of an attempt whose RayJob was made, or asked for to no avail.
 
     Args:
         stop: why whoever decides about the pipeline wants it to end; None: it may go on.
     """
-    status = _note(scene, scene.attempt.status, now)
-    if status.end_time is None:
-        reason = stop or find_end(scene, status) or find_stop(scene, status, spec, limits, now)
-        if reason is None and not is_complete(scene, status):
-            status = _count_incidents(scene, status)
-            wakes = (find_next_deadline(status, spec, limits), find_next_look(scene, now))
-            wake_at = min((one for one in wakes if one is not None), default=None)
-            delay = find_delay(scene, now) or find_silence(scene, status, spec, limits)
-            return Step(describe_attempt(status, scene, now, delay), wake_at=wake_at, delay=delay)
-        if reason is None:
-            status = _count_incidents(scene, status)
-        status = _end(status, [reason] if reason else [], now)
-    status = _judge(scene, status, limits, now)
-    return _tear_down(scene, status, limits, now)
+    scene = _note(scene)
+    if scene.status.end_time is None:
+        scene = _end_if_over(scene, stop)
+    return _go_on(scene) if scene.status.end_time is None else _tear_down(judge(scene))
 
 
-def _note(scene: Scene, status: AttemptStatus, now: float) -> AttemptStatus:
+def _end_if_over(scene: Scene, stop: Evidence | None) -> Scene:
+    """End an attempt that somebody wants to end, that has failed, or that is to be given up."""
+    # A driver that is stopped dies in ways that look like faults, so a wish goes first.
+    reason = stop or find_end(scene) or find_stop(scene)
+    if reason is not None:
+        return end(scene, [reason])
+    # A loss that ends the attempt is its cause, and no incident that it got over.
+    scene = _count_incidents(scene)
+    return end(scene, []) if is_complete(scene) else scene
+
+
+def _go_on(scene: Scene) -> AttemptStep:
+    """Leave a running attempt alone, and tell what delays it."""
+    delay = find_first(_DELAYS, scene)
+    wakes = (find_next_deadline(scene), find_next_look(scene))
+    wake_at = min((time for time in wakes if time is not None), default=None)
+    return AttemptStep(_describe(scene, delay), wake_at=wake_at, block=delay)
+
+
+def _note(scene: Scene) -> Scene:
     """Take down what can be seen at any time."""
-    changes: dict[str, Any] = {}
-    rayjob = scene.rayjob
-    if rayjob is not None:
-        changes["ray_job"] = ObjectReference(name=rayjob.meta.name, uid=rayjob.meta.uid)
-        changes["start_time"] = status.start_time or rayjob.meta.created or now
-        if status.phase is AttemptPhase.QUEUED and not scene.is_queued:
-            changes["start_time"] = now  # the time in a queue is free
-        changes["ray_cluster"] = rayjob.cluster or status.ray_cluster
-        changes["job_start_time"] = status.job_start_time or rayjob.started
-        if rayjob.deployment == "Running" and rayjob.job:
-            changes["running_time"] = status.running_time or now
-    driver = scene.driver
-    if driver is not None:
-        changes["progress"] = driver.progress or status.progress
-        changes["latest"] = driver.latest or status.latest
-        changes["log_tail"] = driver.log_tail or status.log_tail
-        if driver.progress is not None:
-            changes["running_time"] = status.running_time or now
+    scene = scene.having(**_note_rayjob(scene))
+    scene = scene.having(**_note_driver(scene))
     outcome = _find_outcome(scene)
     if outcome is not None:
-        changes["outcome"] = _spell_outcome(outcome)
-        changes["latest"] = outcome.latest or changes.get("latest", status.latest)
-        heard = (one for one in outcome.evidence if _is_news(scene, status, one))
-        placed = (place_kill(one, scene.all_pods) for one in heard)
-        changes["evidence"] = _merge(status, placed, now)
-    noted = status.model_copy(update=changes)
-    last = read_progress(noted, status.end_time or now)
-    return noted.model_copy(update={"progress": last or noted.progress})
+        scene = scene.having(**_note_outcome(scene, outcome))
+    last = read_progress(scene.status, scene.status.end_time or scene.now)
+    return scene.having(progress=last or scene.status.progress)
 
 
-def _is_news(scene: Scene, status: AttemptStatus, seen: Evidence) -> bool:
-    """Whether it is to be taken down; the pod that it was placed on may be forgotten meanwhile."""
-    said = (seen.cause, seen.source, EvidenceRecord.of(seen).message)
-    is_known = any((one.cause, one.source, one.message) == said for one in status.evidence)
-    is_late = status.end_time is not None and is_by_teardown(scene, status, seen.cause)
+def _note_rayjob(scene: Scene) -> dict[str, Any]:
+    rayjob, status = scene.rayjob, scene.status
+    if rayjob is None:
+        return {}
+    begun = status.start_time or rayjob.meta.created or scene.now
+    if status.phase is AttemptPhase.QUEUED and not scene.is_queued:
+        begun = scene.now  # the time in a queue is free
+    is_begun = rayjob.deployment == "Running" and rayjob.job
+    return {
+        "ray_job": PipelineReference(name=rayjob.meta.name, uid=rayjob.meta.uid),
+        "start_time": begun,
+        "ray_cluster": rayjob.cluster or status.ray_cluster,
+        "job_start_time": status.job_start_time or rayjob.started,
+        "running_time": status.running_time or (scene.now if is_begun else None),
+    }
+
+
+def _note_driver(scene: Scene) -> dict[str, Any]:
+    driver, status = scene.driver, scene.status
+    if driver is None:
+        return {}
+    # One that answers runs, though KubeRay may take its time to say so.
+    is_reported = driver.progress is not None
+    return {
+        "progress": driver.progress or status.progress,
+        "latest": driver.latest or status.latest,
+        "log_tail": driver.log_tail or status.log_tail,
+        "running_time": status.running_time or (scene.now if is_reported else None),
+    }
+
+
+def _note_outcome(scene: Scene, outcome: DriverOutcome) -> dict[str, Any]:
+    reported = (seen for seen in outcome.evidence if _is_new(scene, seen))
+    placed = (locate_kill(seen, scene.all_pods) for seen in reported)
+    return {
+        "outcome": _convert_outcome(outcome),
+        "latest": outcome.latest or scene.status.latest,
+        "evidence": merge(scene, placed),
+    }
+
+
+def _is_new(scene: Scene, seen: Evidence) -> bool:
+    """Return whether it is to be taken down.
+
+    The pod that it was placed on may be forgotten meanwhile.
+    """
+    known = scene.attempt.status
+    outcome = (seen.cause, seen.source, EvidenceRecord.of(seen).message)
+    is_known = any(
+        (record.cause, record.source, record.message) == outcome for record in known.evidence
+    )
+    # Our own deletion stops a driver, which says so: that brought no end about.
+    is_late = known.end_time is not None and is_by_teardown(scene, seen.cause)
     return not is_known and not is_late
 
 
-def _count_incidents(scene: Scene, status: AttemptStatus) -> AttemptStatus:
-    """With the workers that were lost up to now and did not end the attempt."""
-    incidents = max(status.incidents, len(find_losses(scene)))
-    return status.model_copy(update={"incidents": incidents})
+def _count_incidents(scene: Scene) -> Scene:
+    """Add the workers that were lost up to now and did not end the attempt."""
+    # Pods are forgotten after a while, and a restart forgets them all: the count never falls.
+    return scene.having(incidents=max(scene.status.incidents, len(find_losses(scene))))
 
 
 def _find_outcome(scene: Scene) -> DriverOutcome | None:
-    """The driver's word, from the first that has it."""
+    """Return the driver's word, from the first that has it."""
     driver, rayjob = scene.driver, scene.rayjob
     candidates = (
         driver.outcome if driver else None,
@@ -145,134 +172,138 @@ def _find_outcome(scene: Scene) -> DriverOutcome | None:
         driver.log_outcome if driver else None,
         *(find_outcome(pod) for pod in scene.all_pods),
     )
-    return next((one for one in candidates if one is not None), None)
+    return next((candidate for candidate in candidates if candidate is not None), None)
 
 
-def _spell_outcome(outcome: DriverOutcome) -> AttemptOutcome:
+def _convert_outcome(outcome: DriverOutcome) -> AttemptOutcome:
     return AttemptOutcome(
         exit_code=outcome.exit_code,
         outcome=outcome.outcome,
         message=outcome.message,
-        sources=Counts.parse(outcome.sources.model_dump(by_alias=True)),
+        sources=ProgressCounts.parse(outcome.sources.model_dump(by_alias=True)),
         remaining=outcome.remaining,
+        lineage=outcome.lineage or None,
     )
 
 
-def _end(status: AttemptStatus, evidence: Iterable[Evidence], now: float) -> AttemptStatus:
-    return status.model_copy(update={"end_time": now, "evidence": _merge(status, evidence, now)})
-
-
-def _merge(
-    status: AttemptStatus, evidence: Iterable[Evidence], now: float
-) -> tuple[EvidenceRecord, ...]:
-    """The evidence with what is new; of a pod's container one sight of a cause is enough."""
-    records = list(status.evidence)
-    known = {_identify(record.evidence) for record in records}
-    for seen in evidence:
-        if _identify(seen) not in known:
-            known.add(_identify(seen))
-            records.append(EvidenceRecord.of(seen, now))
-    return tuple(records)
-
-
-def _identify(seen: Evidence) -> tuple[object, ...]:
-    details = seen.details
-    return (seen.cause, seen.source, details.get("pod"), details.get("container"))
-
-
-def _judge(scene: Scene, status: AttemptStatus, limits: Limits, now: float) -> AttemptStatus:
-    """Take in what pods and RayJob say of an end, and name the cause as it now looks."""
-    known = scene.attempt.status
-    # Once its RayJob is gone, nothing else tells that it had completed.
-    has_completed = known.end_time is not None and known.cause is None
-    if (has_completed or is_complete(scene, status)) and not _was_stopped(status):
-        return status.model_copy(update={"cause": None, "message": "completed"})
-    assert status.end_time is not None  # it has ended
-    seen: list[Evidence] = []
-    if scene.rayjob is not None and scene.rayjob.deployment in TERMINAL:
-        seen += find_rayjob_evidence(scene.rayjob)
-    seen += filter(None, [read_late_outcome(scene, status), explain_by_head(scene, status)])
-    for pod in scene.all_pods:
-        seen += _pick(pod, status, limits, now)
-    records = sorted(_merge(status, seen, now), key=lambda one: PRECEDENCE.index(one.cause))
-    status = status.model_copy(update={"evidence": tuple(records)})
-    named = name_cause(weigh(status))
-    return status.model_copy(update={"cause": named.cause, "message": named.message})
-
-
-def _was_stopped(status: AttemptStatus) -> bool:
-    ours = {Cause.USER_CANCELLED, Cause.DEADLINE_EXCEEDED}
-    return any(record.cause in ours or record.source == "suspend" for record in status.evidence)
-
-
-def _pick(pod: Pod, status: AttemptStatus, limits: Limits, now: float) -> Iterable[Evidence]:
-    """Of what a pod says, what can have to do with the end."""
-    assert status.end_time is not None  # it has ended
-    is_fresh = now <= status.end_time + limits.settle
-    code = status.outcome.exit_code if status.outcome else None
-    image = find_image_problem(pod)
-    if image is not None and status.running_time is None:
-        yield image
-    for seen in find_pod_evidence(pod):
-        if seen.cause is Cause.OOM_KILLED:
-            # containerd shows it late, at the teardown even; but it is not what ended a driver
-            # that says why it ended.
-            if code not in _DELIBERATE:
-                yield seen
-        elif role_of(pod) == "worker":
-            if is_fresh and code not in _DELIBERATE:
-                yield seen
-        elif is_fresh and (is_head(pod) or seen.cause is Cause.SUBMISSION_FAILED):
-            yield seen
-
-
-def _tear_down(scene: Scene, status: AttemptStatus, limits: Limits, now: float) -> Step:
+def _tear_down(scene: Scene) -> AttemptStep:
     """Remove what is left, once the evidence is in; freeze the cause when nothing is."""
-    ended = status.end_time
+    ended, now, limits = scene.status.end_time, scene.now, scene.limits
     assert ended is not None  # it has
-    settled, heard_by = ended + limits.settle, ended + limits.outcome
-    is_stopped = _was_stopped(status)
-    waits = status.outcome is None and not is_stopped and _may_speak(scene) and not _is_cut(scene)
-    due = heard_by if waits else settled
-    is_due = is_stopped or now >= due
-    actions = tuple(_remove(scene, ended, limits, now)) if is_due else ()
+    settled, reported_by = ended + limits.settle, ended + limits.outcome
+    is_stopped = was_stopped(scene.status)
+    # The teardown would cut off a driver that is about to say why it ended.
+    waits = not is_stopped and _may_explain(scene)
+    due = reported_by if waits else settled
+    # What was stopped has its cause, and nothing is to be learnt by waiting.
+    actions = tuple(_remove(scene, ended)) if is_stopped or now >= due else ()
+    # A kill for memory can show some seconds after the pods have gone.
     if scene.is_gone and now >= settled:
-        phase = AttemptPhase.FAILED if status.cause else AttemptPhase.SUCCEEDED
-        status = status.model_copy(update={"is_frozen": True, "phase": phase})
-        return Step(describe_attempt(status, scene, now))
-    phase = AttemptPhase.DRAINING if is_stopped and scene.pods else AttemptPhase.TEARING_DOWN
-    status = status.model_copy(update={"phase": phase})
+        phase = AttemptPhase.FAILED if scene.status.cause else AttemptPhase.SUCCEEDED
+        return AttemptStep(_describe(scene.having(is_frozen=True, phase=phase)))
+    is_draining = is_stopped and scene.pods
+    scene = scene.having(phase=AttemptPhase.DRAINING if is_draining else AttemptPhase.TEARING_DOWN)
     # Pods that go are told of by the watch; this is for those that stay.
     pause = min(max(limits.settle, (now - ended) / 4), limits.resync)
     wake = min((time for time in (settled, due) if time > now), default=now + pause)
-    return Step(describe_attempt(status, scene, now), actions, wake)
+    return AttemptStep(_describe(scene), actions, wake, _find_overdue(scene))
 
 
-def _remove(scene: Scene, ended: float, limits: Limits, now: float) -> Iterator[Action]:
+def _find_overdue(scene: Scene) -> Block | None:
+    """That an ended attempt's pods do not go, or can't be known to have gone."""
+    # A node that is silent keeps its pods for ever, so it is told of at once.
+    if scene.wait:
+        return Block(Reason.NODE_NOT_ANSWERING, f"The attempt {scene.wait}.")
+    if scene.status.end_time is None:
+        return None
+    if scene.now <= scene.status.end_time + scene.limits.teardown:
+        return None
+    left = [f"pod {pod.meta.name}" for pod in scene.pods[:3]]
+    left += [f"RayCluster {cluster.meta.name}" for cluster in scene.clusters]
+    left += [f"RayJob {scene.rayjob_name}, which KubeRay does not let go"] if scene.rayjob else []
+    return Block(Reason.TEARDOWN_OVERDUE, f"Still there: {', '.join(left)}.")
+
+
+def _remove(scene: Scene, ended: float) -> Iterator[Action]:
     """Delete what is left of an attempt that ended at that time."""
-    rayjob = scene.rayjob
+    rayjob, limits = scene.rayjob, scene.limits
+    # KubeRay takes cluster and pods along, in the order that lets a driver save its work.
     if rayjob is not None and not rayjob.meta.is_deleting:
         yield Delete(Resource.RAYJOB, rayjob.meta.name, rayjob.meta.uid)
-    is_forced = limits.force_teardown and now > ended + limits.teardown
-    is_let_down = (rayjob is None or rayjob.meta.is_deleting) and now > ended + _SWEEP
-    if is_forced or is_let_down:
-        for cluster in scene.clusters:
-            if not cluster.meta.is_deleting:
-                yield Delete(Resource.RAYCLUSTER, cluster.meta.name, cluster.meta.uid)
-        for pod in scene.pods:
-            if is_forced or not pod.meta.is_deleting:
-                grace = 0 if is_forced else None
-                yield Delete(Resource.POD, pod.meta.name, pod.meta.uid, grace=grace)
+    is_forced = limits.force_teardown and scene.now > ended + limits.teardown
+    is_let_down = (rayjob is None or rayjob.meta.is_deleting) and scene.now > ended + _SWEEP
+    if not (is_forced or is_let_down):
+        return  # KubeRay is at it, and drains the pods on the way
+    for cluster in scene.clusters:
+        if not cluster.meta.is_deleting:
+            yield Delete(Resource.RAYCLUSTER, cluster.meta.name, cluster.meta.uid)
+    for pod in scene.pods:
+        # By force is another deletion than the one that a pod has not followed.
+        if is_forced or not pod.meta.is_deleting:
+            grace = 0 if is_forced else None
+            yield Delete(Resource.POD, pod.meta.name, pod.meta.uid, grace=grace)
+
+
+def _may_explain(scene: Scene) -> bool:
+    """Return whether the driver's own word is not there yet and can still be had."""
+    can_speak = any(is_head(pod) and not pod.is_gone for pod in scene.pods)
+    return scene.status.outcome is None and can_speak and not _is_cut(scene)
 
 
 def _is_cut(scene: Scene) -> bool:
-    """Whether only we know that the attempt is over: nobody has told its driver, nor its head."""
+    """Return whether only we know that it is over: neither driver nor head was told."""
     rayjob, heads = scene.rayjob, [pod for pod in scene.all_pods if is_head(pod)]
+    # Then KubeRay has told it, or it has ended by itself and can speak.
     if rayjob is None or rayjob.meta.is_deleting or rayjob.deployment in TERMINAL:
         return False
     return not any(pod.is_gone or pod.meta.is_deleting or pod.disruption for pod in heads)
 
 
-def _may_speak(scene: Scene) -> bool:
-    """Whether the driver's own word can still be had."""
-    return any(is_head(pod) and not pod.is_gone for pod in scene.pods)
+def _describe(scene: Scene, delay: Block | None = None) -> AttemptStatus:
+    """Describe the status with phase and conditions that fit the rest of it."""
+    status, generation = scene.status, scene.attempt.meta.generation
+    phase = status.phase if status.end_time is not None else _name_phase(scene)
+    truth, reason, message = _sum_up(status, phase)
+    # What holds it up says more than the phase in which it is.
+    if delay is not None:
+        reason, message = delay.reason, delay.message
+    if not status.is_frozen and status.end_time is not None and scene.wait:
+        message = f"{message}; {scene.wait}"
+    conditions = set_condition(
+        status.conditions, _SUCCEEDED, truth, reason, message, scene.now, generation=generation
+    )
+    if status.is_frozen:
+        conditions = set_condition(
+            conditions,
+            _FROZEN,
+            "True",
+            Reason.EVIDENCE_COMPLETE,
+            "its pods are gone",
+            scene.now,
+            generation=generation,
+        )
+    return status.model_copy(
+        update={"phase": phase, "conditions": conditions, "observed_generation": generation}
+    )
+
+
+def _name_phase(scene: Scene) -> AttemptPhase:
+    # Nothing that could run has been made.
+    if scene.rayjob is None:
+        return AttemptPhase.PENDING
+    if scene.is_queued:
+        return AttemptPhase.QUEUED
+    is_begun = scene.status.running_time is not None
+    return AttemptPhase.RUNNING if is_begun else AttemptPhase.STARTING
+
+
+def _sum_up(status: AttemptStatus, phase: AttemptPhase) -> tuple[Truth, str, str]:
+    """Truth, reason and message of `Succeeded`."""
+    if status.end_time is None:
+        return "Unknown", phase.value, status.message or f"the attempt is {phase.value.lower()}"
+    # Until its pods are gone the cause may get better, and tools take a truth for final.
+    if not status.is_frozen:
+        return "Unknown", phase.value, status.message
+    if status.cause is None:
+        return "True", Reason.COMPLETED, status.message
+    return "False", status.cause.value, status.message

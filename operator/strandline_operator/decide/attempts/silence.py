@@ -7,55 +7,52 @@ parent's to judge, which sees the process.
 
 from __future__ import annotations
 
-from strandline_api.objects.attempt import AttemptStatus
-from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.status.reasons import Reason
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import Scene, is_head
-from strandline_operator.model.limits import Limits
 from strandline_operator.model.view import Silence
 
 
-def find_stall(
-    scene: Scene, status: AttemptStatus, spec: PipelineSpec, limits: Limits
-) -> Evidence | None:
-    """That a driver is silent for too long; one that was never heard by anybody is let alone."""
+def find_stall(scene: Scene) -> Evidence | None:
+    """Find a driver that is silent for too long; one that never answered anybody is let alone."""
     silence = _find_silence(scene)
-    if status.progress is None or not silence.is_longer_than(spec.deadlines.stall_seconds):
+    longest = scene.spec.deadlines.stall_seconds
+    # Where nobody ever heard it, the way to it may be shut on purpose, by a network policy perhaps.
+    if scene.status.progress is None or not silence.is_longer_than(longest):
         return None
-    message = f"no sign of life for {silence.seconds:.0f} s: {_describe_way(scene, limits)}"
+    message = f"no sign of life for {silence.seconds:.0f} s: {_describe_way(scene)}"
     details = {"questions": silence.questions}
     return Evidence(Cause.STALLED, message, "deadline", details)
 
 
-def find_silence(
-    scene: Scene, status: AttemptStatus, spec: PipelineSpec, limits: Limits
-) -> Block | None:
-    """That a driver can't be reached, while nothing is ended by that yet."""
-    if status.end_time is not None or not _find_silence(scene).is_lasting:
+def find_silence(scene: Scene) -> Block | None:
+    """Find a driver that can't be reached, while nothing is ended by that yet."""
+    # A lost packet is no silence, and a driver that has ended need not answer.
+    if scene.status.end_time is not None or not _find_silence(scene).is_lasting:
         return None
-    longest = spec.deadlines.stall_seconds
+    longest = scene.spec.deadlines.stall_seconds
     # Nothing here changes while it lasts, or each pass would write the status anew.
     then = "the attempt goes on"
-    if status.progress is not None:
+    if scene.status.progress is not None:
         then = f"after {longest:g} s of that the attempt ends as Stalled"
-    return Block(Reason.DRIVER_NOT_REACHED, f"{_describe_way(scene, limits)}; {then}")
+    return Block(Reason.DRIVER_NOT_REACHED, f"{_describe_way(scene)}; {then}")
 
 
 def _find_silence(scene: Scene) -> Silence:
-    """As it counts for an attempt: where KubeRay says that the driver has ended, it does not."""
+    """Return the silence that counts: none where KubeRay says that the driver has ended."""
     return scene.driver.silence if scene.driver and scene.is_running else Silence()
 
 
-def _describe_way(scene: Scene, limits: Limits) -> str:
-    """The head's pod as the cluster shows it: whether it is to be looked at, or the way to it."""
+def _describe_way(scene: Scene) -> str:
+    """Describe the head's pod: whether it is to be looked at, or the way to it."""
     head = next(filter(is_head, scene.pods), None)
     if head is None:
         return "there is no head pod"
+    # Then it is not the pod that is to be looked at.
     if head.phase == "Running" and head.is_ready:
-        way = f"the way to its port {limits.driver_port} may be cut"
+        way = f"the way to its port {scene.limits.driver_port} may be cut"
         return f"head pod {head.meta.name} runs and is Ready, so {way}"
     state = "Running but not Ready" if head.phase == "Running" else head.phase or "of no phase"
     return f"head pod {head.meta.name} is {state}"

@@ -2,58 +2,44 @@
 
 from __future__ import annotations
 
-from strandline_api.objects.attempt import AttemptStatus
-from strandline_api.objects.pipeline import PipelineSpec
+from collections.abc import Callable
+
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_operator.decide.attempts.silence import find_stall
 from strandline_operator.decide.evidence import find_image_problem, find_pod_evidence
 from strandline_operator.decide.obstacles.code import find_lost_code
 from strandline_operator.decide.obstacles.delays import explain_delay, find_refusal, is_starting
-from strandline_operator.decide.scene import Scene, find_lost_node, is_head, role_of
-from strandline_operator.model.limits import Limits
+from strandline_operator.decide.scene import Scene, find_first, find_lost_node, is_head, role_of
 from strandline_operator.model.objects import Pod
 
 # Something may just have been leaving; by then KubeRay has tried eight times or more.
-_QUOTA_PATIENCE = 10.0
+_QUOTA_WAIT = 10.0
 PAST = 0.1  # seconds by which a time has passed for sure
 _DISRUPTIONS = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
 
 
-def find_stop(
-    scene: Scene, status: AttemptStatus, spec: PipelineSpec, limits: Limits, now: float
-) -> Evidence | None:
-    """The first reason to end an attempt that has not ended by itself; None to let it go on."""
-    return (
-        _find_lost_head(scene)
-        or find_lost_code(scene)
-        or _find_second_run(scene, status)
-        or _find_second_start(scene, status)
-        or _find_suspension(scene, status)
-        or _find_quota(scene, status, now)
-        or _find_deadline(status, spec, now)
-        or _find_late_start(scene, status, spec, limits, now)
-        or _find_worker_loss(scene, spec)
-        or _find_lost_submitter(scene, limits, now)
-        or find_stall(scene, status, spec, limits)
-    )
+def find_stop(scene: Scene) -> Evidence | None:
+    """Find the first reason to end an attempt that has not ended by itself; None: it goes on."""
+    return find_first(_REASONS, scene)
 
 
-def find_next_deadline(status: AttemptStatus, spec: PipelineSpec, limits: Limits) -> float | None:
-    """When an attempt that goes on as it does has gone on for too long; None: never."""
-    begun = status.start_time
-    longest: float | None = _find_longest_start(spec, limits)
-    if status.running_time is not None:
-        begun, longest = status.running_time, spec.deadlines.attempt_seconds
+def find_next_deadline(scene: Scene) -> float | None:
+    """Return when an attempt that goes on as it does has gone on for too long; None: never."""
+    begun = scene.status.start_time
+    longest: float | None = _find_longest_start(scene)
+    # Once the driver runs, the time that its start took counts no more.
+    if scene.status.running_time is not None:
+        begun, longest = scene.status.running_time, scene.spec.deadlines.attempt_seconds
     return None if begun is None or longest is None else begun + longest + PAST
 
 
-def _find_longest_start(spec: PipelineSpec, limits: Limits) -> float:
-    return spec.deadlines.pre_running_seconds or limits.pre_running
+def _find_longest_start(scene: Scene) -> float:
+    return scene.spec.deadlines.pre_running_seconds or scene.limits.pre_running
 
 
 def find_losses(scene: Scene) -> list[Evidence]:
-    """One for each worker pod lost while the attempt ran, for memory or by disruption.
+    """Return one for each worker pod lost while the attempt ran, for memory or by disruption.
 
     Those that are still there come last: they are what was seen last.
     """
@@ -68,15 +54,19 @@ def _find_loss(pod: Pod) -> Evidence | None:
 
 
 def _find_lost_head(scene: Scene) -> Evidence | None:
-    """A head that was told to go and can't, since its node is lost; KubeRay may wait for ever."""
+    """Return a head that was told to go and can't, since its node is lost.
+
+    KubeRay may wait for ever.
+    """
     heads = filter(is_head, scene.all_pods)
     return next(filter(None, (find_lost_node(pod, scene.nodes) for pod in heads)), None)
 
 
-def _find_second_run(scene: Scene, status: AttemptStatus) -> Evidence | None:
-    """A head that came back, or a driver that was started again: KubeRay's doing, not ours."""
-    begun, heads = status.running_time, [pod for pod in scene.all_pods if is_head(pod)]
+def _find_second_run(scene: Scene) -> Evidence | None:
+    """Find a head that came back, or a driver started again: KubeRay's doing, not ours."""
+    begun, heads = scene.status.running_time, [pod for pod in scene.all_pods if is_head(pod)]
     is_alone = len({pod.meta.uid for pod in heads}) <= 1
+    # Before the driver has begun KubeRay may make another head, and no work is done twice.
     if begun is None or is_alone or not any(_is_later(pod, begun) for pod in heads):
         return None
     lost = next((pod for pod in heads if pod.is_gone or pod.meta.is_deleting), None)
@@ -88,23 +78,28 @@ def _find_second_run(scene: Scene, status: AttemptStatus) -> Evidence | None:
 
 
 def _is_later(head: Pod, begun: float) -> bool:
-    """Whether a head was made after the driver had begun; before that one may be replaced."""
+    """Return whether a head was made after the driver had begun.
+
+    Before that one may be replaced.
+    """
     return not head.meta.created or head.meta.created > begun
 
 
-def _find_second_start(scene: Scene, status: AttemptStatus) -> Evidence | None:
-    """A driver that was started again under the same head, which no pod would tell of."""
-    rayjob, first = scene.rayjob, status.job_start_time
+def _find_second_start(scene: Scene) -> Evidence | None:
+    """Return a driver that was started again under the same head, which no pod would tell of."""
+    rayjob, first = scene.rayjob, scene.status.job_start_time
+    # KubeRay forgets the time while it starts anew; only another one shows a second start.
     if rayjob is None or first is None or rayjob.started in {None, first}:
         return None
     message = f"RayJob {rayjob.meta.name} has started its driver a second time"
     return Evidence(Cause.INTERRUPTED, message, "rayjob", {"reason": "SecondStart"})
 
 
-def _find_suspension(scene: Scene, status: AttemptStatus) -> Evidence | None:
-    """A driver that is suspended has ended, and after that KubeRay would start it once more."""
+def _find_suspension(scene: Scene) -> Evidence | None:
+    """Find a suspended driver: it has ended, and KubeRay would start it once more."""
     rayjob = scene.rayjob
-    if rayjob is None or status.running_time is None:
+    # A queue may suspend what has not begun as often as it likes.
+    if rayjob is None or scene.status.running_time is None:
         return None
     if rayjob.deployment not in {"Suspending", "Suspended"}:
         return None
@@ -112,67 +107,88 @@ def _find_suspension(scene: Scene, status: AttemptStatus) -> Evidence | None:
     return Evidence(Cause.INTERRUPTED, message, "rayjob", {"reason": rayjob.deployment})
 
 
-def _find_quota(scene: Scene, status: AttemptStatus, now: float) -> Evidence | None:
-    """That KubeRay may not make the pods, since a quota is used up and stays so."""
-    if status.running_time is not None or not is_starting(scene):
+def _find_quota(scene: Scene) -> Evidence | None:
+    """Find a quota that is used up, and stays so, for which KubeRay may not make the pods."""
+    # A worker that comes later and finds no room does not end what runs.
+    if scene.status.running_time is not None or not is_starting(scene):
         return None
     refused = find_refusal(scene)
-    if refused is None or not refused.is_by_quota or now - refused.since <= _QUOTA_PATIENCE:
+    if refused is None or not refused.is_by_quota or scene.now - refused.since <= _QUOTA_WAIT:
         return None
     return Evidence(Cause.QUOTA_EXCEEDED, refused.words, "raycluster")
 
 
-def _find_deadline(status: AttemptStatus, spec: PipelineSpec, now: float) -> Evidence | None:
-    longest, begun = spec.deadlines.attempt_seconds, status.running_time
-    if longest is None or begun is None or now - begun <= longest:
+def _find_deadline(scene: Scene) -> Evidence | None:
+    longest, begun = scene.spec.deadlines.attempt_seconds, scene.status.running_time
+    if longest is None or begun is None or scene.now - begun <= longest:
         return None
     message = f"the attempt ran longer than deadlines.attempt allows: {longest:g} s"
     return Evidence(Cause.DEADLINE_EXCEEDED, message, "deadline")
 
 
-def _find_late_start(
-    scene: Scene, status: AttemptStatus, spec: PipelineSpec, limits: Limits, now: float
-) -> Evidence | None:
-    """That the driver does not get to run. Time in a queue, where suspension is set, is free."""
-    begun = status.start_time
-    if scene.rayjob is None or begun is None or status.running_time is not None or scene.is_queued:
+def _find_late_start(scene: Scene) -> Evidence | None:
+    """Find a driver that does not get to run; time in a queue, where suspension is set, is free."""
+    begun, is_begun = scene.status.start_time, scene.status.running_time is not None
+    # In a queue it waits for its turn, however long that takes.
+    if scene.rayjob is None or begun is None or is_begun or scene.is_queued:
         return None
+    waited, longest = scene.now - begun, _find_longest_start(scene)
     image = next(filter(None, map(find_image_problem, scene.pods)), None)
-    if image is not None and now - begun > limits.image_pull:
+    # An image that is missing seldom comes by itself, so it is not waited for as nodes are.
+    if image is not None and waited > scene.limits.image_pull:
         return image
-    longest = _find_longest_start(spec, limits)
-    if now - begun <= longest:
+    if waited <= longest:
         return None
+    # What is known to hold the pods back says more than that time is over.
     if image is not None:
         return image
-    why = explain_delay(scene, now)
+    why = explain_delay(scene)
     message = f"the driver did not run within {longest:g} s{why and ': '}{why}"
     return Evidence(Cause.SCHEDULING_TIMEOUT, message, "deadline")
 
 
-def _find_worker_loss(scene: Scene, spec: PipelineSpec) -> Evidence | None:
-    policy = spec.on_worker_loss
+def _find_worker_loss(scene: Scene) -> Evidence | None:
+    policy = scene.spec.on_worker_loss
     for seen in find_losses(scene):
         wanted = policy.oom if seen.cause is Cause.OOM_KILLED else policy.disruption
+        # A pod that was killed for memory would only be killed again; others are made good for.
         if wanted == "Recreate":
             return seen
     return None
 
 
-def _find_lost_submitter(scene: Scene, limits: Limits, now: float) -> Evidence | None:
-    """The submitter ended a while ago, KubeRay has not noticed, and the driver is not heard of."""
-    is_heard = scene.driver is not None and scene.driver.progress is not None
-    if is_heard or scene.rayjob is None or any(map(_may_submit, scene.pods)):
+def _find_lost_submitter(scene: Scene) -> Evidence | None:
+    """Find a submitter that ended a while ago, unnoticed by KubeRay, whose driver is silent."""
+    is_reported = scene.driver is not None and scene.driver.progress is not None
+    # A driver that answers needs no submitter any more.
+    if is_reported or scene.rayjob is None or any(map(_may_submit, scene.pods)):
         return None
     ends = (pod.submitter_end for pod in scene.pods)
     ended = max((end.time for end in ends if end and end.time is not None), default=None)
-    if ended is None or now - ended <= limits.submitter:
+    if ended is None or scene.now - ended <= scene.limits.submitter:
         return None
-    message = f"the submitter ended {now - ended:.0f} s ago, and KubeRay has not noticed"
+    message = f"the submitter ended {scene.now - ended:.0f} s ago, and KubeRay has not noticed"
     return Evidence(Cause.SUBMISSION_FAILED, message, "pod")
 
 
 def _may_submit(pod: Pod) -> bool:
-    """Whether a submitter is at work in a pod, or will be."""
+    """Return whether a submitter is at work in a pod, or will be."""
     is_own = role_of(pod) == "submitter" and pod.phase in {"Pending", "Running"}
     return is_own and pod.submitter_end is None
+
+
+# The first that holds ends the attempt, and names its cause: what was done to the attempt goes
+# before what it took too long for, or a lost head would be told as a late one.
+_REASONS: tuple[Callable[[Scene], Evidence | None], ...] = (
+    _find_lost_head,
+    find_lost_code,
+    _find_second_run,
+    _find_second_start,
+    _find_suspension,
+    _find_quota,
+    _find_deadline,
+    _find_late_start,
+    _find_worker_loss,
+    _find_lost_submitter,
+    find_stall,
+)

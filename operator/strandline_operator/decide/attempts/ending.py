@@ -1,0 +1,238 @@
+"""How an attempt ended: whether it has, what is seen of that, and which cause it comes to.
+
+An end is judged anew at each pass until nothing is left that could run, since the best evidence may
+come late. This room must not know what follows an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from strandline_api.objects.attempt import AttemptStatus, EvidenceRecord
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.evidence import PRECEDENCE, Evidence, name_cause, read_exit
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.status.pipeline_status import Progress
+from strandline_operator.decide.evidence import (
+    TERMINAL,
+    find_image_problem,
+    find_pod_evidence,
+    find_rayjob_evidence,
+)
+from strandline_operator.decide.scene import Scene, find_lost_node, is_head, role_of
+from strandline_operator.model.objects import Pod, RayJob
+
+# Ends that a teardown, ours or somebody's, gives to a driver.
+_BY_TEARDOWN = frozenset({Cause.INTERRUPTED, Cause.KILLED})
+# What is said where nobody knows; a node that is lost explains it.
+_VAGUE = frozenset({Cause.UNKNOWN, Cause.STALLED, Cause.SUBMISSION_FAILED})
+_DELETED = "Deleted"
+# Ends that say enough; what befell a worker on the way did not bring them about.
+_DELIBERATE = frozenset(set(ExitCode) - {ExitCode.APPLICATION_ERROR})
+
+
+def end(scene: Scene, evidence: Iterable[Evidence]) -> Scene:
+    """End the attempt now, for those reasons or because it has completed."""
+    return scene.having(end_time=scene.now, evidence=merge(scene, evidence))
+
+
+def merge(scene: Scene, evidence: Iterable[Evidence]) -> tuple[EvidenceRecord, ...]:
+    """Return the evidence with what is new; of a pod's container one sight of a cause is enough."""
+    records = list(scene.status.evidence)
+    known = {_identify(record.evidence) for record in records}
+    for seen in evidence:
+        # The same end is seen at each pass, and the list is bounded.
+        if _identify(seen) not in known:
+            known.add(_identify(seen))
+            records.append(EvidenceRecord.of(seen, scene.now))
+    return tuple(records)
+
+
+def _identify(seen: Evidence) -> tuple[object, ...]:
+    details = seen.details
+    return (seen.cause, seen.source, details.get("pod"), details.get("container"))
+
+
+def judge(scene: Scene) -> Scene:
+    """Take in what pods and RayJob say of an end, and name the cause as it now looks."""
+    known = scene.attempt.status
+    # Once its RayJob is gone, nothing else tells that it had completed.
+    has_completed = known.end_time is not None and known.cause is None
+    # One that was stopped has not done its work, though its driver may have ended well.
+    if (has_completed or is_complete(scene)) and not was_stopped(scene.status):
+        return scene.having(cause=None, message="completed")
+    records = sorted(merge(scene, _list_records(scene)), key=_rank)
+    scene = scene.having(evidence=tuple(records))
+    named = name_cause(weigh(scene.status))
+    return scene.having(cause=named.cause, message=named.message)
+
+
+def _rank(record: EvidenceRecord) -> int:
+    return PRECEDENCE.index(record.cause)
+
+
+def _list_records(scene: Scene) -> Iterator[Evidence]:
+    """Yield all that RayJob, driver and pods say of an end by now."""
+    # While a RayJob goes on its words are about something else than the end.
+    if scene.rayjob is not None and scene.rayjob.deployment in TERMINAL:
+        yield from find_rayjob_evidence(scene.rayjob)
+    yield from filter(None, (read_late_outcome(scene), explain_by_head(scene)))
+    for pod in scene.all_pods:
+        yield from _pick(scene, pod)
+
+
+def was_stopped(status: AttemptStatus) -> bool:
+    """Return whether somebody, or a deadline, has ended it on purpose."""
+    ours = {Cause.USER_CANCELLED, Cause.DEADLINE_EXCEEDED}
+    return any(record.cause in ours or record.source == "suspend" for record in status.evidence)
+
+
+def _pick(scene: Scene, pod: Pod) -> Iterator[Evidence]:
+    """Of what a pod says, what can have to do with the end."""
+    status = scene.status
+    assert status.end_time is not None  # it has ended
+    # What pods show later is mostly of our own deletion.
+    is_fresh = scene.now <= status.end_time + scene.limits.settle
+    # A driver that says why it ended knows better than a pod.
+    is_explained = status.outcome is not None and status.outcome.exit_code in _DELIBERATE
+    image = find_image_problem(pod)
+    # Once a driver has run, an image that is missing is that of a worker that came later.
+    if image is not None and status.running_time is None:
+        yield image
+    for seen in find_pod_evidence(pod):
+        if seen.cause is Cause.OOM_KILLED:
+            # containerd shows it late, at the teardown even, so no time is too late for it.
+            if not is_explained:
+                yield seen
+        # Workers that go after the end go with it.
+        elif role_of(pod) == "worker":
+            if is_fresh and not is_explained:
+                yield seen
+        # What befell any other pod did not end a driver.
+        elif is_fresh and (is_head(pod) or seen.cause is Cause.SUBMISSION_FAILED):
+            yield seen
+
+
+def find_end(scene: Scene) -> Evidence | None:
+    """Return why an attempt is over that did not complete; None where it goes on or completed."""
+    rayjob, outcome = scene.rayjob, read_outcome(scene.status)
+    is_deleted = _is_deleted(scene)
+    # A driver that is told to go as its RayJob is deleted says so; that is no reason of its own.
+    if outcome is not None and not (is_deleted and outcome.cause in _BY_TEARDOWN):
+        return outcome
+    if is_complete(scene):
+        return None
+    if is_deleted:
+        message = "its RayJob was deleted by someone else"
+        return Evidence(Cause.INTERRUPTED, message, "rayjob", {"reason": _DELETED})
+    # While KubeRay is at work its words are of a state that passes.
+    if rayjob is None or rayjob.deployment not in TERMINAL:
+        return None
+    return next(find_rayjob_evidence(rayjob), None) or Evidence(
+        Cause.UNKNOWN, f"RayJob {rayjob.reason or rayjob.deployment}: {rayjob.message}", "rayjob"
+    )
+
+
+def is_complete(scene: Scene) -> bool:
+    """Return whether the driver has done all there was to do, by its own word or KubeRay's."""
+    outcome = scene.status.outcome
+    # The driver's own word goes first: KubeRay may lose sight of a job that has ended well.
+    if outcome is not None and outcome.exit_code is not None:
+        return outcome.exit_code == 0
+    return scene.rayjob is not None and _has_succeeded(scene.rayjob)
+
+
+def read_outcome(status: AttemptStatus) -> Evidence | None:
+    """Return what a driver that has ended badly said of it."""
+    outcome = status.outcome
+    seen = read_exit(outcome.exit_code) if outcome and outcome.exit_code else None
+    if outcome is None or seen is None:
+        return None
+    return Evidence(seen.cause, outcome.message or seen.message, "outcome", seen.details)
+
+
+def read_late_outcome(scene: Scene) -> Evidence | None:
+    """Return the same where it comes after the end, unless our own teardown brought it about."""
+    outcome = read_outcome(scene.status)
+    return None if outcome is None or is_by_teardown(scene, outcome.cause) else outcome
+
+
+def is_by_teardown(scene: Scene, cause: Cause) -> bool:
+    """Whether an attempt that had ended gave its driver, by its teardown, the end it tells of."""
+    rayjob = scene.rayjob
+    is_before = rayjob is not None and not rayjob.meta.is_deleting
+    # An end that nobody could explain is better explained by that than not at all.
+    is_unexplained = all(record.cause is Cause.UNKNOWN for record in scene.status.evidence)
+    return cause in _BY_TEARDOWN and not is_before and not is_unexplained
+
+
+def read_progress(status: AttemptStatus, time: float | None) -> Progress | None:
+    """Return how far an attempt came by its driver's last word; None where that does not say."""
+    outcome = status.outcome
+    # A driver that was killed says nothing: what was heard of it before stands.
+    if outcome is None or outcome.sources is None:
+        return None
+    if outcome.sources.total is None and status.progress is not None:
+        return None  # it was cut off, and knew more before
+    return Progress.parse({**outcome.sources.to_json()}).model_copy(update={"time": time})
+
+
+def weigh(status: AttemptStatus) -> tuple[Evidence, ...]:
+    """Return the evidence that may name the cause.
+
+    That somebody deleted the RayJob says why a driver was stopped, not why it had failed before.
+    """
+    outcome = read_outcome(status)
+    # A driver that was only told to go has no cause of its own.
+    if outcome is None or outcome.cause in _BY_TEARDOWN:
+        return status.observations
+    return tuple(
+        observation
+        for observation in status.observations
+        if observation.details.get("reason") != _DELETED
+    )
+
+
+def explain_by_head(scene: Scene) -> Evidence | None:
+    """Explain what became of the head, where nothing better tells why the attempt ended."""
+    status, causes = scene.status, {record.cause for record in scene.status.evidence}
+    # Whoever has named a cause knows better than the absence of a pod.
+    if status.outcome is not None or not causes <= _VAGUE or status.end_time is None:
+        return None
+    return _find_silent_node(scene, status.end_time) or _find_taken_head(scene)
+
+
+def _find_silent_node(scene: Scene, ended: float) -> Evidence | None:
+    for pod in filter(is_head, scene.all_pods):
+        seen, node = find_lost_node(pod, scene.nodes), scene.nodes.get(pod.node)
+        # One that fell silent during our own teardown has ended nothing.
+        if seen and node and (node.since is None or node.since <= ended):
+            return seen
+    return None
+
+
+def _find_taken_head(scene: Scene) -> Evidence | None:
+    """Return a head that went without an end of its containers: no kubelet has taken it away.
+
+    Nor has a teardown, ours or KubeRay's, which leaves pods their grace.
+    """
+    # A deletion takes the pods along, so that they go says nothing.
+    if scene.rayjob is None or scene.rayjob.meta.is_deleting:
+        return None
+    for pod in filter(is_head, scene.gone_pods):
+        if pod.phase == "Running" and not any(container.ends for container in pod.containers):
+            message = f"the head pod {pod.meta.name} was deleted by force"
+            return Evidence(Cause.INTERRUPTED, message, "pod", {"pod": pod.meta.name})
+    return None
+
+
+def _is_deleted(scene: Scene) -> bool:
+    """Return whether its RayJob was deleted, while we had not ended it."""
+    if scene.rayjob is not None:
+        return scene.rayjob.meta.is_deleting
+    # A server that has just started may not know KubeRay's kinds yet.
+    return scene.status.ray_job is not None and (scene.has_kuberay or not scene.pods)
+
+
+def _has_succeeded(rayjob: RayJob) -> bool:
+    return rayjob.deployment == "Complete" and rayjob.job == "SUCCEEDED"
