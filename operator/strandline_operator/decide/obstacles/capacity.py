@@ -20,15 +20,15 @@ from strandline_operator.render.pods import lay_over
 _TENTHS_FOR_US = 9
 
 
-class Room(NamedTuple):
+class FreeCapacity(NamedTuple):
     """What the largest node has for a pod: bytes, and the node's name."""
 
     memory: int
     node: str
 
 
-def find_rooms(nodes: Iterable[NodeSize], spec: PipelineSpec) -> dict[str, Room]:
-    """The largest room for a pod of `head` and of each worker group.
+def find_rooms(nodes: Iterable[NodeSize], spec: PipelineSpec) -> dict[str, FreeCapacity]:
+    """Return the largest room for a pod of `head` and of each worker group.
 
     A group that no node is there for is left out: a cluster that makes nodes as they are needed may
     have none of its kind at the moment.
@@ -39,10 +39,11 @@ def find_rooms(nodes: Iterable[NodeSize], spec: PipelineSpec) -> dict[str, Room]
     for name, group in groups.items():
         template = lay_over(dict(spec.ray.pod_template), dict(group.pod_template))
         fitting = [node for node in seen if _could_hold(node, group, template)]
+        # No node of that kind may mean that one is made when a pod asks for it.
         if fitting:
             largest = max(fitting, key=lambda node: (node.memory, node.name))
             ours = largest.memory * _TENTHS_FOR_US // 10
-            found[name] = Room(ours // MIB * MIB, largest.name)
+            found[name] = FreeCapacity(ours // MIB * MIB, largest.name)
     return found
 
 
@@ -56,17 +57,18 @@ def _could_hold(node: NodeSize, group: RayNode, template: Mapping[str, Any]) -> 
         group.resources.cpu <= node.cpu
         and group.resources.gpu <= node.gpu
         and all(node.labels.get(name) == value for name, value in wanted.items())
-        and all(any(_tolerates(one, taint) for one in given) for taint in node.taints)
+        and all(any(_tolerates(toleration, taint) for toleration in given) for taint in node.taints)
     )
 
 
 def _tolerates(toleration: object, taint: Taint) -> bool:
-    """Whether a toleration lets a pod onto a node with a taint, by Kubernetes' own rules."""
+    """Return whether a toleration lets a pod onto a node with a taint, by Kubernetes' own rules."""
     if not isinstance(toleration, Mapping):
         return False
     if toleration.get("effect") not in {None, "", taint.effect}:
         return False
     key = toleration.get("key") or ""
+    # Without a key it tolerates everything.
     if toleration.get("operator") == "Exists":
         return key in {"", taint.key}
     return key == taint.key and (toleration.get("value") or "") == taint.value

@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 from strandline_api.names import GROUP_LABEL, ROLE_LABEL
-from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import find_outcome_line
 from strandline_api.outcome.evidence import Evidence, find_signal, read_exit
 from strandline_api.status.reasons import Reason
 from strandline_operator.decide.obstacles.namesakes import may_launch
 from strandline_operator.decide.obstacles.obstacles import Block
-from strandline_operator.decide.scene import Scene, is_head
+from strandline_operator.decide.scene import Pass, Scene, is_head
 from strandline_operator.model.objects import Container, Pod, Termination
-from strandline_operator.model.view import View
 from strandline_operator.render.code import CONTAINER
 
 
-def find_missing_code(view: View, spec: PipelineSpec) -> Block | None:
-    """That no attempt can be made, since the ConfigMap with its code is not there.
+def find_missing_code(given: Pass) -> Block | None:
+    """Find a ConfigMap with code that is not there, so that no attempt can be made.
 
     Unknown in the pass in which an attempt has become final: it began with one that had its copy.
     """
-    name, current = spec.code.config_map, view.attempts[-1] if view.attempts else None
-    if name is None or not may_launch(view.pipeline, current):
+    view, name = given.view, given.spec.code.config_map
+    # It is read only where something is to be made, so else its absence says nothing.
+    if name is None or not may_launch(view.pipeline, given.newest):
         return None
     if view.code is None:
         return Block(Reason.CODE_MISSING, f"ConfigMap {name}")
+    # The pods would start, and fail at their first import.
     if not view.code.has_modules:
         return Block(Reason.CODE_MISSING, f"ConfigMap {name} has no key that ends in .py")
     return None
 
 
 def find_lost_code(scene: Scene) -> Evidence | None:
-    """Why the code can't be fetched, where another try would not help.
+    """Return why the code can't be fetched, where another try would not help.
 
     A head that can't fetch it never runs a driver. A worker's pod is made again by KubeRay, which
     mends what may pass; what its spec says wrong stays wrong.
@@ -48,14 +48,16 @@ def find_lost_code(scene: Scene) -> Evidence | None:
 
 
 def _read_end(pod: Pod, container: Container, end: Termination) -> Evidence | None:
-    """What an end of the container that fetches says; a signal has another reason."""
+    """Return what an end of the container that fetches says; a signal has another reason."""
     seen = None if find_signal(end.exit_code) else read_exit(end.exit_code)
     if seen is None:
         return None
-    said = find_outcome_line(end.message)
+    outcome = find_outcome_line(end.message)
     # An image without the command says so itself, and its last line is the sentence.
     lines = end.message.strip().splitlines() or [seen.message]
-    message = said.message if said else f"pod {pod.meta.name} can't fetch its code: {lines[-1]}"
+    message = (
+        outcome.message if outcome else f"pod {pod.meta.name} can't fetch its code: {lines[-1]}"
+    )
     role = pod.meta.labels.get(ROLE_LABEL, "")
     details: dict[str, str | int] = {
         "pod": pod.meta.name,
@@ -65,4 +67,6 @@ def _read_end(pod: Pod, container: Container, end: Termination) -> Evidence | No
         "container": container.name,
         "exitCode": end.exit_code,
     }
-    return Evidence(seen.cause, message, "pod", {name: one for name, one in details.items() if one})
+    return Evidence(
+        seen.cause, message, "pod", {name: detail for name, detail in details.items() if detail}
+    )

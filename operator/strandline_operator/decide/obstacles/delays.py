@@ -7,12 +7,12 @@ words. This room must not know how long is too long.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from operator import itemgetter
 from typing import NamedTuple
 
 from strandline_api.status.reasons import Reason
-from strandline_api.times import spell_time
+from strandline_api.times import format_time
 from strandline_operator.decide.evidence import (
     IMAGE_REASONS,
     OOM_KILLED,
@@ -20,9 +20,9 @@ from strandline_operator.decide.evidence import (
     find_image_problem,
 )
 from strandline_operator.decide.obstacles.obstacles import QUOTA, Block
-from strandline_operator.decide.scene import Scene, is_head, role_of
+from strandline_operator.decide.scene import Scene, find_first, is_head, role_of
 from strandline_operator.model.notices import Notice, find_newest
-from strandline_operator.model.objects import Container, Pod, RayCluster
+from strandline_operator.model.objects import Container, Pod, RayClusterState
 
 SILENCE = 60.0  # seconds; KubeRay looks at a new RayJob at once
 SLOW = 60.0  # seconds; a Ray node that is well is ready in half of that
@@ -60,81 +60,78 @@ class Refused(NamedTuple):
 
     @property
     def is_by_quota(self) -> bool:
-        """Whether a quota has no room for it."""
+        """Return whether a quota has no room for it."""
         return QUOTA in self.words
 
 
 def is_starting(scene: Scene) -> bool:
-    """Whether KubeRay is to bring the driver about and has not yet; time in a queue is free."""
+    """Return whether KubeRay is to bring the driver about and has not yet.
+
+    Time in a queue is free.
+    """
     rayjob = scene.rayjob
     return rayjob is not None and not rayjob.is_suspended and rayjob.deployment != "Running"
 
 
-def find_delay(scene: Scene, now: float) -> Block | None:
-    """What keeps an attempt from running that has been launched; it may pass by itself."""
-    rayjob = scene.rayjob
-    if rayjob is None or not is_starting(scene):
-        return None
-    if not rayjob.deployment and now - rayjob.meta.created > SILENCE:
-        return Block(Reason.KUBERAY_SILENT, f"RayJob {rayjob.meta.name} has no status.")
-    image = next(filter(None, map(find_image_problem, scene.pods)), None)
-    if image is not None:
-        return Block(Reason.IMAGE_NOT_PULLED, f"{image.message}.")
-    refused = find_refusal(scene)
-    if refused is not None:
-        reason = Reason.QUOTA_USED_UP if refused.is_by_quota else Reason.OBJECT_REFUSED
-        return Block(reason, refused.words)
-    return next(_list_obstacles(scene, now), None)
+def find_delay(scene: Scene) -> Block | None:
+    """Find what keeps an attempt from running that has been launched; it may pass by itself."""
+    # What befalls pods after the driver has begun is a loss, and no delay.
+    return find_first(_OBSTACLES, scene) if is_starting(scene) else None
 
 
-def explain_delay(scene: Scene, now: float) -> str:
-    """Why the driver does not run yet, in words for a message: the worst of it, or the slowest pod.
+def explain_delay(scene: Scene) -> str:
+    """Explain why the driver does not run yet: the worst of it, or the slowest pod.
 
     Empty where nothing tells.
     """
-    unready = _find_unready(scene, now)
-    block = find_delay(scene, now)
+    unready = _find_unready(scene)
+    block = find_delay(scene)
+    # A pod that is slow is told with the time that it took so far.
     if block is not None and (unready is None or block.reason is not Reason.POD_NOT_READY):
         return f"{block.detail[:1].lower()}{block.detail[1:]}".rstrip(".")
     if unready is not None:
         pod, start = unready
-        return _tell_unready(scene, pod, f"for {now - start:.0f} s")
+        return _describe_unready(scene, pod, f"for {scene.now - start:.0f} s")
     slow = min((pod for pod in scene.pods if not pod.is_ready), key=_rank, default=None)
-    return "" if slow is None else _tell_state(slow)
+    return "" if slow is None else _describe_state(slow)
 
 
 def find_refusal(scene: Scene) -> Refused | None:
-    """What KubeRay may not make for the attempt, which it tries again and again."""
+    """Return what KubeRay may not make for the attempt, which it tries again and again."""
     rayjob = scene.rayjob
     if rayjob is None:
         return None
     for cluster in scene.clusters:
+        # Its other failures pass by themselves.
         if cluster.failure.startswith("FailedCreate"):
             since = rayjob.meta.created if cluster.failed is None else cluster.failed
             return Refused(_quote(cluster), since)
     if any(not pod.is_ready for pod in scene.pods):
         return None  # something was made, and is on its way
     # An earlier pipeline may have had objects of the same names.
-    own = [one for one in scene.notices if one.time >= rayjob.meta.created]
+    own = [notice for notice in scene.notices if notice.time >= rayjob.meta.created]
     # What was made after a warning shows that it is refused no more.
-    metas = [*(one.meta for one in scene.clusters), *(one.meta for one in scene.pods)]
+    metas = [*(child.meta for child in scene.clusters), *(pod.meta for pod in scene.pods)]
     made = max((meta.created for meta in metas), default=0.0)
-    standing = [one for one in own if one.time > made and one.reason in _REFUSED_WARNINGS]
+    standing = [
+        notice for notice in own if notice.time > made and notice.reason in _REFUSED_WARNINGS
+    ]
     if not standing:
         return None
-    newest = max(standing, key=lambda one: one.time)
-    since = max(min(one.first for one in standing), rayjob.meta.created, made)
+    newest = max(standing, key=lambda item: item.time)
+    since = max(min(notice.first for notice in standing), rayjob.meta.created, made)
     return Refused(f"{newest.kind} {newest.name}: {_hide_drawn(newest.message)}", since)
 
 
-def find_next_look(scene: Scene, now: float) -> float | None:
-    """When to look again at what starts, since nobody tells of what does not happen; None: never.
+def find_next_look(scene: Scene) -> float | None:
+    """Return when to look again at what starts, since absence makes no event; None: never.
 
     Soon at first, then in ever longer steps.
     """
     rayjob = scene.rayjob
     if rayjob is None or not is_starting(scene):
         return None
+    now = scene.now
     begun = rayjob.meta.created or now
     times = [now + max(_FIRST_LOOK, (now - begun) / 4)]
     since = (_find_start(pod) for pod in scene.pods if not pod.is_ready)
@@ -142,141 +139,172 @@ def find_next_look(scene: Scene, now: float) -> float | None:
     return min(time for time in times if time > now)
 
 
-def _list_obstacles(scene: Scene, now: float) -> Iterator[Block]:
-    """What the pods themselves meet with, from what needs somebody's help to what may not."""
-    finders: tuple[Callable[[Scene, float], Block | None], ...] = (
-        _find_waiting,
-        _find_volume,
-        _find_failed_start,
-        _find_sandbox,
-        _find_unplaced,
-        _find_slow,
-    )
-    return filter(None, (find(scene, now) for find in finders))
+def _find_kuberay_silence(scene: Scene) -> Block | None:
+    """That KubeRay has not looked at the RayJob."""
+    rayjob = scene.rayjob
+    if rayjob is None or rayjob.deployment or scene.now - rayjob.meta.created <= SILENCE:
+        return None
+    return Block(Reason.KUBERAY_SILENT, f"RayJob {rayjob.meta.name} has no status.")
 
 
-def _find_waiting(scene: Scene, now: float) -> Block | None:
-    """A container that waits for something else than its turn."""
-    del now
+def _find_unpulled(scene: Scene) -> Block | None:
+    """Return an image that can't be pulled."""
+    image = next(filter(None, map(find_image_problem, scene.pods)), None)
+    return None if image is None else Block(Reason.IMAGE_NOT_PULLED, f"{image.message}.")
+
+
+def _find_refused(scene: Scene) -> Block | None:
+    """Return an object that the API server does not let KubeRay make."""
+    refused = find_refusal(scene)
+    if refused is None:
+        return None
+    reason = Reason.QUOTA_USED_UP if refused.is_by_quota else Reason.OBJECT_REFUSED
+    return Block(reason, refused.words)
+
+
+def _find_waiting(scene: Scene) -> Block | None:
+    """Return a container that waits for something else than its turn."""
     for pod in scene.pods:
-        for one in pod.containers:
-            if one.waiting and one.waiting not in USUAL_WAITS | IMAGE_REASONS:
-                words = one.waiting_message or "no message"
-                detail = f"{_name(pod)}: {_name_container(one)}: {one.waiting}: {words}"
+        for container in pod.containers:
+            # An image is told by a reason of its own, and a turn comes.
+            if container.waiting and container.waiting not in USUAL_WAITS | IMAGE_REASONS:
+                words = container.waiting_message or "no message"
+                detail = f"{_name(pod)}: {_name_container(container)}: {container.waiting}: {words}"
                 return Block(Reason.CONTAINER_NOT_STARTED, detail)
     return None
 
 
-def _find_volume(scene: Scene, now: float) -> Block | None:
-    found = _find_warned(scene, now, _VOLUME_WARNINGS)
+def _find_volume(scene: Scene) -> Block | None:
+    found = _find_warned(scene, _VOLUME_WARNINGS)
     if found is None:
         return None
     pod, notice = found
     return Block(Reason.VOLUME_NOT_MOUNTED, f"{_name(pod)}: {notice.message}")
 
 
-def _find_sandbox(scene: Scene, now: float) -> Block | None:
-    found = _find_warned(scene, now, _SANDBOX_WARNINGS)
+def _find_sandbox(scene: Scene) -> Block | None:
+    found = _find_warned(scene, _SANDBOX_WARNINGS)
     if found is None:
         return None
     pod, notice = found
     return Block(Reason.CONTAINER_NOT_STARTED, f"{_name(pod)}: {notice.message}")
 
 
-def _find_failed_start(scene: Scene, now: float) -> Block | None:
-    """A container that can't be run, or one that goes before the others and fails.
+def _find_failed_start(scene: Scene) -> Block | None:
+    """Return a container that can't be run, or one that goes before the others and fails.
 
     KubeRay removes such a pod within a second and makes another, so those that went count too.
     """
-    del now
     ready = {role_of(pod) for pod in scene.pods if pod.is_ready}
     found = [
-        (end.time or 0.0, pod, one, end)
+        (end.time or 0.0, pod, container, end)
         for pod in scene.all_pods
         if role_of(pod) not in ready and not pod.disruption
-        for one in pod.containers
-        for end in one.ends
+        for container in pod.containers
+        for end in container.ends
         if end.reason in _NOT_STARTED
-        or (one.is_init and end.exit_code not in {0, SIGKILLED, _TERMINATED})
+        or (container.is_init and end.exit_code not in {0, SIGKILLED, _TERMINATED})
     ]
     if not found:
         return None
-    _, pod, one, end = max(found, key=itemgetter(0))
+    _, pod, item, end = max(found, key=itemgetter(0))
     words = f": {end.message}" if end.message else ""
-    said = f"{end.reason or 'ended'}, exit code {end.exit_code}{words}"
-    detail = f"{_name(pod)}: {_name_container(one)}: {said}"
+    outcome = f"{end.reason or 'ended'}, exit code {end.exit_code}{words}"
+    detail = f"{_name(pod)}: {_name_container(item)}: {outcome}"
     return Block(Reason.CONTAINER_NOT_STARTED, detail)
 
 
-def _find_unplaced(scene: Scene, now: float) -> Block | None:
-    del now
+def _find_unplaced(scene: Scene) -> Block | None:
     unplaced = next((pod for pod in scene.pods if pod.unschedulable), None)
     if unplaced is None:
         return None
+    # No other node would help: the claim has to be let go.
     is_held = "ReadWriteOncePod" in unplaced.unschedulable
     reason = Reason.CLAIM_IN_USE if is_held else Reason.UNSCHEDULABLE
     return Block(reason, f"Pod {unplaced.meta.name}: {unplaced.unschedulable}")
 
 
-def _find_slow(scene: Scene, now: float) -> Block | None:
-    found = _find_unready(scene, now)
+def _find_slow(scene: Scene) -> Block | None:
+    found = _find_unready(scene)
     if found is None:
         return None
     pod, start = found
     # A moment and no duration: a message that changed with time would be written without end.
-    since = f"since {spell_time(int(start))[11:19]}"
-    return Block(Reason.POD_NOT_READY, _tell_unready(scene, pod, since))
+    since = f"since {format_time(int(start))[11:19]}"
+    return Block(Reason.POD_NOT_READY, _describe_unready(scene, pod, since))
 
 
-def _find_unready(scene: Scene, now: float) -> tuple[Pod, float] | None:
-    """The pod that has run for the longest without being ready, a head before workers."""
+def _find_unready(scene: Scene) -> tuple[Pod, float] | None:
+    """Return the pod that has run for the longest without being ready, a head before workers."""
     starts = ((pod, _find_start(pod)) for pod in scene.pods if not pod.is_ready and pod.unready)
-    slow = [(pod, start) for pod, start in starts if start is not None and now - start > SLOW]
+    slow = [(pod, start) for pod, start in starts if start is not None and scene.now - start > SLOW]
     return min(slow, key=lambda each: (not is_head(each[0]), each[1]), default=None)
 
 
 def _find_start(pod: Pod) -> float | None:
-    """Since when all containers of a pod run that stay; None where they do not."""
-    staying = [one for one in pod.containers if not one.is_init]
-    starts = [one.started for one in staying if one.is_running and one.started is not None]
+    """Return since when all containers of a pod that stay run; None where they do not."""
+    staying = [container for container in pod.containers if not container.is_init]
+    starts = [
+        container.started
+        for container in staying
+        if container.is_running and container.started is not None
+    ]
     return max(starts) if staying and len(starts) == len(staying) else None
 
 
-def _find_warned(scene: Scene, now: float, reasons: tuple[str, ...]) -> tuple[Pod, Notice] | None:
-    """A pod whose containers are not made, with the newest warning that says why."""
+def _find_warned(scene: Scene, reasons: tuple[str, ...]) -> tuple[Pod, Notice] | None:
+    """Return a pod whose containers are not made, with the newest warning that says why."""
     for pod in scene.pods:
+        # A warning of a pod that has started has passed.
         if not is_unmade(pod):
             continue
         notice = find_newest(scene.notices, reasons, uid=pod.meta.uid)
-        if notice is not None and now - notice.time < _FRESH:
+        if notice is not None and scene.now - notice.time < _FRESH:
             return pod, notice
     return None
 
 
+# The first that is met is told. What somebody has to mend goes before what only takes its time, and
+# what explains the rest before what follows from it.
+_OBSTACLES: tuple[Callable[[Scene], Block | None], ...] = (
+    _find_kuberay_silence,  # nobody makes the rest
+    _find_unpulled,
+    _find_refused,
+    _find_waiting,
+    _find_volume,
+    _find_failed_start,
+    _find_sandbox,
+    _find_unplaced,
+    _find_slow,
+)
+
+
 def is_unmade(pod: Pod) -> bool:
-    """Whether a pod has its node and none of its containers yet."""
+    """Return whether a pod has its node and none of its containers yet."""
     is_placed = pod.phase == "Pending" and bool(pod.node) and not pod.meta.is_deleting
-    return is_placed and not any(one.is_running or one.ends for one in pod.containers)
+    return is_placed and not any(
+        container.is_running or container.ends for container in pod.containers
+    )
 
 
-def _tell_unready(scene: Scene, pod: Pod, time: str) -> str:
+def _describe_unready(scene: Scene, pod: Pod, time: str) -> str:
     probe = find_newest(scene.notices, _PROBE_WARNINGS, uid=pod.meta.uid)
     words = f"{pod.unready}; {probe.message}" if probe is not None else pod.unready
     return f"{_name(pod)} runs but is not Ready {time}: {words}"
 
 
 def _rank(pod: Pod) -> tuple[bool, bool, bool, float]:
-    """The pod that has come the least far goes first, of several the head, or the older one."""
+    """Rank pods: first the one that has come the least far, the head, the older one."""
     is_made = bool(pod.node) and not is_unmade(pod)
     return pod.phase == "Running", is_made, not is_head(pod), pod.meta.created
 
 
-def _tell_state(pod: Pod) -> str:
+def _describe_state(pod: Pod) -> str:
     if not pod.node:
         return f"{_name(pod)} has no node"
-    for one in pod.containers:
-        if one.waiting or one.is_running:
-            return f"{_name(pod)}: {_name_container(one)}: {one.waiting or 'runs'}"
+    for container in pod.containers:
+        if container.waiting or container.is_running:
+            return f"{_name(pod)}: {_name_container(container)}: {container.waiting or 'runs'}"
     return f"{_name(pod)} is {pod.phase or 'new'}"
 
 
@@ -285,15 +313,15 @@ def _name(pod: Pod) -> str:
     return f"{role} pod {pod.meta.name}" if role else f"pod {pod.meta.name}"
 
 
-def _name_container(one: Container) -> str:
-    return f"{'init container' if one.is_init else 'container'} {one.name}"
+def _name_container(item: Container) -> str:
+    return f"{'init container' if item.is_init else 'container'} {item.name}"
 
 
-def _quote(cluster: RayCluster) -> str:
-    """The API server's words in KubeRay's condition, the first line of which repeats its reason."""
+def _quote(cluster: RayClusterState) -> str:
+    """Return the API server's message in KubeRay's condition, without the repeated reason."""
     lines = [line for line in cluster.failure_message.splitlines() if line != cluster.failure]
-    said = "; ".join(lines) or cluster.failure
-    return f"RayCluster {cluster.meta.name}: {_hide_drawn(said)}"
+    outcome = "; ".join(lines) or cluster.failure
+    return f"RayCluster {cluster.meta.name}: {_hide_drawn(outcome)}"
 
 
 def _hide_drawn(words: str) -> str:

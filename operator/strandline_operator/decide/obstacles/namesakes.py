@@ -13,21 +13,24 @@ from strandline_api.status.pipeline_status import HandledTokens
 from strandline_api.status.reasons import Reason
 from strandline_operator.decide.evidence import TERMINAL
 from strandline_operator.decide.obstacles.obstacles import Block
-from strandline_operator.model.objects import Pod, RayCluster, RayJob
-from strandline_operator.model.view import AttemptView, PipelineView, View
+from strandline_operator.decide.scene import Pass
+from strandline_operator.model.objects import Pod, RayClusterState, RayJob
+from strandline_operator.model.view import AttemptObject, PipelineView
 
 _OVER = frozenset({"Succeeded", "Failed"})
 _MOST_NAMED = 3
 
 
-def may_launch(pipeline: PipelineView, current: AttemptView | None) -> bool:
-    """Whether this pass may make an attempt or its RayJob, so that it must know what hinders that.
+def may_launch(pipeline: PipelineView, current: AttemptObject | None) -> bool:
+    """Return whether this pass may make an attempt or its RayJob, so must know what hinders.
 
     That is namesakes, and code that is not there.
     """
     spec, status = pipeline.spec, pipeline.status
+    # Nothing is made then, and each look costs requests.
     if spec is None or pipeline.meta.is_deleting or spec.suspend:
         return False
+    # One that was launched has the volume to itself already.
     if current is not None and not current.status.is_frozen:
         return current.status.ray_job is None and current.status.end_time is None
     is_over = status.run == spec.run_id and status.next_attempt_time is None
@@ -35,20 +38,21 @@ def may_launch(pipeline: PipelineView, current: AttemptView | None) -> bool:
 
 
 def list_living(
-    rayjobs: Iterable[RayJob], clusters: Iterable[RayCluster], pods: Iterable[Pod]
+    rayjobs: Iterable[RayJob], clusters: Iterable[RayClusterState], pods: Iterable[Pod]
 ) -> tuple[str, ...]:
     """Name what may still run, pods first: they are what has the volume."""
     return (
-        *(f"pod {one.meta.name}" for one in pods if one.phase not in _OVER),
-        *(f"RayCluster {one.meta.name}" for one in clusters),
-        *(f"RayJob {one.meta.name}" for one in rayjobs if one.deployment not in TERMINAL),
+        *(f"pod {pod.meta.name}" for pod in pods if pod.phase not in _OVER),
+        *(f"RayCluster {cluster.meta.name}" for cluster in clusters),
+        *(f"RayJob {rayjob.meta.name}" for rayjob in rayjobs if rayjob.deployment not in TERMINAL),
     )
 
 
-def find_namesakes(view: View) -> Block | None:
-    """That something of an earlier pipeline of this name is still there."""
-    if not view.namesakes:
+def find_namesakes(given: Pass) -> Block | None:
+    """Find something of an earlier pipeline of this name that is still there."""
+    namesakes = given.view.namesakes
+    if not namesakes:
         return None
-    more = len(view.namesakes) - _MOST_NAMED
+    more = len(namesakes) - _MOST_NAMED
     rest = f" and {more} more" if more > 0 else ""
-    return Block(Reason.NAMESAKE_RUNS, f"{', '.join(view.namesakes[:_MOST_NAMED])}{rest}.")
+    return Block(Reason.NAMESAKE_RUNS, f"{', '.join(namesakes[:_MOST_NAMED])}{rest}.")

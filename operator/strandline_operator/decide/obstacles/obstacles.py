@@ -26,36 +26,46 @@ class Block(NamedTuple):
 
 
 def read_refusals(refusals: Iterable[Refusal]) -> Block | None:
-    """The first thing that the API server refused; the claim's are told by its own condition."""
+    """Return the first thing that the API server refused.
+
+    The claim's are told by its own condition.
+    """
     for refusal in refusals:
+        # The claim has a condition of its own.
         if refusal.what != Resource.CLAIM:
             return Block(_find_reason(refusal), describe_refusal(refusal))
     return None
 
 
 def find_unread(view: View) -> Block | None:
-    """What may not be read, of all that attempts are judged by; the claim is no part of that."""
-    unread = [one for one in view.unread if one.what != Resource.CLAIM]
+    """Return what may not be read, of all that attempts are judged by.
+
+    The claim is no part of that.
+    """
+    unread = [refusal for refusal in view.unread if refusal.what != Resource.CLAIM]
     if not unread:
         return None
-    said = "; ".join(map(describe_refusal, unread))
-    return Block(Reason.PERMISSION_DENIED, f"{said}. Until then nothing is decided.")
+    outcome = "; ".join(map(describe_refusal, unread))
+    return Block(Reason.PERMISSION_DENIED, f"{outcome}. Until then nothing is decided.")
 
 
 def describe_refusal(refusal: Refusal) -> str:
-    """What was refused, in the server's words; of a read also by verb and kind."""
+    """Describe what was refused, in the server's words; of a read also by verb and kind."""
     if refusal.verb:
         return f"Its role lacks '{refusal.verb}' on {refusal.what}: {refusal.message}"
     return f"{refusal.what} {refusal.name}: {refusal.message}"
 
 
 def _find_reason(refusal: Refusal) -> Reason:
+    # A server that is too busy, or away, has refused nothing.
     is_passing = refusal.status in {0, TIMEOUT, TOO_MANY}
     if is_passing or refusal.status >= SERVER_ERROR:
         return Reason.API_UNAVAILABLE
+    # Where its kind is not served, KubeRay is not installed.
     if refusal.status == NOT_FOUND and refusal.what == Resource.RAYJOB:
         return Reason.KUBERAY_MISSING
     if refusal.status == FORBIDDEN:
+        # All of these come as 403, and each needs another person's help.
         if QUOTA in refusal.message:
             return Reason.QUOTA_USED_UP
         if "being terminated" in refusal.message:

@@ -1,0 +1,141 @@
+"""The claim that holds the ledger: made, or found wanting."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from strandline_api.names import name_claim
+from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.reasons import Reason
+from strandline_operator.decide.conditions import Truth
+from strandline_operator.decide.obstacles.obstacles import describe_refusal
+from strandline_operator.model.objects import VolumeClaim
+from strandline_operator.model.plan import Create, Resource
+from strandline_operator.model.view import View
+from strandline_operator.render.attempt import render_claim
+
+WRITABLE = frozenset({"ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany"})
+
+
+class ClaimVerdict(NamedTuple):
+    """How the claim stands.
+
+    Attributes:
+        is_usable: an attempt may be made on it; one that waits for its first pod counts.
+        truth: of the condition, and `message` its sentence.
+        detail: what exactly, besides the reason's own words; empty where nothing waits for it.
+        create: the action that makes it; None where there is nothing to make.
+    """
+
+    is_usable: bool
+    truth: Truth
+    reason: Reason
+    message: str
+    detail: str = ""
+    create: Create | None = None
+
+
+def examine_claim(view: View, spec: PipelineSpec) -> ClaimVerdict:
+    """Return what the pipeline's claim says."""
+    given = spec.storage.ledger.claim_name
+    name = given or name_claim(view.pipeline.meta.name)
+    unread = next((refusal for refusal in view.unread if refusal.what == Resource.CLAIM), None)
+    # What could not be read does not count as missing: it would be made a second time.
+    if unread is not None:
+        denied = Reason.PERMISSION_DENIED
+        outcome = describe_refusal(unread)
+        return ClaimVerdict(
+            is_usable=False,
+            truth="Unknown",
+            reason=denied,
+            message=denied.explain(outcome),
+            detail=outcome,
+        )
+    claim = view.claim
+    if claim is None:
+        return _find_missing(view, name, is_given=given is not None)
+    is_unusable = view.pipeline.status.retry_cause is Cause.VOLUME_UNUSABLE
+    found = judge_claim(claim, name)
+    # A retry may succeed where somebody has made room, so it is told and hinders nothing.
+    if found.is_usable and is_unusable and _is_full(view):
+        full = describe_problem(Reason.CLAIM_FULL, name, ", ".join(claim.modes))
+        return full._replace(is_usable=True)
+    return found
+
+
+def judge_claim(claim: VolumeClaim, name: str) -> ClaimVerdict:
+    """Return how a claim stands that is there.
+
+    Args:
+        name: what sentences call it.
+    """
+    problem = _find_problem(claim)
+    if problem is not None:
+        return describe_problem(problem, name, ", ".join(claim.modes))
+    if claim.phase == "Bound":
+        return ClaimVerdict(
+            is_usable=True,
+            truth="True",
+            reason=Reason.CLAIM_BOUND,
+            message=f"claim {name} has a volume",
+        )
+    # Many classes bind a claim only when a pod asks for it, so this is no reason to wait.
+    pending = Reason.CLAIM_PENDING.explain(f"claim {name}")
+    return ClaimVerdict(
+        is_usable=True, truth="Unknown", reason=Reason.CLAIM_PENDING, message=pending
+    )
+
+
+def _find_problem(claim: VolumeClaim) -> Reason | None:
+    # A pod that mounts it now would keep it half gone.
+    if claim.meta.is_deleting:
+        return Reason.CLAIM_DELETED
+    if claim.phase == "Lost":
+        return Reason.CLAIM_LOST
+    is_writable = not claim.modes or bool(WRITABLE & set(claim.modes))
+    return None if is_writable else Reason.CLAIM_NOT_WRITABLE
+
+
+def _is_full(view: View) -> bool:
+    """Return whether the last attempt ended because no space was left."""
+    messages = [attempt.status.message for attempt in view.attempts[-1:]]
+    return any("no space" in message for message in messages)
+
+
+def _find_missing(view: View, name: str, *, is_given: bool) -> ClaimVerdict:
+    # One that somebody names is theirs to make, with a class and a size that we do not know.
+    if is_given:
+        return describe_problem(Reason.CLAIM_MISSING, name)
+    refused = next(
+        (
+            refusal
+            for refusal in view.refusals
+            if refusal.what == Resource.CLAIM and refusal.name == name
+        ),
+        None,
+    )
+    create = Create(Resource.CLAIM, render_claim(view.pipeline))
+    # It is asked for again: a quota may have room by then.
+    if refused is not None:
+        return describe_problem(Reason.CLAIM_REFUSED, name, refused.message)._replace(create=create)
+    return ClaimVerdict(
+        is_usable=False,
+        truth="Unknown",
+        reason=Reason.CLAIM_PENDING,
+        message=f"claim {name} is being made",
+        detail=f"claim {name} is being made",
+        create=create,
+    )
+
+
+def describe_problem(reason: Reason, name: str, detail: str = "") -> ClaimVerdict:
+    """Describe a claim on which nothing is made, and why not."""
+    outcome = f"claim {name}: {detail}" if detail else f"claim {name}"
+    return ClaimVerdict(
+        is_usable=False,
+        truth="False",
+        reason=reason,
+        message=reason.explain(outcome),
+        detail=outcome,
+    )
