@@ -13,18 +13,21 @@ from strandline_api.law.memory_growth import MIB, grow_memory, hold_memory
 from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.outcome.causes import Cause
-from strandline_api.quantities import parse_memory, spell_memory
+from strandline_api.quantities import format_memory, parse_memory
 from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_operator.decide.evidence import RAY, find_pod_evidence
-from strandline_operator.decide.obstacles.capacity import Room, find_rooms
-from strandline_operator.decide.plan_builder import Draft
+from strandline_operator.decide.obstacles.capacity import FreeCapacity, find_rooms
+from strandline_operator.decide.scene import Pass
+from strandline_operator.decide.verdict import PassState, Verdict, add_event, warn
 from strandline_operator.model.view import View
 
 
 def needs_nodes(view: View) -> bool:
-    """Whether this pass may raise memory, and has no limit but what the nodes have."""
+    """Return whether this pass may raise memory, and has no limit but what the nodes have."""
     current = view.attempts[-1] if view.attempts else None
     spec, counts = view.pipeline.spec, view.pipeline.status.retries
+    # A list of all nodes is asked for only where its answer would be used.
     if current is None or spec is None or spec.oom.max_memory is not None:
         return False
     is_counted = counts is not None and current.spec.number <= counts.through
@@ -32,48 +35,55 @@ def needs_nodes(view: View) -> bool:
         return False
     pods = (*view.pods, *view.gone_pods)
     seen = [record.cause for record in current.status.evidence]
-    seen += [one.cause for pod in pods for one in find_pod_evidence(pod)]
+    seen += [evidence.cause for pod in pods for evidence in find_pod_evidence(pod)]
     return Cause.OOM_KILLED in seen
 
 
-def settle_memory(draft: Draft, spec: PipelineSpec) -> None:
+def settle_memory(given: Pass, standing: PassState) -> Verdict:
     """Keep of what was raised what still holds: no edit has replaced it, no limit forbids it."""
+    status, spec = standing.status, given.spec
+    # What is under way has its memory, and what is over needs none.
+    if standing.active is not None or status.next_attempt_time is None:
+        return Verdict()
     requested = _list_requests(spec)
-    held = hold_memory(spec.oom, requested, _find_raised(draft, requested))
-    _keep(draft, requested, held)
+    held = hold_memory(spec.oom, requested, _find_raised(status, requested))
+    return Verdict(_keep(status, requested, held))
 
 
-def raise_memory(draft: Draft, spec: PipelineSpec, status: AttemptStatus) -> str:
+def raise_memory(given: Pass, status: PipelineStatus, ended: AttemptStatus) -> tuple[Verdict, str]:
     """After a kill for memory: more for the group that was killed, kept for all later attempts.
 
     Returns:
-        Why one of them gets less than it should; empty where none does.
+        The verdict, and why one of them gets less than it should; empty where none does.
     """
-    if status.cause is not Cause.OOM_KILLED:
-        return ""
+    # A worker that was killed and made good for needs no more than it had.
+    if ended.cause is not Cause.OOM_KILLED:
+        return Verdict(), ""
+    spec = given.spec
     requested = _list_requests(spec)
-    raised = _find_raised(draft, requested)
-    killed = _list_killed(status, requested)
-    rooms = find_rooms(draft.view.sizes or (), spec)
+    raised = _find_raised(status, requested)
+    killed = _list_killed(ended, requested)
+    rooms = find_rooms(given.view.sizes or (), spec)
     bounds = {name: room.memory for name, room in rooms.items()}
     before = hold_memory(spec.oom, requested, raised)
     after = grow_memory(spec.oom, requested, killed, raised=raised, bounds=bounds)
     wanted = grow_memory(spec.oom.model_copy(update={"max_memory": None}), before, killed)
-    _keep(draft, requested, after)
+    kept = _keep(status, requested, after)
     grown = [name for name in killed if after[name] > before[name]]
-    if grown:
-        words = ", ".join(f"{name} {draft.status.memory[name]}" for name in grown)
-        draft.tell(EventReason.MEMORY_RAISED, f"memory for the next attempt: {words}")
+    words = ", ".join(f"{name} {kept.memory[name]}" for name in grown)
     short = [name for name in killed if after[name] < wanted[name]]
     why = "; ".join(_explain(name, after[name], spec, rooms.get(name)) for name in short)
-    if why:
-        draft.tell(EventReason.MEMORY_LIMITED, why, is_warning=True)
-    return why
+    reported = add_event(EventReason.MEMORY_RAISED, f"memory for the next attempt: {words}")
+    events = ((reported,) if grown else ()) + (
+        (warn(EventReason.MEMORY_LIMITED, why),) if why else ()
+    )
+    return Verdict(kept, events=events), why
 
 
-def _explain(group: str, memory: int, spec: PipelineSpec, room: Room | None) -> str:
-    """Why a group gets no more, in a clause."""
-    size = f"memory of {group} stops at {_spell(memory)}"
+def _explain(group: str, memory: int, spec: PipelineSpec, room: FreeCapacity | None) -> str:
+    """Explain why a group gets no more, in a clause."""
+    size = f"memory of {group} stops at {_format_size(memory)}"
+    # It was somebody who drew that limit, and not the cluster.
     if spec.oom.max_memory is not None or room is None:
         return f"{size}, as oom.maxMemory says"
     return f"{size}, since no node could hold more ({room.node} is the largest for it)"
@@ -86,9 +96,8 @@ def _list_requests(spec: PipelineSpec) -> dict[str, int]:
     }
 
 
-def _find_raised(draft: Draft, requested: Mapping[str, int]) -> dict[str, int]:
+def _find_raised(status: PipelineStatus, requested: Mapping[str, int]) -> dict[str, int]:
     """What kills have raised, of groups for which the pipeline still asks what it asked then."""
-    status = draft.status
     asked = {name: parse_memory(size) for name, size in status.memory_requested.items()}
     return {
         name: parse_memory(size)
@@ -98,26 +107,30 @@ def _find_raised(draft: Draft, requested: Mapping[str, int]) -> dict[str, int]:
     }
 
 
-def _keep(draft: Draft, requested: Mapping[str, int], memory: Mapping[str, int]) -> None:
+def _keep(
+    status: PipelineStatus, requested: Mapping[str, int], memory: Mapping[str, int]
+) -> PipelineStatus:
     raised = {name: size for name, size in memory.items() if size > requested[name]}
-    draft.update(
-        memory={name: _spell(size) for name, size in raised.items()},
-        memory_requested={name: spell_memory(requested[name]) for name in raised},
-    )
+    kept = {
+        "memory": {name: _format_size(size) for name, size in raised.items()},
+        "memory_requested": {name: format_memory(requested[name]) for name in raised},
+    }
+    return status.model_copy(update=kept)
 
 
-def _spell(size: int) -> str:
+def _format_size(size: int) -> str:
     """In MiB where it is whole, as nearly always, so that sizes can be compared at a glance."""
     return str(size) if size % MIB else f"{size // MIB}Mi"
 
 
 def _list_killed(status: AttemptStatus, groups: Mapping[str, int]) -> list[str]:
     """The groups in which something was killed for memory: those that evidence names, if any."""
-    kills = [one for one in status.evidence if one.cause is Cause.OOM_KILLED]
-    named = {str(one.details.get("group", "")) for one in kills} & groups.keys()
+    kills = [record for record in status.evidence if record.cause is Cause.OOM_KILLED]
+    named = {str(kill.details.get("group", "")) for kill in kills} & groups.keys()
+    # More memory for all would take what others need.
     if named:
         return sorted(named)
     # Ray tells of its workers; any other kill that nobody has placed was beside the driver.
     workers = sorted(groups.keys() - {"head"})
-    is_of_workers = all(one.source == RAY for one in kills)
+    is_of_workers = all(kill.source == RAY for kill in kills)
     return workers if workers and is_of_workers else ["head"]

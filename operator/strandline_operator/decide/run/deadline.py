@@ -1,0 +1,62 @@
+"""The deadline of a run: what counts towards it, and its end where no attempt is under way.
+
+Time in which somebody holds the run back, by `suspend` or in a queue, does not count. Waits for a
+retry, a quota or a volume do. This room must not know what ends an attempt.
+"""
+
+from __future__ import annotations
+
+from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.pipeline_status import PipelineStatus
+from strandline_api.status.run_clock import RunClock
+from strandline_operator.decide.run.dispatch import withdraw_attempt
+from strandline_operator.decide.scene import Pass
+from strandline_operator.decide.verdict import PassState, Verdict, warn
+
+
+def keep_time(given: Pass, standing: PassState) -> Verdict:
+    """Note whether the run stands still."""
+    status, scene = standing.status, given.scene
+    # A run that is over has no time to count, and its status would change without end.
+    if scene is None and status.next_attempt_time is None:
+        return Verdict()
+    is_paused = given.spec.suspend or (scene is not None and scene.is_queued)
+    # The clock begins with the first pause: most runs have none, and need no field for it.
+    if status.run_clock is None and not is_paused:
+        return Verdict()
+    clock = (status.run_clock or RunClock()).tick(given.now, is_paused=is_paused)
+    return Verdict(status.model_copy(update={"run_clock": clock}))
+
+
+def find_run_end(given: Pass, status: PipelineStatus) -> float | None:
+    """Return when the run must be over, in seconds since the epoch.
+
+    None: never, as far as we know.
+    """
+    longest, begun = given.spec.deadlines.run_seconds, status.run_start_time
+    # A status that was lost has no beginning, and nobody knows how long the run took.
+    if longest is None or begun is None:
+        return None
+    clock = status.run_clock
+    return begun + longest + (clock.count_paused(given.now) if clock else 0.0)
+
+
+def describe_run_deadline(spec: PipelineSpec) -> str:
+    """Describe the sentence of a run that took too long."""
+    return f"the run took longer than deadlines.run allows: {spec.deadlines.run_seconds:g} s"
+
+
+def expire(given: Pass, standing: PassState) -> Verdict:
+    """End a run whose time is over while it waits, so that nothing is waited for without end."""
+    status = standing.status
+    ends_at = find_run_end(given, status)
+    # A suspended run has its time stopped: it must not end while somebody holds it.
+    if status.next_attempt_time is None or given.spec.suspend or ends_at is None:
+        return Verdict()
+    if given.now <= ends_at:
+        return Verdict(wakes=(ends_at,))
+    message = describe_run_deadline(given.spec)
+    over = withdraw_attempt(status, Cause.DEADLINE_EXCEEDED, message)
+    return Verdict(over, events=(warn(EventReason.RUN_FAILED, message),))

@@ -1,0 +1,226 @@
+"""Making the next attempt, and its RayJob: when it is due, and nothing of another one is left."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from strandline_api.names import FINALIZER, name_attempt, name_claim, name_rayjob
+from strandline_api.objects.attempt import AttemptSpec
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.enums import Trigger
+from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.pipeline_status import PipelineStatus
+from strandline_api.status.reasons import Reason
+from strandline_operator.decide.obstacles.code import find_missing_code
+from strandline_operator.decide.obstacles.namesakes import find_namesakes
+from strandline_operator.decide.obstacles.obstacles import Block
+from strandline_operator.decide.obstacles.output import examine_storage, find_unusable_storage
+from strandline_operator.decide.scene import Pass, Scene, find_first
+from strandline_operator.decide.verdict import PassState, Verdict, add_event
+from strandline_operator.model.plan import Action, Count, Create, Resource
+from strandline_operator.model.view import AttemptObject
+from strandline_operator.render.attempt import render_attempt
+from strandline_operator.render.order import Order
+from strandline_operator.render.rayjob import render_code_map, render_config, render_rayjob
+
+Obstacle = Callable[[Pass], Block | None]
+# No attempt is made while one of these stands; the first is told.
+_BEFORE_ATTEMPT: tuple[Obstacle, ...] = (
+    find_unusable_storage,
+    find_namesakes,
+    find_missing_code,
+)
+
+
+def make_claim(given: Pass, standing: PassState) -> Verdict:
+    """Make the ledger's claim where there is none."""
+    del standing
+    create = examine_storage(given).create
+    return Verdict() if create is None else Verdict(actions=(create,))
+
+
+def note_dispatched(given: Pass, standing: PassState) -> Verdict:
+    """Note that the attempt that was due exists: it is due no more."""
+    status, newest = standing.status, given.newest
+    # One that is counted is over: what is due by now is its successor.
+    if newest is None or newest.spec.number <= standing.through:
+        return Verdict()
+    done = {"next_attempt_time": None, "retry_trigger": None}
+    # An earlier pass has told of it, and it is told once.
+    if status.attempt == newest.spec.number:
+        return Verdict(status.model_copy(update=done))
+    made = newest.meta.created or given.now
+    noted = {**done, "attempt": newest.spec.number, "last_attempt_time": made}
+    due = status.next_attempt_time
+    late = () if due is None else (Count("attempt_delay_seconds", "", max(0.0, given.now - due)),)
+    reported = add_event(EventReason.ATTEMPT_STARTED, _describe(newest.spec), newest.meta.name)
+    return Verdict(status.model_copy(update=noted), events=(reported,), counts=late)
+
+
+def dispatch(given: Pass, standing: PassState) -> Verdict:
+    """Make the attempt that is due, if nothing hinders that."""
+    if standing.active is not None or given.spec.suspend:
+        return Verdict()
+    due, hindrance = standing.status.next_attempt_time, find_first(_BEFORE_ATTEMPT, given)
+    if hindrance is not None:
+        is_unwatched = hindrance.reason is Reason.NAMESAKE_RUNS and due is not None
+        # No watch tells that those have gone.
+        wake = given.now + given.limits.pull_interval if is_unwatched else None
+        return Verdict(block=hindrance, wakes=(wake,))
+    # Without our finalizer the pipeline could be gone before what is made for it.
+    if due is None or FINALIZER not in given.view.pipeline.meta.finalizers:
+        return Verdict()
+    # A wait is a time in the status and no sleep: it outlives the operator.
+    if due > given.now:
+        return Verdict(wakes=(due,))
+    # Many runs that end at once would come back at once, and end again.
+    if not given.view.turn.is_open:
+        return Verdict(wakes=(_find_turn(given),))
+    return _make_attempt(given, standing.status, due)
+
+
+def withdraw_attempt(status: PipelineStatus, cause: Cause, message: str) -> PipelineStatus:
+    """Take back the attempt that is due: the run is over for that cause."""
+    over = {
+        "next_attempt_time": None,
+        "retry_trigger": None,
+        "retry_cause": cause,
+        "state": message,
+    }
+    return status.model_copy(update=over)
+
+
+def _make_attempt(given: Pass, status: PipelineStatus, due: float) -> Verdict:
+    pipeline = given.view.pipeline
+    spec = _plan_attempt(given, status)
+    attempt = name_attempt(pipeline.meta.name, spec.number)
+    audit = f"dispatch {attempt}: {_describe(spec)}, due {given.now - due:.1f} s ago"
+    create = Create(Resource.ATTEMPT, render_attempt(pipeline, spec))
+    return Verdict(actions=(create,), audit=(audit,))
+
+
+def launch(given: Pass, scene: Scene) -> Verdict:
+    """Make an attempt's RayJob, or tell what stands in its way."""
+    block = find_first(_BEFORE_LAUNCH, given)
+    # What was refused or is in the way mostly stays so for a while.
+    is_long = given.view.refusals or given.view.namesakes
+    pause = given.limits.pull_interval if is_long else given.limits.settle
+    actions = () if block is not None else _list_objects(given, scene)
+    return Verdict(block=block, actions=actions, wakes=(given.now + pause,))
+
+
+def is_launchable(scene: Scene) -> bool:
+    """Return whether an attempt has no RayJob, and never had one."""
+    status = scene.attempt.status
+    return scene.rayjob is None and status.ray_job is None and status.end_time is None
+
+
+def _find_missing_kuberay(given: Pass) -> Block | None:
+    return None if given.view.has_kuberay else _describe_remains(given, Reason.KUBERAY_MISSING)
+
+
+def _find_taken_name(given: Pass) -> Block | None:
+    is_taken = given.scene is not None and given.scene.rayjob_name in given.view.taken
+    return _describe_remains(given, Reason.NAME_TAKEN) if is_taken else None
+
+
+def _find_remains(given: Pass) -> Block | None:
+    """Return what could still run of another attempt, or of this one: two must never have pods."""
+    scene = given.scene
+    if scene is None or not (scene.others or scene.pods or scene.clusters):
+        return None
+    return _describe_remains(given, Reason.TEARING_DOWN)
+
+
+def _describe_remains(given: Pass, reason: Reason) -> Block | None:
+    scene = given.scene
+    if scene is None:
+        return None
+    detail = f"still there: {', '.join(scene.others[:3])}" if scene.others else ""
+    return Block(reason, detail or scene.rayjob_name)
+
+
+# No RayJob is made while one of these stands; the first is told.
+_BEFORE_LAUNCH: tuple[Obstacle, ...] = (
+    find_namesakes,
+    find_missing_code,
+    _find_missing_kuberay,
+    _find_taken_name,
+    _find_remains,
+)
+
+
+def _list_objects(given: Pass, scene: Scene) -> tuple[Action, ...]:
+    """Return an attempt's objects, the RayJob last: its pods mount the others."""
+    order = _make_order(given, scene.attempt)
+    code = render_code_map(order)
+    maps = (render_config(order),) if code is None else (render_config(order), code)
+    return (
+        *(Create(Resource.CONFIG_MAP, manifest) for manifest in maps),
+        Create(Resource.RAYJOB, render_rayjob(order)),
+    )
+
+
+def _make_order(given: Pass, attempt: AttemptObject) -> Order:
+    """Return all that the manifests of an attempt are rendered from."""
+    pipeline, spec = given.view.pipeline, given.spec
+    return Order(
+        name=attempt.meta.name,
+        rayjob=name_rayjob(pipeline.meta.name, attempt.spec.number),
+        namespace=pipeline.meta.namespace,
+        uid=attempt.meta.uid,
+        number=attempt.spec.number,
+        pipeline=pipeline.meta.name,
+        pipeline_uid=pipeline.meta.uid,
+        spec=spec,
+        manifest=pipeline.manifest,
+        claim=spec.storage.ledger.claim_name or name_claim(pipeline.meta.name),
+        limits=given.limits,
+        memory=attempt.spec.memory_bytes,
+        after=_find_former_cause(attempt),
+        code=given.view.code if spec.code.config_map else None,
+    )
+
+
+def _find_former_cause(attempt: AttemptObject) -> str:
+    """What the driver is told of the end of the one that had the ledger before it; empty: nothing.
+
+    An attempt that was refused the ledger never had it: its own end says nothing of that. That a
+    call took too long its driver has written down itself, and an older one knows no such cause.
+    """
+    cause = attempt.spec.retry_cause
+    return "" if cause in {None, Cause.LEDGER_IN_USE, Cause.TIMEOUT} else str(cause.value)
+
+
+def _find_turn(given: Pass) -> float | None:
+    """Return when to ask again, each waiting pipeline at a moment of its own.
+
+    None: at the next look.
+    """
+    turn = given.view.turn
+    if turn.opens_at is None:
+        return None
+    digest = hashlib.blake2b(given.view.pipeline.meta.uid.encode(), digest_size=4).digest()
+    share = int.from_bytes(digest, "big") / 2**32
+    return max(turn.opens_at, given.now) + share * turn.spread
+
+
+def _describe(spec: AttemptSpec) -> str:
+    after = f" after {spec.retry_cause}" if spec.retry_cause is not None else ""
+    return f"attempt {spec.number} of run {spec.run}, {spec.trigger.value}{after}"
+
+
+def _plan_attempt(given: Pass, status: PipelineStatus) -> AttemptSpec:
+    meta = given.view.pipeline.meta
+    through = status.retries.through if status.retries else 0
+    return AttemptSpec(
+        pipeline=meta.name,
+        pipeline_uid=meta.uid,
+        run=status.run,
+        number=through + 1,
+        previous=through or None,
+        trigger=status.retry_trigger or Trigger.RETRY,
+        retry_cause=status.retry_cause,
+        memory=status.memory,
+    )

@@ -1,0 +1,89 @@
+"""The attempts of a run taken one step further: the newest goes on, older ones are ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.evidence import Evidence
+from strandline_operator.decide.attempts.attempt import follow
+from strandline_operator.decide.run.deadline import describe_run_deadline, find_run_end
+from strandline_operator.decide.run.dispatch import is_launchable, launch
+from strandline_operator.decide.run.requests import describe_cancel, find_requests
+from strandline_operator.decide.run.sequence import SUSPEND
+from strandline_operator.decide.scene import Pass, Scene
+from strandline_operator.decide.verdict import PassState, Verdict
+
+StopRequest = Callable[[Pass, PassState], Evidence | None]
+
+
+def end_others(given: Pass, standing: PassState) -> Verdict:
+    """End older attempts: they can be open after a restore from a copy, and only one may run."""
+    del standing
+    replaced = Evidence(Cause.INTERRUPTED, "a newer attempt has taken over", SUSPEND)
+    ended = Verdict()
+    for attempt in given.view.attempts[:-1]:
+        if not attempt.status.is_frozen:
+            step = follow(Scene.of(given, attempt), replaced)
+            # Of an older one nothing is told: it neither blocks the run nor wakes it.
+            ended = ended.then(
+                Verdict(attempts={attempt.meta.name: step.status}, actions=step.actions)
+            )
+    return ended
+
+
+def launch_newest(given: Pass, standing: PassState) -> Verdict:
+    """Make the newest attempt's RayJob where it never had one, and nobody wants it to end."""
+    scene = given.scene
+    if scene is None or not is_launchable(scene) or _find_desired(given, standing) is not None:
+        return Verdict()
+    return launch(given, scene)
+
+
+def follow_newest(given: Pass, standing: PassState) -> Verdict:
+    """Take the newest attempt one step further: watch it, end it or tear it down."""
+    scene, stop = given.scene, _find_desired(given, standing)
+    if scene is None:
+        return Verdict()
+    # Its manifests are made from the spec: while that can't be read, it waits as it is.
+    if stop is None and is_launchable(scene) and given.view.pipeline.spec is None:
+        return Verdict()
+    # An attempt that is ended anyway need not be looked at when the run's time is over.
+    ends_at = find_run_end(given, standing.status) if stop is None else None
+    step = follow(scene, stop)
+    return Verdict(
+        attempts={scene.attempt.meta.name: step.status},
+        actions=step.actions,
+        wakes=(ends_at, step.wake_at),
+        block=step.block,
+    )
+
+
+def _find_desired(given: Pass, standing: PassState) -> Evidence | None:
+    """Return why the attempt is to end, where that is not the attempt's own matter."""
+    return next(
+        (desired for find in _STOP_REQUESTS if (desired := find(given, standing)) is not None), None
+    )
+
+
+def _find_cancel(given: Pass, standing: PassState) -> Evidence | None:
+    token = find_requests(given, standing.status).cancel
+    return Evidence(Cause.USER_CANCELLED, describe_cancel(token), "user") if token else None
+
+
+def _find_suspension(given: Pass, standing: PassState) -> Evidence | None:
+    del standing
+    if not given.spec.suspend:
+        return None
+    return Evidence(Cause.INTERRUPTED, "the pipeline was suspended", SUSPEND)
+
+
+def _find_run_deadline(given: Pass, standing: PassState) -> Evidence | None:
+    ends_at = find_run_end(given, standing.status)
+    if ends_at is None or given.now <= ends_at:
+        return None
+    return Evidence(Cause.DEADLINE_EXCEEDED, describe_run_deadline(given.spec), "deadline")
+
+
+# The first ends the attempt. What people want goes first: a cancelled run must not be resumed.
+_STOP_REQUESTS: tuple[StopRequest, ...] = (_find_cancel, _find_suspension, _find_run_deadline)

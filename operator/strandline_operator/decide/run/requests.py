@@ -1,0 +1,130 @@
+"""What people ask for by annotation: to end the run, or for an attempt now.
+
+A request stands until it was acted upon, or there is nothing left that it could mean; only then is
+it in the status as handled, so that none is lost while an attempt goes, and none acts twice.
+"""
+
+from __future__ import annotations
+
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.enums import Trigger
+from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.pipeline_status import HandledTokens, PipelineStatus, RetryCounts
+from strandline_operator.decide.run.dispatch import withdraw_attempt
+from strandline_operator.decide.scene import Pass
+from strandline_operator.decide.verdict import PassState, Verdict, add_event
+from strandline_operator.model.view import AttemptObject
+
+
+def note_first_requests(given: Pass, standing: PassState) -> Verdict:
+    """Take what annotations a new pipeline came with for answered."""
+    # A copy of a manifest has the annotations of its original, and nobody means them any more.
+    if given.view.pipeline.has_status:
+        return Verdict()
+    return Verdict(_handle(standing.status, _read_asked(given)))
+
+
+def forget_withdrawn(given: Pass, standing: PassState) -> Verdict:
+    """Forget what was handled and is not asked for any more: it may be asked for again."""
+    asked, known = _read_asked(given), standing.status.handled or HandledTokens()
+    kept = HandledTokens(
+        retry=known.retry if asked.retry else "", cancel=known.cancel if asked.cancel else ""
+    )
+    return Verdict(_handle(standing.status, kept))
+
+
+def find_requests(given: Pass, status: PipelineStatus) -> HandledTokens:
+    """Find what is asked for and was not acted upon."""
+    asked, known = _read_asked(given), status.handled or HandledTokens()
+    # An attempt can be ended whatever the spec says; the next one waits until that can be read.
+    is_readable = given.view.pipeline.spec is not None
+    return HandledTokens(
+        retry=asked.retry if is_readable and asked.retry != known.retry else "",
+        cancel=asked.cancel if asked.cancel != known.cancel else "",
+    )
+
+
+def settle_under_way(given: Pass, standing: PassState) -> Verdict:
+    """Note what an attempt that was going on has been ended by, and that it needed no retry."""
+    attempt, requests = given.newest, find_requests(given, standing.status)
+    # Then it is for the next decider to answer.
+    if attempt is None or attempt.status.is_frozen:
+        return Verdict()
+    if attempt.status.end_time is None:
+        return Verdict(_settle(standing.status, requests))
+    # Whoever ended it was killed before this was written.
+    if requests.cancel and _was_ended_by(attempt, requests.cancel):
+        return Verdict(_settle(standing.status, HandledTokens(cancel=requests.cancel)))
+    return Verdict()
+
+
+def describe_cancel(token: str) -> str:
+    """Describe what is said of a run or an attempt that was ended by a request."""
+    return f"cancelled: {token}"
+
+
+def answer(given: Pass, standing: PassState) -> Verdict:
+    """Act on requests where no attempt is under way."""
+    status, requests = standing.status, find_requests(given, standing.status)
+    newest = standing.newest
+    if standing.active is not None:
+        return Verdict()
+    # One that is over and not counted yet is still to have its say: what follows depends on it.
+    if newest is not None and newest.spec.number > standing.through:
+        return Verdict()
+    if requests.cancel:
+        cancelled = _answer_cancel(status, requests)
+        if cancelled.events or not requests.retry:
+            return cancelled
+        status = cancelled.status or status
+    if requests.retry:
+        return _answer_retry(given, status, requests)
+    return Verdict()
+
+
+def _answer_retry(given: Pass, status: PipelineStatus, requests: HandledTokens) -> Verdict:
+    """Make an attempt due at once."""
+    due = {
+        "next_attempt_time": given.now,
+        "retry_trigger": Trigger.MANUAL,
+        "retries": status.retries or RetryCounts(),
+    }
+    settled = _settle(status, HandledTokens(retry=requests.retry))
+    reported = add_event(EventReason.RETRY_REQUESTED, f"asked for: {requests.retry}")
+    return Verdict(settled.model_copy(update=due), events=(reported,))
+
+
+def _answer_cancel(status: PipelineStatus, requests: HandledTokens) -> Verdict:
+    """Take back the attempt that is due."""
+    settled = _settle(status, HandledTokens(cancel=requests.cancel))
+    if status.next_attempt_time is None:
+        return Verdict(settled)
+    words = describe_cancel(requests.cancel)
+    # A retry that is asked for in the same breath would start what was ended.
+    settled = _settle(settled, HandledTokens(retry=requests.retry))
+    reported = add_event(EventReason.RUN_CANCELLED, words)
+    over = withdraw_attempt(settled, Cause.USER_CANCELLED, words)
+    return Verdict(over, events=(reported,))
+
+
+def _read_asked(given: Pass) -> HandledTokens:
+    return HandledTokens.of(given.view.pipeline.meta.annotations)
+
+
+def _was_ended_by(attempt: AttemptObject, token: str) -> bool:
+    outcome = describe_cancel(token)
+    records = attempt.status.evidence
+    return any(seen.cause is Cause.USER_CANCELLED and seen.message == outcome for seen in records)
+
+
+def _settle(status: PipelineStatus, requests: HandledTokens) -> PipelineStatus:
+    """Return the status with those requests handled beside what was."""
+    known = status.handled or HandledTokens()
+    handled = HandledTokens(
+        retry=requests.retry or known.retry, cancel=requests.cancel or known.cancel
+    )
+    return _handle(status, handled)
+
+
+def _handle(status: PipelineStatus, handled: HandledTokens) -> PipelineStatus:
+    return status.model_copy(update={"handled": handled})

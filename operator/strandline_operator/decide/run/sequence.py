@@ -1,0 +1,260 @@
+"""The run as a sequence of attempts: what has ended is counted, what follows gets its time.
+
+An attempt is counted once: `retries.through` is the number of the last one that is. The next one's
+number follows from it, so however often a pass is cut short, the same attempt is made.
+"""
+
+from __future__ import annotations
+
+from strandline_api.law.retry import (
+    GiveUp,
+    PastAttempt,
+    RetryAt,
+    Spent,
+    count_spent,
+    decide,
+    describe_due,
+)
+from strandline_api.names import name_attempt
+from strandline_api.objects.attempt import AttemptStatus
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.enums import Trigger
+from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.pipeline_status import PastAttemptRecord, PipelineStatus, RetryCounts
+from strandline_api.status.run_clock import RunClock
+from strandline_api.times import format_time
+from strandline_operator.decide.run.deadline import find_run_end
+from strandline_operator.decide.run.memory import raise_memory
+from strandline_operator.decide.scene import Pass
+from strandline_operator.decide.verdict import PassState, Verdict, add_event, warn
+from strandline_operator.model.plan import Count
+from strandline_operator.model.view import AttemptObject
+
+SUSPEND = "suspend"  # the word of evidence that an attempt was ended to hold the pipeline back
+
+
+def begin_first_run(given: Pass, standing: PassState) -> Verdict:
+    """Begin the first run of a pipeline, whatever its status says of attempts."""
+    return Verdict() if standing.status.run else _begin(given, standing)
+
+
+def begin_next_run(given: Pass, standing: PassState) -> Verdict:
+    """Begin the run that somebody asks for by another `runId`, once no attempt is under way."""
+    is_asked = standing.status.run != given.spec.run_id
+    return _begin(given, standing) if is_asked and standing.active is None else Verdict()
+
+
+def _begin(given: Pass, standing: PassState) -> Verdict:
+    """Start counting anew and make the first attempt due at once."""
+    begun = {
+        "run": given.spec.run_id,
+        "run_start_time": given.now,
+        "memory": {},
+        "memory_requested": {},
+        "run_clock": RunClock(paused_since=given.now) if given.spec.suspend else None,
+        "retries": RetryCounts(through=_find_through(standing)),
+        "incidents": 0,
+        "next_attempt_time": given.now,
+        "retry_cause": None,
+        "retry_trigger": Trigger.RUN,
+        "progress": None,
+        "state": "",
+    }
+    reported = add_event(EventReason.RUN_STARTED, f"run {given.spec.run_id} began")
+    return Verdict(standing.status.model_copy(update=begun), events=(reported,))
+
+
+def _find_through(standing: PassState) -> int:
+    """Return the number of the last attempt that needs no counting any more."""
+    ended = (attempt.spec.number for attempt in standing.attempts if attempt.status.is_frozen)
+    newest = max((attempt.spec.number for attempt in standing.attempts), default=0)
+    # Where a status was lost, an attempt may still be open: that one is the new run's first.
+    return max(standing.through, *ended, newest - 1, 0)
+
+
+def count_attempt(given: Pass, standing: PassState) -> Verdict:
+    """Count the newest attempt where it is frozen, and fix what follows it."""
+    attempt, before = standing.newest, standing.status.retries or RetryCounts()
+    if attempt is None or not attempt.status.is_frozen or attempt.spec.number <= before.through:
+        return Verdict()
+    past, ended = _recall(attempt), attempt.status
+    booked = _book(given, standing.status, past, _record(attempt, past))
+    booked = booked.model_copy(update={"incidents": booked.incidents + ended.incidents})
+    counted = Verdict(booked, counts=_measure(attempt, before))
+    # We ended it ourselves to hold the pipeline back: that is no failure and costs no retry.
+    if _is_suspension(ended):
+        resumed = {"next_attempt_time": given.now, "retry_trigger": Trigger.RESUME}
+        return counted.then(Verdict(booked.model_copy(update=resumed)))
+    if ended.cause is None:
+        return counted.then(_report_success(booked, attempt))
+    return counted.then(_follow_failure(given, booked, attempt, past, before.spent))
+
+
+def _report_success(status: PipelineStatus, attempt: AttemptObject) -> Verdict:
+    words = attempt.status.message
+    events = (
+        add_event(EventReason.ATTEMPT_SUCCEEDED, words, attempt.meta.name),
+        add_event(EventReason.RUN_SUCCEEDED, f"run {status.run}: {words}"),
+    )
+    return Verdict(events=events)
+
+
+def _follow_failure(
+    given: Pass, status: PipelineStatus, attempt: AttemptObject, past: PastAttempt, since: Spent
+) -> Verdict:
+    """Give the next attempt its memory and its time, or end the run."""
+    raised, limited = raise_memory(given, status, attempt.status)
+    planned = raised.then(_schedule(given, raised.status or status, past, since))
+    if not limited or planned.status is None:
+        return planned
+    # Whoever reads that it is tried again is to know that it will hardly do better.
+    state = f"{planned.status.state}; {limited}"
+    return planned.then(Verdict(planned.status.model_copy(update={"state": state})))
+
+
+def count_missing(given: Pass, standing: PassState) -> Verdict:
+    """Count an attempt whose object somebody deleted while it went on: nothing tells how it ended.
+
+    What it has left behind still holds its successor back, until that is gone too.
+    """
+    status, number = standing.status, standing.status.attempt
+    newest = max((attempt.spec.number for attempt in given.view.attempts), default=0)
+    # Its object is there, or it was counted when it ended.
+    if number <= max(standing.through, newest):
+        return Verdict()
+    since = status.retries.spent if status.retries else Spent()
+    past = PastAttempt(number, Cause.INTERRUPTED, ended=given.now)
+    record = PastAttemptRecord(
+        number=number,
+        name=name_attempt(given.view.pipeline.meta.name, number),
+        run=status.run,
+        cause=past.cause,
+        end_time=given.now,
+    )
+    booked = _book(given, status, past, record)
+    counted = Verdict(booked, counts=(Count("attempts", str(past.cause)),))
+    return counted.then(_schedule(given, booked, past, since))
+
+
+def measure_recovery(given: Pass, standing: PassState) -> Verdict:
+    """Measure how long it took from one attempt's end until the driver of the next one ran."""
+    before, after = given.newest, standing.newest
+    if before is None or after is None or before.status.running_time is not None:
+        return Verdict()
+    begun = after.status.running_time
+    # A start by hand, or of a new run, waited for somebody and not for us.
+    if begun is None or after.spec.trigger is not Trigger.RETRY:
+        return Verdict()
+    former = (
+        attempt for attempt in standing.status.attempts if attempt.number == after.spec.previous
+    )
+    cause = str(after.spec.retry_cause or "")
+    counts = (
+        Count("recovery_seconds", cause, begun - past_attempt_record.end_time)
+        for past_attempt_record in former
+        if past_attempt_record.end_time is not None
+    )
+    return Verdict(counts=tuple(counts))
+
+
+def _record(attempt: AttemptObject, past: PastAttempt) -> PastAttemptRecord:
+    return PastAttemptRecord(
+        number=past.number,
+        name=attempt.meta.name,
+        run=attempt.spec.run,
+        cause=past.cause,
+        start_time=attempt.status.start_time,
+        end_time=attempt.status.end_time,
+        finished=past.finished,
+    )
+
+
+def _book(
+    given: Pass, status: PipelineStatus, past: PastAttempt, record: PastAttemptRecord
+) -> PipelineStatus:
+    """Add an attempt to the run's counts and history; what follows it is not fixed yet."""
+    counts = status.retries or RetryCounts()
+    spent = count_spent(given.view.policy, [past], counts.spent)
+    kept = [attempt for attempt in status.attempts if attempt.number != past.number]
+    booked = {
+        "retries": RetryCounts.of(spent, past.number),
+        "attempts": tuple([*kept, record][-given.spec.attempt_history_limit :]),
+        "next_attempt_time": None,
+        "retry_cause": past.cause,
+        "retry_trigger": None,
+    }
+    return status.model_copy(update=booked)
+
+
+def _recall(attempt: AttemptObject) -> PastAttempt:
+    status, outcome = attempt.status, attempt.status.outcome
+    sources = outcome.sources if outcome else None
+    finished = sources.finished if sources else (status.progress.finished if status.progress else 0)
+    return PastAttempt(
+        number=attempt.spec.number,
+        cause=status.cause,
+        ended=status.end_time or 0.0,
+        finished=finished,
+        remaining=outcome.remaining if outcome else None,
+        is_manual=attempt.spec.trigger in {Trigger.MANUAL, Trigger.RESUME},
+        resets=attempt.spec.trigger is Trigger.RUN,
+    )
+
+
+def _is_suspension(status: AttemptStatus) -> bool:
+    return any(record.source == SUSPEND for record in status.evidence)
+
+
+def _schedule(given: Pass, status: PipelineStatus, past: PastAttempt, since: Spent) -> Verdict:
+    """Ask the law of retries what follows."""
+    policy, uid = given.view.policy, given.view.pipeline.meta.uid
+    decision = decide(policy, [past], given.now, uid=uid, drawn=given.drawn, since=since)
+    ends_at = find_run_end(given, status)
+    # An attempt that is due after the deadline would only be waited for.
+    if isinstance(decision, RetryAt) and ends_at is not None and decision.time > ends_at:
+        decision = GiveUp(f"{decision.why}, which is after the run's deadline")
+    failed = warn(EventReason.ATTEMPT_FAILED, f"attempt {past.number} ended with {past.cause}")
+    reported = Verdict(events=(failed,))
+    if isinstance(decision, RetryAt):
+        return reported.then(_plan_retry(given, status, decision))
+    return reported.then(_give_up(given, status, decision, past))
+
+
+def _give_up(given: Pass, status: PipelineStatus, decision: GiveUp, past: PastAttempt) -> Verdict:
+    over = status.model_copy(update={"state": decision.why})
+    reported = Verdict(over, events=(warn(EventReason.RUN_FAILED, decision.why),))
+    # Where retries are off, or the cause is never retried, nothing was used up.
+    if not decision.is_exhausted:
+        return reported
+    is_reported = given.view.policy.emit_retry_events
+    events = (warn(EventReason.RETRY_EXHAUSTED, decision.why),) if is_reported else ()
+    return reported.then(
+        Verdict(events=events, counts=(Count("retry_exhausted", str(past.cause)),))
+    )
+
+
+def _plan_retry(given: Pass, status: PipelineStatus, decision: RetryAt) -> Verdict:
+    due, cause = round(max(decision.time, given.now), 3), decision.cause.value
+    state = describe_due(decision, format_time(round(due))[11:19])
+    planned = {"next_attempt_time": due, "retry_trigger": Trigger.RETRY, "state": state}
+    is_reported = given.view.policy.emit_retry_events
+    return Verdict(
+        status.model_copy(update=planned),
+        events=(add_event(EventReason.RETRY_SCHEDULED, state),) if is_reported else (),
+        counts=(
+            Count("retry_scheduled", cause),
+            Count("retry_wait_seconds", cause, decision.delay),
+        ),
+    )
+
+
+def _measure(attempt: AttemptObject, before: RetryCounts) -> tuple[Count, ...]:
+    status, trigger = attempt.status, attempt.spec.trigger
+    cause = status.cause.value if status.cause else "Completed"
+    counts = [Count("attempts", cause)]
+    if status.start_time is not None and status.end_time is not None:
+        counts.append(Count("attempt_seconds", cause, status.end_time - status.start_time))
+    # A success after a start by hand is not the retries'.
+    if status.cause is None and before.cause is not None and trigger is Trigger.RETRY:
+        counts.append(Count("retry_succeeded", before.cause.value))
+    return tuple(counts)

@@ -1,0 +1,182 @@
+"""What deciders say, and how a pass becomes of it: verdicts in a row, folded into one plan.
+
+Nothing here changes: a verdict that follows another makes a new one. This room must not know what
+is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from strandline_api.objects.attempt import AttemptStatus
+from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.pipeline_status import PipelineStatus
+from strandline_operator.decide.obstacles.obstacles import Block
+from strandline_operator.decide.scene import Pass
+from strandline_operator.model.plan import Action, Count, EventDraft, PassPlan, SetFinalizer
+from strandline_operator.model.view import AttemptObject, View
+
+# A look at everything, though nothing should have changed.
+_REST_SECONDS = 600.0
+Status = TypeVar("Status", AttemptStatus, PipelineStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one decider says, or several in a row; empty where there is nothing to say.
+
+    Attributes:
+        status: the pipeline's, from here on; None: as it was.
+        attempts: statuses of attempts from here on, by name.
+        block: what has to change before anything goes on. The first one is told.
+        actions, events, counts, audit: as in `PassPlan`.
+        wakes: times at which to look again, if they are not past.
+        is_at_rest: nothing but the pipeline itself can change anything before the next wake.
+    """
+
+    status: PipelineStatus | None = None
+    attempts: Mapping[str, AttemptStatus] = field(default_factory=dict)
+    block: Block | None = None
+    actions: tuple[Action, ...] = ()
+    events: tuple[EventDraft, ...] = ()
+    counts: tuple[Count, ...] = ()
+    audit: tuple[str, ...] = ()
+    wakes: tuple[float | None, ...] = ()
+    is_at_rest: bool = False
+
+    def then(self, later: Verdict) -> Verdict:
+        """Join it with the one that follows it, whose statuses replace its own."""
+        return Verdict(
+            status=self.status if later.status is None else later.status,
+            attempts={**self.attempts, **later.attempts},
+            block=self.block or later.block,
+            actions=self.actions + later.actions,
+            events=self.events + later.events,
+            counts=self.counts + later.counts,
+            audit=self.audit + later.audit,
+            wakes=self.wakes + later.wakes,
+            is_at_rest=self.is_at_rest or later.is_at_rest,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PassState:
+    """How things stand for the next decider: what was read, as changed by what was decided."""
+
+    view: View
+    decided: Verdict = field(default_factory=Verdict)
+
+    @property
+    def status(self) -> PipelineStatus:
+        """The pipeline's status as it will be."""
+        decided = self.decided.status
+        return self.view.pipeline.status if decided is None else decided
+
+    @property
+    def attempts(self) -> tuple[AttemptObject, ...]:
+        """The attempts with their statuses as they will be, by number."""
+        changed = self.decided.attempts
+        return tuple(
+            replace(attempt, status=changed.get(attempt.meta.name, attempt.status))
+            for attempt in self.view.attempts
+        )
+
+    @property
+    def newest(self) -> AttemptObject | None:
+        """The attempt of the highest number."""
+        attempts = self.attempts
+        return attempts[-1] if attempts else None
+
+    @property
+    def active(self) -> AttemptObject | None:
+        """The newest attempt where it is not over."""
+        newest = self.newest
+        return None if newest is None or newest.status.is_frozen else newest
+
+    @property
+    def through(self) -> int:
+        """Number of the last attempt that the run has counted."""
+        return self.status.retries.through if self.status.retries else 0
+
+
+Decider = Callable[[Pass, PassState], Verdict]
+
+
+def fold(given: Pass, deciders: Iterable[Decider]) -> PassPlan:
+    """Ask the deciders in their order, each with what those before it said, and make the plan."""
+    decided = Verdict()
+    for decider in deciders:
+        decided = decided.then(decider(given, PassState(given.view, decided)))
+    return _make_plan(given, decided)
+
+
+def add_event(reason: EventReason, message: str, attempt: str | None = None) -> EventDraft:
+    """Make an event of the pipeline, or of the attempt of that name."""
+    return EventDraft(reason.value, message, attempt=attempt)
+
+
+def warn(reason: EventReason, message: str) -> EventDraft:
+    """Make an event of the pipeline that somebody should look at."""
+    return EventDraft(reason.value, message, is_warning=True)
+
+
+def _make_plan(given: Pass, decided: Verdict) -> PassPlan:
+    """Return the plan; statuses that have not changed are not in it."""
+    pipeline = _find_pipeline_change(given, decided)
+    attempts = _find_attempt_changes(given, decided)
+    pause = max(given.limits.resync, _REST_SECONDS if decided.is_at_rest else 0.0)
+    # The past is not waited for.
+    wakes = [time for time in decided.wakes if time is not None and time > given.now]
+    return PassPlan(
+        pipeline=pipeline,
+        attempts=attempts,
+        actions=tuple(sorted(decided.actions, key=_rank)),
+        events=decided.events,
+        counts=decided.counts,
+        audit=decided.audit,
+        wake_at=min([*wakes, given.now + pause]),
+        is_at_rest=decided.is_at_rest and pipeline is None and not attempts,
+    )
+
+
+def _rank(action: Action) -> bool:
+    """Our finalizer goes first: a pipeline that is deleted meanwhile would leave pods behind."""
+    return action != SetFinalizer(is_set=True)
+
+
+def _find_pipeline_change(given: Pass, decided: Verdict) -> PipelineStatus | None:
+    known, interval = given.view.pipeline, given.limits.status_interval
+    status = known.status if decided.status is None else decided.status
+    # One without a status was never seen, even where nothing is to be said of it.
+    if not known.has_status or _is_worth_writing(known.status, status, interval):
+        return status
+    return None
+
+
+def _find_attempt_changes(given: Pass, decided: Verdict) -> dict[str, AttemptStatus]:
+    known = {attempt.meta.name: attempt.status for attempt in given.view.attempts}
+    interval = given.limits.status_interval
+    return {
+        name: status
+        for name, status in decided.attempts.items()
+        if _is_worth_writing(known[name], status, interval)
+    }
+
+
+def _is_worth_writing(old: Status, new: Status, interval: float) -> bool:
+    """Return whether a status differs by more than progress that was written a moment ago."""
+    before, after = old.progress, new.progress
+    if before is None or after is None or before.time is None or after.time is None:
+        return old != new
+    # That long nobody has heard anything, so it is written whatever it is.
+    if after.time - before.time >= interval:
+        return old != new
+    # Each write brings about the next pass, so a driver that talks must not cause one.
+    return old != new.model_copy(update={name: getattr(old, name) for name in _often(new)})
+
+
+def _often(status: Status) -> list[str]:
+    """Return fields that change with every word of a driver."""
+    return [name for name in ("progress", "log_tail", "state") if name in type(status).model_fields]
