@@ -1,0 +1,1 @@
+"""What lineage systems are told of attempts, by OpenLineage; off unless the environment asks."""

@@ -1,0 +1,121 @@
+"""An attempt's end as an event of OpenLineage, built of its client's own classes. Pure.
+
+The one module that names those classes; it is imported only where events are wanted. Run, parent
+and job are those of the driver's own events. This room must not know which ends are reported.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import attr
+from openlineage.client.event_v2 import Job, Run, RunEvent, RunState
+from openlineage.client.facet_v2 import (
+    JobFacet,
+    RunFacet,
+    error_message_run,
+    job_type_job,
+    parent_run,
+)
+
+from strandline_api.outcome.lineage import (
+    PRODUCER,
+    name_attempt_run,
+    name_end,
+    name_parent_run,
+)
+from strandline_api.times import format_time
+from strandline_operator.model.plan import AttemptEnd
+
+FACET = "strandline_operator"  # beside the driver's `strandline`, which a facet would replace
+_SCHEMA = f"{PRODUCER}/schemas/openlineage-operator-run-facet-1.json"
+
+
+@attr.define
+class OperatorRunFacet(RunFacet):
+    """What the operator knows of an attempt: its object, why it ended, and how its sources stand.
+
+    Attributes:
+        attempt: name of the CurationAttempt.
+        started: when its RayJob was made, or left its queue.
+        retries, disruptions: that the run has used up since it last made progress.
+        sources: by state, as its driver last said.
+    """
+
+    attempt: str
+    number: int
+    started: str | None = attr.field(default=None)
+    cause: str | None = attr.field(default=None)
+    retries: int | None = attr.field(default=None)
+    disruptions: int | None = attr.field(default=None)
+    sources: dict[str, int | None] = attr.field(factory=dict)
+
+    @staticmethod
+    def _get_schema() -> str:
+        return _SCHEMA
+
+
+def make_end(end: AttemptEnd, now: float) -> RunEvent:
+    """Return what the end of an attempt is announced by.
+
+    Args:
+        now: seconds since the epoch, where the end has no time of its own.
+    """
+    status = end.status
+    ended = now if status.end_time is None else status.end_time
+    run = name_attempt_run(end.pipeline_uid, end.run, end.number)
+    kind = job_type_job.JobTypeJobFacet("BATCH", "STRANDLINE", "PIPELINE", producer=PRODUCER)
+    facets: dict[str, JobFacet] = {"jobType": kind}
+    return RunEvent(
+        eventTime=datetime.fromtimestamp(ended, UTC).isoformat(),
+        eventType=RunState[name_end(status.cause)],
+        producer=PRODUCER,
+        run=Run(run, _describe_run(end)),
+        job=Job(end.namespace, end.pipeline, facets),
+    )
+
+
+def _describe_run(end: AttemptEnd) -> dict[str, RunFacet]:
+    status = end.status
+    facets: dict[str, RunFacet] = {
+        "parent": parent_run.ParentRunFacet(
+            parent_run.Run(name_parent_run(end.pipeline_uid, end.run)),
+            parent_run.Job(end.namespace, end.pipeline),
+            producer=PRODUCER,
+        ),
+        FACET: _describe_attempt(end),
+    }
+    if status.cause is not None:
+        message = f"{status.cause}: {status.message}"
+        facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(
+            message, "PYTHON", producer=PRODUCER
+        )
+    return facets
+
+
+def _describe_attempt(end: AttemptEnd) -> OperatorRunFacet:
+    status, retries = end.status, end.retries
+    return OperatorRunFacet(
+        attempt=end.name,
+        number=end.number,
+        started=None if status.start_time is None else format_time(status.start_time),
+        cause=status.cause.value if status.cause else None,
+        retries=retries.retries if retries else None,
+        disruptions=retries.disruptions if retries else None,
+        sources=_count_sources(end),
+        producer=PRODUCER,
+    )
+
+
+def _count_sources(end: AttemptEnd) -> dict[str, int | None]:
+    known = end.status.progress
+    if known is None:
+        return {}
+    return {
+        "total": known.total,
+        "finished": known.finished,
+        "failed": known.failed,
+        "quarantined": known.quarantined,
+        "skipped": known.skipped,
+        "unfinished": known.unfinished,
+    }

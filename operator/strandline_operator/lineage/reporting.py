@@ -1,0 +1,114 @@
+"""Sends ends of attempts to a lineage system, from a thread that nobody waits for.
+
+OpenLineage's client blocks, and a listener may be slow or away: what is handed in is kept in a
+queue of bounded length, and whatever can't be sent is a line of the log and a number. Whether
+somebody listens, and where, is in the environment, in OpenLineage's own variables. This room must
+not know what follows an end, nor which are reported.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from strandline_api.outcome.lineage import is_wanted, keeping_variables
+from strandline_operator.model.plan import AttemptEnd
+
+SENT, FAILED, DROPPED = "sent", "failed", "dropped"
+MOST_WAITING = 1000  # ends; more than a listener that is away for minutes leaves behind
+CLOSE_SECONDS = 5.0  # that a stop of the operator waits for what is left
+_CLIENT = "openlineage"
+_LOGGER = logging.getLogger(__name__)
+
+
+def start_reporting(
+    environment: Mapping[str, str],
+    note: Callable[[str], None],
+    clock: Callable[[], float],
+) -> EndReporter | None:
+    """Start to report, where the environment asks for it and the client is installed.
+
+    Args:
+        note: takes what became of an end: `sent`, `failed` or `dropped`; from any thread.
+        clock: seconds since the epoch.
+    """
+    if not is_wanted(environment):
+        return None
+    if find_spec(_CLIENT) is None:
+        line = "lineage: the environment asks for it; use an image with strandline[lineage]"
+        _LOGGER.warning("%s", line)
+        return None
+    return EndReporter(note, clock)
+
+
+class EndReporter:
+    """Sends ends in the order in which they are handed in.
+
+    Args:
+        note, clock: as above.
+        most: ends that may wait.
+    """
+
+    def __init__(
+        self, note: Callable[[str], None], clock: Callable[[], float], most: int = MOST_WAITING
+    ) -> None:
+        self._note, self._clock = note, clock
+        self._waiting: queue.Queue[AttemptEnd | None] = queue.Queue(most)
+        # It must not hold up the end of the process either.
+        self._thread = threading.Thread(target=self._work, name="lineage", daemon=True)
+        self._thread.start()
+
+    def report(self, end: AttemptEnd) -> None:
+        """Take an end in, without waiting; where too many wait it is dropped."""
+        try:
+            self._waiting.put_nowait(end)
+        except queue.Full:
+            self._note(DROPPED)
+            _log(end, "dropped, since too many wait for the listener")
+
+    def close(self, seconds: float = CLOSE_SECONDS) -> None:
+        """Send what is left, as far as it goes in that time."""
+        # A full queue is not waited for: its thread ends with the process.
+        try:
+            self._waiting.put_nowait(None)
+        except queue.Full:
+            seconds = 0.0
+        self._thread.join(seconds)
+        if self._thread.is_alive():
+            _LOGGER.warning("lineage: %s ends were not sent", self._waiting.qsize())
+
+    def _work(self) -> None:
+        while (end := self._waiting.get()) is not None:
+            try:
+                self._send(end)
+            except Exception as error:  # noqa: BLE001 - whatever a listener does, the next is tried
+                self._note(FAILED)
+                _log(end, f"not sent: {type(error).__name__}: {error}")
+            else:
+                self._note(SENT)
+
+    def _send(self, end: AttemptEnd) -> None:
+        from strandline_operator.lineage.events import make_end  # noqa: PLC0415 - it needs the extra
+
+        client = _make_client()
+        try:
+            client.emit(make_end(end, self._clock()))
+        finally:
+            client.close(CLOSE_SECONDS)
+
+
+def _log(end: AttemptEnd, what: str) -> None:
+    about = {"pipeline": f"{end.namespace}/{end.pipeline}", "attempt": end.name}
+    _LOGGER.warning("lineage: an attempt's end was %s", what, extra=about)
+
+
+def _make_client() -> Any:  # noqa: ANN401 - a class of an extra that may be missing
+    from openlineage.client import OpenLineageClient  # noqa: PLC0415 - it needs the extra
+
+    with keeping_variables(os.environ):
+        return OpenLineageClient()
