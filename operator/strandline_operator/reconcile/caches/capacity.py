@@ -14,6 +14,7 @@ from strandline_operator.cluster.api import Api, Scope
 from strandline_operator.cluster.errors import ApiError, Forbidden
 from strandline_operator.model.capacity import NodeSize, read_size
 from strandline_operator.model.plan import Resource
+from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 
 KEEP_SECONDS = 600.0
 # A right that is missing is missing on purpose.
@@ -26,22 +27,22 @@ Sizes = tuple[NodeSize, ...] | None
 class CapacityMemory:
     """The sizes of all nodes, as they were read last."""
 
-    _until: float = float("-inf")
-    _read_at: float = float("-inf")
-    _kept: Sizes = None
+    _kept: TtlCache[None, Sizes] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def read(self, api: Api, now: float) -> Sizes:
-        """The sizes; None where nodes may not be listed, or could not be."""
+        """Return the sizes; None where nodes may not be listed, or could not be."""
+        # All pipelines may ask at once, and one list of thousands of nodes does for them.
         async with self._lock:
-            if not self._read_at <= now < self._until:
-                self._kept, kept_for = await _list(api)
-                self._read_at, self._until = now, now + kept_for
-            return self._kept
+            kept = self._kept.find(None, now)
+            if kept is not None:
+                return kept.value
+            sizes, seconds = await _list(api)
+            return self._kept.keep(None, sizes, now, seconds)
 
 
 async def _list(api: Api) -> tuple[Sizes, float]:
-    """The sizes, and for how many seconds they are good enough."""
+    """Return the sizes, and for how many seconds they are good enough."""
     found: list[NodeSize] = []
     try:
         async for page in api.list_pages(Scope(Resource.NODE, None)):

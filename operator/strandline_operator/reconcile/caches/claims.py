@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from strandline_operator.model.objects import Claim
+from strandline_operator.model.objects import VolumeClaim
 from strandline_operator.model.plan import Resource
+from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 from strandline_operator.reconcile.reader import Reader
 
 KEEP_SECONDS = 60.0
@@ -17,14 +18,16 @@ KEEP_SECONDS = 60.0
 
 @dataclass(slots=True)
 class ClaimMemory:
-    """Claims by uid of their pipeline and name, with the time at which they were read."""
+    """Claims by uid of their pipeline and name."""
 
-    _kept: dict[str, dict[str, tuple[float, Claim]]] = field(default_factory=dict)
+    _kept: TtlCache[tuple[str, str], VolumeClaim] = field(
+        default_factory=lambda: TtlCache(KEEP_SECONDS, most=None)
+    )
 
     async def read(
         self, reader: Reader, pipeline: str, name: str, now: float, *, is_in_use: bool
-    ) -> Claim | None:
-        """A claim; None where there is none, or where it may not be read.
+    ) -> VolumeClaim | None:
+        """Return a claim; None where there is none, or where it may not be read.
 
         Args:
             is_in_use: an attempt runs on it, so that nothing is about to be made on it.
@@ -32,16 +35,17 @@ class ClaimMemory:
         Raises:
             ApiError: it could not be read, for another reason than a missing right.
         """
-        read_at, claim = self._kept.get(pipeline, {}).get(name, (0.0, None))
-        if is_in_use and claim is not None and read_at <= now < read_at + KEEP_SECONDS:
-            return claim
-        self._kept.get(pipeline, {}).pop(name, None)
+        key = (pipeline, name)
+        kept = self._kept.find(key, now) if is_in_use else None
+        if kept is not None:
+            return kept.value
+        self._kept.drop(key)
         body = await reader.get(Resource.CLAIM, name)
-        claim = None if body is None else Claim.read(body)
+        claim = None if body is None else VolumeClaim.read(body)
         if claim is not None and claim.phase == "Bound" and not claim.meta.is_deleting:
-            self._kept.setdefault(pipeline, {})[name] = (now, claim)
+            self._kept.keep(key, claim, now)
         return claim
 
     def forget(self, pipeline: str) -> None:
-        """A pipeline is gone."""
-        self._kept.pop(pipeline, None)
+        """Forget a pipeline that is gone."""
+        self._kept.forget(lambda key: key[0] == pipeline)

@@ -19,6 +19,7 @@ from strandline_operator.cluster.api import Api, Body
 from strandline_operator.cluster.errors import Forbidden
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal
+from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 
 KEY = "retry"
 KEEP_SECONDS = 15.0
@@ -28,7 +29,7 @@ Found = tuple[RetryPolicy, tuple[Refusal, ...]]
 
 
 def parse_defaults(config_map: Body) -> tuple[RetryPolicy, str]:
-    """The policy in a ConfigMap, and what is to be said of it; one without it gives nothing.
+    """Return the policy in a ConfigMap, and what is to be said of it; one without it gives nothing.
 
     Raises:
         ValueError: it is no policy; the message is one sentence.
@@ -43,13 +44,13 @@ def parse_defaults(config_map: Body) -> tuple[RetryPolicy, str]:
         problems = problems_of(error, RetryPolicy, KEY)
         raise ValueError("; ".join(map(str, problems))) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        said = " ".join(str(error).split())
-        raise ValueError(f"{KEY}: this is no YAML: {said}") from None
+        message = " ".join(str(error).split())
+        raise ValueError(f"{KEY}: this is no YAML: {message}") from None
     return policy, _describe_slips(written) if unknown else ""
 
 
 def _describe_slips(written: object) -> str:
-    """Why the whole of it is no policy: nobody has checked it before, so it may be a slip."""
+    """Describe why the whole of it is no policy; nobody has checked it before."""
     try:
         RetryPolicy.model_validate(written, by_alias=True, by_name=False)
     except ValidationError as error:
@@ -62,25 +63,21 @@ class NamespaceDefaults:
     """The defaults of namespaces, as they were read last."""
 
     name: str
-    _kept: dict[str, tuple[float, Found]] = field(default_factory=dict)
+    _kept: TtlCache[str, Found] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
 
     async def read(self, api: Api, namespace: str, now: float) -> Found:
-        """The policy of a namespace, and what is wrong with it.
+        """Return the policy of a namespace, and what is wrong with it.
 
         Raises:
             ApiError: it could not be read, for a reason that may pass.
         """
-        read_at, found = self._kept.get(namespace, (0.0, None))
-        if found is None or not 0 <= now - read_at < KEEP_SECONDS:
-            found = await self._ask(api, namespace)
-            self._kept[namespace] = (now, found)
-        return found
+        return await self._kept.read(namespace, now, lambda: self._ask(api, namespace))
 
     async def _ask(self, api: Api, namespace: str) -> Found:
         try:
             body = await api.get(Resource.CONFIG_MAP, namespace, self.name)
-            policy, said = (RetryPolicy(), "") if body is None else parse_defaults(body)
-            return policy, (self._refuse(_INVALID, said),) if said else ()
+            policy, message = (RetryPolicy(), "") if body is None else parse_defaults(body)
+            return policy, (self._refuse(_INVALID, message),) if message else ()
         except Forbidden as error:
             return RetryPolicy(), (self._refuse(error.status, error.message),)
         except ValueError as error:

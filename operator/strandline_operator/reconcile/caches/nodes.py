@@ -9,27 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from strandline_operator.cluster.api import Api
 from strandline_operator.cluster.errors import ApiError
 from strandline_operator.model.nodes import NodeState, NodeView, read_node
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Resource
+from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 
 KEEP_SECONDS = 10.0
 # A kubelet that answers needs some seconds more than the pod's grace.
 OVERDUE_SECONDS = 10.0
-_MOST = 1000
 
 
 def list_suspects(pods: Iterable[Pod], now: float) -> tuple[str, ...]:
-    """Names of nodes that have not ended a pod although its grace is over."""
+    """Return names of nodes that have not ended a pod although its grace is over."""
     found = (pod.node for pod in pods if pod.node and is_overdue(pod, now))
     return tuple(sorted(set(found)))
 
 
 def is_overdue(pod: Pod, now: float) -> bool:
-    """Whether a pod that was deleted should have gone."""
+    """Return whether a pod that was deleted should have gone."""
     return pod.meta.gone_by is not None and now > pod.meta.gone_by + OVERDUE_SECONDS
 
 
@@ -37,20 +38,11 @@ def is_overdue(pod: Pod, now: float) -> bool:
 class NodeMemory:
     """Nodes as they were read last."""
 
-    _kept: dict[str, tuple[float, NodeView]] = field(default_factory=dict)
+    _kept: TtlCache[str, NodeView] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
 
     async def look(self, api: Api, names: Iterable[str], now: float) -> dict[str, NodeView]:
-        """Nodes by name; one that can't be read for want of rights, or now, is unread."""
-        return {name: await self._look(api, name, now) for name in names}
-
-    async def _look(self, api: Api, name: str, now: float) -> NodeView:
-        read_at, view = self._kept.get(name, (0.0, None))
-        if view is None or not 0 <= now - read_at < KEEP_SECONDS:
-            view = await _read(api, name)
-            if len(self._kept) >= _MOST:
-                self._kept.clear()
-            self._kept[name] = (now, view)
-        return view
+        """Return nodes by name; one that can't be read for want of rights, or now, is unread."""
+        return {name: await self._kept.read(name, now, partial(_read, api, name)) for name in names}
 
 
 async def _read(api: Api, name: str) -> NodeView:

@@ -8,15 +8,16 @@ every few seconds. This room must not know what a warning means.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from strandline_api.names import ATTEMPT_LABEL, ROLE_LABEL
 from strandline_operator.cluster.api import Api
 from strandline_operator.cluster.errors import ApiError
 from strandline_operator.decide.obstacles.delays import is_unmade
 from strandline_operator.model.notices import Notice
-from strandline_operator.model.objects import Meta, Pod, RayCluster, RayJob
+from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob
+from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 from strandline_operator.render.order import Role
 
 KEEP_SECONDS = 4.0
@@ -24,28 +25,30 @@ MOST_OBJECTS = 3
 # What is well has come further by then; a pod that runs gets more, since Ray takes its time.
 STUCK_SECONDS = 3.0
 UNREADY_SECONDS = 45.0
-_MOST = 1000
 
 
 def list_stuck(
     rayjob: RayJob | None,
-    clusters: Iterable[RayCluster],
+    clusters: Iterable[RayClusterState],
     pods: Iterable[Pod],
     now: float,
 ) -> tuple[str, ...]:
-    """Names of what ought to have brought about something by now and has not, a head first."""
+    """Return names of what ought to have had an effect by now and has not, a head first."""
     if rayjob is None or rayjob.is_suspended or rayjob.meta.is_deleting:
         return ()
     is_early = now - rayjob.meta.created < STUCK_SECONDS
     if is_early or rayjob.deployment not in {"", "Initializing"}:
         return ()
     mine = [pod for pod in pods if _number(pod.meta) == _number(rayjob.meta)]
-    cluster = next((one for one in clusters if _number(one.meta) == _number(rayjob.meta)), None)
+    cluster = next(
+        (candidate for candidate in clusters if _number(candidate.meta) == _number(rayjob.meta)),
+        None,
+    )
     return tuple(_list_names(rayjob, cluster, mine, now))[:MOST_OBJECTS]
 
 
 def _list_names(
-    rayjob: RayJob, cluster: RayCluster | None, pods: list[Pod], now: float
+    rayjob: RayJob, cluster: RayClusterState | None, pods: list[Pod], now: float
 ) -> Iterator[str]:
     if cluster is None:
         yield rayjob.meta.name  # its own events say why the cluster is not made
@@ -73,25 +76,25 @@ def _number(meta: Meta) -> str:
 class NoticeMemory:
     """Warnings as they were read last, by namespace and name of what they are about."""
 
-    _kept: dict[tuple[str, str], tuple[float, tuple[Notice, ...]]] = field(default_factory=dict)
+    _kept: TtlCache[tuple[str, str], tuple[Notice, ...]] = field(
+        default_factory=lambda: TtlCache(KEEP_SECONDS)
+    )
 
     async def look(
         self, api: Api, namespace: str, names: Iterable[str], now: float
     ) -> tuple[Notice, ...]:
-        """All warnings about objects of those names; none where events never could be read.
+        """Return all warnings about objects of those names; none where events never could be read.
 
         What is not read is only not told: nothing is decided by the absence of a warning.
         """
-        found = [await self._look(api, namespace, name, now) for name in names]
+        keys = [(namespace, name) for name in names]
+        found = [await self._kept.read(key, now, partial(self._ask, api, key)) for key in keys]
         return tuple(notice for notices in found for notice in notices)
 
-    async def _look(self, api: Api, namespace: str, name: str, now: float) -> tuple[Notice, ...]:
-        read_at, notices = self._kept.get((namespace, name), (float("-inf"), ()))
-        if not 0 <= now - read_at < KEEP_SECONDS:
+    async def _ask(self, api: Api, key: tuple[str, str]) -> tuple[Notice, ...]:
+        try:
+            return tuple(map(Notice.read, await api.list_warnings(*key)))
+        except ApiError:
             # What was read before stands while nobody answers: it says itself how old it is.
-            with suppress(ApiError):
-                notices = tuple(map(Notice.read, await api.list_warnings(namespace, name)))
-            if len(self._kept) >= _MOST:
-                self._kept.clear()
-            self._kept[namespace, name] = (now, notices)
-        return notices
+            kept = self._kept.find_any(key)
+            return () if kept is None else kept.value

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
 from strandline_api.names import PIPELINE_UID_LABEL
-from strandline_operator.cluster.watch import Sight
+from strandline_operator.cluster.watch import Observation
 from strandline_operator.model.objects import Meta, Pod
 
 # A pod takes some 2 kB here.
@@ -21,7 +21,7 @@ MOST_OF_ALL = 10_000
 Pods = TypeVar("Pods", dict[str, Pod], OrderedDict[str, Pod])
 
 
-class Owner(NamedTuple):
+class PodOwner(NamedTuple):
     """A pipeline's namespace and uid.
 
     A uid alone does not do: whatever was copied into another namespace with all its labels, by a
@@ -38,32 +38,32 @@ class PodMemory:
 
     most_of_one: int = MOST_OF_ONE
     most_of_all: int = MOST_OF_ALL
-    _live: dict[Owner, dict[str, Pod]] = field(default_factory=dict)
+    _live: dict[PodOwner, dict[str, Pod]] = field(default_factory=dict)
     # Both in the order of their end, by uid of the pod.
-    _gone: dict[Owner, OrderedDict[str, Pod]] = field(default_factory=dict)
-    _order: OrderedDict[str, Owner] = field(default_factory=OrderedDict)
+    _gone: dict[PodOwner, OrderedDict[str, Pod]] = field(default_factory=dict)
+    _order: OrderedDict[str, PodOwner] = field(default_factory=OrderedDict)
 
-    def note(self, sight: Sight[Pod]) -> Owner:
-        """A pod was seen or went; returns whose it is."""
-        pod = sight.value
+    def note(self, observation: Observation[Pod]) -> PodOwner:
+        """Record that a pod was seen or went; return whose it is."""
+        pod = observation.value
         pipeline = find_owner(pod.meta)
-        if sight.is_gone:
+        if observation.is_gone:
             _take_out(self._live, pipeline, pod.meta.uid)
-            self._bury(pipeline, pod)
+            self._mark_gone(pipeline, pod)
         elif pod.meta.uid not in self._order:
             self._live.setdefault(pipeline, {})[pod.meta.uid] = pod
         return pipeline
 
-    def live(self, pipeline: Owner) -> dict[str, Pod]:
-        """The pods of a pipeline that live as far as the watch knows, by uid."""
+    def live(self, pipeline: PodOwner) -> dict[str, Pod]:
+        """Return the pods of a pipeline that live as far as the watch knows, by uid."""
         return dict(self._live.get(pipeline, {}))
 
-    def gone(self, pipeline: Owner) -> tuple[Pod, ...]:
-        """The last of those that went, in the order of their ends."""
+    def gone(self, pipeline: PodOwner) -> tuple[Pod, ...]:
+        """Return the last of those that went, in the order of their ends."""
         return tuple(self._gone.get(pipeline, {}).values())
 
     def compare(
-        self, pipeline: Owner, before: Mapping[str, Pod], listed: Iterable[Pod]
+        self, pipeline: PodOwner, before: Mapping[str, Pod], listed: Iterable[Pod]
     ) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
         """Put a fresh list and the watch together: pods that live, and the last of those gone.
 
@@ -81,8 +81,8 @@ class PodMemory:
         )
         return living, (*gone.values(), *lost)
 
-    def forget(self, pipeline: Owner) -> None:
-        """A pipeline is gone, and what was seen of its pods with it."""
+    def forget(self, pipeline: PodOwner) -> None:
+        """Forget a pipeline that is gone, and what was seen of its pods."""
         self._live.pop(pipeline, None)
         for uid in self._gone.pop(pipeline, {}):
             self._order.pop(uid, None)
@@ -90,7 +90,7 @@ class PodMemory:
     def __len__(self) -> int:
         return len(self._order) + sum(map(len, self._live.values()))
 
-    def _bury(self, pipeline: Owner, pod: Pod) -> None:
+    def _mark_gone(self, pipeline: PodOwner, pod: Pod) -> None:
         graves = self._gone.setdefault(pipeline, OrderedDict())
         graves.pop(pod.meta.uid, None)
         graves[pod.meta.uid] = replace(pod, is_gone=True)
@@ -104,7 +104,7 @@ class PodMemory:
             _take_out(self._gone, owner, uid)
 
 
-def _take_out(pods: dict[Owner, Pods], owner: Owner, uid: str) -> None:
+def _take_out(pods: dict[PodOwner, Pods], owner: PodOwner, uid: str) -> None:
     """Remove a pod, and its owner with the last one: of some owners nobody says that they went."""
     mine = pods.get(owner)
     if mine is not None:
@@ -113,6 +113,6 @@ def _take_out(pods: dict[Owner, Pods], owner: Owner, uid: str) -> None:
             del pods[owner]
 
 
-def find_owner(meta: Meta) -> Owner:
-    """The pipeline that an object belongs to by its labels; its uid is empty without any."""
-    return Owner(meta.namespace, meta.labels.get(PIPELINE_UID_LABEL, ""))
+def find_owner(meta: Meta) -> PodOwner:
+    """Return the pipeline that an object belongs to by its labels; its uid is empty without any."""
+    return PodOwner(meta.namespace, meta.labels.get(PIPELINE_UID_LABEL, ""))

@@ -33,7 +33,7 @@ class SpecMemory:
     _kept: dict[str, tuple[Body, Found]] = field(default_factory=dict)
 
     def read(self, uid: str, manifest: Body) -> Found:
-        """The spec in a manifest: apiVersion, kind, metadata, spec."""
+        """Return the spec in a manifest: apiVersion, kind, metadata, spec."""
         before, found = self._kept.get(uid, (None, None))
         if found is None or before != manifest:
             found = read_spec(manifest)
@@ -42,7 +42,7 @@ class SpecMemory:
         return found
 
     def forget(self, uid: str) -> None:
-        """A pipeline is gone."""
+        """Forget a pipeline that is gone."""
         self._kept.pop(uid, None)
 
     def __len__(self) -> int:
@@ -50,7 +50,7 @@ class SpecMemory:
 
 
 def read_spec(manifest: Body) -> Found:
-    """The same, without any memory."""
+    """Return the same, without any memory."""
     try:
         pipeline, unknown = parse_stored_pipeline(manifest)
     except SpecError as error:
@@ -59,9 +59,9 @@ def read_spec(manifest: Body) -> Found:
 
 
 def _log_unknown(manifest: Body, unknown: tuple[str, ...]) -> None:
-    """Say it once for each spec that is read, since a condition may be overlooked."""
+    """Describe it once for each spec that is read, since a condition may be overlooked."""
     if unknown:
         metadata = manifest["metadata"]
         key = f"{metadata['namespace']}/{metadata['name']}"
-        said = describe_unknown("this operator", unknown)
-        _LOGGER.warning("%s", said, extra={"pipeline": key})
+        text = describe_unknown("this operator", unknown)
+        _LOGGER.warning("%s", text, extra={"pipeline": key})
