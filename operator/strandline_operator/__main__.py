@@ -28,6 +28,7 @@ from strandline_operator.cluster.connection import (
 from strandline_operator.decide.pipeline import decide
 from strandline_operator.handlers.framework import configure
 from strandline_operator.handlers.registry import build_registry
+from strandline_operator.lineage.reporting import start_reporting
 from strandline_operator.metrics.health import make_health_page
 from strandline_operator.metrics.listening import Listener, Page
 from strandline_operator.metrics.log_lines import start_log
@@ -76,12 +77,13 @@ async def _run(settings: Settings) -> None:
     agent = f"{PROGRAM}/{_own_version()}"
     api = KubernetesApi(configuration, agent=agent, note=numbers.note_request)
     world = World(api, clock=time.time, draw=random.random)
-    service = Service(settings, world, decide, numbers)
+    lineage = start_reporting(os.environ, numbers.note_lineage, time.time)
+    service = Service(settings, world, decide, numbers, lineage.report if lineage else None)
 
     async def login() -> Credentials:
         return await read_credentials(await load_configuration(configuration))
 
-    health = make_health_page(service.tell_health, asyncio.get_running_loop())
+    health = make_health_page(service.report_health, asyncio.get_running_loop())
     listeners = [
         *_listen("metrics", settings.metrics_port, numbers.page),
         *_listen("liveness", settings.liveness_port, health),
@@ -100,6 +102,8 @@ async def _run(settings: Settings) -> None:
         await api.close()
         for listener in listeners:
             listener.close()
+        if lineage is not None:
+            lineage.close()
     _LOGGER.info("%s has stopped", agent)
 
 

@@ -74,7 +74,7 @@ Port = Annotated[int, Field(ge=0, le=65535)]
 
 
 class Settings(BaseModel):
-    """All that can be configured; a time may be spelled '30s', '5m' or as a number of seconds."""
+    """All that can be configured; a time may be '30s', '5m' or as a number of seconds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -162,7 +162,8 @@ class Settings(BaseModel):
     @property
     def limits(self) -> Limits:
         """The part that decisions depend on."""
-        return Limits(**{field.name: getattr(self, field.name) for field in fields(Limits)})
+        names = (field.name for field in fields(Limits) if field.name in type(self).model_fields)
+        return Limits(**{name: getattr(self, name) for name in names})
 
     @property
     def watched_namespaces(self) -> tuple[str | None, ...]:
@@ -181,11 +182,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     for name, field in Settings.model_fields.items():
         is_list = name == "namespaces"
         parser.add_argument(
-            spell_flag(name),
+            format_flag(name),
             dest=name,
             action="append" if is_list else "store",
             metavar="VALUE",
-            help=f"{field.description} [{spell_variable(name)}]".replace("%", "%%"),
+            help=f"{field.description} [{format_variable(name)}]".replace("%", "%%"),
         )
 
 
@@ -200,7 +201,7 @@ def read_settings(flags: Mapping[str, Any], environment: Mapping[str, str]) -> S
         SettingsError: something can't be used.
     """
     names = Settings.model_fields
-    set_here = {name: environment.get(spell_variable(name), "") for name in names}
+    set_here = {name: environment.get(format_variable(name), "") for name in names}
     variables = {
         name: value
         for name, value in set_here.items()
@@ -211,22 +212,22 @@ def read_settings(flags: Mapping[str, Any], environment: Mapping[str, str]) -> S
         return Settings.model_validate(variables | given)
     except ValidationError as error:
         problems = problems_of(error, Settings, "")
-        raise SettingsError("\n".join(_say(problem, given) for problem in problems)) from None
+        raise SettingsError("\n".join(_describe(problem, given) for problem in problems)) from None
 
 
-def spell_flag(name: str) -> str:
-    """The flag of a setting: `--log-level`."""
+def format_flag(name: str) -> str:
+    """Format the flag of a setting: `--log-level`."""
     return f"--{name.replace('_', '-')}"
 
 
-def spell_variable(name: str) -> str:
-    """The environment variable of a setting: `STRANDLINE_LOG_LEVEL`."""
+def format_variable(name: str) -> str:
+    """Format the environment variable of a setting: `STRANDLINE_LOG_LEVEL`."""
     return f"{PREFIX}{name.upper()}"
 
 
-def _say(problem: Problem, flags: Sequence[str] | Mapping[str, Any]) -> str:
+def _describe(problem: Problem, flags: Sequence[str] | Mapping[str, Any]) -> str:
     name = problem.path.partition(".")[0].partition("[")[0]
     if name not in Settings.model_fields:
         return str(problem)
-    source = spell_flag(name) if name in flags else spell_variable(name)
+    source = format_flag(name) if name in flags else format_variable(name)
     return f"{source}{problem.path[len(name) :]}: {str(problem).partition(': ')[2]}"

@@ -35,19 +35,19 @@ class Api(Protocol):
     """Reads and writes of single objects. Whatever fails raises an `ApiError`."""
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Body | None:
-        """An object; None where there is none. Nodes are in no namespace."""
+        """Return an object; None where there is none. Nodes are in no namespace."""
 
     async def list_all(
         self, resource: Resource, namespace: str | None, selector: str = ""
     ) -> list[Body]:
-        """Objects with some labels, of one namespace or of all.
+        """Return objects with some labels, of one namespace or of all.
 
         Raises:
             NotFound: the kind is not served.
         """
 
     def list_pages(self, scope: Scope) -> AsyncIterator[Page]:
-        """All objects of a scope, some at a time, for lists that nobody can hold whole."""
+        """Return all objects of a scope, some at a time, for lists that nobody can hold whole."""
 
     async def create(self, resource: Resource, namespace: str, body: Body) -> Body:
         """Make an object.
@@ -83,13 +83,13 @@ class Api(Protocol):
         """
 
     async def read_log(self, namespace: str, pod: str, container: str, lines: int) -> str:
-        """The last lines of a container's log."""
+        """Return the last lines of a container's log."""
 
     async def list_warnings(self, namespace: str, name: str) -> list[Body]:
-        """Events that warn of objects of a name, whatever their kind: a page of them at most."""
+        """Return events that warn of objects of a name, of any kind: a page of them at most."""
 
     async def pull(self, url: str, token: str = "") -> object | None:
-        """What a driver answers, as JSON; None where it has nothing to say.
+        """Return what a driver answers, as JSON; None where it has nothing to say.
 
         Args:
             token: by which it knows who asks; empty: it need not.
@@ -103,10 +103,10 @@ class WatchApi(Protocol):
     """Lists that are followed by watches."""
 
     async def list_page(self, scope: Scope) -> Page:
-        """All objects of a scope, and their version."""
+        """Return all objects of a scope, and their version."""
 
     def watch(self, scope: Scope, version: str) -> AsyncIterator[Body]:
-        """Changes since a version, as Kubernetes' watch events: `type` and `object`.
+        """Return changes since a version, as Kubernetes' watch events: `type` and `object`.
 
         It ends where the server ends it.
 

@@ -19,7 +19,7 @@ from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.exceptions import ApiException
 
 from strandline_api.names import API_VERSION
-from strandline_api.outcome.hearing import HEADER
+from strandline_api.outcome.reader_token import HEADER
 from strandline_operator.cluster.api import Body, Page, Scope
 from strandline_operator.cluster.connection import (
     NoClusterError,
@@ -43,8 +43,8 @@ _ROOTS = {
 _CORE = "/api/v1"
 
 
-def spell_path(resource: Resource, namespace: str | None, name: str = "", part: str = "") -> str:
-    """The path of an object, of its `part` (such as `status`), or of all of a namespace or all."""
+def build_path(resource: Resource, namespace: str | None, name: str = "", part: str = "") -> str:
+    """Return the path of an object, of its `part` (such as `status`), or of a list of objects."""
     pieces = [_ROOTS.get(resource, _CORE)]
     if namespace is not None:
         pieces += ["namespaces", quote(namespace, safe="")]
@@ -85,7 +85,7 @@ class KubernetesApi:
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Body | None:
         try:
-            return await self._ask("GET", resource, spell_path(resource, namespace, name))
+            return await self._ask("GET", resource, build_path(resource, namespace, name))
         except NotFound:
             return None
 
@@ -103,7 +103,7 @@ class KubernetesApi:
         if scope.selector:
             query.append(("labelSelector", scope.selector))
         following: Query = []
-        path = spell_path(scope.resource, scope.namespace)
+        path = build_path(scope.resource, scope.namespace)
         while True:
             answer = await self._ask("LIST", scope.resource, path, query=query + following)
             metadata = answer.get("metadata") or {}
@@ -114,17 +114,17 @@ class KubernetesApi:
             following = [("continue", metadata["continue"])]
 
     async def create(self, resource: Resource, namespace: str, body: Body) -> Body:
-        return await self._ask("POST", resource, spell_path(resource, namespace), body)
+        return await self._ask("POST", resource, build_path(resource, namespace), body)
 
     async def replace_status(
         self, resource: Resource, namespace: str, name: str, body: Body
     ) -> Body:
         return await self._ask(
-            "PUT", resource, spell_path(resource, namespace, name, "status"), body
+            "PUT", resource, build_path(resource, namespace, name, "status"), body
         )
 
     async def patch(self, resource: Resource, namespace: str, name: str, patch: Body) -> Body:
-        return await self._ask("PATCH", resource, spell_path(resource, namespace, name), patch)
+        return await self._ask("PATCH", resource, build_path(resource, namespace, name), patch)
 
     async def delete(
         self, resource: Resource, namespace: str, name: str, uid: str, grace: int | None = None
@@ -137,10 +137,10 @@ class KubernetesApi:
         }
         if grace is not None:
             options["gracePeriodSeconds"] = grace
-        await self._ask("DELETE", resource, spell_path(resource, namespace, name), options)
+        await self._ask("DELETE", resource, build_path(resource, namespace, name), options)
 
     async def read_log(self, namespace: str, pod: str, container: str, lines: int) -> str:
-        path = spell_path(Resource.POD, namespace, pod, "log")
+        path = build_path(Resource.POD, namespace, pod, "log")
         query = [("tailLines", str(lines)), ("limitBytes", str(_LOG_BYTES))]
         if container:
             query.append(("container", container))
@@ -152,7 +152,7 @@ class KubernetesApi:
             ("fieldSelector", f"involvedObject.name={name},type=Warning"),
             ("limit", str(_MOST_WARNINGS)),
         ]
-        path = spell_path(Resource.EVENT, namespace)
+        path = build_path(Resource.EVENT, namespace)
         answer = await self._ask("LIST", Resource.EVENT, path, query=query)
         return list(answer.get("items") or [])
 
@@ -178,7 +178,7 @@ class KubernetesApi:
         ]
         if scope.selector:
             query.append(("labelSelector", scope.selector))
-        path = spell_path(scope.resource, scope.namespace)
+        path = build_path(scope.resource, scope.namespace)
         async with self._send("WATCH", scope.resource, path, None, query, _STREAM) as response:
             async for line in response.content:
                 event = json.loads(line)
@@ -212,11 +212,11 @@ class KubernetesApi:
         path: str,
         body: Body | None,
         query: Query,
-        patience: aiohttp.ClientTimeout = _REQUEST,
+        limit: aiohttp.ClientTimeout = _REQUEST,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         status = 0
         try:
-            response = await self._request(verb, path, body, query, patience)
+            response = await self._request(verb, path, body, query, limit)
             status = response.status
             async with response:
                 if status >= HTTPStatus.BAD_REQUEST:
@@ -235,7 +235,7 @@ class KubernetesApi:
         path: str,
         body: Body | None,
         query: Query,
-        patience: aiohttp.ClientTimeout,
+        limit: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
         method = verb if verb in {"POST", "PUT", "PATCH", "DELETE"} else "GET"
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
@@ -251,7 +251,7 @@ class KubernetesApi:
             f"{credentials.server}{path}{'?' if query else ''}{urlencode(query)}",
             headers=headers,
             body=body,
-            _request_timeout=patience,
+            _request_timeout=limit,
         )
         response: aiohttp.ClientResponse = sent.response
         return response
@@ -273,7 +273,7 @@ class KubernetesApi:
 
 
 async def _read_json(response: aiohttp.ClientResponse) -> object:
-    """What a driver answered; its code is a user's, so no more than some bytes are taken."""
+    """Return what a driver answered; its code is a user's, so no more than some bytes are taken."""
     text = bytearray()
     async for chunk in response.content.iter_chunked(2**14):
         text += chunk
@@ -284,7 +284,7 @@ async def _read_json(response: aiohttp.ClientResponse) -> object:
 
 
 def _read_status(body: object, retry_after: str = "") -> ApiError:
-    """The error in a `Status` of Kubernetes, from an answer or from inside a watch."""
+    """Return the error in a `Status` of Kubernetes, from an answer or from inside a watch."""
     status: Mapping[str, Any] = body if isinstance(body, Mapping) else {}
     code = status.get("code")
     details = status.get("details")
@@ -300,6 +300,6 @@ def _read_status(body: object, retry_after: str = "") -> ApiError:
 
 
 def _unreachable(error: Exception) -> Unavailable:
-    said = " ".join(str(error).split())
+    text = " ".join(str(error).split())
     name = type(error).__name__
-    return Unavailable(0, "", f"no answer: {name}: {said}" if said else f"no answer: {name}")
+    return Unavailable(0, "", f"no answer: {name}: {text}" if text else f"no answer: {name}")

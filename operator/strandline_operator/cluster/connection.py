@@ -66,9 +66,9 @@ async def load_configuration(configuration: Configuration | None = None) -> Conf
         else:
             await load_kube_config(config_file=_find_file(), client_configuration=target)
     except _UNREADABLE as error:
-        said = " ".join(str(error).split())
+        text = " ".join(str(error).split())
         raise NoClusterError(
-            f"there is no cluster to talk to: {said}; set KUBECONFIG, or run in a pod with a "
+            f"there is no cluster to talk to: {text}; set KUBECONFIG, or run in a pod with a "
             "service account"
         ) from error
     # aiohttp's own look at the environment takes two threads for each request.
@@ -78,13 +78,13 @@ async def load_configuration(configuration: Configuration | None = None) -> Conf
 
 
 def find_proxy(server: str) -> str | None:
-    """The proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY name for a server, or None."""
+    """Return the proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY name for a server, or None."""
     parts = urlsplit(server)
     return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
 
 
 def _find_file() -> str:
-    """The kubeconfig, or several with colons between; at least one must be there."""
+    """Return the kubeconfig, or several with colons between; at least one must be there."""
     paths = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
     if not any(Path(path).is_file() for path in paths.split(os.pathsep)):
         raise FileNotFoundError(f"no file {paths}")
@@ -92,7 +92,7 @@ def _find_file() -> str:
 
 
 async def read_credentials(configuration: Configuration) -> Credentials:
-    """The credentials of a configuration, as they are at this moment."""
+    """Return the credentials of a configuration, as they are at this moment."""
     auth = (await configuration.auth_settings()).get("BearerToken", {})
     return Credentials(
         server=configuration.host,

@@ -30,14 +30,14 @@ _ONCE_MORE = re.compile(r"last available logs \(truncated to [\d,]+ chars\):$")
 MOST_NAME = 253  # characters, as the status allows
 
 
-class Told(NamedTuple):
+class DriverReport(NamedTuple):
     """What a driver says of its work: how far it is, and what `latest` leads to."""
 
     progress: Progress
     latest: str
 
 
-class Place(NamedTuple):
+class DriverAddress(NamedTuple):
     """Where a driver is asked, and the token by which it knows who asks."""
 
     ip: str
@@ -49,27 +49,27 @@ class Answer(NamedTuple):
     """What a driver has answered.
 
     Attributes:
-        told: None where it says nothing of its work.
+        reported: None where it says nothing of its work.
         outcome: None where it has not ended; having been heard it goes, so whoever asks must keep
             the answer.
         is_reached: somebody answered there, be it that there is nothing to say.
     """
 
-    told: Told | None = None
+    reported: DriverReport | None = None
     outcome: DriverOutcome | None = None
     is_reached: bool = False
 
 
-async def ask(api: Api, place: Place) -> Answer:
+async def ask(api: Api, address: DriverAddress) -> Answer:
     """Ask a driver how far it has come, and how it ended."""
-    is_there, progress = await _pull(api, place, "progress")
-    is_still_there, outcome = await _pull(api, place, "outcome", place.token)
+    is_there, progress = await _pull(api, address, "progress")
+    is_still_there, outcome = await _pull(api, address, "outcome", address.token)
     return Answer(
         read_progress(progress), read_outcome(outcome), is_reached=is_there or is_still_there
     )
 
 
-def read_progress(answer: object) -> Told | None:
+def read_progress(answer: object) -> DriverReport | None:
     """Progress in the words of `strandline run --json`; None where these are others."""
     line = answer if isinstance(answer, dict) else {}
     sources = line.get("sources")
@@ -78,16 +78,16 @@ def read_progress(answer: object) -> Told | None:
     pace = {"ratePerSecond": line.get("rate"), "secondsLeft": line.get("secondsLeft")}
     latest = line.get("latest")
     known = latest if isinstance(latest, str) and len(latest) <= MOST_NAME else ""
-    return Told(Progress.parse({**sources, **pace}), known)
+    return DriverReport(Progress.parse({**sources, **pace}), known)
 
 
 def read_outcome(answer: object) -> DriverOutcome | None:
-    """An outcome as the driver spells it; None where this is something else."""
+    """Return an outcome as the driver writes it; None where this is something else."""
     return find_outcome_line(f"{MARK} {json.dumps(answer)}") if answer is not None else None
 
 
 async def read_tail(api: Api, pod: Pod) -> tuple[DriverOutcome | None, tuple[str, ...]] | None:
-    """The outcome in the log of what submitted the driver, and what the driver said beside it.
+    """Return the outcome in the submitter's log, and what the driver wrote beside it.
 
     None where there is no log to read.
     """
@@ -101,19 +101,21 @@ async def read_tail(api: Api, pod: Pod) -> tuple[DriverOutcome | None, tuple[str
 
 
 def pick_drivers_lines(log: str) -> list[str]:
-    """The driver's own lines in the log of what submitted it; all lines where none is."""
+    """Return the driver's own lines in the log of what submitted it; all lines where none is."""
     stripped = (line.rstrip() for line in _COLOUR.sub("", log).splitlines())
     lines = [line for line in stripped if line and MARK not in line]
     again = max((at for at, line in enumerate(lines) if _ONCE_MORE.search(line)), default=-1)
     # Only the log's end was read: what is said once more may be all of it that is the driver's.
-    said = lines[again + 1 :] or lines
-    return [line for line in said if not _OF_SUBMITTER.match(line)] or lines
+    shown = lines[again + 1 :] or lines
+    return [line for line in shown if not _OF_SUBMITTER.match(line)] or lines
 
 
-async def _pull(api: Api, place: Place, page: str, token: str = "") -> tuple[bool, object | None]:
-    """Whether anybody answered, and what."""
-    host = f"[{place.ip}]" if ":" in place.ip else place.ip
+async def _pull(
+    api: Api, address: DriverAddress, page: str, token: str = ""
+) -> tuple[bool, object | None]:
+    """Return whether anybody answered, and what."""
+    host = f"[{address.ip}]" if ":" in address.ip else address.ip
     try:
-        return True, await api.pull(f"http://{host}:{place.port}/{page}", token)
+        return True, await api.pull(f"http://{host}:{address.port}/{page}", token)
     except ApiError:
         return False, None

@@ -73,7 +73,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 def make_error(
     status: int, reason: str, message: str, retry_after: float | None = None
 ) -> ApiError:
-    """The exception for a status of HTTP, 400 or more."""
+    """Return the exception for a status of HTTP, 400 or more."""
     is_servers = status >= HTTPStatus.INTERNAL_SERVER_ERROR
     kind = _BY_STATUS.get(status, Unavailable if is_servers else ApiError)
     return kind(status, reason, message, retry_after)

@@ -24,7 +24,7 @@ LONGEST_WAIT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sight(Generic[T]):
+class Observation(Generic[T]):
     """An object as it was seen; the last of it where it is gone."""
 
     value: T
@@ -43,7 +43,7 @@ class Watch(Generic[T]):
         absence: level of the log line where the kind is not served.
 
     Attributes:
-        heard: when it last heard of the server, or was refused by it; by the clock it was given.
+        last_event: when it last heard of the server, or was refused by it; by its own clock.
         refused: that it may not look, for want of rights; None where it may.
     """
 
@@ -53,17 +53,17 @@ class Watch(Generic[T]):
         scope: Scope,
         *,
         read: Callable[[Body], T],
-        tell: Callable[[Sight[T]], None],
+        notify: Callable[[Observation[T]], None],
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
         absence: int = logging.WARNING,
     ) -> None:
         self.scope = scope
-        self.heard = clock()
+        self.last_event = clock()
         self.refused: Forbidden | None = None
         self._api = api
         self._read = read
-        self._tell = tell
+        self._notify = notify
         self._clock = clock
         self._sleep = sleep
         self._absence = absence
@@ -85,19 +85,19 @@ class Watch(Generic[T]):
 
     async def _list(self) -> str:
         page = await self._api.list_page(self.scope)
-        self._heard_something()
+        self._note_event()
         found = {_uid(body): self._read(body) for body in page.items}
         for uid in self._known.keys() - found.keys():
-            self._tell(Sight(self._known[uid], is_gone=True))
+            self._notify(Observation(self._known[uid], is_gone=True))
         self._known = found
         for value in found.values():
-            self._tell(Sight(value, is_gone=False))
+            self._notify(Observation(value, is_gone=False))
         return page.version
 
     async def _follow(self) -> None:
         stream = self._api.watch(self.scope, self._version)
         async for event in stream:
-            self._heard_something()
+            self._note_event()
             body = event.get("object") or {}
             # A stream that breaks goes on from here, so that what happens meanwhile is told too.
             self._version = (body.get("metadata") or {}).get("resourceVersion") or self._version
@@ -113,15 +113,15 @@ class Watch(Generic[T]):
         if not is_gone:
             self._known[uid] = value
         if is_gone or value != before:
-            self._tell(Sight(value, is_gone))
+            self._notify(Observation(value, is_gone))
 
-    def _heard_something(self) -> None:
-        self.heard = self._clock()
+    def _note_event(self) -> None:
+        self.last_event = self._clock()
         self.refused = None
         self._failures = 0
 
     async def _wait_after(self, error: ApiError) -> None:
-        self.heard = self._clock()
+        self.last_event = self._clock()
         self.refused = error if isinstance(error, Forbidden) else None
         wait = min(LONGEST_WAIT, FIRST_WAIT * 2**self._failures)
         wait = max(wait, error.retry_after or 0.0)

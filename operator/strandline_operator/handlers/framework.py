@@ -29,11 +29,11 @@ class NoMemory(kopf.DiffBaseStorage):
         body: kopf.Body,  # noqa: ARG002 - kopf's arguments
         extra_fields: Iterable[FieldSpec] | None = None,  # noqa: ARG002 - kopf's arguments
     ) -> kopf.BodyEssence:
-        """Nothing, of any object."""
+        """Return nothing, of any object."""
         return kopf.BodyEssence()
 
     def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:  # noqa: ARG002 - the same
-        """Nothing, since nothing was kept."""
+        """Return nothing, since nothing was kept."""
         return None
 
     def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
@@ -44,7 +44,7 @@ class Backoffs:
     """Waits between tries, without end: kopf ends the operator when they are used up."""
 
     def __iter__(self) -> Iterator[float]:
-        """Seconds, growing to half a minute."""
+        """Yield seconds, growing to half a minute."""
         yield from (1.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0)
         while True:
             yield 30.0

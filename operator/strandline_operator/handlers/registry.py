@@ -28,7 +28,7 @@ def build_registry(service: Service, login: Login) -> kopf.OperatorRegistry:
 
     @kopf.on.login(registry=registry)
     async def sign_in(**_: Any) -> kopf.ConnectionInfo:  # noqa: ANN401 - kopf's arguments
-        return spell_connection(await login())
+        return build_connection(await login())
 
     @kopf.on.startup(registry=registry)
     async def start(**_: Any) -> None:  # noqa: ANN401 - kopf's arguments
@@ -49,8 +49,8 @@ def build_registry(service: Service, login: Login) -> kopf.OperatorRegistry:
     return registry
 
 
-def spell_connection(credentials: Credentials) -> kopf.ConnectionInfo:
-    """The credentials as kopf takes them."""
+def build_connection(credentials: Credentials) -> kopf.ConnectionInfo:
+    """Return the credentials as kopf takes them."""
     scheme, _, token = credentials.authorization.partition(" ")
     return kopf.ConnectionInfo(
         server=credentials.server,

@@ -23,7 +23,7 @@ Check = Callable[[], Mapping[str, float]]
 
 
 def make_health_page(check: Check, loop: asyncio.AbstractEventLoop) -> Page:
-    """The page at `/healthz`: 200 with figures, or 500 with what is stuck.
+    """Return the page at `/healthz`: 200 with figures, or 500 with what is stuck.
 
     Args:
         check: gives figures, or raises a RuntimeError; called on the loop.
@@ -31,24 +31,24 @@ def make_health_page(check: Check, loop: asyncio.AbstractEventLoop) -> Page:
 
     def answer(asked: dict[str, Any], start: Callable[..., Any]) -> list[bytes]:
         if asked.get("PATH_INFO") != PATH:
-            return _spell(start, HTTPStatus.NOT_FOUND, {"error": f"ask {PATH}"})
+            return _render(start, HTTPStatus.NOT_FOUND, {"error": f"ask {PATH}"})
         future: Future[Mapping[str, float]] = Future()
         loop.call_soon_threadsafe(_carry_out, check, future)
         try:
             figures = future.result(ANSWER_SECONDS)
         except TimeoutError:
             future.cancel()
-            said = {"error": f"no answer within {ANSWER_SECONDS:.0f} s"}
-            return _spell(start, HTTPStatus.INTERNAL_SERVER_ERROR, said)
+            content = {"error": f"no answer within {ANSWER_SECONDS:.0f} s"}
+            return _render(start, HTTPStatus.INTERNAL_SERVER_ERROR, content)
         except RuntimeError as error:
-            return _spell(start, HTTPStatus.INTERNAL_SERVER_ERROR, {"error": str(error)})
-        return _spell(start, HTTPStatus.OK, figures)
+            return _render(start, HTTPStatus.INTERNAL_SERVER_ERROR, {"error": str(error)})
+        return _render(start, HTTPStatus.OK, figures)
 
     return answer
 
 
 def _carry_out(check: Check, future: Future[Mapping[str, float]]) -> None:
-    """On the loop; no coroutine, since one that a stuck loop never begins is a warning at exit."""
+    """Call it on the loop; no coroutine, since one that never begins is a warning at exit."""
     if not future.set_running_or_notify_cancel():
         return
     try:
@@ -57,8 +57,10 @@ def _carry_out(check: Check, future: Future[Mapping[str, float]]) -> None:
         future.set_exception(error)
 
 
-def _spell(start: Callable[..., Any], status: HTTPStatus, said: Mapping[str, Any]) -> list[bytes]:
-    body = json.dumps(dict(said)).encode()
+def _render(
+    start: Callable[..., Any], status: HTTPStatus, content: Mapping[str, Any]
+) -> list[bytes]:
+    body = json.dumps(dict(content)).encode()
     headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
     start(f"{status.value} {status.phrase}", headers)
     return [body]

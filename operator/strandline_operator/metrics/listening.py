@@ -26,7 +26,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
 
-class _DualServer(_Server):
+class _DualStackListener(_Server):
     """The same for both families by one socket."""
 
     address_family = socket.AF_INET6
@@ -41,7 +41,7 @@ class _Silent(WSGIRequestHandler):
     timeout = 30.0
 
     def log_message(self, *_: object) -> None:
-        """Say nothing: every probe would be a line."""
+        """Describe nothing: every probe would be a line."""
 
 
 class Listener:
@@ -69,7 +69,7 @@ class Listener:
 
 def _open(port: int, page: Page) -> WSGIServer:
     try:
-        return make_server(EVERY_ADDRESS_6, port, page, _DualServer, _Silent)
+        return make_server(EVERY_ADDRESS_6, port, page, _DualStackListener, _Silent)
     except OSError as error:
         # Anything else means that the kernel has no IPv6.
         if error.errno in {errno.EADDRINUSE, errno.EACCES}:

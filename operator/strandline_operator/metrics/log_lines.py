@@ -18,9 +18,9 @@ class JsonLines(logging.Formatter):
     """A line as one JSON object: time, level, logger, message, and what it is about."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Spell a line; a value that is no JSON is spelled as text."""
+        """Format a line; a value that is no JSON becomes text."""
         line: dict[str, object] = {
-            "time": _spell_moment(record.created),
+            "time": _format_time(record.created),
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
@@ -35,11 +35,11 @@ class TextLines(logging.Formatter):
     """A line for people: time, level, message, and what it is about in brackets."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Spell a line."""
+        """Format a line."""
         about = " ".join(
             f"{key}={getattr(record, key)}" for key in KEYS if getattr(record, key, None)
         )
-        parts = [_spell_moment(record.created), record.levelname, record.getMessage()]
+        parts = [_format_time(record.created), record.levelname, record.getMessage()]
         line = " ".join([*parts, f"[{about}]"] if about else parts)
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
@@ -52,10 +52,10 @@ def start_log(stream: TextIO, *, level: str, form: str) -> None:
     root.handlers[:] = [handler]
     root.setLevel(level)
     # They tell each event and request; their warnings matter.
-    for chatty in ("kopf", "aiohttp.access", "asyncio"):
+    for chatty in ("kopf", "aiohttp.access", "asyncio", "openlineage"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
 
 
-def _spell_moment(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     moment = datetime.fromtimestamp(seconds, UTC)
     return f"{moment.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"

@@ -50,12 +50,14 @@ class Numbers:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._counters = {
-            name: Counter(PREFIX + name, said, ["cause"], registry=self.registry)
-            for name, said in _COUNTERS.items()
+            name: Counter(PREFIX + name, documentation, ["cause"], registry=self.registry)
+            for name, documentation in _COUNTERS.items()
         }
         self._histograms = {
-            name: Histogram(PREFIX + name, said, ["cause"], buckets=buckets, registry=self.registry)
-            for name, (said, buckets) in _HISTOGRAMS.items()
+            name: Histogram(
+                PREFIX + name, documentation, ["cause"], buckets=buckets, registry=self.registry
+            )
+            for name, (documentation, buckets) in _HISTOGRAMS.items()
         }
         self._plain = {
             "status_refused": self._count("status_refused", "Statuses that may not be written.")
@@ -68,6 +70,11 @@ class Numbers:
             registry=self.registry,
         )
         self._errors = self._count("reconcile_errors", "Passes that failed.")
+        self._ends = self._count(
+            "lineage_events",
+            "Ends of attempts for a lineage system, by outcome: sent, failed or dropped.",
+            "outcome",
+        )
         self._requests = self._count(
             "api_requests",
             "Requests to the API server, by verb, kind and HTTP status; 0: no answer.",
@@ -100,24 +107,31 @@ class Numbers:
             _LOGGER.error("there is no metric named %s", count.name)
 
     def note_pass(self, seconds: float, outcome: str) -> None:
-        """A pass ended: `done`, `again`, or `failed`."""
+        """Count a pass that ended: `done`, `again`, or `failed`."""
         self._passes.labels(outcome).observe(max(0.0, seconds))
         if outcome == "failed":
             self._errors.inc()
 
     def note_request(self, verb: str, resource: str, code: int) -> None:
-        """A request to the API server ended."""
+        """Count a request to the API server that ended."""
         self._requests.labels(verb, resource, str(code)).inc()
 
+    def note_lineage(self, outcome: str) -> None:
+        """Count an attempt's end that was `sent`, `failed` to be, or `dropped` unsent.
+
+        It may be called from any thread.
+        """
+        self._ends.labels(outcome).inc()
+
     def note_progress(self, pipeline: str, progress: Progress | None) -> None:
-        """How far a run is; None: it is over, or its pipeline gone."""
+        """Set how far a run is; None: it is over, or its pipeline gone."""
         if progress is None:
             self._progress.pop(pipeline, None)
         else:
             self._progress[pipeline] = progress
 
     def note_reason(self, pipeline: str, reason: str) -> None:
-        """What a run is about, as its condition says; empty: it is over, or its pipeline gone."""
+        """Set what a run's condition says; empty: it is over, or its pipeline gone."""
         if reason:
             self._reasons[pipeline] = reason if reason in _REASONS else ""
         else:
@@ -148,8 +162,8 @@ class Numbers:
     def _number(self, reason: str) -> float:
         return float(list(self._reasons.values()).count(reason))
 
-    def _count(self, name: str, said: str, *labels: str) -> Counter:
-        return Counter(PREFIX + name, said, labels, registry=self.registry)
+    def _count(self, name: str, documentation: str, *labels: str) -> Counter:
+        return Counter(PREFIX + name, documentation, labels, registry=self.registry)
 
-    def _gauge(self, name: str, said: str, *labels: str) -> Gauge:
-        return Gauge(PREFIX + name, said, labels, registry=self.registry)
+    def _gauge(self, name: str, documentation: str, *labels: str) -> Gauge:
+        return Gauge(PREFIX + name, documentation, labels, registry=self.registry)

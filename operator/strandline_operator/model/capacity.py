@@ -43,7 +43,7 @@ class NodeSize:
 
 
 def read_size(body: Mapping[str, Any]) -> NodeSize | None:
-    """A node from its object; None where it does not say what it has."""
+    """Return a node from its object; None where it does not say what it has."""
     metadata, spec, status = (_dict(body.get(part)) for part in ("metadata", "spec", "status"))
     allocatable = _dict(status.get("allocatable"))
     try:
@@ -52,7 +52,7 @@ def read_size(body: Mapping[str, Any]) -> NodeSize | None:
     except (KeyError, TypeError, ValueError):
         return None
     given = spec.get("taints")
-    taints = [_dict(one) for one in given] if isinstance(given, list) else []
+    taints = [_dict(taint) for taint in given] if isinstance(given, list) else []
     return NodeSize(
         name=str(metadata.get("name", "")),
         memory=memory,
@@ -68,7 +68,7 @@ def _read_taint(body: Mapping[str, Any]) -> Taint:
 
 
 def _is_kept(taint: Taint) -> bool:
-    """Whether it keeps pods away for good; `PreferNoSchedule` keeps none away."""
+    """Return whether it keeps pods away for good; `PreferNoSchedule` keeps none away."""
     is_strict = taint.effect in {"NoSchedule", "NoExecute"}
     return is_strict and not taint.key.startswith(_PASSING)
 

@@ -23,12 +23,12 @@ class CodeFiles:
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> CodeFiles:
-        """The files of a ConfigMap, whatever its object has."""
+        """Return the files of a ConfigMap, whatever its object has."""
         return cls(_read(body.get("data")), _read(body.get("binaryData")))
 
     @property
     def has_modules(self) -> bool:
-        """Whether there is anything that Python could import."""
+        """Return whether there is anything that Python could import."""
         return any(name.endswith(PYTHON) for name in (*self.texts, *self.binaries))
 
 

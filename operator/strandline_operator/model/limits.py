@@ -30,6 +30,8 @@ class Limits:
         runtime_image, ray_version: of the driver and Ray, where the pipeline names none.
         driver_port: where the driver answers.
         dashboard_host: address at which Ray's dashboard answers in the head.
+        reports_lineage: the operator reports attempts' ends to a lineage system, so that drivers
+            are to name their runs as it does and to leave lost ones to it.
         pod_security: users and groups of Ray pods, where the pipeline says nothing of them.
     """
 
@@ -47,4 +49,5 @@ class Limits:
     ray_version: str = "2.60.0"  # as pinned in constraints.txt, from which that image is made
     driver_port: int = 8780
     dashboard_host: str = "0.0.0.0"  # noqa: S104 - the submitter asks it from another pod
+    reports_lineage: bool = False
     pod_security: PodSecurity = POD_SECURITY

@@ -40,12 +40,15 @@ class NodeView:
 
 
 def read_node(body: Mapping[str, Any] | None) -> NodeView:
-    """A node from its object; None: there is no such node. Odd fields count as missing."""
+    """Return a node from its object; None: there is no such node. Odd fields count as missing."""
     if body is None:
         return NodeView(NodeState.GONE)
-    ready = next((one for one in _list(body, "status", "conditions") if _is(one, "Ready")), {})
+    ready = next(
+        (condition for condition in _list(body, "status", "conditions") if _is(condition, "Ready")),
+        {},
+    )
     since = None if ready.get("status") == "True" else read_time(ready.get("lastTransitionTime"))
-    if any(one.get("key") == OUT_OF_SERVICE_TAINT for one in _list(body, "spec", "taints")):
+    if any(taint.get("key") == OUT_OF_SERVICE_TAINT for taint in _list(body, "spec", "taints")):
         return NodeView(NodeState.OUT_OF_SERVICE, since)
     # One that says itself that it is not ready still answers, and ends its pods.
     is_silent = ready.get("status") == "Unknown"
@@ -59,4 +62,6 @@ def _is(condition: Mapping[str, Any], kind: str) -> bool:
 def _list(body: Mapping[str, Any], part: str, name: str) -> list[Mapping[str, Any]]:
     found = body.get(part)
     value = found.get(name) if isinstance(found, Mapping) else None
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+    return (
+        [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
+    )

@@ -35,7 +35,7 @@ class Notice:
 
     @classmethod
     def read(cls, body: Json) -> Notice:
-        """A warning from the object of its event; what is missing is empty."""
+        """Return a warning from the object of its event; what is missing is empty."""
         about = body.get("involvedObject")
         about = about if isinstance(about, Mapping) else {}
         times = _list_times(body)
@@ -51,20 +51,20 @@ class Notice:
 
 
 def find_newest(notices: Iterable[Notice], reasons: Iterable[str], uid: str = "") -> Notice | None:
-    """The newest of some reasons, of an object or of any; None where there is none."""
+    """Return the newest of some reasons, of an object or of any; None where there is none."""
     wanted = set(reasons)
-    found = (one for one in notices if one.reason in wanted and uid in {"", one.uid})
-    return max(found, key=lambda one: one.time, default=None)
+    found = (notice for notice in notices if notice.reason in wanted and uid in {"", notice.uid})
+    return max(found, key=lambda item: item.time, default=None)
 
 
 def _list_times(body: Json) -> list[float]:
     """Whenever it was given, as each of the ways has it in which controllers write events."""
     series = body.get("series")
-    told = series.get("lastObservedTime") if isinstance(series, Mapping) else None
+    observed = series.get("lastObservedTime") if isinstance(series, Mapping) else None
     metadata = body.get("metadata")
     made = metadata.get("creationTimestamp") if isinstance(metadata, Mapping) else None
     given = (body.get(name) for name in ("firstTimestamp", "lastTimestamp", "eventTime"))
-    times = (*given, told, made)
+    times = (*given, observed, made)
     return [time for time in map(read_time, times) if time is not None]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from strandline_api.spec.pod_places import SUBMITTER_CONTAINER
+from strandline_api.spec.pod_paths import SUBMITTER_CONTAINER
 
 Json = Mapping[str, Any]
 # In a pod of its own, or beside Ray in the head pod, as the submission mode has it.
@@ -44,10 +44,10 @@ class Meta:
 
     @classmethod
     def read(cls, body: Json) -> Meta:
-        """The metadata of an object."""
+        """Return the metadata of an object."""
         meta = _dict(body.get("metadata"))
         owners = [_dict(owner) for owner in _list(meta.get("ownerReferences"))]
-        owner = next((one for one in owners if one.get("controller")), {})
+        owner = next((owner for owner in owners if owner.get("controller")), {})
         generation = meta.get("generation")
         return cls(
             name=_text(meta.get("name")),
@@ -125,16 +125,21 @@ class Pod:
 
     @property
     def submitter_end(self) -> Termination | None:
-        """How the container ended that submits the driver and follows its log."""
-        found = (one for one in self.containers if one.name == SUBMITTER and not one.is_running)
-        return next((one.ends[0] for one in found if one.ends), None)
+        """Return how the container ended that submits the driver and follows its log."""
+        found = (
+            container
+            for container in self.containers
+            if container.name == SUBMITTER and not container.is_running
+        )
+        return next((container.ends[0] for container in found if container.ends), None)
 
     @classmethod
     def read(cls, body: Json, *, is_gone: bool = False) -> Pod:
-        """A pod from its object."""
+        """Return a pod from its object."""
         status, spec = _dict(body.get("status")), _dict(body.get("spec"))
         conditions = {
-            _text(one.get("type")): one for one in map(_dict, _list(status.get("conditions")))
+            _text(condition.get("type")): condition
+            for condition in map(_dict, _list(status.get("conditions")))
         }
         target = conditions.get("DisruptionTarget", {})
         placed, ready = conditions.get("PodScheduled", {}), conditions.get("Ready", {})
@@ -147,9 +152,9 @@ class Pod:
             node=_text(spec.get("nodeName")),
             ip=_text(status.get("podIP")),
             containers=tuple(
-                _read_container(_dict(one), is_init=kind == kinds[0])
+                _read_container(_dict(container), is_init=kind == kinds[0])
                 for kind in kinds
-                for one in _list(status.get(kind))
+                for container in _list(status.get(kind))
             ),
             disruption=_text(target.get("reason")) if target.get("status") == "True" else "",
             disruption_message=_text(target.get("message")),
@@ -182,7 +187,7 @@ class RayJob:
 
     @classmethod
     def read(cls, body: Json) -> RayJob:
-        """A RayJob from its object."""
+        """Return a RayJob from its object."""
         status, spec = _dict(body.get("status")), _dict(body.get("spec"))
         return cls(
             meta=Meta.read(body),
@@ -197,7 +202,7 @@ class RayJob:
 
 
 @dataclass(frozen=True, slots=True)
-class RayCluster:
+class RayClusterState:
     """A RayCluster.
 
     Attributes:
@@ -212,11 +217,13 @@ class RayCluster:
     failed: float | None = None
 
     @classmethod
-    def read(cls, body: Json) -> RayCluster:
-        """A RayCluster from its object."""
+    def read(cls, body: Json) -> RayClusterState:
+        """Return a RayCluster from its object."""
         conditions = map(_dict, _list(_dict(body.get("status")).get("conditions")))
-        failures = (one for one in conditions if one.get("type") == "ReplicaFailure")
-        found = next((one for one in failures if one.get("status") == "True"), {})
+        failures = (
+            condition for condition in conditions if condition.get("type") == "ReplicaFailure"
+        )
+        found = next((failure for failure in failures if failure.get("status") == "True"), {})
         return cls(
             meta=Meta.read(body),
             failure=_text(found.get("reason")),
@@ -226,7 +233,7 @@ class RayCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class VolumeClaim:
     """A PersistentVolumeClaim: its phase (`Pending`, `Bound`, `Lost`) and access modes."""
 
     meta: Meta
@@ -234,15 +241,15 @@ class Claim:
     modes: tuple[str, ...]
 
     @classmethod
-    def read(cls, body: Json) -> Claim:
-        """A claim from its object."""
+    def read(cls, body: Json) -> VolumeClaim:
+        """Return a claim from its object."""
         status, spec = _dict(body.get("status")), _dict(body.get("spec"))
         modes = tuple(map(str, _list(spec.get("accessModes"))))
         return cls(Meta.read(body), _text(status.get("phase")), modes)
 
 
 def read_time(text: object) -> float | None:
-    """A time as Kubernetes spells it, in seconds since the epoch."""
+    """Return a time as Kubernetes writes it, in seconds since the epoch."""
     if not isinstance(text, str):
         return None
     try:

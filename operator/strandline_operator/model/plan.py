@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from strandline_api.objects.attempt import AttemptStatus
-from strandline_api.status.pipeline_status import PipelineStatus
+from strandline_api.status.pipeline_status import PipelineStatus, RetryCounts
 
 Manifest = dict[str, Any]
 
@@ -64,7 +64,7 @@ Action = Create | Delete | SetFinalizer
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class EventDraft:
     """Something that happened, for `kubectl describe`: reason and sentence.
 
     Attributes:
@@ -87,7 +87,29 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class AttemptEnd:
+    """An attempt that is over, for a lineage system.
+
+    Attributes:
+        namespace, name: of its object, which may be gone.
+        pipeline, pipeline_uid: name and uid of its pipeline.
+        run: the pipeline's `runId` at its time.
+        status: with its final cause.
+        retries: what its run has used up; None where that is not counted.
+    """
+
+    namespace: str
+    name: str
+    pipeline: str
+    pipeline_uid: str
+    run: str
+    number: int
+    status: AttemptStatus
+    retries: RetryCounts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PassPlan:
     """A pass's result.
 
     Attributes:
@@ -96,6 +118,7 @@ class Plan:
         actions: in this order, after the statuses.
         events, counts: after that; all speak of transitions.
         audit: lines for the log, one for each attempt that is dispatched.
+        ends: attempts that this pass writes the end of, and that nobody else reports.
         wake_at: when to look again even if nothing happens, in seconds since the epoch.
         is_at_rest: until then nothing needs a look, unless the pipeline itself changes.
     """
@@ -103,8 +126,9 @@ class Plan:
     pipeline: PipelineStatus | None = None
     attempts: Mapping[str, AttemptStatus] = field(default_factory=dict)
     actions: tuple[Action, ...] = ()
-    events: tuple[Event, ...] = ()
+    events: tuple[EventDraft, ...] = ()
     counts: tuple[Count, ...] = ()
     audit: tuple[str, ...] = ()
+    ends: tuple[AttemptEnd, ...] = ()
     wake_at: float | None = None
     is_at_rest: bool = False

@@ -14,7 +14,7 @@ from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.nodes import NodeView
 from strandline_operator.model.notices import Notice
-from strandline_operator.model.objects import Claim, Meta, Pod, RayCluster, RayJob
+from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
 
 # What it takes to say that a driver can't be reached: so many questions, over so many seconds.
 FEWEST_QUESTIONS = 3
@@ -43,7 +43,7 @@ class PipelineView:
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptView:
+class AttemptObject:
     """One attempt of it."""
 
     meta: Meta
@@ -67,15 +67,15 @@ class Silence:
 
     @property
     def is_lasting(self) -> bool:
-        """Whether it is more than a packet that was lost."""
+        """Return whether it is more than a packet that was lost."""
         return self.questions >= FEWEST_QUESTIONS and self.seconds >= SHORTEST_SILENCE
 
-    def is_longer_than(self, patience: float) -> bool:
-        """Whether somebody who has so many seconds of patience is out of it."""
-        return self.is_lasting and self.seconds > patience
+    def is_longer_than(self, limit: float) -> bool:
+        """Return whether somebody who has so many seconds of patience is out of it."""
+        return self.is_lasting and self.seconds > limit
 
     def prolong(self, pause: float, longest: float) -> Silence:
-        """The same with one question more.
+        """Return the same with one question more.
 
         Args:
             pause: seconds since the one before; of any size and sign where clocks are set.
@@ -167,15 +167,15 @@ class View:
     """
 
     pipeline: PipelineView
-    attempts: tuple[AttemptView, ...] = ()
+    attempts: tuple[AttemptObject, ...] = ()
     rayjobs: tuple[RayJob, ...] = ()
-    rayclusters: tuple[RayCluster, ...] = ()
+    rayclusters: tuple[RayClusterState, ...] = ()
     pods: tuple[Pod, ...] = ()
     gone_pods: tuple[Pod, ...] = ()
     taken: frozenset[str] = frozenset()
     policy: RetryPolicy = field(default_factory=RetryPolicy)
-    claim: Claim | None = None
-    output: Claim | None = None
+    claim: VolumeClaim | None = None
+    output: VolumeClaim | None = None
     driver: DriverView | None = None
     has_kuberay: bool = True
     turn: Turn = field(default_factory=Turn)

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from strandline_api.names import ATTEMPT_LABEL, ROLE_LABEL
-from strandline_api.outcome.hearing import derive_token
+from strandline_api.outcome.reader_token import derive_token
 from strandline_operator.cluster.api import Api
-from strandline_operator.cluster.driver import Answer, Place, ask, read_tail
+from strandline_operator.cluster.driver import Answer, DriverAddress, ask, read_tail
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod, RayJob
-from strandline_operator.model.view import AttemptView, DriverView, Silence
+from strandline_operator.model.view import AttemptObject, DriverView, Silence
 from strandline_operator.render.order import Role
 
 # An end is asked about more often than progress.
@@ -34,7 +34,7 @@ _ENDED_DEPLOYMENTS = frozenset({"Complete", "Failed", "ValidationFailed"})
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class LastAnswer:
     """The last words of an attempt's driver.
 
     Attributes:
@@ -49,7 +49,10 @@ class Heard:
     is_end: bool = False
 
     def is_due(self, now: float, interval: float) -> bool:
-        """Whether it is to be asked; a clock that was put back does not keep anybody from it."""
+        """Return whether it is to be asked.
+
+        A clock that was put back does not keep anybody from it.
+        """
         return not 0 <= now - self.asked < interval
 
 
@@ -59,17 +62,17 @@ class Question:
 
     Attributes:
         attempt: its name.
-        place: where its head is asked.
-        told: when what its status has of progress was heard; None where it has nothing of it.
+        address: where its head is asked.
+        reported: when what its status has of progress was heard; None where it has nothing of it.
         latest: what its status has of that.
-        patience: seconds of silence after which somebody should look; None: any number.
+        limit: seconds of silence after which somebody should look; None: any number.
     """
 
     attempt: str
-    place: Place
-    told: float | None
+    address: DriverAddress
+    reported: float | None
     latest: str
-    patience: float | None
+    limit: float | None
 
 
 @dataclass(slots=True)
@@ -77,55 +80,55 @@ class DriverTalk:
     """What was heard, by uid of the pipeline: one attempt of each."""
 
     limits: Limits
-    _heard: dict[str, Heard] = field(default_factory=dict)
+    _last: dict[str, LastAnswer] = field(default_factory=dict)
     _questions: dict[str, Question] = field(default_factory=dict)
 
     async def listen(
         self,
         api: Api,
         pipeline: str,
-        attempt: AttemptView,
+        attempt: AttemptObject,
         rayjob: RayJob | None,
         pods: tuple[Pod, ...],
         now: float,
-        patience: float | None = None,
+        limit: float | None = None,
     ) -> tuple[DriverView, float | None]:
         """Ask the driver of an attempt, where that is due and nobody has.
 
         Args:
-            patience: seconds of silence after which somebody should look; None: any number.
+            limit: seconds of silence after which somebody should look; None: any number.
 
         Returns:
             What is known from it, and when a pass has to ask again; None where there is nobody to
             ask, nothing left to be told, or where it is asked apart from passes.
         """
-        heard = self._find(pipeline, attempt.meta.name)
+        last = self._find(pipeline, attempt.meta.name)
         mine = [
             pod for pod in pods if pod.meta.labels.get(ATTEMPT_LABEL) == str(attempt.spec.number)
         ]
         is_over = is_ending(attempt, rayjob) or any(pod.submitter_end for pod in mine)
         interval = END_INTERVAL if is_over else self.limits.pull_interval
-        is_new_end = is_over and not heard.is_end
+        is_new_end = is_over and not last.is_end
         # Nobody's attempt is ended by an answer that may be out of date.
-        pause = END_INTERVAL if heard.view.silence.is_lasting else interval
-        head = None if _has_outcome(attempt, heard.view) else _find_head(mine)
-        sources = _find_logs(mine) if is_over and _lacks_log(attempt, heard.view) else []
+        pause = END_INTERVAL if last.view.silence.is_lasting else interval
+        head = None if _has_outcome(attempt, last.view) else _find_head(mine)
+        sources = _find_logs(mine) if is_over and _lacks_log(attempt, last.view) else []
         self._questions.pop(pipeline, None)
         is_missed = not is_over and head is None and attempt.status.running_time is not None
         if head is None and not sources and not is_missed:
-            return heard.view, None
-        if is_new_end or heard.is_due(now, pause):
-            begun = replace(heard, looked=now, is_end=is_over)
-            heard = await self._ask(api, pipeline, begun, now, self._find_place(attempt, head))
+            return last.view, None
+        if is_new_end or last.is_due(now, pause):
+            begun = replace(last, looked=now, is_end=is_over)
+            last = await self._ask(api, pipeline, begun, now, self._find_address(attempt, head))
             if sources:
-                heard = self._note(pipeline, heard, await _read_log(api, heard.view, sources))
+                last = self._note(pipeline, last, await _read_log(api, last.view, sources))
         else:
-            heard = self._heard[pipeline] = replace(heard, looked=now)
+            last = self._last[pipeline] = replace(last, looked=now)
         if is_over or head is None or attempt.status.running_time is None:
-            return heard.view, heard.asked + interval
-        place = self._find_place(attempt, head)
-        self._questions[pipeline] = _make_question(attempt, place, patience)
-        return heard.view, None
+            return last.view, last.asked + interval
+        address = self._find_address(attempt, head)
+        self._questions[pipeline] = _make_question(attempt, address, limit)
+        return last.view, None
 
     def list_due(self, now: float) -> list[str]:
         """Pipelines with a running attempt whose driver is to be asked."""
@@ -141,68 +144,70 @@ class DriverTalk:
         if question is None:
             return False
         known = self._find(pipeline, question.attempt)
-        heard = await self._ask(api, pipeline, known, now, question.place)
-        return self._is_news(question, known.view.silence, heard.view, now)
+        last = await self._ask(api, pipeline, known, now, question.address)
+        return self._is_new(question, known.view.silence, last.view, now)
 
     def forget(self, pipeline: str) -> None:
-        """There is nobody to ask any more."""
-        self._heard.pop(pipeline, None)
+        """Forget a pipeline whose driver nobody asks any more."""
+        self._last.pop(pipeline, None)
         self._questions.pop(pipeline, None)
 
-    def _find(self, pipeline: str, attempt: str) -> Heard:
-        heard = self._heard.get(pipeline)
-        return heard if heard and heard.view.attempt == attempt else Heard(DriverView(attempt))
+    def _find(self, pipeline: str, attempt: str) -> LastAnswer:
+        last = self._last.get(pipeline)
+        return last if last and last.view.attempt == attempt else LastAnswer(DriverView(attempt))
 
-    async def _ask(self, api: Api, pipeline: str, known: Heard, now: float, place: Place) -> Heard:
+    async def _ask(
+        self, api: Api, pipeline: str, known: LastAnswer, now: float, address: DriverAddress
+    ) -> LastAnswer:
         """Ask at a place, if it has an address, and keep the answer beside what was known."""
-        heard = self._heard[pipeline] = replace(known, asked=now)  # so that nobody else asks
-        answer = await ask(api, place) if place.ip else Answer()
-        latest = self._find(pipeline, heard.view.attempt).view
+        last = self._last[pipeline] = replace(known, asked=now)  # so that nobody else asks
+        answer = await ask(api, address) if address.ip else Answer()
+        latest = self._find(pipeline, last.view.attempt).view
         changes: dict[str, Any] = {"silence": Silence()}
         if not answer.is_reached:
             changes["silence"] = latest.silence.prolong(*self._measure_pause(known, now))
-        if answer.told is not None:
-            changes["progress"] = answer.told.progress.model_copy(update={"time": now})
-            changes["latest"] = answer.told.latest
+        if answer.reported is not None:
+            changes["progress"] = answer.reported.progress.model_copy(update={"time": now})
+            changes["latest"] = answer.reported.latest
         if answer.outcome is not None:
             changes["outcome"] = answer.outcome
-        return self._note(pipeline, heard, replace(latest, **changes))
+        return self._note(pipeline, last, replace(latest, **changes))
 
-    def _find_place(self, attempt: AttemptView, head: Pod | None) -> Place:
+    def _find_address(self, attempt: AttemptObject, head: Pod | None) -> DriverAddress:
         token = derive_token(attempt.meta.uid)
-        return Place(head.ip if head else "", self.limits.driver_port, token)
+        return DriverAddress(head.ip if head else "", self.limits.driver_port, token)
 
-    def _measure_pause(self, known: Heard, now: float) -> tuple[float, float]:
-        """Seconds since the question before, and for how many of them one may count at most."""
+    def _measure_pause(self, known: LastAnswer, now: float) -> tuple[float, float]:
+        """Return the seconds since the last question, and how many of them may count at most."""
         is_blind = now - known.looked > LONGEST_BLIND
         longest = max(LONGEST_PAUSE, 2 * self.limits.pull_interval)
         return now - known.asked, 0.0 if is_blind else longest
 
-    def _note(self, pipeline: str, before: Heard, view: DriverView) -> Heard:
+    def _note(self, pipeline: str, before: LastAnswer, view: DriverView) -> LastAnswer:
         """Keep what was heard, unless nobody wants to know of that attempt any more."""
-        latest = self._heard.get(pipeline)
+        latest = self._last.get(pipeline)
         if latest is None or latest.view.attempt != view.attempt:
             return replace(before, view=view)
-        heard = self._heard[pipeline] = replace(latest, view=view)
-        return heard
+        last = self._last[pipeline] = replace(latest, view=view)
+        return last
 
-    def _is_news(self, question: Question, before: Silence, view: DriverView, now: float) -> bool:
-        """Whether a pass would write or do anything that it could not before."""
+    def _is_new(self, question: Question, before: Silence, view: DriverView, now: float) -> bool:
+        """Return whether a pass would write or do anything that it could not before."""
         silence = view.silence
         if view.outcome is not None or silence.is_lasting != before.is_lasting:
             return True
-        heard = view.progress.time if view.progress else question.told
-        if heard is None or heard != now:
-            is_bounded = heard is not None and question.patience is not None
-            return is_bounded and silence.is_longer_than(question.patience or 0.0)
-        is_due = question.told is None or not (
-            0 <= now - question.told < self.limits.status_interval
+        last = view.progress.time if view.progress else question.reported
+        if last is None or last != now:
+            is_bounded = last is not None and question.limit is not None
+            return is_bounded and silence.is_longer_than(question.limit or 0.0)
+        is_due = question.reported is None or not (
+            0 <= now - question.reported < self.limits.status_interval
         )
         return is_due or bool(view.latest and view.latest != question.latest)
 
 
-def is_ending(attempt: AttemptView, rayjob: RayJob | None) -> bool:
-    """Whether the driver has ended, or soon will, as far as anybody but it says."""
+def is_ending(attempt: AttemptObject, rayjob: RayJob | None) -> bool:
+    """Return whether the driver has ended, or soon will, as far as anybody but it says."""
     if attempt.status.end_time is not None or attempt.status.outcome is not None:
         return True
     if rayjob is None:
@@ -211,10 +216,10 @@ def is_ending(attempt: AttemptView, rayjob: RayJob | None) -> bool:
     return is_over or rayjob.meta.is_deleting
 
 
-def _make_question(attempt: AttemptView, place: Place, patience: float | None) -> Question:
+def _make_question(attempt: AttemptObject, address: DriverAddress, limit: float | None) -> Question:
     status = attempt.status
-    told = status.progress.time if status.progress else None
-    return Question(attempt.meta.name, place, told, status.latest, patience)
+    reported = status.progress.time if status.progress else None
+    return Question(attempt.meta.name, address, reported, status.latest, limit)
 
 
 async def _read_log(api: Api, known: DriverView, sources: list[Pod]) -> DriverView:
@@ -227,11 +232,11 @@ async def _read_log(api: Api, known: DriverView, sources: list[Pod]) -> DriverVi
     return known
 
 
-def _has_outcome(attempt: AttemptView, known: DriverView) -> bool:
+def _has_outcome(attempt: AttemptObject, known: DriverView) -> bool:
     return attempt.status.outcome is not None or known.outcome is not None
 
 
-def _lacks_log(attempt: AttemptView, known: DriverView) -> bool:
+def _lacks_log(attempt: AttemptObject, known: DriverView) -> bool:
     has_outcome = _has_outcome(attempt, known) or known.log_outcome is not None
     return not (has_outcome and (known.log_tail or attempt.status.log_tail))
 
@@ -241,7 +246,7 @@ def _find_head(pods: list[Pod]) -> Pod | None:
 
 
 def _find_logs(pods: list[Pod]) -> list[Pod]:
-    """Pods that follow the driver's log; in SidecarMode the head pod does."""
+    """Return pods that follow the driver's log; in SidecarMode the head pod does."""
     return [pod for role in (Role.SUBMITTER, Role.HEAD) for pod in pods if _plays(pod, role)]
 
 
@@ -258,21 +263,21 @@ class Poller:
     """Asks whoever is due, several at once.
 
     Args:
-        poke: asks for a pass over the pipeline of a uid.
+        enqueue: asks for a pass over the pipeline of a uid.
     """
 
     def __init__(
         self,
         talk: DriverTalk,
         api: Api,
-        poke: Callable[[str], None],
+        enqueue: Callable[[str], None],
         *,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
         self._talk = talk
         self._api = api
-        self._poke = poke
+        self._enqueue = enqueue
         self._clock = clock
         self._sleep = sleep
         self._slots = asyncio.Semaphore(MOST_AT_ONCE)
@@ -291,4 +296,4 @@ class Poller:
     async def _ask(self, pipeline: str) -> None:
         async with self._slots:
             if await self._talk.ask(self._api, pipeline, self._clock()):
-                self._poke(pipeline)
+                self._enqueue(pipeline)

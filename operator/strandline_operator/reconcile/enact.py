@@ -22,7 +22,7 @@ from strandline_api.names import (
     PIPELINE_LABEL,
     name_attempt,
 )
-from strandline_api.times import spell_time
+from strandline_api.times import format_time
 from strandline_operator.cluster.api import Api, Body
 from strandline_operator.cluster.errors import (
     ApiError,
@@ -37,8 +37,8 @@ from strandline_operator.model.plan import (
     Action,
     Create,
     Delete,
-    Event,
-    Plan,
+    EventDraft,
+    PassPlan,
     Resource,
     SetFinalizer,
 )
@@ -49,17 +49,17 @@ MAX_MESSAGE = 1024
 _MAX_NAME = 253
 
 
-def spell_event(event: Event, meta: Meta, turn: str, now: float) -> Body:
-    """The object of an event.
+def render_event(event: EventDraft, meta: Meta, turn: str, now: float) -> Body:
+    """Render the object of an event.
 
     Args:
         meta: of the object that it is about.
         turn: what tells two transitions apart that are told in the same words.
     """
     kind = PIPELINE.name if event.attempt is None else ATTEMPT.name
-    told = f"{meta.uid}\n{event.reason}\n{event.message}\n{turn}"
-    digest = hashlib.blake2b(told.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-    time = spell_time(int(now))
+    identity = f"{meta.uid}\n{event.reason}\n{event.message}\n{turn}"
+    digest = hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    time = format_time(int(now))
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -114,7 +114,7 @@ class Enacted:
     error: ApiError | None = None
 
 
-async def enact(api: Api, view: View, plan: Plan, now: float) -> Enacted:
+async def enact(api: Api, view: View, plan: PassPlan, now: float) -> Enacted:
     """Carry a plan out, as far as the API server lets it.
 
     Args:
@@ -134,42 +134,42 @@ async def enact(api: Api, view: View, plan: Plan, now: float) -> Enacted:
         hand.done.error = error
     # What has become durable is told even where the rest has to wait: nobody will tell it later.
     for event in plan.events:
-        await hand.tell(event)
+        await hand.post_event(event)
     return hand.done
 
 
 class _Hand:
-    def __init__(self, api: Api, view: View, plan: Plan, now: float) -> None:
+    def __init__(self, api: Api, view: View, plan: PassPlan, now: float) -> None:
         self.done = Enacted()
         self._api = api
         self._now = now
         self._meta = view.pipeline.meta
         self._version = view.pipeline.meta.version
         self._attempts = {attempt.meta.name: attempt.meta for attempt in view.attempts}
-        self._kin = {
-            (resource, one.meta.name): one.meta
+        self._siblings = {
+            (resource, owner.meta.name): owner.meta
             for resource, found in (
                 (Resource.RAYJOB, view.rayjobs),
                 (Resource.RAYCLUSTER, view.rayclusters),
                 (Resource.POD, view.pods),
             )
-            for one in found
+            for owner in found
         }
         status = plan.pipeline or view.pipeline.status
         self._turn = f"{self._meta.generation}/{status.attempt}"
         self._audit = plan.audit
         self._key = f"{self._meta.namespace}/{self._meta.name}"
 
-    async def write(self, plan: Plan) -> bool:
+    async def write(self, plan: PassPlan) -> bool:
         """Write the statuses; whether all of them stand."""
         for name, attempt in plan.attempts.items():
-            body = _spell_status(ATTEMPT.name, self._attempts[name], attempt.to_json())
+            body = _render_status(ATTEMPT.name, self._attempts[name], attempt.to_json())
             written = await self._write(Resource.ATTEMPT, name, body)
             if written is None:
                 return False
             self.done.attempts[name] = written
         if plan.pipeline is not None:
-            body = _spell_status(PIPELINE.name, self._meta, plan.pipeline.to_json())
+            body = _render_status(PIPELINE.name, self._meta, plan.pipeline.to_json())
             written = await self._write(Resource.PIPELINE, self._meta.name, body)
             if written is None:
                 return False
@@ -187,12 +187,12 @@ class _Hand:
         else:
             await self._set_finalizer(action)
 
-    async def tell(self, event: Event) -> None:
+    async def post_event(self, event: EventDraft) -> None:
         """Make an event; where that fails it is only said in the log."""
         meta = self._meta if event.attempt is None else self._attempts.get(event.attempt)
         if meta is None:
             return
-        body = spell_event(event, meta, self._turn, self._now)
+        body = render_event(event, meta, self._turn, self._now)
         try:
             await self._api.create(Resource.EVENT, meta.namespace, body)
         except Conflict:
@@ -218,7 +218,7 @@ class _Hand:
         if resource is Resource.ATTEMPT:
             # Before it is done: a line too many is better than one that is missing.
             for line in self._audit:
-                self._say(line, resource, metadata)
+                self._log(line, resource, metadata)
         try:
             await self._api.create(resource, self._meta.namespace, action.manifest)
         except Conflict:
@@ -229,10 +229,10 @@ class _Hand:
             self._refuse(resource, name, error.status, error.message)
         else:
             self.done.created.append(resource)
-            self._say(f"made {resource} {name}", resource, metadata)
+            self._log(f"made {resource} {name}", resource, metadata)
 
     async def _recognise(self, action: Create, name: str) -> None:
-        """What exists and is ours was made by an earlier try; anything else is in the way."""
+        """Recognise what an earlier try of ours made; anything else is in the way."""
         existing = await self._api.get(action.resource, self._meta.namespace, name)
         if existing is None or Meta.read(existing).is_deleting:
             message = f"{action.resource} {name} is on its way out"
@@ -252,13 +252,13 @@ class _Hand:
         except ApiError as error:
             self._refuse(action.resource, name, error.status, error.message)
         else:
-            kin = self._kin.get((action.resource, name))
-            labels = kin.labels if kin else {}
+            sibling = self._siblings.get((action.resource, name))
+            labels = sibling.labels if sibling else {}
             line = f"deleted {action.resource} {name}"
-            self._say(line, action.resource, {"name": name, "labels": labels})
+            self._log(line, action.resource, {"name": name, "labels": labels})
 
     async def _set_finalizer(self, action: SetFinalizer) -> None:
-        others = [one for one in self._meta.finalizers if one != FINALIZER]
+        others = [finalizer for finalizer in self._meta.finalizers if finalizer != FINALIZER]
         wanted = [*others, FINALIZER] if action.is_set else others
         # The version keeps another's finalizer, put on in between, from being lost.
         patch = {"metadata": {"resourceVersion": self._version, "finalizers": wanted}}
@@ -275,7 +275,7 @@ class _Hand:
     def _refuse(self, resource: Resource, name: str, status: int, message: str) -> None:
         self.done.refusals.append(Refusal(resource.value, name, status, message))
 
-    def _say(self, line: str, resource: Resource, metadata: Body) -> None:
+    def _log(self, line: str, resource: Resource, metadata: Body) -> None:
         """Log a line under the names of what it is about."""
         number = str((metadata.get("labels") or {}).get(ATTEMPT_LABEL, ""))
         about = {"pipeline": self._key}
@@ -287,7 +287,7 @@ class _Hand:
 
 
 def is_ours(manifest: Body, existing: Body) -> bool:
-    """Whether an object is the one that a manifest would have made.
+    """Return whether an object is the one that a manifest would have made.
 
     One with an owner is known by the owner's uid. One without, such as a claim that outlives its
     pipeline, is known by its labels, and a pipeline made anew takes it over.
@@ -303,7 +303,7 @@ def is_ours(manifest: Body, existing: Body) -> bool:
     )
 
 
-def _spell_status(kind: str, meta: Meta, status: Body) -> Body:
+def _render_status(kind: str, meta: Meta, status: Body) -> Body:
     return {
         "apiVersion": API_VERSION,
         "kind": kind,

@@ -19,13 +19,13 @@ from strandline_api.objects.attempt import AttemptSpec, parse_attempt_status
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.pipeline_status import parse_status
 from strandline_operator.cluster.api import Api, Body
-from strandline_operator.decide.memory import needs_nodes
 from strandline_operator.decide.obstacles.namesakes import list_living, may_launch
+from strandline_operator.decide.run.memory import needs_nodes
 from strandline_operator.model.code import CodeFiles
-from strandline_operator.model.objects import Claim, Meta, Pod, RayCluster, RayJob
+from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import (
-    AttemptView,
+    AttemptObject,
     DriverView,
     PipelineView,
     Refusal,
@@ -37,7 +37,7 @@ from strandline_operator.reconcile.caches.claims import ClaimMemory
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.nodes import NodeMemory, list_suspects
 from strandline_operator.reconcile.caches.notices import NoticeMemory, list_stuck
-from strandline_operator.reconcile.caches.pods import Owner, PodMemory
+from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner
 from strandline_operator.reconcile.caches.specs import SpecMemory
 from strandline_operator.reconcile.drivers import DriverTalk
 from strandline_operator.reconcile.reader import Reader
@@ -45,7 +45,7 @@ from strandline_operator.reconcile.schedule import Key
 
 
 @dataclass(frozen=True, slots=True)
-class Senses:
+class PassInputs:
     """What a pass reads from beside the API server.
 
     Attributes:
@@ -64,8 +64,8 @@ class Senses:
     specs: SpecMemory = field(default_factory=SpecMemory)
     capacity: CapacityMemory = field(default_factory=CapacityMemory)
 
-    def forget(self, pipeline: Owner) -> None:
-        """A pipeline is gone."""
+    def forget(self, pipeline: PodOwner) -> None:
+        """Forget a pipeline that is gone."""
         self.pods.forget(pipeline)
         for memory in (self.drivers, self.claims, self.specs):
             memory.forget(pipeline.uid)
@@ -80,7 +80,7 @@ class Observed:
 
 
 async def find_pipeline(api: Api, key: Key, specs: SpecMemory) -> PipelineView | None:
-    """A pipeline, without what belongs to it; None where there is none.
+    """Return a pipeline, without what belongs to it; None where there is none.
 
     Raises:
         ApiError: it could not be read.
@@ -92,7 +92,7 @@ async def find_pipeline(api: Api, key: Key, specs: SpecMemory) -> PipelineView |
 async def observe(
     api: Api,
     pipeline: PipelineView,
-    senses: Senses,
+    inputs: PassInputs,
     now: float,
     *,
     turn: Turn | None = None,
@@ -105,16 +105,16 @@ async def observe(
     """
     namespace, turn = pipeline.meta.namespace, turn or Turn()
     reader = Reader(api, namespace)
-    children = await _read_children(reader, pipeline, senses.pods)
+    children = await _read_children(reader, pipeline, inputs.pods)
     current = children.attempts[-1] if children.attempts else None
     namesakes = await _find_namesakes(reader, pipeline, current)
     if reader.refused:
         return Observed(View(pipeline, turn=turn, unread=tuple(reader.refused)), None)
-    layer, problems = await senses.defaults.read(api, namespace, now)
+    layer, problems = await inputs.defaults.read(api, namespace, now)
     rayjob = _find_rayjob(pipeline, current, children)
     stuck = list_stuck(rayjob, children.rayclusters, children.pods, now)
-    driver, ask_at = await _hear(api, pipeline, current, children, senses.drivers, now)
-    claim, output = await _read_claims(reader, pipeline, current, senses.claims, now)
+    driver, ask_at = await _read_driver(api, pipeline, current, children, inputs.drivers, now)
+    claim, output = await _read_claims(reader, pipeline, current, inputs.claims, now)
     view = View(
         pipeline=pipeline,
         attempts=children.attempts,
@@ -124,27 +124,27 @@ async def observe(
         gone_pods=children.gone_pods,
         namesakes=namesakes,
         taken=await _find_taken(reader, pipeline, current, children.rayjobs),
-        policy=merge_policies(pipeline.spec.retry, layer, senses.layer)
+        policy=merge_policies(pipeline.spec.retry, layer, inputs.layer)
         if pipeline.spec
-        else merge_policies(layer, senses.layer),
+        else merge_policies(layer, inputs.layer),
         claim=claim,
         output=output,
         code=await _read_code(reader, pipeline, current),
         driver=driver,
         has_kuberay=Resource.RAYJOB not in reader.unserved,
         turn=turn,
-        refusals=(*refusals, *problems, *senses.blind(namespace)),
+        refusals=(*refusals, *problems, *inputs.blind(namespace)),
         unread=tuple(reader.refused),
-        nodes=await senses.nodes.look(api, list_suspects(children.pods, now), now),
-        notices=await senses.notices.look(api, namespace, stuck, now),
+        nodes=await inputs.nodes.look(api, list_suspects(children.pods, now), now),
+        notices=await inputs.notices.look(api, namespace, stuck, now),
     )
     if needs_nodes(view):
-        view = replace(view, sizes=await senses.capacity.read(api, now))
+        view = replace(view, sizes=await inputs.capacity.read(api, now))
     return Observed(view, ask_at)
 
 
 def read_pipeline(body: Body, specs: SpecMemory) -> PipelineView:
-    """A pipeline from its object; whatever is wrong with it is said, never raised."""
+    """Return a pipeline from its object; whatever is wrong with it is said, never raised."""
     meta = Meta.read(body)
     written = body.get("metadata")
     labels = written.get("labels") if isinstance(written, dict) else None
@@ -167,20 +167,20 @@ def read_pipeline(body: Body, specs: SpecMemory) -> PipelineView:
     )
 
 
-def read_attempt(body: Body) -> AttemptView | None:
-    """An attempt from its object; None where nobody of ours can have made it."""
+def read_attempt(body: Body) -> AttemptObject | None:
+    """Return an attempt from its object; None where nobody of ours can have made it."""
     try:
         spec = AttemptSpec.parse(body.get("spec"))
     except ValidationError:
         return None
-    return AttemptView(Meta.read(body), spec, parse_attempt_status(body.get("status")))
+    return AttemptObject(Meta.read(body), spec, parse_attempt_status(body.get("status")))
 
 
 @dataclass(frozen=True, slots=True)
 class _Children:
-    attempts: tuple[AttemptView, ...]
+    attempts: tuple[AttemptObject, ...]
     rayjobs: tuple[RayJob, ...]
-    rayclusters: tuple[RayCluster, ...]
+    rayclusters: tuple[RayClusterState, ...]
     pods: tuple[Pod, ...]
     gone_pods: tuple[Pod, ...]
 
@@ -188,37 +188,37 @@ class _Children:
 async def _read_children(reader: Reader, pipeline: PipelineView, memory: PodMemory) -> _Children:
     """Read in the order in which things are made, so that nothing is seen without its maker."""
     uid = pipeline.meta.uid
-    selector, owner = select_pipeline(uid), Owner(pipeline.meta.namespace, uid)
+    selector, owner = select_pipeline(uid), PodOwner(pipeline.meta.namespace, uid)
     known = memory.live(owner)
     attempts = map(read_attempt, await reader.list_all(Resource.ATTEMPT, selector))
-    mine = [one for one in attempts if one is not None and one.meta.owner == uid]
+    mine = [attempt for attempt in attempts if attempt is not None and attempt.meta.owner == uid]
     rayjobs = await reader.list_all(Resource.RAYJOB, selector)
     clusters = await reader.list_all(Resource.RAYCLUSTER, selector)
     bodies = await reader.list_all(Resource.POD, selector)
     pods, gone = memory.compare(owner, known, map(Pod.read, bodies))
     return _Children(
-        attempts=tuple(sorted(mine, key=lambda one: one.spec.number)),
+        attempts=tuple(sorted(mine, key=lambda item: item.spec.number)),
         rayjobs=tuple(map(RayJob.read, rayjobs)),
-        rayclusters=tuple(map(RayCluster.read, clusters)),
+        rayclusters=tuple(map(RayClusterState.read, clusters)),
         pods=pods,
         gone_pods=gone,
     )
 
 
 def _find_rayjob(
-    pipeline: PipelineView, current: AttemptView | None, children: _Children
+    pipeline: PipelineView, current: AttemptObject | None, children: _Children
 ) -> RayJob | None:
-    """The RayJob of the newest attempt; None where it has none, or is over for good."""
+    """Return the RayJob of the newest attempt; None where it has none, or is over for good."""
     if current is None or current.status.is_frozen:
         return None
     name = name_rayjob(pipeline.meta.name, current.spec.number)
-    return next((one for one in children.rayjobs if one.meta.name == name), None)
+    return next((rayjob for rayjob in children.rayjobs if rayjob.meta.name == name), None)
 
 
-async def _hear(
+async def _read_driver(
     api: Api,
     pipeline: PipelineView,
-    current: AttemptView | None,
+    current: AttemptObject | None,
     children: _Children,
     drivers: DriverTalk,
     now: float,
@@ -228,31 +228,34 @@ async def _hear(
         drivers.forget(uid)
         return None, None
     rayjob = _find_rayjob(pipeline, current, children)
-    patience = pipeline.spec.deadlines.stall_seconds if pipeline.spec else None
-    return await drivers.listen(api, uid, current, rayjob, children.pods, now, patience)
+    limit = pipeline.spec.deadlines.stall_seconds if pipeline.spec else None
+    return await drivers.listen(api, uid, current, rayjob, children.pods, now, limit)
 
 
 async def _find_namesakes(
-    reader: Reader, pipeline: PipelineView, current: AttemptView | None
+    reader: Reader, pipeline: PipelineView, current: AttemptObject | None
 ) -> tuple[str, ...]:
-    """What may still run of a former pipeline of this name, where that is about to matter."""
+    """Return what may still run of a former pipeline of this name, where that matters."""
     if not may_launch(pipeline, current):
         return ()
     selector = select_namesakes(pipeline.meta.name, pipeline.meta.uid)
     rayjobs = map(RayJob.read, await reader.list_all(Resource.RAYJOB, selector))
-    clusters = map(RayCluster.read, await reader.list_all(Resource.RAYCLUSTER, selector))
+    clusters = map(RayClusterState.read, await reader.list_all(Resource.RAYCLUSTER, selector))
     pods = map(Pod.read, await reader.list_all(Resource.POD, selector))
     return list_living(rayjobs, clusters, pods)
 
 
 async def _find_taken(
-    reader: Reader, pipeline: PipelineView, current: AttemptView | None, rayjobs: tuple[RayJob, ...]
+    reader: Reader,
+    pipeline: PipelineView,
+    current: AttemptObject | None,
+    rayjobs: tuple[RayJob, ...],
 ) -> frozenset[str]:
-    """The name that the attempt's RayJob must have, where another's RayJob has it."""
+    """Return the name that the attempt's RayJob must have, where another's RayJob has it."""
     if current is None or current.status.is_frozen or current.status.ray_job is not None:
         return frozenset()
     name = name_rayjob(pipeline.meta.name, current.spec.number)
-    if any(one.meta.name == name for one in rayjobs):
+    if any(rayjob.meta.name == name for rayjob in rayjobs):
         return frozenset()
     body = await reader.get(Resource.RAYJOB, name)
     if body is None or Meta.read(body).owner == current.meta.uid:
@@ -263,17 +266,17 @@ async def _find_taken(
 async def _read_claims(
     reader: Reader,
     pipeline: PipelineView,
-    current: AttemptView | None,
+    current: AttemptObject | None,
     claims: ClaimMemory,
     now: float,
-) -> tuple[Claim | None, Claim | None]:
-    """The ledger's claim, and the one for outputs where the pipeline names one."""
+) -> tuple[VolumeClaim | None, VolumeClaim | None]:
+    """Return the ledger's claim, and the one for outputs where the pipeline names one."""
     storage = pipeline.spec.storage if pipeline.spec else None
     ledger = storage.ledger.claim_name if storage else None
     output = storage.output.claim_name if storage else None
     is_in_use = current is not None and not current.status.is_frozen
 
-    async def read(name: str) -> Claim | None:
+    async def read(name: str) -> VolumeClaim | None:
         return await claims.read(reader, pipeline.meta.uid, name, now, is_in_use=is_in_use)
 
     found = await read(ledger or name_claim(pipeline.meta.name))
@@ -281,9 +284,9 @@ async def _read_claims(
 
 
 async def _read_code(
-    reader: Reader, pipeline: PipelineView, current: AttemptView | None
+    reader: Reader, pipeline: PipelineView, current: AttemptObject | None
 ) -> CodeFiles | None:
-    """What the next attempt is to bring, where this pass may make it."""
+    """Return what the next attempt is to bring, where this pass may make it."""
     name = pipeline.spec.code.config_map if pipeline.spec else None
     if name is None or not may_launch(pipeline, current):
         return None

@@ -17,49 +17,51 @@ from strandline_api.status.reasons import ConditionType, Reason
 from strandline_operator.cluster.api import Api, Body
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Meta
-from strandline_operator.model.plan import Count, Plan, Resource
-from strandline_operator.model.view import AttemptView, PipelineView, Refusal, View
-from strandline_operator.reconcile.caches.pods import Owner
+from strandline_operator.model.plan import AttemptEnd, Count, PassPlan, Resource
+from strandline_operator.model.view import AttemptObject, PipelineView, Refusal, View
+from strandline_operator.reconcile.caches.pods import PodOwner
 from strandline_operator.reconcile.enact import Enacted, enact
 from strandline_operator.reconcile.observe import (
     Observed,
-    Senses,
+    PassInputs,
     find_pipeline,
     observe,
     read_attempt,
     read_pipeline,
 )
 from strandline_operator.reconcile.queue import Passed
-from strandline_operator.reconcile.schedule import DispatchGate, Key, Roster
+from strandline_operator.reconcile.schedule import DispatchGate, Key, SeenPipelines
 
 
 def foresee(
     view: View,
     done: Enacted,
     read_pipeline: Callable[[Body], PipelineView],
-    read_attempt: Callable[[Body], AttemptView | None],
+    read_attempt: Callable[[Body], AttemptObject | None],
 ) -> View:
-    """The view with the statuses as the server has them now."""
+    """Return the view with the statuses as the server has them now."""
     pipeline = view.pipeline if done.pipeline is None else read_pipeline(done.pipeline)
     bodies = done.attempts
     attempts = (
-        (read_attempt(bodies[one.meta.name]) if one.meta.name in bodies else one)
-        for one in view.attempts
+        (read_attempt(bodies[attempt.meta.name]) if attempt.meta.name in bodies else attempt)
+        for attempt in view.attempts
     )
     return replace(
-        view, pipeline=pipeline, attempts=tuple(one for one in attempts if one is not None)
+        view,
+        pipeline=pipeline,
+        attempts=tuple(attempt for attempt in attempts if attempt is not None),
     )
 
 
-def is_foreseeable(plan: Plan, done: Enacted, view: View) -> bool:
-    """Whether a pass has written statuses and nothing else, and met no obstacle.
+def is_foreseeable(plan: PassPlan, done: Enacted, view: View) -> bool:
+    """Return whether a pass has written statuses and nothing else, and met no obstacle.
 
     What is read beside the statuses depends on some of their fields, so where these have changed
     only a look tells what follows.
     """
     has_written = done.pipeline is not None or bool(done.attempts)
     is_smooth = done.is_written and done.error is None and not (done.refusals or view.refusals)
-    before = {one.meta.name: one.status for one in view.attempts}
+    before = {attempt.meta.name: attempt.status for attempt in view.attempts}
     is_same = all(
         _pick_turns(before[name]) == _pick_turns(status) for name, status in plan.attempts.items()
     )
@@ -67,37 +69,38 @@ def is_foreseeable(plan: Plan, done: Enacted, view: View) -> bool:
 
 
 def _pick_turns(status: AttemptStatus) -> tuple[object, ...]:
-    """What decides whom a pass asks: the driver and its log, RayJobs of others, or nobody."""
+    """Return whom a pass asks: the driver and its log, RayJobs of others, or nobody."""
     return status.end_time, status.outcome, status.ray_job, status.is_frozen
 
 
-def is_empty(plan: Plan) -> bool:
-    """Whether there is nothing to do."""
+def is_empty(plan: PassPlan) -> bool:
+    """Return whether there is nothing to do."""
     has_statuses = plan.pipeline is not None or bool(plan.attempts)
-    return not (has_statuses or plan.actions or plan.events or plan.counts or plan.audit)
+    reports = plan.events or plan.counts or plan.audit or plan.ends
+    return not (has_statuses or plan.actions or reports)
 
 
 def list_versions(done: Enacted) -> frozenset[str]:
-    """The versions that the written statuses have given their objects."""
+    """Return the versions that the written statuses have given their objects."""
     bodies = [*done.attempts.values(), *([done.pipeline] if done.pipeline else [])]
     return frozenset(Meta.read(body).version for body in bodies)
 
 
 _LOGGER = logging.getLogger(__name__)
-Decide = Callable[[View, float, Limits, float], Plan]
+Decide = Callable[[View, float, Limits, float], PassPlan]
 
 
 class Counter(Protocol):
     """Whoever keeps the numbers."""
 
     def note(self, count: Count) -> None:
-        """A step of a metric."""
+        """Take a step of a metric."""
 
     def note_progress(self, pipeline: str, progress: Progress | None) -> None:
-        """How far a run is; None: it is over, or its pipeline gone."""
+        """Take how far a run is; None: it is over, or its pipeline gone."""
 
     def note_reason(self, pipeline: str, reason: str) -> None:
-        """What a run is about, as its condition says; empty: it is over, or its pipeline gone."""
+        """Take what a run's condition says; empty: it is over, or its pipeline gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +118,19 @@ class Passes:
     Attributes:
         clock: seconds since the epoch.
         draw: a random number from [0, 1).
+        report_end: takes an attempt that is over, at once, whoever is told of it later.
     """
 
     api: Api
     decide: Decide
     limits: Limits
-    senses: Senses
-    roster: Roster
+    inputs: PassInputs
+    seen_pipelines: SeenPipelines
     gate: DispatchGate
     counter: Counter
     clock: Callable[[], float]
     draw: Callable[[], float]
+    report_end: Callable[[AttemptEnd], None] = lambda _: None
     _refusals: dict[Key, tuple[Refusal, ...]] = field(default_factory=dict)
     _rests: dict[Key, _Rest] = field(default_factory=dict)
     _complained: float = float("-inf")
@@ -137,7 +142,7 @@ class Passes:
             ApiError: it could not be finished; nothing is lost if it is done again.
         """
         now = self.clock()
-        pipeline = await find_pipeline(self.api, key, self.senses.specs)
+        pipeline = await find_pipeline(self.api, key, self.inputs.specs)
         if pipeline is None:
             self.forget(key)
             return Passed()
@@ -146,10 +151,11 @@ class Passes:
         if rest is not None and rest.version == pipeline.meta.version and now < rest.until:
             return Passed(wake_at=rest.until, is_promised=True)
         before, turn = self._refusals.get(key, ()), self.gate.look(now)
-        seen = await observe(self.api, pipeline, self.senses, now, turn=turn, refusals=before)
+        seen = await observe(self.api, pipeline, self.inputs, now, turn=turn, refusals=before)
         now = self.clock()
         plan = self.decide(seen.view, now, self.limits, self.draw())
         done = await enact(self.api, seen.view, plan, now)
+        self._report_ends(plan, done)
         self._count(seen.view, plan, done, now)
         if done.error is not None:
             raise done.error
@@ -169,32 +175,34 @@ class Passes:
         return replace(passed, written=written, is_promised=is_promised)
 
     def forget(self, key: Key) -> None:
-        """A pipeline is gone."""
-        self._drop(key, self.roster.strike(key))
+        """Forget a pipeline that is gone."""
+        self._drop(key, self.seen_pipelines.remove(key))
 
-    def _foresee(self, view: View, plan: Plan, done: Enacted, now: float) -> Plan | None:
-        """What the pass that the written statuses ask for would come to, where it does nothing."""
+    def _foresee(self, view: View, plan: PassPlan, done: Enacted, now: float) -> PassPlan | None:
+        """Return the pass that the written statuses ask for, if it does nothing."""
         if not is_foreseeable(plan, done, view):
             return None
 
         def read(body: Body) -> PipelineView:
-            return read_pipeline(body, self.senses.specs)
+            return read_pipeline(body, self.inputs.specs)
 
         after = foresee(view, done, read, read_attempt)
         following = self.decide(after, now, self.limits, self.draw())
         return following if is_empty(following) else None
 
     def _wait_for_rights(self, key: Key, done: Enacted, now: float) -> Passed:
-        """Statuses may not be written, so nobody can be told there: the log and a metric do."""
+        """Wait for the right to write statuses; meanwhile the log and a metric say so."""
         self.counter.note(Count("status_refused"))
         if not 0 <= now - self._complained < self.limits.resync:
             self._complained = now
-            said = "; ".join(f"{one.what} {one.name}: {one.message}" for one in done.refusals)
-            _LOGGER.warning("no status can be written: %s", said, extra={"pipeline": str(key)})
+            text = "; ".join(
+                f"{refusal.what} {refusal.name}: {refusal.message}" for refusal in done.refusals
+            )
+            _LOGGER.warning("no status can be written: %s", text, extra={"pipeline": str(key)})
         return Passed(wake_at=now + self.limits.resync)
 
     def _forget_namesake(self, key: Key, uid: str) -> None:
-        former = self.roster.note(key, uid)
+        former = self.seen_pipelines.note(key, uid)
         if former:
             self._drop(key, former)
 
@@ -202,11 +210,17 @@ class Passes:
         self._refusals.pop(key, None)
         self._rests.pop(key, None)
         self.gate.hold(key, is_held=False)
-        self.senses.forget(Owner(key.namespace, uid))
+        self.inputs.forget(PodOwner(key.namespace, uid))
         self.counter.note_progress(uid, None)
         self.counter.note_reason(uid, "")
 
-    def _count(self, view: View, plan: Plan, done: Enacted, now: float) -> None:
+    def _report_ends(self, plan: PassPlan, done: Enacted) -> None:
+        """Report the attempts whose end stands; no later pass sees them end."""
+        for end in plan.ends:
+            if done.is_written or end.name in done.attempts:
+                self.report_end(end)
+
+    def _count(self, view: View, plan: PassPlan, done: Enacted, now: float) -> None:
         if not done.is_written:
             return
         for count in plan.counts:
@@ -225,12 +239,14 @@ class Passes:
 
 
 def _conclude(
-    seen: Observed, plan: Plan, done: Enacted, before: tuple[Refusal, ...], now: float
+    seen: Observed, plan: PassPlan, done: Enacted, before: tuple[Refusal, ...], now: float
 ) -> Passed:
     if done.is_stale:
         return Passed(again=True)
     times = [time for time in (plan.wake_at, seen.ask_at) if time is not None]
-    if not {_identify(one) for one in done.refusals} <= {_identify(one) for one in before}:
+    if not {_identify(refusal) for refusal in done.refusals} <= {
+        _identify(refusal) for refusal in before
+    }:
         times.append(now)  # so that a condition tells of it at once
     return Passed(wake_at=min(times, default=None))
 

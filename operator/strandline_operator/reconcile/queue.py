@@ -41,7 +41,7 @@ class Watcher(Protocol):
     """Somebody who counts passes."""
 
     def note_pass(self, seconds: float, outcome: str) -> None:
-        """A pass ended: `done`, `again`, or `failed`."""
+        """Take a pass that ended: `done`, `again`, or `failed`."""
 
 
 class Queue:
@@ -64,12 +64,12 @@ class Queue:
         self.schedule = Schedule()
         self.last_finish = clock()
 
-    def poke(self, key: Key, version: str = "") -> None:
-        """Something happened that concerns a pipeline; the object's version, where it is known."""
-        self.schedule.poke(key, self._clock(), version)
+    def enqueue(self, key: Key, version: str = "") -> None:
+        """Ask for a pass over a pipeline; the object's version, where it is known."""
+        self.schedule.enqueue(key, self._clock(), version)
         self._changed.set()
 
-    async def work(self) -> None:
+    async def run(self) -> None:
         """Start passes as they are due, until cancelled; those that run go on."""
         while True:
             await self._slots.acquire()

@@ -32,7 +32,7 @@ class Reader:
     unserved: set[Resource] = field(default_factory=set)
 
     async def get(self, resource: Resource, name: str) -> Body | None:
-        """An object; None where there is none, or where it may not be read.
+        """Return an object; None where there is none, or where it may not be read.
 
         Raises:
             ApiError: it could not be read, for another reason than a missing right.
@@ -44,7 +44,7 @@ class Reader:
         return None
 
     async def list_all(self, resource: Resource, selector: str) -> list[Body]:
-        """Objects with some labels; none where they may not be read, or KubeRay is not there.
+        """Return objects with some labels; none where they may not be read or have no kind there.
 
         Raises:
             ApiError: they could not be read, for another reason.

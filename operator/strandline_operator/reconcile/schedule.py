@@ -35,7 +35,7 @@ class DispatchGate:
     _waiting: set[Hashable] = field(default_factory=set)
 
     def look(self, now: float) -> Turn:
-        """Whether another attempt may be made, and if not, when."""
+        """Return whether another attempt may be made, and if not, when."""
         level = self._fill(now)
         if level >= 1.0 - _ROUNDING:
             return Turn()
@@ -47,14 +47,17 @@ class DispatchGate:
         return Turn(is_open=False, opens_at=opens_at, spread=len(self._waiting) * pace)
 
     def hold(self, who: Hashable, *, is_held: bool) -> None:
-        """Somebody waits for it, or no longer; so many spread their questions over that time."""
+        """Add or remove somebody who waits for it.
+
+        So many spread their questions over that time.
+        """
         if is_held:
             self._waiting.add(who)
         else:
             self._waiting.discard(who)
 
     def count(self, now: float) -> None:
-        """An attempt was made."""
+        """Count an attempt that was made."""
         self._level = self._fill(now) - 1.0
 
     def _fill(self, now: float) -> float:
@@ -99,8 +102,8 @@ class Schedule:
     _failures: dict[Key, int] = field(default_factory=dict)
     _held: dict[Key, float] = field(default_factory=dict)
 
-    def poke(self, key: Key, now: float, version: str = "") -> None:
-        """Something happened: a pass is due now, or a moment after the last one.
+    def enqueue(self, key: Key, now: float, version: str = "") -> None:
+        """Make a pass due now, or a moment after the last one.
 
         Where that one failed, it is due once that has been waited for.
 
@@ -115,7 +118,7 @@ class Schedule:
             self._advance(key, max(now, self._held.get(key, now)))
 
     def take(self, now: float) -> Key | None:
-        """The pipeline that has been due for longest; its pass runs until it is finished.
+        """Return the pipeline that has been due for longest; its pass runs until it is finished.
 
         Times that were promised go first.
         """
@@ -137,7 +140,7 @@ class Schedule:
         *,
         is_promised: bool = False,
     ) -> None:
-        """A pass went well; another one is due at a time, or when something happens.
+        """Note that a pass went well; another one is due at a time, or when something happens.
 
         Args:
             written: versions that it has made itself and that ask for nothing; word of them may
@@ -160,7 +163,7 @@ class Schedule:
         self._repeat(key, now)
 
     def fail(self, key: Key, now: float, *, at_least: float = 0.0) -> float:
-        """A pass failed; returns the seconds until the next one.
+        """Note that a pass failed; return the seconds until the next one.
 
         Args:
             at_least: seconds that the server asked to be left alone.
@@ -176,27 +179,27 @@ class Schedule:
 
     @property
     def next_time(self) -> float | None:
-        """When the next pass is due; None where none is."""
+        """Return when the next pass is due; None where none is."""
         self._drop_stale()
         return min((heap[0][0] for heap in (self._promised, self._heap) if heap), default=None)
 
     @property
     def depth(self) -> int:
-        """How many pipelines wait for a time or for their turn."""
+        """Return how many pipelines wait for a time or for their turn."""
         return len(self._due)
 
     def lag(self, now: float) -> float:
-        """For how long somebody who is due has been waiting, in seconds."""
+        """Return how long somebody who is due has been waiting, in seconds."""
         due = self.next_time
         return 0.0 if due is None else max(0.0, now - due)
 
     def longest_pass(self, now: float) -> float:
-        """For how long the oldest pass has been running, in seconds."""
+        """Return how long the oldest pass has been running, in seconds."""
         return max((now - started for started in self._running.values()), default=0.0)
 
     def _repeat(self, key: Key, now: float) -> None:
         if self._again.pop(key, None):
-            self.poke(key, now)
+            self.enqueue(key, now)
 
     def _advance(self, key: Key, time: float, heap: list[Entry] | None = None) -> None:
         if time < self._due.get(key, float("inf")):
@@ -210,14 +213,14 @@ class Schedule:
 
 
 @dataclass(slots=True)
-class Roster:
+class SeenPipelines:
     """Pipelines that were seen, by uid."""
 
     _keys: dict[str, Key] = field(default_factory=dict)
     _uids: dict[Key, str] = field(default_factory=dict)
 
     def note(self, key: Key, uid: str) -> str:
-        """A pipeline was seen; returns the uid of another one that had its name, or nothing."""
+        """Add a pipeline; return the uid of another one that had its name, or nothing."""
         former = self._uids.get(key, "")
         self._uids[key] = uid
         self._keys[uid] = key
@@ -227,11 +230,11 @@ class Roster:
         return former
 
     def find(self, uid: str) -> Key | None:
-        """The pipeline of that uid; None for one that was not seen."""
+        """Return the pipeline of that uid; None for one that was not seen."""
         return self._keys.get(uid)
 
-    def strike(self, key: Key) -> str:
-        """A pipeline is gone; returns the uid that it had, or nothing."""
+    def remove(self, key: Key) -> str:
+        """Remove a pipeline that is gone; return the uid that it had, or nothing."""
         uid = self._uids.pop(key, "")
         self._keys.pop(uid, None)
         return uid

@@ -14,21 +14,21 @@ from typing import Protocol, TypeVar
 from strandline_api.names import select_all
 from strandline_operator.cluster.api import Api, Body, Scope, WatchApi
 from strandline_operator.cluster.errors import ApiError, Forbidden, NotFound
-from strandline_operator.cluster.watch import Sight, Watch
+from strandline_operator.cluster.watch import Observation, Watch
 from strandline_operator.metrics.numbers import Numbers
-from strandline_operator.model.objects import Meta, Pod, RayCluster, RayJob
-from strandline_operator.model.plan import Resource
+from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob
+from strandline_operator.model.plan import AttemptEnd, Resource
 from strandline_operator.model.view import Refusal
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
-from strandline_operator.reconcile.caches.pods import Owner, PodMemory, find_owner
+from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner, find_owner
 from strandline_operator.reconcile.drivers import DriverTalk, Poller
-from strandline_operator.reconcile.observe import Senses
+from strandline_operator.reconcile.observe import PassInputs
 from strandline_operator.reconcile.passes import Decide, Passes
 from strandline_operator.reconcile.queue import Queue
-from strandline_operator.reconcile.schedule import DispatchGate, Key, Roster
+from strandline_operator.reconcile.schedule import DispatchGate, Key, SeenPipelines
 from strandline_operator.settings import Settings
 
-Child = TypeVar("Child", Pod, RayJob, RayCluster)
+Child = TypeVar("Child", Pod, RayJob, RayClusterState)
 
 _LOGGER = logging.getLogger(__name__)
 # Streams have missed events before; a pipeline that none has told of is found after so long.
@@ -60,17 +60,28 @@ class World:
 
 
 class Service:
-    """The operator at work; `start` it, and `stop` it in the end."""
+    """The operator at work; `start` it, and `stop` it in the end.
 
-    def __init__(self, settings: Settings, world: World, decide: Decide, numbers: Numbers) -> None:
+    Args:
+        report_end: takes attempts that are over; None: nobody is told of them.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        world: World,
+        decide: Decide,
+        numbers: Numbers,
+        report_end: Callable[[AttemptEnd], None] | None = None,
+    ) -> None:
         self._settings = settings
         self._world = world
         self._numbers = numbers
         self._pods = PodMemory()
-        self._roster = Roster()
-        limits = settings.limits
+        self._seen_pipelines = SeenPipelines()
+        limits = replace(settings.limits, reports_lineage=report_end is not None)
         drivers = DriverTalk(limits)
-        senses = Senses(
+        inputs = PassInputs(
             pods=self._pods,
             drivers=drivers,
             defaults=NamespaceDefaults(settings.defaults_config_map),
@@ -81,20 +92,21 @@ class Service:
             api=world.server,
             decide=decide,
             limits=limits,
-            senses=senses,
-            roster=self._roster,
+            inputs=inputs,
+            seen_pipelines=self._seen_pipelines,
             gate=DispatchGate(settings.retries_per_minute),
             counter=numbers,
             clock=world.clock,
             draw=world.draw,
+            report_end=report_end or (lambda _: None),
         )
         self.queue = Queue(
             passes.run, concurrency=settings.concurrency, clock=world.clock, watcher=numbers
         )
         self.poller = Poller(
-            drivers, world.server, self._poke, clock=world.clock, sleep=world.sleep
+            drivers, world.server, self._enqueue, clock=world.clock, sleep=world.sleep
         )
-        self.watches: list[Watch[Pod] | Watch[RayJob] | Watch[RayCluster]] = []
+        self.watches: list[Watch[Pod] | Watch[RayJob] | Watch[RayClusterState]] = []
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -105,7 +117,7 @@ class Service:
         for watch in self.watches:
             self._spawn(watch.run(), f"watch of {watch.scope.resource}")
         self._spawn(self._sweep_forever(), "sweep")
-        self._spawn(self.queue.work(), "queue")
+        self._spawn(self.queue.run(), "queue")
         self._spawn(self.poller.run(), "poller")
         schedule, clock = self.queue.schedule, self._world.clock
         self._numbers.watch_queue(lambda: schedule.depth, lambda: schedule.lag(clock()))
@@ -122,23 +134,23 @@ class Service:
             _LOGGER.warning("some passes were cut short; the next start goes on from there")
 
     def see_pipeline(self, body: Body) -> None:
-        """A pipeline was made, changed or deleted."""
+        """Take in a pipeline that was made, changed or deleted."""
         meta = Meta.read(body)
         key = Key(meta.namespace, meta.name)
-        if self._roster.find(meta.uid) is None and not meta.is_deleting:
-            self._roster.note(key, meta.uid)
-        self.queue.poke(key, meta.version)
+        if self._seen_pipelines.find(meta.uid) is None and not meta.is_deleting:
+            self._seen_pipelines.note(key, meta.uid)
+        self.queue.enqueue(key, meta.version)
 
     def see_attempt(self, body: Body) -> None:
-        """An attempt was made, changed or deleted."""
+        """Take in an attempt that was made, changed or deleted."""
         spec = body.get("spec")
         name = spec.get("pipeline") if isinstance(spec, dict) else None
         if isinstance(name, str):
             meta = Meta.read(body)
-            self.queue.poke(Key(meta.namespace, name), meta.version)
+            self.queue.enqueue(Key(meta.namespace, name), meta.version)
 
-    def tell_health(self) -> dict[str, float]:
-        """The same as `check`, once it has started.
+    def report_health(self) -> dict[str, float]:
+        """Return the same as `check`, once it has started.
 
         Raises:
             RuntimeError: it has not, or something is stuck.
@@ -160,7 +172,9 @@ class Service:
         figures = {
             "longest_pass_seconds": schedule.longest_pass(now),
             "queue_lag_seconds": min(schedule.lag(now), now - self.queue.last_finish),
-            "watch_age_seconds": max((now - one.heard for one in self.watches), default=0.0),
+            "watch_age_seconds": max(
+                (now - watch.last_event for watch in self.watches), default=0.0
+            ),
         }
         bounds = (STUCK_PASS, STUCK_QUEUE, STUCK_WATCH)
         for (name, figure), bound in zip(figures.items(), bounds, strict=True):
@@ -168,45 +182,45 @@ class Service:
                 raise RuntimeError(f"{name} is {figure:.0f}, more than {bound:.0f}")
         return {name: round(figure, 3) for name, figure in figures.items()}
 
-    def _make_watches(self) -> Iterator[Watch[Pod] | Watch[RayJob] | Watch[RayCluster]]:
+    def _make_watches(self) -> Iterator[Watch[Pod] | Watch[RayJob] | Watch[RayClusterState]]:
         for namespace in self._settings.watched_namespaces:
             yield self._watch(Resource.POD, namespace, Pod.read, self._see_pod)
             yield self._watch(Resource.RAYJOB, namespace, RayJob.read, self._see_child)
-            yield self._watch(Resource.RAYCLUSTER, namespace, RayCluster.read, self._see_child)
+            yield self._watch(Resource.RAYCLUSTER, namespace, RayClusterState.read, self._see_child)
 
     def _watch(
         self,
         resource: Resource,
         namespace: str | None,
         read: Callable[[Body], Child],
-        tell: Callable[[Sight[Child]], None],
+        notify: Callable[[Observation[Child]], None],
     ) -> Watch[Child]:
         is_expected = resource is Resource.POD or self._settings.kuberay_expected
         return Watch(
             self._world.server,
             Scope(resource, namespace, select_all()),
             read=lambda body: _drop_version(read(body)),
-            tell=tell,
+            notify=notify,
             clock=self._world.clock,
             sleep=self._world.sleep,
             absence=logging.WARNING if is_expected else logging.DEBUG,
         )
 
-    def _see_pod(self, sight: Sight[Pod]) -> None:
-        self._poke_owner(self._pods.note(sight))
+    def _see_pod(self, observation: Observation[Pod]) -> None:
+        self._enqueue_owner(self._pods.note(observation))
 
-    def _see_child(self, sight: Sight[RayJob] | Sight[RayCluster]) -> None:
-        self._poke_owner(find_owner(sight.value.meta))
+    def _see_child(self, observation: Observation[RayJob] | Observation[RayClusterState]) -> None:
+        self._enqueue_owner(find_owner(observation.value.meta))
 
-    def _poke_owner(self, owner: Owner) -> None:
-        key = self._roster.find(owner.uid)
+    def _enqueue_owner(self, owner: PodOwner) -> None:
+        key = self._seen_pipelines.find(owner.uid)
         if key is not None and key.namespace == owner.namespace:
-            self.queue.poke(key)
+            self.queue.enqueue(key)
 
-    def _poke(self, uid: str) -> None:
-        key = self._roster.find(uid)
+    def _enqueue(self, uid: str) -> None:
+        key = self._seen_pipelines.find(uid)
         if key is not None:
-            self.queue.poke(key)
+            self.queue.enqueue(key)
 
     async def _try_sweep(self) -> bool:
         """Ask for a pass over each pipeline that no stream has told of."""
@@ -214,7 +228,7 @@ class Service:
             for namespace in self._settings.watched_namespaces:
                 page = await self._world.server.list_page(Scope(Resource.PIPELINE, namespace))
                 for body in page.items:
-                    if self._roster.find(Meta.read(body).uid) is None:
+                    if self._seen_pipelines.find(Meta.read(body).uid) is None:
                         self.see_pipeline(body)
         except ApiError as error:
             _LOGGER.warning("%s", _explain(error))
@@ -228,17 +242,21 @@ class Service:
             await self._try_sweep()
 
     def _list_blind(self, namespace: str) -> tuple[Refusal, ...]:
-        """What may not be followed in a namespace."""
+        """Return what may not be followed in a namespace."""
         return tuple(
-            Refusal(one.scope.resource.value, "", one.refused.status, one.refused.message, "watch")
-            for one in self.watches
-            if one.refused is not None and one.scope.namespace in {None, namespace}
+            Refusal(
+                watch.scope.resource.value, "", watch.refused.status, watch.refused.message, "watch"
+            )
+            for watch in self.watches
+            if watch.refused is not None and watch.scope.namespace in {None, namespace}
         )
 
     def _make_age(self, resource: Resource) -> Callable[[], float]:
         def age() -> float:
-            heard = [one.heard for one in self.watches if one.scope.resource is resource]
-            return self._world.clock() - min(heard)
+            last_events = [
+                watch.last_event for watch in self.watches if watch.scope.resource is resource
+            ]
+            return self._world.clock() - min(last_events)
 
         return age
 
@@ -250,7 +268,7 @@ class Service:
 
 
 def _drop_version(child: Child) -> Child:
-    """An object as far as passes read it, so that one that is equal asks for none."""
+    """Return an object as far as passes read it, so that one that is equal asks for none."""
     return replace(child, meta=replace(child.meta, version=""))
 
 

@@ -12,7 +12,7 @@ from strandline_operator.render.order import label_attempt, label_pipeline
 
 
 def render_attempt(pipeline: PipelineView, spec: AttemptSpec) -> Manifest:
-    """The CurationAttempt of a number; it goes with its pipeline."""
+    """Render the CurationAttempt of a number; it goes with its pipeline."""
     meta = pipeline.meta
     return {
         "apiVersion": API_VERSION,
@@ -28,7 +28,7 @@ def render_attempt(pipeline: PipelineView, spec: AttemptSpec) -> Manifest:
 
 
 def render_claim(pipeline: PipelineView) -> Manifest:
-    """The claim that holds the ledger; it goes with the pipeline only where that says so."""
+    """Render the claim that holds the ledger; it goes with the pipeline only where that says so."""
     assert pipeline.spec is not None  # an invalid pipeline gets no claim
     meta, storage = pipeline.meta, pipeline.spec.storage
     metadata: dict[str, Any] = {

@@ -12,7 +12,7 @@ from typing import Any
 
 from strandline_api.names import name_code
 from strandline_api.spec.code import CODE_VARIABLE, FETCHED, FILES, Code, list_code_folders
-from strandline_api.spec.pod_places import CODE, CODE_FETCHED_VOLUME, CODE_FILES_VOLUME
+from strandline_api.spec.pod_paths import CODE, CODE_FETCHED_VOLUME, CODE_FILES_VOLUME
 from strandline_operator.model.plan import Manifest
 from strandline_operator.render.order import Order
 
@@ -28,7 +28,7 @@ Template = dict[str, Any]
 
 
 def render_code(order: Order, metadata: dict[str, Any]) -> Manifest | None:
-    """The attempt's own copy of the ConfigMap; None where the pipeline names none."""
+    """Render the attempt's own copy of the ConfigMap; None where the pipeline names none."""
     if order.code is None:
         return None
     files = {"data": dict(order.code.texts), "binaryData": dict(order.code.binaries)}
@@ -42,7 +42,7 @@ def render_code(order: Order, metadata: dict[str, Any]) -> Manifest | None:
 
 
 def bring_code(order: Order, template: Template) -> Template:
-    """The template of a Ray pod, with the code in it; Ray's container is the first.
+    """Return the template of a Ray pod, with the code in it; Ray's container is the first.
 
     It comes last: fetching takes image, variables and mounts of Ray's container, as they have
     become by the user's own templates.
@@ -63,18 +63,18 @@ def bring_code(order: Order, template: Template) -> Template:
         )
         mounts.append({"name": CODE_FILES_VOLUME, "mountPath": f"{CODE}/{FILES}", "readOnly": True})
     if code.is_fetched:
-        place = {"name": CODE_FETCHED_VOLUME, "mountPath": f"{CODE}/{FETCHED}"}
+        mount = {"name": CODE_FETCHED_VOLUME, "mountPath": f"{CODE}/{FETCHED}"}
         volumes.append({"name": CODE_FETCHED_VOLUME, "emptyDir": {}})
-        mounts.append(place | {"readOnly": True})
-        spec["initContainers"] = [*spec.get("initContainers", []), _render_fetch(ray, code, place)]
+        mounts.append(mount | {"readOnly": True})
+        spec["initContainers"] = [*spec.get("initContainers", []), _render_fetch(ray, code, mount)]
     changed = {"env": _add_path(ray, code), "volumeMounts": [*_list(ray, "volumeMounts"), *mounts]}
     spec["containers"] = [ray | changed, *others]
     spec["volumes"] = [*spec["volumes"], *volumes]
     return template | {"spec": spec}
 
 
-def _render_fetch(ray: dict[str, Any], code: Code, place: dict[str, Any]) -> dict[str, Any]:
-    """The container that fetches: as Ray's own, but that it may write there."""
+def _render_fetch(ray: dict[str, Any], code: Code, mount: dict[str, Any]) -> dict[str, Any]:
+    """Render the container that fetches: as Ray's own, but that it may write there."""
     wanted = code.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     wanted.pop("configMap", None)
     resources = {
@@ -91,25 +91,25 @@ def _render_fetch(ray: dict[str, Any], code: Code, place: dict[str, Any]) -> dic
             "fetch-code",
             json.dumps(wanted).replace("$(", "$$("),
             "--into",
-            place["mountPath"],
+            mount["mountPath"],
         ],
         "resources": resources,
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [*_list(ray, "volumeMounts"), place],
+        "volumeMounts": [*_list(ray, "volumeMounts"), mount],
     }
 
 
 def _add_path(ray: dict[str, Any], code: Code) -> list[dict[str, Any]]:
-    """The variables with the code's folders before whatever path the user has given."""
+    """Return the variables with the code's folders before whatever path the user has given."""
     path = [f"{CODE}/{folder}" for folder in list_code_folders(code)]
     variables = []
-    for one in _list(ray, "env"):
-        if one["name"] != PYTHONPATH:
-            variables.append(one)
-        elif "value" in one:
-            path.append(one["value"])
+    for variable in _list(ray, "env"):
+        if variable["name"] != PYTHONPATH:
+            variables.append(variable)
+        elif "value" in variable:
+            path.append(variable["value"])
         else:
-            variables.append(one | {"name": OWN_PATH})
+            variables.append(variable | {"name": OWN_PATH})
             path.append(f"$({OWN_PATH})")
     return [
         *variables,

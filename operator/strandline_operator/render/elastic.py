@@ -10,11 +10,11 @@ import json
 import math
 from typing import Any
 
-from strandline_api.spec.pod_places import AUTOSCALER_SCRATCH_VOLUME, AUTOSCALER_TOKEN_VOLUME
+from strandline_api.spec.pod_paths import AUTOSCALER_SCRATCH_VOLUME, AUTOSCALER_TOKEN_VOLUME
 from strandline_api.spec.ray_cluster import RayNode, WorkerGroup
 from strandline_operator.render.order import Order
 
-TOKEN_PLACE = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - where clients look
+TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - where clients look
 TOKEN_SECONDS = 3600
 IDLE_SECONDS = 120
 FULL_SIZE = "STRANDLINE_FULL_SIZE"
@@ -23,14 +23,17 @@ MOST_ASKED = 1000
 
 
 def is_elastic(order: Order, queue: str | None) -> bool:
-    """Whether the cluster of an attempt may grow; one that a queue admits has the size admitted."""
+    """Return whether the cluster of an attempt may grow.
+
+    One that a queue admits has the size admitted.
+    """
     return queue is None and any(_most(it) > it.min_replicas for it in order.spec.ray.worker_groups)
 
 
 def render_autoscaler(confine: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a Ray cluster that make KubeRay put an autoscaler into the head pod."""
+    """Render the fields of a Ray cluster that make KubeRay put an autoscaler into the head pod."""
     mounts = [
-        {"name": AUTOSCALER_TOKEN_VOLUME, "mountPath": TOKEN_PLACE, "readOnly": True},
+        {"name": AUTOSCALER_TOKEN_VOLUME, "mountPath": TOKEN_PATH, "readOnly": True},
         {"name": AUTOSCALER_SCRATCH_VOLUME, "mountPath": "/tmp"},  # noqa: S108 - its own
     ]
     return {
@@ -49,10 +52,10 @@ def render_autoscaler(confine: dict[str, Any]) -> dict[str, Any]:
 
 
 def make_elastic(order: Order, head: dict[str, Any]) -> dict[str, Any]:
-    """The head's template with what its autoscaler mounts, and the full size for the driver."""
+    """Return the head's template with its autoscaler's mounts, and the full size for the driver."""
     spec = head["spec"]
     ray, *others = spec["containers"]
-    size = {"name": FULL_SIZE, "value": spell_full_size(order)}
+    size = {"name": FULL_SIZE, "value": render_full_size(order)}
     volumes = [
         *spec["volumes"],
         _render_token(),
@@ -62,8 +65,8 @@ def make_elastic(order: Order, head: dict[str, Any]) -> dict[str, Any]:
     return {**head, "spec": {**spec, "containers": containers, "volumes": volumes}}
 
 
-def spell_full_size(order: Order) -> str:
-    """How many nodes with what there are when all groups are at their greatest, as JSON."""
+def render_full_size(order: Order) -> str:
+    """Return how many nodes with what there are when all groups are at their greatest, as JSON."""
     ray = order.spec.ray
     nodes = [(1, _offer(ray.head)), *((_most(it), _offer(it)) for it in ray.worker_groups)]
     asked = [[min(count, MOST_ASKED), offer] for count, offer in nodes if count and offer]
@@ -71,7 +74,7 @@ def spell_full_size(order: Order) -> str:
 
 
 def _offer(node: RayNode) -> dict[str, int]:
-    """What Ray has on such a node, rounded down, so that it surely fits."""
+    """Return what Ray has on such a node, rounded down, so that it surely fits."""
     given = node.ray_start_params.get("num-cpus", "")
     cpus = int(given) if given.isdecimal() else math.floor(node.resources.cpu)
     amounts = {"CPU": cpus, "GPU": node.resources.gpu}

@@ -14,7 +14,7 @@ from strandline_api.names import (
     PIPELINE_LABEL,
     PIPELINE_UID_LABEL,
     ROLE_LABEL,
-    spell_label,
+    format_label_value,
 )
 from strandline_api.objects.pipeline import PipelineSpec
 from strandline_operator.model.code import CodeFiles
@@ -66,24 +66,24 @@ class Order:
         return label_attempt(self.pipeline, self.pipeline_uid, self.number)
 
     def label_pod(self, role: Role, group: str | None = None) -> dict[str, str]:
-        """Labels of one kind of its pods."""
+        """Return labels of one kind of its pods."""
         labels = {**self.labels, ROLE_LABEL: role.value}
         return labels if group is None else {**labels, GROUP_LABEL: group}
 
     def find_memory(self, group: str, own: int) -> int:
-        """Bytes of a group's pods: the raised ones, or its own."""
+        """Return bytes of a group's pods: the raised ones, or its own."""
         return max(own, self.memory.get(group, 0))
 
 
 def label_pipeline(pipeline: str, uid: str) -> dict[str, str]:
-    """Labels of everything that belongs to a pipeline."""
+    """Return labels of everything that belongs to a pipeline."""
     return {
         MANAGED_BY_LABEL: MANAGER,
-        PIPELINE_LABEL: spell_label(pipeline),
+        PIPELINE_LABEL: format_label_value(pipeline),
         PIPELINE_UID_LABEL: uid,
     }
 
 
 def label_attempt(pipeline: str, uid: str, number: int) -> dict[str, str]:
-    """Labels of everything that belongs to one of its attempts."""
+    """Return labels of everything that belongs to one of its attempts."""
     return label_pipeline(pipeline, uid) | {ATTEMPT_LABEL: str(number)}

@@ -11,8 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from strandline_api.outcome.hearing import VARIABLE, derive_token, spell_digest
-from strandline_api.spec.pod_places import (
+from strandline_api.names import ATTEMPT_VARIABLE, LINEAGE_VARIABLE
+from strandline_api.outcome.reader_token import VARIABLE, derive_token, digest_token
+from strandline_api.spec.pod_paths import (
     CONFIG,
     CONTAINERS,
     HEAD_CONTAINER,
@@ -32,7 +33,7 @@ _EITHER = frozenset({"value", "valueFrom"})
 
 
 def lay_over(base: Any, top: Any) -> Any:  # noqa: ANN401 - any part of a manifest
-    """A new manifest in which `top` wins.
+    """Return a new manifest in which `top` wins.
 
     Objects are merged field by field. Lists of entries with a key (mounts by path, ports by number,
     containers, volumes and variables by name) are merged by it, in the order of `base`, then of
@@ -59,30 +60,30 @@ def _has_key(value: object, key: str) -> bool:
     return (
         isinstance(value, list | tuple)
         and bool(value)
-        and all(isinstance(one, Mapping) and key in one for one in value)
+        and all(isinstance(entry, Mapping) and key in entry for entry in value)
     )
 
 
 def add_to_container(container: Mapping[str, Any], ray: RayCluster) -> dict[str, Any]:
-    """A Ray container with the variables and mounts that the pipeline asks for.
+    """Return a Ray container with the variables and mounts that the pipeline asks for.
 
     A variable of ours that it sets too is there once, since KubeRay's definition refuses two.
     """
     added = {
-        "env": _spell(ray.env),
-        "envFrom": _spell(ray.env_from),
-        "volumeMounts": _spell(ray.volume_mounts),
+        "env": _dump(ray.env),
+        "envFrom": _dump(ray.env_from),
+        "volumeMounts": _dump(ray.volume_mounts),
     }
     return dict(lay_over(container, {name: more for name, more in added.items() if more}))
 
 
-def spell_volumes(ray: RayCluster) -> list[dict[str, Any]]:
-    """The volumes that the pipeline asks for, as a pod has them."""
-    return _spell(ray.volumes)
+def render_volumes(ray: RayCluster) -> list[dict[str, Any]]:
+    """Render the volumes that the pipeline asks for, as a pod has them."""
+    return _dump(ray.volumes)
 
 
 def fit_template(template: Mapping[str, Any], container: str) -> dict[str, Any]:
-    """What of a pod template is meant for the pod with this container of ours.
+    """Return what of a pod template is meant for the pod with this container of ours.
 
     A template for all pods may speak of the containers of each; an empty list speaks of none.
     """
@@ -93,13 +94,13 @@ def fit_template(template: Mapping[str, Any], container: str) -> dict[str, Any]:
     for kind in ("containers", "initContainers"):
         if kind in spec:
             others = set(CONTAINERS) - {container}
-            fitting[kind] = [one for one in spec[kind] or () if one["name"] not in others]
+            fitting[kind] = [part for part in spec[kind] or () if part["name"] not in others]
             if not fitting[kind]:
                 del fitting[kind]
     return {**template, "spec": fitting}
 
 
-def _spell(items: Iterable[BaseModel]) -> list[dict[str, Any]]:
+def _dump(items: Iterable[BaseModel]) -> list[dict[str, Any]]:
     return [item.model_dump(mode="json", by_alias=True, exclude_unset=True) for item in items]
 
 
@@ -122,11 +123,13 @@ Template = dict[str, Any]
 
 
 def render_head(order: Order) -> Template:
-    """The head pod: it holds the ledger and runs the driver."""
+    """Render the head pod: it holds the ledger and runs the driver."""
     node = order.spec.ray.head
     container = _container(HEAD_CONTAINER, order, node, Role.HEAD)
-    digest = spell_digest(derive_token(order.uid))
+    digest = digest_token(derive_token(order.uid))
     container["env"].append({"name": VARIABLE, "value": digest})
+    if order.limits.reports_lineage:
+        container["env"].append({"name": LINEAGE_VARIABLE, "value": order.pipeline_uid})
     ports = RAY_PORTS | {"strandline": order.limits.driver_port}
     container["ports"] = [{"name": name, "containerPort": port} for name, port in ports.items()]
     drain = f"strandline drain {CONFIG}/{MANIFEST} --volume {VOLUME} --wait"
@@ -141,7 +144,7 @@ def render_head(order: Order) -> Template:
         *_output_volume(order),
         {"name": "ledger", "persistentVolumeClaim": {"claimName": order.claim}},
         {"name": "pipeline", "configMap": {"name": order.name}},
-        *spell_volumes(order.spec.ray),
+        *render_volumes(order.spec.ray),
     ]
     container = add_to_container(container, order.spec.ray)
     grace = order.spec.checkpoint.grace_period_seconds
@@ -151,16 +154,16 @@ def render_head(order: Order) -> Template:
 
 
 def render_worker(order: Order, group: WorkerGroup) -> Template:
-    """A worker pod of a group."""
+    """Render a worker pod of a group."""
     container = _container(WORKER_CONTAINER, order, group, group.name)
-    volumes = [*_scratch(container), *_output_volume(order), *spell_volumes(order.spec.ray)]
+    volumes = [*_scratch(container), *_output_volume(order), *render_volumes(order.spec.ray)]
     container = add_to_container(container, order.spec.ray)
     labels = order.label_pod(Role.WORKER, group.name)
     return bring_code(order, _finish(order, group, container, volumes, labels, {}))
 
 
 def render_submitter(order: Order) -> Template:
-    """The pod that hands the driver to Ray and follows its log."""
+    """Render the pod that hands the driver to Ray and follows its log."""
     container = {
         "name": SUBMITTER_CONTAINER,
         "image": _image(order),
@@ -188,7 +191,7 @@ def _container(name: str, order: Order, node: RayNode, group: str) -> dict[str, 
             # A task that runs out of memory must fail, or Ray tries it again without end.
             {"name": "RAY_task_oom_retries", "value": "0"},
             {"name": "RAY_JOB_STOP_WAIT_TIME_S", "value": str(STOP_WAIT_SECONDS)},
-            {"name": "STRANDLINE_ATTEMPT", "value": str(order.number)},
+            {"name": ATTEMPT_VARIABLE, "value": str(order.number)},
             {"name": "USER", "value": USER_NAME},
             {"name": "LOGNAME", "value": USER_NAME},
         ],
@@ -242,14 +245,14 @@ def _finish(
 
 
 def _probe(template: Template, node: RayNode) -> None:
-    """Say how Ray's container is asked for its health, unless the user did.
+    """Describe how Ray's container is asked for its health, unless the user did.
 
     KubeRay's own choice needs `wget` in the image wherever it does not know Ray's version.
     """
     given = node.ray_start_params.get(AGENT_PORT_PARAM, "")
     port = int(given) if given.isdecimal() else AGENT_PORT
     # The one path that every version of Ray has that we run on.
-    place = {"path": "/api/local_raylet_healthz", "port": port}
+    probe = {"path": "/api/local_raylet_healthz", "port": port}
     often = {"timeoutSeconds": 5, "periodSeconds": 5}
     for container in template["spec"]["containers"]:
         if container["name"] in RAY_CONTAINERS:
@@ -257,7 +260,7 @@ def _probe(template: Template, node: RayNode) -> None:
             # A node that is slow for minutes is still at work: ten of them pass for lost.
             alive = {"initialDelaySeconds": 30, "failureThreshold": 120}
             for name, bounds in {"readinessProbe": ready, "livenessProbe": alive}.items():
-                container.setdefault(name, {"httpGet": dict(place)} | often | bounds)
+                container.setdefault(name, {"httpGet": dict(probe)} | often | bounds)
 
 
 def _choose_ids(order: Order) -> dict[str, Any]:
@@ -290,7 +293,7 @@ def _image(order: Order) -> str:
 
 
 def confine() -> dict[str, Any]:
-    """What no container of an attempt may do."""
+    """Return what no container of an attempt may do."""
     return {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},

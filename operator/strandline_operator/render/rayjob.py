@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from strandline_api.documents.stored import hand_on, spell_document
+from strandline_api.documents.stored import forward_document, render_document
 from strandline_api.names import API_VERSION, ATTEMPT, name_code
-from strandline_api.spec.pod_places import CONFIG, OUTPUT, VOLUME
+from strandline_api.spec.pod_paths import CONFIG, OUTPUT, VOLUME
 from strandline_api.spec.ray_cluster import RayNode, WorkerGroup
 from strandline_operator.model.plan import Manifest
 from strandline_operator.render.code import render_code
@@ -35,30 +35,33 @@ QUEUE_PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 
 
 def render_config(order: Order) -> Manifest:
-    """The ConfigMap with the pipeline as its driver reads it."""
+    """Render the ConfigMap with the pipeline as its driver reads it."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": _metadata(order, order.name),
-        "data": {MANIFEST: spell_document(_localise(order))},
+        "data": {MANIFEST: render_document(_localise(order))},
         "immutable": True,
     }
 
 
 def render_code_map(order: Order) -> Manifest | None:
-    """The ConfigMap with the code that is the attempt's own; None where none is brought so."""
+    """Render the ConfigMap with the code that is the attempt's own.
+
+    None where none is brought so.
+    """
     return render_code(order, _metadata(order, name_code(order.pipeline, order.number)))
 
 
 def render_rayjob(order: Order) -> Manifest:
-    """The RayJob."""
+    """Render the RayJob."""
     metadata = _metadata(order, order.rayjob)
     metadata["labels"] = metadata["labels"] | _label_queue(order)
     metadata["annotations"] = {NO_HEAD_RESTART: "true"}
     deadlines, limits = order.spec.deadlines, order.limits
     pre_running = deadlines.pre_running_seconds or limits.pre_running
     spec: dict[str, Any] = {
-        "entrypoint": _spell_entrypoint(order),
+        "entrypoint": _render_entrypoint(order),
         "submissionMode": order.spec.ray.submission_mode,
         "backoffLimit": 0,
         "shutdownAfterJobFinishes": True,
@@ -91,7 +94,7 @@ def _metadata(order: Order, name: str) -> dict[str, Any]:
 
 
 def _label_queue(order: Order) -> dict[str, str]:
-    """What Kueue reads: from the spec, or else the same labels of the pipeline itself."""
+    """Return what Kueue reads: from the spec, or else the same labels of the pipeline itself."""
     ray, metadata = order.spec.ray, order.manifest.get("metadata")
     given = metadata.get("labels") if isinstance(metadata, dict) else None
     own = given if isinstance(given, dict) else {}
@@ -102,7 +105,7 @@ def _label_queue(order: Order) -> dict[str, str]:
     return {name: value for name, value in wanted.items() if value}
 
 
-def _spell_entrypoint(order: Order) -> str:
+def _render_entrypoint(order: Order) -> str:
     words = [
         "strandline run",
         f"{CONFIG}/{MANIFEST}",
@@ -117,7 +120,7 @@ def _spell_entrypoint(order: Order) -> str:
 
 
 def _bound_activity(order: Order, pre_running: float) -> dict[str, int]:
-    """How long KubeRay lets the RayJob be; the time before the driver runs counts too.
+    """Return how long KubeRay lets the RayJob be; the time before the driver runs counts too.
 
     Without a deadline the field is left out: to KubeRay that is no limit at all.
     """
@@ -165,9 +168,9 @@ def _start_params(node: RayNode) -> dict[str, str]:
 
 
 def _localise(order: Order) -> dict[str, Any]:
-    """The pipeline for its driver, with the place where pods find the output's claim."""
-    document = hand_on(order.manifest, order.spec)
+    """Return the pipeline for its driver, with the place where pods find the output's claim."""
+    document = forward_document(order.manifest, order.spec)
     if order.spec.storage.output.claim_name is not None:
-        place = f"{OUTPUT}/{order.namespace}/{order.pipeline}"
-        document["spec"]["storage"]["output"] = {"url": place}
+        path = f"{OUTPUT}/{order.namespace}/{order.pipeline}"
+        document["spec"]["storage"]["output"] = {"url": path}
     return document
