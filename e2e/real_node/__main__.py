@@ -25,23 +25,23 @@ TRIAL = (sys.executable, "-m", "real_node.trial")
 
 def main(arguments: Sequence[str]) -> int:
     """Do what the words say, and return an exit code."""
-    word, *rest = arguments or ["--help"]
+    part, *rest = arguments or ["--help"]
     # These two are between processes of ours.
-    if word == "keep":
+    if part == "keep":
         return lifetime.keep(Path(rest[0]), rest[1:])
-    if word == "supervise":
-        return supervise(read_order(rest), say)
+    if part == "supervise":
+        return supervise(read_order(rest), report)
     words, command = split_command(arguments)
     options = make_parser().parse_args(words)
     options.folder = options.folder.resolve()
-    return WORDS[options.word](options, command)
+    return COMMANDS[options.word](options, command)
 
 
 def bring_up(options: argparse.Namespace, command: Sequence[str]) -> int:
     """Bring a node up for a command, or for its trial."""
     if options.trial:
-        return lifetime.bring_up(options.folder, TRIAL, say, trial.PACKAGES)
-    return lifetime.bring_up(options.folder, command, say)
+        return lifetime.bring_up(options.folder, TRIAL, report, trial.PACKAGES)
+    return lifetime.bring_up(options.folder, command, report)
 
 
 def enter(options: argparse.Namespace, command: Sequence[str]) -> int:
@@ -67,7 +67,7 @@ def show_leftovers(options: argparse.Namespace, command: Sequence[str]) -> int: 
     return 1 if found else 0
 
 
-WORDS: Mapping[str, Callable[[argparse.Namespace, Sequence[str]], int]] = MappingProxyType(
+COMMANDS: Mapping[str, Callable[[argparse.Namespace, Sequence[str]], int]] = MappingProxyType(
     {"up": bring_up, "enter": enter, "sweep": sweep, "leftovers": show_leftovers}
 )
 
@@ -83,20 +83,20 @@ def make_parser() -> argparse.ArgumentParser:
     """Make the parser of what is before `--`."""
     parser = argparse.ArgumentParser(prog="real_node", description="A real Kubernetes node.")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    parser.add_argument("word", choices=WORDS)
+    parser.add_argument("word", choices=COMMANDS)
     parser.add_argument("--folder", type=Path, default=cache / "strandline" / "node")
     parser.add_argument("--trial", action="store_true", help="try what a node must be able to do")
     return parser
 
 
 def read_order(words: Sequence[str]) -> Order:
-    """Read what the keeper has spelled."""
+    """Read what the keeper has written."""
     folder, cluster, dns, pause, *command = words
     return Order(Path(folder), Binaries(Path(cluster), Path(dns), Path(pause)), command)
 
 
-def say(text: str) -> None:
-    """Say something to the user, beside what the command prints."""
+def report(text: str) -> None:
+    """Describe something to the user, beside what the command prints."""
     print(f"node: {text}", file=sys.stderr, flush=True)
 
 
@@ -104,5 +104,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
     except NodeError as error:
-        say(str(error))
+        report(str(error))
         sys.exit(BROKEN)

@@ -51,7 +51,7 @@ def list_missing(packages: Mapping[str, str], is_there: Callable[[str], bool]) -
     return sorted({package for program, package in packages.items() if not is_there(program)})
 
 
-def provide_packages(say: Callable[[str], None], also: Mapping[str, str]) -> None:
+def provide_packages(report: Callable[[str], None], also: Mapping[str, str]) -> None:
     """Install what is missing, of `PACKAGES` and of `also`.
 
     Raises:
@@ -63,7 +63,7 @@ def provide_packages(say: Callable[[str], None], also: Mapping[str, str]) -> Non
     names = " ".join(missing)
     if shutil.which("apt-get") is None:
         raise NodeError(f"a node needs these packages, which are not installed: {names}")
-    say(f"installing {names}")
+    report(f"installing {names}")
     apt = ("apt-get", "-qq", "-o", "DPkg::Lock::Timeout=120")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for words in (("update",), ("install", "--yes", "--no-install-recommends", *missing)):
@@ -74,17 +74,17 @@ def provide_packages(say: Callable[[str], None], also: Mapping[str, str]) -> Non
         raise NodeError(f"cannot install {names}: {last_line(done.stderr)}")
 
 
-def provide_binaries(say: Callable[[str], None]) -> Binaries:
+def provide_binaries(report: Callable[[str], None]) -> Binaries:
     """Find what is built from source, and build it where that was not done.
 
     Raises:
         NodeError: it cannot be built.
     """
-    cluster, dns = (build(target, say) for target in ("cluster", "dns"))
+    cluster, dns = (build(target, report) for target in ("cluster", "dns"))
     return Binaries(cluster, dns, dns.with_name("strandline-pause"))
 
 
-def build(target: str, say: Callable[[str], None]) -> Path:
+def build(target: str, report: Callable[[str], None]) -> Path:
     """Ask make for a binary, and pass on what it says while it works."""
     if shutil.which("make") is None:
         raise NodeError("a node is built by make, which is not installed")
@@ -93,19 +93,19 @@ def build(target: str, say: Callable[[str], None]) -> Path:
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     with making:
-        said = tell(making.stderr or (), say)
+        printed = stream(making.stderr or (), report)
         output = making.stdout.read() if making.stdout else ""
     if making.returncode:
-        raise NodeError(f"cannot build {target}: {last_line(said)}")
+        raise NodeError(f"cannot build {target}: {last_line(printed)}")
     return Path(last_line(output))
 
 
-def tell(lines: Iterable[str], say: Callable[[str], None]) -> str:
+def stream(lines: Iterable[str], report: Callable[[str], None]) -> str:
     """Pass lines on, and keep them."""
     kept = []
     for line in lines:
         kept.append(line)
-        say(line.rstrip())
+        report(line.rstrip())
     return "".join(kept)
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
-PATIENCE = 10  # seconds, until what was killed is gone
+WAIT_SECONDS = 10  # seconds, until what was killed is gone
 PAUSE = 0.02
 INHERITED = ("cpuset.cpus", "cpuset.mems")
 # To the kernel a cgroup is by default as much as one process beside it: on a machine that has
@@ -67,7 +67,7 @@ def list_processes(cgroups: Iterable[Path]) -> set[int]:
 
 def sweep_cgroups(name: str, root: Path = ROOT) -> list[Path]:
     """Kill all that is below a name and remove the cgroups; return those that would not go."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + WAIT_SECONDS
     while cgroups := list_cgroups(name, root):
         for cgroup in cgroups:
             thaw(cgroup)

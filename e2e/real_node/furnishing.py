@@ -9,10 +9,10 @@ import socket
 import subprocess
 from pathlib import Path
 
-from real_node import places
+from real_node import layout
 from real_node.errors import NodeError
 
-HOME = Path(places.HOME)
+HOME = Path(layout.HOME)
 # The kubelet would set these for the whole machine. It reads what it wants and leaves them alone.
 KERNEL_SETTINGS = {
     "vm/overcommit_memory": "1",
@@ -45,16 +45,16 @@ def mount_folders(folder: Path) -> None:
     run("mount", "-t", "tmpfs", "-o", "mode=755", "node", "/run")
     HOME.mkdir()
     Path("/run/lock").mkdir()
-    run("mount", "--bind", str(folder / places.STATE), str(HOME))
+    run("mount", "--bind", str(folder / layout.STATE), str(HOME))
     run("mount", "--make-rshared", str(HOME))
-    run("mount", "--bind", str(folder / places.LOG_FOLDER), str(places.LOGS))
+    run("mount", "--bind", str(folder / layout.LOG_FOLDER), str(layout.LOGS))
 
 
 def mount_names() -> None:
     """Let the programs and the command on the node look names up as pods do."""
     for name in ("resolv.conf", "hosts"):
-        run("mount", "--bind", str(HOME / places.SETTINGS / name), f"/etc/{name}")
-    socket.sethostname(places.NODE_NAME)
+        run("mount", "--bind", str(HOME / layout.SETTINGS / name), f"/etc/{name}")
+    socket.sethostname(layout.NODE_NAME)
 
 
 def shield_kernel() -> None:
@@ -71,11 +71,11 @@ def shield_kernel() -> None:
 def make_links() -> None:
     """Make the loopback and the node's own address, which may not be a loopback one."""
     run("ip", "link", "set", "lo", "up")
-    run("ip", "link", "add", places.NODE_LINK, "type", "bridge")
-    run("ip", "address", "add", f"{places.NODE_ADDRESS}/32", "dev", places.NODE_LINK)
-    run("ip", "link", "set", places.NODE_LINK, "up")
+    run("ip", "link", "add", layout.NODE_LINK, "type", "bridge")
+    run("ip", "address", "add", f"{layout.NODE_ADDRESS}/32", "dev", layout.NODE_LINK)
+    run("ip", "link", "set", layout.NODE_LINK, "up")
     # Without a route there is nothing that kube-proxy could turn elsewhere.
-    run("ip", "route", "add", places.SERVICE_RANGE, "dev", places.NODE_LINK)
+    run("ip", "route", "add", layout.SERVICE_RANGE, "dev", layout.NODE_LINK)
     for name, value in NETWORK_SETTINGS.items():
         setting = Path("/proc/sys", name)
         if setting.exists():

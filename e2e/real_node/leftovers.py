@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from real_node import cgroups, places
+from real_node import cgroups, layout
 
 
 def list_leftovers(folder: Path) -> list[str]:
     """List processes, cgroups, mounts, links and files of a node, a line each."""
-    name = places.name_cgroup(folder)
+    name = layout.name_cgroup(folder)
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
     links = subprocess.run(["ip", "-oneline", "link"], capture_output=True, text=True, check=True)
-    state = folder / places.STATE
+    state = folder / layout.STATE
     return [
         *(f"process {each}" for each in list_processes(folder, name)),
         *(f"cgroup {each}" for each in cgroups.list_cgroups(name)),
@@ -30,7 +30,7 @@ def list_leftovers(folder: Path) -> list[str]:
 
 def list_processes(folder: Path, cgroup: str) -> Iterator[str]:
     """List processes that were started by the node of a folder, or are in its pods."""
-    mark = f"{places.FOLDER_VARIABLE}={folder}".encode()
+    mark = f"{layout.FOLDER_VARIABLE}={folder}".encode()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             mine = mark in (process / "environ").read_bytes().split(b"\0")
@@ -42,11 +42,11 @@ def list_processes(folder: Path, cgroup: str) -> Iterator[str]:
 
 def pick_mounts(lines: Iterable[str], folder: Path) -> list[str]:
     """Pick the places of mounts that are in a folder, from the kernel's table of mounts."""
-    places_of = (line.split(" ")[4] for line in lines)
-    return [place for place in places_of if Path(place).is_relative_to(folder)]
+    mount_points = (line.split(" ")[4] for line in lines)
+    return [path for path in mount_points if Path(path).is_relative_to(folder)]
 
 
 def pick_links(lines: Iterable[str]) -> list[str]:
     """Pick the network links that a node makes, from what `ip -oneline link` prints."""
     names = (line.split(": ")[1].split("@")[0] for line in lines if ": " in line)
-    return [name for name in names if name in {places.NODE_LINK, places.POD_LINK}]
+    return [name for name in names if name in {layout.NODE_LINK, layout.POD_LINK}]

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType, MappingProxyType
 
-from real_node import cgroups, places
+from real_node import cgroups, layout
 from real_node.binaries import provide_binaries, provide_packages
 from real_node.errors import NodeError
 
@@ -38,7 +38,7 @@ KILLED = 128 + signal.SIGKILL
 def bring_up(
     folder: Path,
     command: Sequence[str],
-    say: Callable[[str], None],
+    report: Callable[[str], None],
     also: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
     """Bring a node up, run a command on it, take the node down, and return the exit code.
@@ -46,20 +46,20 @@ def bring_up(
     Args:
         folder: of the node; its logs stay there.
         command: with its arguments; without one, the node is up until Ctrl-C.
-        say: takes sentences for the user.
+        report: takes sentences for the user.
         also: programs that the command needs, with the Debian packages that have them.
 
     Raises:
         NodeError: there can be no node here, or one is up already.
     """
-    check_place(folder)
-    provide_packages(say, also)
-    built = provide_binaries(say)
+    check_folder(folder)
+    provide_packages(report, also)
+    built = provide_binaries(report)
     folder.mkdir(parents=True, exist_ok=True)
     with lock(folder):
         pass  # one sentence for whom it may concern, before anything is started
     words = (str(folder), str(built.cluster), str(built.dns), str(built.pause), *command)
-    keeper = subprocess.Popen([*KEEP, *spell_call("keep"), *words], env=describe_environment())
+    keeper = subprocess.Popen([*KEEP, *build_call("keep"), *words], env=describe_environment())
     code = wait_for(keeper, lambda: keeper.send_signal(signal.SIGTERM))
     if code < 0:
         sweep(folder)
@@ -74,12 +74,12 @@ def keep(folder: Path, words: Sequence[str]) -> int:
     """
     with lock(folder):
         clear(folder)
-        for name in (places.STATE, places.LOG_FOLDER):
+        for name in (layout.STATE, layout.LOG_FOLDER):
             (folder / name).mkdir(mode=0o755)
-        unshare = subprocess.Popen([*UNSHARE, *spell_call("supervise"), str(folder), *words])
+        unshare = subprocess.Popen([*UNSHARE, *build_call("supervise"), str(folder), *words])
         (folder / PID).write_text(f"{unshare.pid}\n", encoding="ascii")
         code = wait_for(unshare, lambda: stop_first(unshare.pid))
-        ended = (folder / places.ENDED).exists()
+        ended = (folder / layout.ENDED).exists()
         clear(folder, logs=False)
     return code if ended else KILLED
 
@@ -96,9 +96,9 @@ def wait_for(process: subprocess.Popen[bytes], stop: Callable[[], None]) -> int:
     return process.wait()
 
 
-def spell_call(word: str) -> tuple[str, ...]:
-    """Spell the call of another process of ours."""
-    return (sys.executable, "-m", "real_node", word)
+def build_call(part: str) -> tuple[str, ...]:
+    """Render the call of another process of ours."""
+    return (sys.executable, "-m", "real_node", part)
 
 
 def describe_environment() -> dict[str, str]:
@@ -124,7 +124,7 @@ def find_node(folder: Path) -> int:
     """
     with suppress(OSError):
         first = find_first(int((folder / PID).read_text()))
-        if first and (folder / places.ENVIRONMENT).exists():
+        if first and (folder / layout.ENVIRONMENT).exists():
             return first
     raise NodeError(f"no node is up in {folder}")
 
@@ -136,7 +136,7 @@ def enter(folder: Path, command: Sequence[str]) -> int:
         NodeError: no node is up.
     """
     first = find_node(folder)
-    ours: dict[str, str] = json.loads((folder / places.ENVIRONMENT).read_text(encoding="utf-8"))
+    ours: dict[str, str] = json.loads((folder / layout.ENVIRONMENT).read_text(encoding="utf-8"))
     nsenter = ("nsenter", f"--target={first}", "--all", "env", f"--chdir={Path.cwd()}")
     done = subprocess.run([*nsenter, *command], env={**os.environ, **ours}, check=False)
     return done.returncode if done.returncode >= 0 else 128 - done.returncode
@@ -148,7 +148,7 @@ def stop_first(unshare: int) -> None:
     os.kill(first or unshare, signal.SIGTERM if first else signal.SIGKILL)
 
 
-def check_place(folder: Path) -> None:
+def check_folder(folder: Path) -> None:
     """Refuse what cannot work.
 
     Raises:
@@ -168,7 +168,7 @@ def lock(folder: Path) -> Iterator[None]:
     Raises:
         NodeError: a node is up there.
     """
-    with (folder / places.LOCK).open("a") as file:
+    with (folder / layout.LOCK).open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -193,11 +193,11 @@ def clear(folder: Path, *, logs: bool = True) -> None:
     Raises:
         NodeError: something cannot be removed.
     """
-    stubborn = cgroups.sweep_cgroups(places.name_cgroup(folder))
+    stubborn = cgroups.sweep_cgroups(layout.name_cgroup(folder))
     if stubborn:
         raise NodeError(f"cannot remove the cgroup {stubborn[0]}: it has processes that don't die")
     (folder / PID).unlink(missing_ok=True)
-    (folder / places.KUBECONFIG).unlink(missing_ok=True)
-    for name in (places.STATE, *([places.LOG_FOLDER] if logs else [])):
+    (folder / layout.KUBECONFIG).unlink(missing_ok=True)
+    for name in (layout.STATE, *([layout.LOG_FOLDER] if logs else [])):
         if (folder / name).exists():
             shutil.rmtree(folder / name)

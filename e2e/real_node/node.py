@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from real_node import places
+from real_node import layout
 from real_node.errors import NodeError
 
-PATIENCE = 60  # seconds
+WAIT_SECONDS = 60  # seconds
 PAUSE = 0.1
 # What is kept for those who look into a failure, beside the logs.
 KINDS = (
@@ -49,7 +49,7 @@ class Node:
             NodeError: it runs on none.
         """
         folder, binary = (
-            environment.get(name) for name in (places.FOLDER_VARIABLE, places.BINARY_VARIABLE)
+            environment.get(name) for name in (layout.FOLDER_VARIABLE, layout.BINARY_VARIABLE)
         )
         if not folder or not binary:
             raise NodeError("this runs on no node; start it by `python -m real_node up`")
@@ -58,27 +58,27 @@ class Node:
     @property
     def kubeconfig(self) -> Path:
         """Kubeconfig of an administrator."""
-        return self.folder / places.KUBECONFIG
+        return self.folder / layout.KUBECONFIG
 
     @property
     def logs(self) -> Path:
         """Folder of all logs: of each program, and of containers in `pods`."""
-        return self.folder / places.LOG_FOLDER
+        return self.folder / layout.LOG_FOLDER
 
     @property
     def volumes(self) -> Path:
         """Folder for `hostPath` volumes; it is empty at the start, and removed at the end."""
-        return self.folder / places.VOLUMES
+        return self.folder / layout.VOLUMES
 
-    def kubectl(self, *arguments: str, stdin: str = "", patience: float = PATIENCE) -> str:
+    def kubectl(self, *arguments: str, stdin: str = "", timeout: float = WAIT_SECONDS) -> str:
         """Run kubectl as administrator and return what it prints.
 
         Raises:
-            NodeError: it failed, or took more than `patience` seconds.
+            NodeError: it failed, or took more than `timeout` seconds.
         """
-        ours = (f"--kubeconfig={self.kubeconfig}", f"--cache-dir={places.KUBECTL_CACHE}")
+        ours = (f"--kubeconfig={self.kubeconfig}", f"--cache-dir={layout.KUBECTL_CACHE}")
         command = (str(self.binary), "kubectl", *ours, *arguments)
-        return run(command, stdin=stdin, patience=patience)
+        return run(command, stdin=stdin, timeout=timeout)
 
     def apply(self, *objects: Mapping[str, Any]) -> None:
         """Apply objects, on the server's side."""
@@ -94,30 +94,30 @@ class Node:
 
     def import_image(self, archive: Path) -> None:
         """Give containerd the images of an archive (OCI's or Docker's), so that none is pulled."""
-        settings = (self.folder / places.STATE / places.SETTINGS / "containerd.toml").read_text()
+        settings = (self.folder / layout.STATE / layout.SETTINGS / "containerd.toml").read_text()
         snapshotter = "native" if 'snapshotter = "native"' in settings else "overlayfs"
-        ctr = ("ctr", f"--address={places.CONTAINERD}", "--namespace=k8s.io")
+        ctr = ("ctr", f"--address={layout.CONTAINERD}", "--namespace=k8s.io")
         words = ("images", "import", f"--snapshotter={snapshotter}", str(archive.resolve()))
-        run((*ctr, *words), patience=10 * PATIENCE)
+        run((*ctr, *words), timeout=10 * WAIT_SECONDS)
 
     def add_resource(self, name: str, amount: int) -> None:
         """Let the node offer an extended resource, such as `example.com/slot`."""
         key = name.replace("/", "~1")
         patch = [{"op": "add", "path": f"/status/capacity/{key}", "value": str(amount)}]
-        words = ("patch", "node", places.NODE_NAME, "--subresource=status", "--type=json")
+        words = ("patch", "node", layout.NODE_NAME, "--subresource=status", "--type=json")
         self.kubectl(*words, f"--patch={json.dumps(patch)}")
 
     def stop(self, program: str) -> None:
         """Kill a program of the node, such as `kubelet`, and keep it away."""
-        state = self.folder / places.STATE
-        (state / places.STOPPED / program).touch()
-        wait_until(f"{program} is gone", lambda: not (state / places.PIDS / program).exists())
+        state = self.folder / layout.STATE
+        (state / layout.STOPPED / program).touch()
+        wait_until(f"{program} is gone", lambda: not (state / layout.PIDS / program).exists())
 
     def start(self, program: str) -> None:
         """Start a program again that was stopped."""
-        state = self.folder / places.STATE
-        (state / places.STOPPED / program).unlink(missing_ok=True)
-        wait_until(f"{program} is back", (state / places.PIDS / program).exists)
+        state = self.folder / layout.STATE
+        (state / layout.STOPPED / program).unlink(missing_ok=True)
+        wait_until(f"{program} is back", (state / layout.PIDS / program).exists)
 
     def stop_kubelet(self) -> None:
         """Make the node one that was lost: its containers go on, and nobody hears of them."""
@@ -135,32 +135,32 @@ class Node:
         return self.logs
 
 
-def wait_until(what: str, is_so: Callable[[], bool], patience: float = PATIENCE) -> None:
+def wait_until(what: str, is_so: Callable[[], bool], timeout: float = WAIT_SECONDS) -> None:
     """Wait until something is so.
 
     Raises:
-        NodeError: that took more than `patience` seconds.
+        NodeError: that took more than `timeout` seconds.
     """
-    end = time.monotonic() + patience
+    end = time.monotonic() + timeout
     while not is_so():
         if time.monotonic() > end:
-            raise NodeError(f"waited {patience:.0f} s in vain until {what}")
+            raise NodeError(f"waited {timeout:.0f} s in vain until {what}")
         time.sleep(PAUSE)
 
 
-def run(command: tuple[str, ...], *, stdin: str = "", patience: float = PATIENCE) -> str:
+def run(command: tuple[str, ...], *, stdin: str = "", timeout: float = WAIT_SECONDS) -> str:
     """Run a short program and return what it prints.
 
     Raises:
-        NodeError: it failed, or took more than `patience` seconds.
+        NodeError: it failed, or took more than `timeout` seconds.
     """
-    name = " ".join(word for word in command[:8] if not word.startswith(("--kube", "--cache")))
+    name = " ".join(part for part in command[:8] if not part.startswith(("--kube", "--cache")))
     try:
         done = subprocess.run(
-            command, input=stdin, capture_output=True, text=True, check=False, timeout=patience
+            command, input=stdin, capture_output=True, text=True, check=False, timeout=timeout
         )
     except subprocess.TimeoutExpired:
-        raise NodeError(f"{name} took more than {patience:.0f} s") from None
+        raise NodeError(f"{name} took more than {timeout:.0f} s") from None
     if done.returncode:
         raise NodeError(f"{name}: {done.stderr.strip()}")
     return done.stdout

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from real_node import places
+from real_node import layout
 
 RBAC = "rbac.authorization.k8s.io"
 READ = ["get", "list", "watch"]
@@ -42,7 +42,7 @@ def list_first_objects() -> list[dict[str, Any]]:
             "apiVersion": "storage.k8s.io/v1",
             "kind": "StorageClass",
             "metadata": {
-                "name": places.STORAGE_CLASS,
+                "name": layout.STORAGE_CLASS,
                 "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
             },
             "provisioner": "kubernetes.io/no-provisioner",
@@ -61,8 +61,8 @@ def describe_volume(name: str, size: str, mode: str = "ReadWriteMany") -> dict[s
         "spec": {
             "accessModes": [mode],
             "capacity": {"storage": size},
-            "hostPath": {"path": f"{places.HOME}/volumes/{name}", "type": "DirectoryOrCreate"},
+            "hostPath": {"path": f"{layout.HOME}/volumes/{name}", "type": "DirectoryOrCreate"},
             "persistentVolumeReclaimPolicy": "Retain",
-            "storageClassName": places.STORAGE_CLASS,
+            "storageClassName": layout.STORAGE_CLASS,
         },
     }

@@ -19,7 +19,7 @@ from real_node.programs import Program
 
 PAUSE = 0.1  # seconds between two looks
 LAST_LINES = 15
-LAST_WORDS = 5  # seconds that the user's command has to end
+STOP_SECONDS = 5  # seconds that the user's command has to end
 
 
 class Processes:
@@ -84,22 +84,22 @@ class Processes:
         self._halted[program.name] = program
 
     def complain(self, name: str, what: str) -> NodeError:
-        """Say what is wrong with a program, with the last lines of its log."""
+        """Describe what is wrong with a program, with the last lines of its log."""
         log = self._logs / f"{name}.log"
         text = log.read_text(errors="replace") if log.exists() else ""
         return NodeError("\n".join([f"{name} {what}", *text.splitlines()[-LAST_LINES:]]))
 
-    def wait_until(self, what: str, is_so: Callable[[], bool], patience: float) -> None:
+    def wait_until(self, what: str, is_so: Callable[[], bool], timeout: float) -> None:
         """Tend until something is so.
 
         Raises:
-            NodeError: a program ended, or it took more than `patience` seconds.
+            NodeError: a program ended, or it took more than `timeout` seconds.
         """
-        end = time.monotonic() + patience
+        end = time.monotonic() + timeout
         while not is_so():
             self.tend()
             if time.monotonic() > end:
-                raise NodeError(f"waited {patience:.0f} s in vain until {what}")
+                raise NodeError(f"waited {timeout:.0f} s in vain until {what}")
             time.sleep(PAUSE)
 
     def attend(self, command: Iterable[str], environment: Mapping[str, str]) -> int:
@@ -122,7 +122,7 @@ class Processes:
     def _dismiss(self, command: int) -> None:
         with suppress(ProcessLookupError):  # it may have ended together with a program
             os.kill(command, signal.SIGTERM)
-        end = time.monotonic() + LAST_WORDS
+        end = time.monotonic() + STOP_SECONDS
         while all(process != command for process, _ in reap()) and time.monotonic() < end:
             time.sleep(PAUSE)
 

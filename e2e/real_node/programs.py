@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from real_node import places
+from real_node import layout
 
-SETTINGS = places.HOME / places.SETTINGS
+SETTINGS = layout.HOME / layout.SETTINGS
 ETCD = "http://127.0.0.1:2379"
-SERVICE = f"kubernetes.default.svc.{places.CLUSTER_DOMAIN}"
+SERVICE = f"kubernetes.default.svc.{layout.CLUSTER_DOMAIN}"
 
 ETCD_FLAGS = {
-    "data-dir": f"{places.HOME}/etcd",
+    "data-dir": f"{layout.HOME}/etcd",
     "listen-client-urls": ETCD,
     "advertise-client-urls": ETCD,
     "listen-peer-urls": "http://127.0.0.1:2380",
@@ -28,15 +28,15 @@ ETCD_FLAGS = {
 SERVER_FLAGS = {
     "etcd-servers": ETCD,
     "bind-address": "0.0.0.0",  # noqa: S104 - of the node's own network
-    "advertise-address": places.NODE_ADDRESS,
-    "cert-dir": f"{places.HOME}/certificates",
+    "advertise-address": layout.NODE_ADDRESS,
+    "cert-dir": f"{layout.HOME}/certificates",
     "token-auth-file": f"{SETTINGS}/tokens.csv",
     "authorization-mode": "Node,RBAC",
     "enable-admission-plugins": "NodeRestriction",
-    "service-cluster-ip-range": places.SERVICE_RANGE,
+    "service-cluster-ip-range": layout.SERVICE_RANGE,
     "service-account-issuer": f"https://{SERVICE}",
-    "service-account-key-file": f"{places.HOME}/accounts.key",
-    "service-account-signing-key-file": f"{places.HOME}/accounts.key",
+    "service-account-key-file": f"{layout.HOME}/accounts.key",
+    "service-account-signing-key-file": f"{layout.HOME}/accounts.key",
     "kubelet-preferred-address-types": "InternalIP",
     "allow-privileged": "true",
     "event-ttl": "6h",
@@ -50,8 +50,8 @@ CONTROLLER_FLAGS = {
     "kubeconfig": f"{SETTINGS}/kube-controller-manager.kubeconfig",
     "controllers": "*,-node-ipam-controller,-node-route-controller,-service-lb-controller",
     "use-service-account-credentials": "true",
-    "service-account-private-key-file": f"{places.HOME}/accounts.key",
-    "root-ca-file": f"{places.HOME}/certificates/apiserver.crt",
+    "service-account-private-key-file": f"{layout.HOME}/accounts.key",
+    "root-ca-file": f"{layout.HOME}/certificates/apiserver.crt",
     "leader-elect": "false",
     "secure-port": "0",
     "node-monitor-period": "2s",
@@ -72,15 +72,15 @@ SCHEDULER_FLAGS = {
 KUBELET_FLAGS = {
     "config": f"{SETTINGS}/kubelet.json",
     "kubeconfig": f"{SETTINGS}/kubelet.kubeconfig",
-    "hostname-override": places.NODE_NAME,
-    "node-ip": places.NODE_ADDRESS,
-    "root-dir": f"{places.HOME}/kubelet",
-    "cert-dir": f"{places.HOME}/kubelet-certificates",
+    "hostname-override": layout.NODE_NAME,
+    "node-ip": layout.NODE_ADDRESS,
+    "root-dir": f"{layout.HOME}/kubelet",
+    "cert-dir": f"{layout.HOME}/kubelet-certificates",
 }
 
 PROXY_FLAGS = {
     "kubeconfig": f"{SETTINGS}/kube-proxy.kubeconfig",
-    "hostname-override": places.NODE_NAME,
+    "hostname-override": layout.NODE_NAME,
     "proxy-mode": "nftables",
     "cluster-cidr": "10.244.0.0/16",
     # These belong to the machine.
@@ -125,11 +125,11 @@ def list_programs(cluster: str, dns: str) -> tuple[Program, ...]:
     corefile = ("-conf", f"{SETTINGS}/Corefile")
     return (
         Program("containerd", containerd),
-        *(Program(name, (cluster, name, *spell(flags))) for name, flags in CLUSTER.items()),
+        *(Program(name, (cluster, name, *render(flags))) for name, flags in CLUSTER.items()),
         Program(LAST, (dns, *corefile)),
     )
 
 
-def spell(flags: Mapping[str, str]) -> tuple[str, ...]:
-    """Spell flags as arguments."""
+def render(flags: Mapping[str, str]) -> tuple[str, ...]:
+    """Render flags as arguments."""
     return tuple(f"--{name}={value}" for name, value in flags.items())

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from real_node import places
+from real_node import layout
 
 TIMEOUT = 5  # seconds
 NO_PROXY = urllib.request.ProxyHandler({})
@@ -28,7 +28,7 @@ class Server:
     authority: Path
     token: str
 
-    def ask(self, path: str, address: str = places.SERVER) -> Any:
+    def ask(self, path: str, address: str = layout.SERVER) -> Any:
         """Ask for JSON; None where there is no good answer."""
         headers = {"Authorization": f"Bearer {self.token}", "Accept": "application/json"}
         request = urllib.request.Request(f"{address}/{path}", headers=headers)  # noqa: S310
@@ -44,37 +44,37 @@ class Server:
         return json.loads(text) if text.startswith(b"{") else text.decode()
 
     def is_serving(self) -> bool:
-        """Tell whether the API server is ready."""
+        """Return whether the API server is ready."""
         return self.ask("readyz") is not None
 
     def has_services(self) -> bool:
-        """Tell whether the API server can be reached by its Service."""
+        """Return whether the API server can be reached by its Service."""
         return self.ask("readyz", SERVICE) is not None
 
     def has_node(self) -> bool:
-        """Tell whether the node is ready for pods."""
-        node = self.ask(f"api/v1/nodes/{places.NODE_NAME}")
+        """Return whether the node is ready for pods."""
+        node = self.ask(f"api/v1/nodes/{layout.NODE_NAME}")
         return node is not None and is_ready(node)
 
     def has_accounts(self) -> bool:
-        """Tell whether pods of a namespace would have an account, and know whom to trust."""
-        place = "api/v1/namespaces/default"
+        """Return whether pods of a namespace would have an account, and know whom to trust."""
+        path = "api/v1/namespaces/default"
         wanted = ("serviceaccounts/default", "configmaps/kube-root-ca.crt")
-        return all(self.ask(f"{place}/{name}") is not None for name in wanted)
+        return all(self.ask(f"{path}/{name}") is not None for name in wanted)
 
 
 def is_ready(node: dict[str, Any]) -> bool:
-    """Tell whether a node says that it is ready, and has no taint that keeps pods away."""
+    """Return whether a node says that it is ready, and has no taint that keeps pods away."""
     conditions = node.get("status", {}).get("conditions", [])
     ready = any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
     return ready and not node.get("spec", {}).get("taints")
 
 
 def has_names() -> bool:
-    """Tell whether the DNS server has read what there is."""
+    """Return whether the DNS server has read what there is."""
     opener = urllib.request.build_opener(NO_PROXY)
     try:
-        with opener.open(f"http://{places.NODE_ADDRESS}:8181/ready", timeout=TIMEOUT):
+        with opener.open(f"http://{layout.NODE_ADDRESS}:8181/ready", timeout=TIMEOUT):
             return True
     except OSError:
         return False

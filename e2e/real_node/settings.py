@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from real_node import places
+from real_node import layout
 
 Json = dict[str, Any]
 
@@ -20,7 +20,7 @@ USERS = (
     ("kube-controller-manager", "system:kube-controller-manager", ""),
     ("kube-scheduler", "system:kube-scheduler", ""),
     ("kube-proxy", "system:kube-proxy", ""),
-    ("kubelet", f"system:node:{places.NODE_NAME}", "system:nodes"),
+    ("kubelet", f"system:node:{layout.NODE_NAME}", "system:nodes"),
     ("dns", "system:coredns", ""),
 )
 
@@ -60,15 +60,15 @@ DNS = """\
 """
 
 RESOLVER = f"""\
-search svc.{places.CLUSTER_DOMAIN} {places.CLUSTER_DOMAIN}
-nameserver {places.NODE_ADDRESS}
+search svc.{layout.CLUSTER_DOMAIN} {layout.CLUSTER_DOMAIN}
+nameserver {layout.NODE_ADDRESS}
 options ndots:5
 """
 
 HOSTS = f"""\
 127.0.0.1 localhost
 ::1 localhost
-{places.NODE_ADDRESS} {places.NODE_NAME}
+{layout.NODE_ADDRESS} {layout.NODE_NAME}
 """
 
 
@@ -83,23 +83,23 @@ def list_settings(
         plugins: the folder of CNI's programs.
         tokens: by program, each user's.
     """
-    home = str(places.HOME)
+    home = str(layout.HOME)
     kubeconfigs = {
-        f"{program}.kubeconfig": spell(describe_user(program, token))
+        f"{program}.kubeconfig": render(describe_user(program, token))
         for program, token in tokens.items()
     }
     return {
         "containerd.toml": CONTAINERD.format(
             home=home,
-            socket=places.CONTAINERD,
-            pause=places.PAUSE_IMAGE,
+            socket=layout.CONTAINERD,
+            pause=layout.PAUSE_IMAGE,
             snapshotter=snapshotter,
             plugins=plugins,
         ),
-        "cni/10-bridge.conflist": spell(describe_network(home)),
-        "kubelet.json": spell(describe_kubelet(cgroup)),
+        "cni/10-bridge.conflist": render(describe_network(home)),
+        "kubelet.json": render(describe_kubelet(cgroup)),
         "Corefile": DNS.format(
-            address=places.NODE_ADDRESS, domain=places.CLUSTER_DOMAIN, home=home
+            address=layout.NODE_ADDRESS, domain=layout.CLUSTER_DOMAIN, home=home
         ),
         "resolv.conf": RESOLVER,
         "hosts": HOSTS,
@@ -110,20 +110,20 @@ def list_settings(
     }
 
 
-def spell(value: Json) -> str:
-    """Spell JSON, which is YAML too."""
+def render(value: Json) -> str:
+    """Render JSON, which is YAML too."""
     return json.dumps(value, indent=1) + "\n"
 
 
 def describe_user(program: str, token: str, authority: Json | None = None) -> Json:
     """Describe a kubeconfig of one user; `authority` says whom to trust, as kubeconfigs do."""
-    trust = authority or {"certificate-authority": f"{places.HOME}/certificates/apiserver.crt"}
+    trust = authority or {"certificate-authority": f"{layout.HOME}/certificates/apiserver.crt"}
     return {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "node",
         "contexts": [{"name": "node", "context": {"cluster": "node", "user": program}}],
-        "clusters": [{"name": "node", "cluster": {"server": places.SERVER, **trust}}],
+        "clusters": [{"name": "node", "cluster": {"server": layout.SERVER, **trust}}],
         "users": [{"name": program, "user": {"token": token}}],
     }
 
@@ -132,14 +132,14 @@ def describe_network(home: str) -> Json:
     """Describe the pods' network: one bridge, addresses from one range, no way out."""
     bridge: Json = {
         "type": "bridge",
-        "bridge": places.POD_LINK,
+        "bridge": layout.POD_LINK,
         "isGateway": True,
         "ipMasq": False,
         "hairpinMode": True,  # a pod may reach itself by its Service
         "ipam": {
             "type": "host-local",
             "dataDir": f"{home}/cni",
-            "ranges": [[{"subnet": places.POD_RANGE}]],
+            "ranges": [[{"subnet": layout.POD_RANGE}]],
             "routes": [{"dst": "0.0.0.0/0"}],
         },
     }
@@ -165,11 +165,11 @@ def describe_kubelet(cgroup: str) -> Json:
         "failCgroupV1": False,
         "failSwapOn": False,
         "makeIPTablesUtilChains": False,
-        "containerRuntimeEndpoint": f"unix://{places.CONTAINERD}",
-        "clusterDNS": [places.NODE_ADDRESS],
-        "clusterDomain": places.CLUSTER_DOMAIN,
-        "resolvConf": f"{places.HOME}/settings/resolv.conf",
-        "podLogsDir": f"{places.LOGS}/pods",
+        "containerRuntimeEndpoint": f"unix://{layout.CONTAINERD}",
+        "clusterDNS": [layout.NODE_ADDRESS],
+        "clusterDomain": layout.CLUSTER_DOMAIN,
+        "resolvConf": f"{layout.HOME}/settings/resolv.conf",
+        "podLogsDir": f"{layout.LOGS}/pods",
         "maxPods": 60,
         "oomScoreAdj": 0,
         "registryPullQPS": 0,

@@ -23,8 +23,8 @@ from real_node import (
     cgroups,
     credentials,
     furnishing,
+    layout,
     objects,
-    places,
     programs,
     settings,
 )
@@ -35,10 +35,9 @@ from real_node.node import Node
 from real_node.processes import Processes
 from real_node.server import Server, has_names
 
-HOME = Path(places.HOME)
-PATIENCE = 120  # seconds for each step; a machine that does other work is slow
+HOME = Path(layout.HOME)
+WAIT_SECONDS = 120  # seconds for each step; a machine that does other work is slow
 BROKEN = 125  # as if the command had never run
-STOPPED_BY_SIGNAL = 128 + signal.SIGTERM
 GOGC = "200"  # there is more memory than time
 
 
@@ -57,17 +56,17 @@ class Order:
     command: Sequence[str]
 
 
-def supervise(order: Order, say: Callable[[str], None]) -> int:
+def supervise(order: Order, report: Callable[[str], None]) -> int:
     """Bring a node up, run the command, and return its exit code, or `BROKEN`."""
     signal.signal(signal.SIGTERM, leave)
     signal.signal(signal.SIGINT, leave)
     try:
-        return live(order, say)
+        return live(order, report)
     except NodeError as error:
-        say(f"{error}\nnode: logs are in {order.folder / places.LOG_FOLDER}")
+        report(f"{error}\nnode: logs are in {order.folder / layout.LOG_FOLDER}")
         return BROKEN
     finally:
-        (order.folder / places.ENDED).touch()
+        (order.folder / layout.ENDED).touch()
 
 
 def leave(number: int, _frame: FrameType | None) -> NoReturn:
@@ -75,7 +74,7 @@ def leave(number: int, _frame: FrameType | None) -> NoReturn:
     sys.exit(128 + number)
 
 
-def live(order: Order, say: Callable[[str], None]) -> int:
+def live(order: Order, report: Callable[[str], None]) -> int:
     """Do what `supervise` says.
 
     Raises:
@@ -86,18 +85,18 @@ def live(order: Order, say: Callable[[str], None]) -> int:
     node = Node(order.folder, order.binaries.cluster)
     processes = start_processes(order)
     bring_up(processes, server, node, order.binaries)
-    say(f"the node is ready after {time.monotonic() - begun:.1f} s")
+    report(f"the node is ready after {time.monotonic() - begun:.1f} s")
     environment = write_environment(order, os.environ)
     # Ctrl-C is the command's own matter. To ignore it here would make the command ignore it too.
     signal.signal(signal.SIGINT, pass_over)
     if not order.command:
-        say(describe_entrance(order.folder))
+        report(describe_entrance(order.folder))
         processes.attend(["sleep", "infinity"], environment)
         return 0
     code = processes.attend(order.command, environment)
     if code:
         with suppress(NodeError):
-            say(f"logs and objects are in {node.collect()}")
+            report(f"logs and objects are in {node.collect()}")
     return code
 
 
@@ -106,11 +105,11 @@ def pass_over(_number: int, _frame: FrameType | None) -> None:
 
 
 def describe_entrance(folder: Path) -> str:
-    """Tell how to run a command on a node that is up."""
+    """Describe how to run a command on a node that is up."""
     package = Path(__file__).parents[1]
     call = f"PYTHONPATH={package} {sys.executable} -m real_node enter --folder {folder}"
     return (
-        f"KUBECONFIG={folder / places.KUBECONFIG} works on the node only\n"
+        f"KUBECONFIG={folder / layout.KUBECONFIG} works on the node only\n"
         f"node: to enter it: {call} -- COMMAND\n"
         "node: Ctrl-C ends it"
     )
@@ -120,15 +119,15 @@ def furnish(folder: Path) -> Server:
     """Make mounts, links and settings, and return the server that there will be."""
     furnishing.mount_folders(folder)
     tokens = {program: credentials.make_token() for program, _, _ in settings.USERS}
-    cgroup = places.name_cgroup(folder)
+    cgroup = layout.name_cgroup(folder)
     plugins = str(binaries.PLUGINS)
     files = settings.list_settings(cgroup, furnishing.find_snapshotter(), plugins, tokens)
     for name, text in files.items():
-        credentials.write_private(HOME / places.SETTINGS / name, text)
+        credentials.write_private(HOME / layout.SETTINGS / name, text)
     for name in ("resolv.conf", "hosts"):
-        (HOME / places.SETTINGS / name).chmod(0o644)
+        (HOME / layout.SETTINGS / name).chmod(0o644)
     credentials.write_private(HOME / "accounts.key", credentials.make_key())
-    for name in (places.PIDS, places.STOPPED, "volumes"):
+    for name in (layout.PIDS, layout.STOPPED, "volumes"):
         (HOME / name).mkdir()
     furnishing.mount_names()
     furnishing.shield_kernel()
@@ -142,10 +141,10 @@ def start_processes(order: Order) -> Processes:
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),
         "GOGC": GOGC,
-        places.FOLDER_VARIABLE: str(order.folder),
+        layout.FOLDER_VARIABLE: str(order.folder),
     }
-    logs = order.folder / places.LOG_FOLDER
-    processes = Processes(logs, HOME / places.PIDS, HOME / places.STOPPED, environment)
+    logs = order.folder / layout.LOG_FOLDER
+    processes = Processes(logs, HOME / layout.PIDS, HOME / layout.STOPPED, environment)
     for program in list_ours(order.binaries):
         if program.name in programs.FIRST:
             processes.start(program)
@@ -163,22 +162,22 @@ def bring_up(processes: Processes, server: Server, node: Node, built: Binaries) 
     Raises:
         NodeError: a program ended, or something did not come.
     """
-    processes.wait_until("containerd listens", Path(places.CONTAINERD).exists, PATIENCE)
+    processes.wait_until("containerd listens", Path(layout.CONTAINERD).exists, WAIT_SECONDS)
     archive = HOME / "pause.tar"
-    image = pack_image(places.PAUSE_IMAGE, {"pause": built.pause.read_bytes()}, ["/pause"])
+    image = pack_image(layout.PAUSE_IMAGE, {"pause": built.pause.read_bytes()}, ["/pause"])
     archive.write_bytes(image)
     node.import_image(archive)
-    processes.wait_until("the API server is ready", server.is_serving, PATIENCE)
+    processes.wait_until("the API server is ready", server.is_serving, WAIT_SECONDS)
     write_kubeconfig(node.kubeconfig, server)
     for program in list_ours(built):
         if program.name not in (*programs.FIRST, programs.LAST):
             processes.start(program)
     node.apply(*objects.list_first_objects())
     processes.start(list_ours(built)[-1])
-    processes.wait_until("names are served", has_names, PATIENCE)
-    processes.wait_until("accounts are made", server.has_accounts, PATIENCE)
-    processes.wait_until("Services can be reached", server.has_services, PATIENCE)
-    processes.wait_until("the node is ready", server.has_node, PATIENCE)
+    processes.wait_until("names are served", has_names, WAIT_SECONDS)
+    processes.wait_until("accounts are made", server.has_accounts, WAIT_SECONDS)
+    processes.wait_until("Services can be reached", server.has_services, WAIT_SECONDS)
+    processes.wait_until("the node is ready", server.has_node, WAIT_SECONDS)
 
 
 def write_kubeconfig(path: Path, server: Server) -> None:
@@ -186,7 +185,7 @@ def write_kubeconfig(path: Path, server: Server) -> None:
     authority = base64.b64encode(server.authority.read_bytes()).decode()
     trust = {"certificate-authority-data": authority}
     credentials.write_private(
-        path, settings.spell(settings.describe_user("admin", server.token, trust))
+        path, settings.render(settings.describe_user("admin", server.token, trust))
     )
 
 
@@ -199,10 +198,10 @@ def write_environment(order: Order, outer: Mapping[str, str]) -> dict[str, str]:
     kubectl.chmod(0o755)
     ours = {
         "PATH": f"{tools}{os.pathsep}{outer.get('PATH', os.defpath)}",
-        "KUBECONFIG": str(order.folder / places.KUBECONFIG),
-        "KUBECACHEDIR": str(places.KUBECTL_CACHE),
-        places.FOLDER_VARIABLE: str(order.folder),
-        places.BINARY_VARIABLE: str(order.binaries.cluster),
+        "KUBECONFIG": str(order.folder / layout.KUBECONFIG),
+        "KUBECACHEDIR": str(layout.KUBECTL_CACHE),
+        layout.FOLDER_VARIABLE: str(order.folder),
+        layout.BINARY_VARIABLE: str(order.binaries.cluster),
     }
-    (order.folder / places.ENVIRONMENT).write_text(settings.spell(ours), encoding="utf-8")
+    (order.folder / layout.ENVIRONMENT).write_text(settings.render(ours), encoding="utf-8")
     return {**outer, **ours}

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from real_node import places
+from real_node import layout
 from real_node.errors import NodeError
 from real_node.images import pack_image
 from real_node.node import Node, run, wait_until
@@ -32,7 +32,7 @@ from real_node.trial_objects import (
 )
 
 PACKAGES = {"busybox": "busybox-static"}
-PATIENCE = 90  # seconds
+WAIT_SECONDS = 90  # seconds
 FOREVER = "exec busybox sleep 100000"
 SERVE = "busybox mkdir -p /www && echo hello > /www/index.html && busybox httpd -f -p 8080 -h /www"
 # Busybox, linked statically, cannot look names up; bash can.
@@ -59,9 +59,9 @@ def try_image(node: Node) -> None:
 def try_services(node: Node) -> None:
     """A Deployment runs; its Service has a name and an address, for others and for itself."""
     node.apply(describe_deployment("web", SERVE), describe_service("web", 8080))
-    node.kubectl("rollout", "status", "deployment/web", f"--timeout={PATIENCE}s")
+    node.kubectl("rollout", "status", "deployment/web", f"--timeout={WAIT_SECONDS}s")
     address = node.read("service", "web")["spec"]["clusterIP"]
-    names = f"web web.default web.default.svc.{places.CLUSTER_DOMAIN} {address}"
+    names = f"web web.default web.default.svc.{layout.CLUSTER_DOMAIN} {address}"
     script = f"{FETCH}; for name in {names}; do fetch $name 80 || exit 1; done"
     script = f"{script}; exec 4<>/dev/tcp/kubernetes.default/443"
     node.apply(describe_pod("visitor", retry(script)))
@@ -147,14 +147,14 @@ def try_loss(node: Node) -> None:
     node.apply(describe_pod("sailor", FOREVER))
     expect_phase(node, "sailor", "Running")
     node.stop_kubelet()
-    wait_until("the node is not ready", lambda: not is_ready(read_node(node)), PATIENCE)
+    wait_until("the node is not ready", lambda: not is_ready(read_node(node)), WAIT_SECONDS)
     leaving = ("get", "pod", "sailor", "--output=jsonpath={.metadata.deletionTimestamp}")
-    wait_until("the pod is told to go", lambda: bool(node.kubectl(*leaving)), PATIENCE)
+    wait_until("the pod is told to go", lambda: bool(node.kubectl(*leaving)), WAIT_SECONDS)
     check(node.read("pod", "sailor")["status"]["phase"] == "Running", "a pod that nobody ended")
     node.start_kubelet()
-    wait_until("the node is ready again", lambda: is_ready(read_node(node)), PATIENCE)
-    wait_until("the pod is gone", lambda: not node.read("pod", "sailor"), PATIENCE)
-    node.kubectl("rollout", "status", "deployment/web", f"--timeout={PATIENCE}s")
+    wait_until("the node is ready again", lambda: is_ready(read_node(node)), WAIT_SECONDS)
+    wait_until("the pod is gone", lambda: not node.read("pod", "sailor"), WAIT_SECONDS)
+    node.kubectl("rollout", "status", "deployment/web", f"--timeout={WAIT_SECONDS}s")
     check(read_node(node)["status"]["capacity"].get(SLOT) == "1", "a slot that is still offered")
 
 
@@ -164,7 +164,7 @@ def try_restart(node: Node) -> None:
         node.stop(program)
     for program in ("etcd", "kube-apiserver"):
         node.start(program)
-    wait_until("the API server is back", lambda: knows(node, "web"), PATIENCE)
+    wait_until("the API server is back", lambda: knows(node, "web"), WAIT_SECONDS)
 
 
 TRIALS: tuple[Callable[[Node], None], ...] = (
@@ -181,14 +181,14 @@ TRIALS: tuple[Callable[[Node], None], ...] = (
 
 
 def retry(script: str) -> str:
-    """Spell a script that is tried for a while: a Service is there a moment after its pods."""
+    """Render a script that is tried for a while: a Service is there a moment after its pods."""
     return f"for i in 1 2 3 4 5 6 7 8 9; do ({script}) && exit 0; busybox sleep 1; done; exit 1"
 
 
 def expect_phase(node: Node, pod: str, phase: str) -> None:
     """Wait until a pod is in a phase."""
     words = ("get", "pod", pod, "--output=jsonpath={.status.phase}")
-    wait_until(f"pod {pod} is {phase}", lambda: node.kubectl(*words) == phase, PATIENCE)
+    wait_until(f"pod {pod} is {phase}", lambda: node.kubectl(*words) == phase, WAIT_SECONDS)
 
 
 def evict(node: Node, pod: str) -> None:
@@ -200,11 +200,11 @@ def evict(node: Node, pod: str) -> None:
 
 def read_node(node: Node) -> dict[str, Any]:
     """Read what the node says of itself."""
-    return node.read("node", places.NODE_NAME)
+    return node.read("node", layout.NODE_NAME)
 
 
 def knows(node: Node, deployment: str) -> bool:
-    """Tell whether the API server answers, and knows a Deployment."""
+    """Return whether the API server answers, and knows a Deployment."""
     try:
         return bool(node.read("deployment", deployment))
     except NodeError:
