@@ -30,24 +30,24 @@ def main() -> None:
     path = arguments.kubeconfig
     api = Api(read_kubeconfig(path) if path else read_account())
     loop = Loop(api, find_outside(), arguments.namespace)
-    say("serving RayJobs")
+    report("serving RayJobs")
     while True:
         time.sleep(SOON if loop.turn() else arguments.every)
 
 
 def find_outside() -> Outside:
-    """The real clocks, chance, dashboards and log."""
+    """Return the real clocks, chance, dashboards and log."""
     return Outside(
-        tell_time=lambda: datetime.now(UTC),
-        tell_seconds=time.monotonic,
+        read_time=lambda: datetime.now(UTC),
+        read_seconds=time.monotonic,
         draw=lambda: "".join(random.SystemRandom().choices(LETTERS, k=NAME_LENGTH)),
         ask=ask_dashboard,
         stop=stop_job,
-        say=say,
+        report=report,
     )
 
 
-def say(line: str) -> None:
+def report(line: str) -> None:
     """Write a line with the time to standard output, at once."""
     sys.stdout.write(f"{datetime.now(UTC).isoformat(timespec='milliseconds')} {line}\n")
     sys.stdout.flush()

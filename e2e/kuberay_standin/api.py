@@ -54,8 +54,8 @@ class Login:
     token_file: Path | None = None
     token: str = ""
 
-    def spell_headers(self) -> dict[str, str]:
-        """The header that says who asks; a token in a file may change while we run."""
+    def build_headers(self) -> dict[str, str]:
+        """Return the header that says who asks; a token in a file may change while we run."""
         found = self.token_file.read_text(encoding="utf-8") if self.token_file else self.token
         return {"Authorization": f"Bearer {found.strip()}"} if found else {}
 
@@ -77,24 +77,24 @@ class Api:
     def list(self, kind: str, namespace: str = "", labels: str = "") -> list[Json]:
         """Read all objects of a kind in a namespace (empty: in all), or those with labels."""
         query = {"labelSelector": labels} if labels else {}
-        answer = self._ask("GET", spell_path(kind, namespace), query=query)
+        answer = self._ask("GET", build_path(kind, namespace), query=query)
         version = answer["apiVersion"]
         return [{"apiVersion": version, "kind": kind, **item} for item in answer["items"]]
 
     def create(self, body: Json) -> None:
         """Make an object in its namespace."""
-        self._ask("POST", spell_path(body["kind"], body["metadata"]["namespace"]), body)
+        self._ask("POST", build_path(body["kind"], body["metadata"]["namespace"]), body)
 
     def put_status(self, body: Json, status: Json) -> None:
         """Make this the whole status of an object, if it is still as it was read."""
         metadata = body["metadata"]
-        path = spell_path(body["kind"], metadata["namespace"], metadata["name"])
+        path = build_path(body["kind"], metadata["namespace"], metadata["name"])
         self._ask("PUT", f"{path}/status", {**body, "status": status})
 
     def hold(self, body: Json, finalizers: tuple[str, ...]) -> None:
         """Make these the finalizers of an object, if it is still as it was read."""
         metadata = body["metadata"]
-        path = spell_path(body["kind"], metadata["namespace"], metadata["name"])
+        path = build_path(body["kind"], metadata["namespace"], metadata["name"])
         patch = {
             "metadata": {
                 "finalizers": list(finalizers),
@@ -106,7 +106,7 @@ class Api:
     def delete(self, kind: str, namespace: str, name: str) -> None:
         """Delete an object; what it owns goes in the background."""
         options = {"propagationPolicy": "Background"}
-        self._ask("DELETE", spell_path(kind, namespace, name), options)
+        self._ask("DELETE", build_path(kind, namespace, name), options)
 
     def _ask(
         self,
@@ -120,7 +120,7 @@ class Api:
         prefix = self._login.address.path.rstrip("/")
         target = f"{prefix}/{path}" + (f"?{urlencode(query)}" if query else "")
         sent = None if body is None else json.dumps(body).encode()
-        headers = {**self._login.spell_headers(), "Content-Type": content}
+        headers = {**self._login.build_headers(), "Content-Type": content}
         try:
             self._connection.request(method, target, sent, headers)
             response = self._connection.getresponse()
@@ -146,11 +146,11 @@ def read_answer(status: int, text: str) -> Json:
     return dict(answer)
 
 
-def spell_path(kind: str, namespace: str = "", name: str = "") -> str:
-    """Spell the path of an object, or of a list of them."""
+def build_path(kind: str, namespace: str = "", name: str = "") -> str:
+    """Render the path of an object, or of a list of them."""
     version, _, plural = RESOURCES[kind].rpartition("/")
-    place = ("namespaces", namespace) if namespace else ()
-    return "/".join(part for part in (version, *place, plural, name) if part)
+    location = ("namespaces", namespace) if namespace else ()
+    return "/".join(part for part in (version, *location, plural, name) if part)
 
 
 def read_kubeconfig(path: Path) -> Login:
@@ -171,7 +171,7 @@ def read_account() -> Login:
 
 
 def _pick(config: Json, kind: str, name: str) -> Json:
-    return next(dict(one[kind]) for one in config[f"{kind}s"] if one["name"] == name)
+    return next(dict(entry[kind]) for entry in config[f"{kind}s"] if entry["name"] == name)
 
 
 def _make_context(cluster: Json, user: Json) -> ssl.SSLContext:

@@ -10,13 +10,13 @@ from kuberay_standin.objects import (
     NODE_LABEL,
     Json,
     find_condition,
+    format_time,
     get_name,
     get_status,
     has_condition,
-    spell_time,
 )
 from kuberay_standin.pods import find_ports, name_service
-from kuberay_standin.quantities import spell_bytes, spell_count, sum_devices, sum_requests
+from kuberay_standin.quantities import format_bytes, format_count, sum_devices, sum_requests
 from kuberay_standin.scene import Trouble
 
 NO_RESOURCES = {"desiredCPU": "0", "desiredGPU": "0", "desiredMemory": "0", "desiredTPU": "0"}
@@ -25,7 +25,7 @@ NO_RESOURCES = {"desiredCPU": "0", "desiredGPU": "0", "desiredMemory": "0", "des
 def describe_cluster(
     cluster: Json, pods: Sequence[Json], now: datetime, trouble: Trouble | None = None
 ) -> Json:
-    """The whole status that a RayCluster with these pods has, and with a pod that it may not have.
+    """Describe the status of a RayCluster with these pods, and a pod that it may not have.
 
     `state` becomes `ready` when all are ready for the first time and stays so.
     """
@@ -48,13 +48,13 @@ def describe_cluster(
         ],
         "endpoints": {name: str(port) for name, port in find_ports(cluster).items()},
         "head": _describe_head(cluster, head),
-        "lastUpdateTime": spell_time(now),
+        "lastUpdateTime": format_time(now),
         "observedGeneration": cluster["metadata"].get("generation", 1),
     }
 
 
 def count_replicas(group: Json) -> int:
-    """How many workers a group has: its replicas, within its bounds."""
+    """Return how many workers a group has: its replicas, within its bounds."""
     least = int(group.get("minReplicas") or 0)
     wanted = max(least, int(group.get("replicas", least) or 0))
     return min(wanted, int(group.get("maxReplicas", wanted)))
@@ -74,10 +74,10 @@ def _sum_resources(cluster: Json) -> Json:
         specs += [group["template"]["spec"]] * count_replicas(group)
     memory = sum((sum_requests(spec, "memory") for spec in specs), Decimal())
     return {
-        "desiredCPU": spell_count(sum((sum_requests(spec, "cpu") for spec in specs), Decimal())),
-        "desiredGPU": spell_count(sum_devices(specs, "gpu")),
-        "desiredMemory": spell_bytes(memory),
-        "desiredTPU": spell_count(sum_devices(specs, "tpu")),
+        "desiredCPU": format_count(sum((sum_requests(spec, "cpu") for spec in specs), Decimal())),
+        "desiredGPU": format_count(sum_devices(specs, "gpu")),
+        "desiredMemory": format_bytes(memory),
+        "desiredTPU": format_count(sum_devices(specs, "tpu")),
     }
 
 
@@ -86,7 +86,7 @@ def _keep_state(cluster: Json, now: datetime, *, is_ready: bool) -> Json:
     if before.get("state"):
         return {"state": before["state"], "stateTransitionTimes": before["stateTransitionTimes"]}
     return (
-        {"state": "ready", "stateTransitionTimes": {"ready": spell_time(now)}} if is_ready else {}
+        {"state": "ready", "stateTransitionTimes": {"ready": format_time(now)}} if is_ready else {}
     )
 
 
@@ -108,24 +108,27 @@ def _list_conditions(
     else:
         provisioned = ("False", "RayClusterPodsProvisioning")
         words = "RayCluster Pods are being provisioned for first time"
-    told = [
-        ("HeadPodReady", *tell_head(head)),
+    found = [
+        ("HeadPodReady", *describe_head(head)),
         ("RayClusterProvisioned", *provisioned, words),
         ("RayClusterSuspended", "False", "RayClusterSuspended", ""),
         ("RayClusterSuspending", "False", "RayClusterSuspending", ""),
     ]
-    return [_spell_condition(cluster, now, *one) for one in told]
+    return [_build_condition(cluster, now, *condition) for condition in found]
 
 
 def _list_failures(cluster: Json, now: datetime, trouble: Trouble | None) -> list[Json]:
-    """The condition of a pod that could not be made; it goes with the first try that succeeds."""
+    """Return the condition of a pod that could not be made.
+
+    It goes with the first try that succeeds.
+    """
     if trouble is None:
         return []
-    said = f"{trouble.reason}\n{trouble.message}"
-    return [_spell_condition(cluster, now, "ReplicaFailure", "True", trouble.reason, said)]
+    text = f"{trouble.reason}\n{trouble.message}"
+    return [_build_condition(cluster, now, "ReplicaFailure", "True", trouble.reason, text)]
 
 
-def _spell_condition(
+def _build_condition(
     cluster: Json, now: datetime, kind: str, status: str, reason: str, message: str
 ) -> Json:
     before = find_condition(cluster, kind)
@@ -137,12 +140,12 @@ def _spell_condition(
         "message": message,
         "lastTransitionTime": before["lastTransitionTime"]
         if before is not None and is_same
-        else spell_time(now),
+        else format_time(now),
     }
 
 
-def tell_head(head: Json | None) -> tuple[str, str, str]:
-    """Status, reason and message of the condition HeadPodReady."""
+def describe_head(head: Json | None) -> tuple[str, str, str]:
+    """Return status, reason and message of the condition HeadPodReady."""
     if head is None:
         return "False", "HeadPodNotFound", "Head Pod not found"
     ready = find_condition(head, "Ready")
@@ -156,6 +159,6 @@ def tell_head(head: Json | None) -> tuple[str, str, str]:
     for container in get_status(head).get("containerStatuses") or ():
         for state in container["state"].values():
             if not container.get("ready") and state.get("reason"):
-                said = f"{message}; {container['name']}: {state.get('message', '')}"
-                return "False", state["reason"], said
+                text = f"{message}; {container['name']}: {state.get('message', '')}"
+                return "False", state["reason"], text
     return "False", reason, message

@@ -22,7 +22,7 @@ from kuberay_standin.scene import Action, Make, PutStatus, Remove, Scene
 
 
 def step_cluster(scene: Scene, now: datetime) -> list[Action]:
-    """What is to be done for the RayCluster of a RayJob; nothing while it is not there."""
+    """Return what is to be done for the RayCluster of a RayJob; nothing while it is not there."""
     cluster = scene.cluster
     if cluster is None or is_leaving(cluster):
         return []
@@ -52,8 +52,8 @@ def _step_pods(cluster: Json, pods: Sequence[Json]) -> Iterable[Action]:
 def _step_group(cluster: Json, group: Json, pods: Sequence[Json]) -> Iterable[Action]:
     """Make the workers that are missing; a leaving one holds its place until it is gone."""
     labels = [pod["metadata"]["labels"] for pod in pods]
-    mine = [one for one in labels if one[GROUP_LABEL] == group["groupName"]]
-    taken = {int(one[INDEX_LABEL]) for one in mine}
+    mine = [label for label in labels if label[GROUP_LABEL] == group["groupName"]]
+    taken = {int(pod[INDEX_LABEL]) for pod in mine}
     wanted = count_replicas(group)
     free = [index for index in range(wanted) if index not in taken]
     for index in free[: max(0, wanted - len(mine))]:
@@ -61,7 +61,7 @@ def _step_group(cluster: Json, group: Json, pods: Sequence[Json]) -> Iterable[Ac
 
 
 def may_make_head(cluster: Json) -> bool:
-    """Whether a missing head is made: always at first, later where the RayCluster allows it."""
+    """Return whether a missing head is made: at first, and later where the RayCluster allows it."""
     annotations = cluster["metadata"].get("annotations") or {}
     return annotations.get(NO_HEAD_RESTART) != "true" or not has_condition(
         cluster, "RayClusterProvisioned"
@@ -69,12 +69,12 @@ def may_make_head(cluster: Json) -> bool:
 
 
 def is_spent(pod: Json) -> bool:
-    """Whether a pod's Ray has ended and its kubelet will not start it again."""
+    """Return whether a pod's Ray has ended and its kubelet will not start it again."""
     if pod["spec"].get("restartPolicy") != "Never":
         return False
     name = pod["spec"]["containers"][0]["name"]
     states = get_status(pod).get("containerStatuses") or ()
-    ended = any(one["name"] == name and "terminated" in one["state"] for one in states)
+    ended = any(state["name"] == name and "terminated" in state["state"] for state in states)
     return ended or get_status(pod).get("phase") in {"Failed", "Succeeded"}
 
 

@@ -10,7 +10,7 @@ from kuberay_standin.scene import Action, Scene
 
 
 def step(scene: Scene, now: datetime, draw: Draw) -> list[Action]:
-    """What is to be done now, in order.
+    """Return what is to be done now, in order.
 
     It may be done in part, or not at all: the next look leads to the rest. Where nothing is to be
     done the list is empty until something changes, or a deadline passes.

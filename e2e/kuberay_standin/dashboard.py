@@ -6,23 +6,23 @@ import http.client
 import json
 from datetime import UTC, datetime
 
-from kuberay_standin.objects import Json, spell_time
-from kuberay_standin.scene import Word
+from kuberay_standin.objects import Json, format_time
+from kuberay_standin.scene import JobAnswer
 
 TIMEOUT = 2
 NOT_FOUND = 404
 REFUSED = 400
 
 
-def ask_dashboard(address: str, job: str) -> Word:
-    """What the dashboard at `host:port` says of a job; an empty address does not answer."""
+def ask_dashboard(address: str, job: str) -> JobAnswer:
+    """Return what the dashboard at `host:port` says of a job; an empty address does not answer."""
     try:
         status, text = _ask("GET", address, f"/api/jobs/{job}")
         if status == NOT_FOUND:
-            return Word()
-        return Word(is_reached=False) if status >= REFUSED else read_word(json.loads(text))
+            return JobAnswer()
+        return JobAnswer(is_reached=False) if status >= REFUSED else read_value(json.loads(text))
     except (OSError, http.client.HTTPException, ValueError):
-        return Word(is_reached=False)
+        return JobAnswer(is_reached=False)
 
 
 def stop_job(address: str, job: str) -> None:
@@ -33,20 +33,20 @@ def stop_job(address: str, job: str) -> None:
         return
 
 
-def read_word(told: Json) -> Word:
+def read_value(found: Json) -> JobAnswer:
     """Read Ray's details of a job; its times are milliseconds since 1970."""
-    return Word(
-        status=str(told["status"]),
-        message=str(told.get("message") or ""),
-        start=_spell(told.get("start_time")),
-        end=_spell(told.get("end_time")),
+    return JobAnswer(
+        status=str(found["status"]),
+        message=str(found.get("message") or ""),
+        start=_format_time(found.get("start_time")),
+        end=_format_time(found.get("end_time")),
     )
 
 
-def _spell(milliseconds: int | None) -> str:
+def _format_time(milliseconds: int | None) -> str:
     if not milliseconds:
         return ""
-    return spell_time(datetime.fromtimestamp(milliseconds / 1000, UTC))
+    return format_time(datetime.fromtimestamp(milliseconds / 1000, UTC))
 
 
 def _ask(method: str, address: str, path: str) -> tuple[int, str]:

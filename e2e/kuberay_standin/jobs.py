@@ -11,19 +11,19 @@ import shlex
 from typing import Any
 
 from kuberay_standin.objects import GROUP, MADE_BY, Json, get_name, refer
-from kuberay_standin.pods import find_ports, spell_host
+from kuberay_standin.pods import find_ports, format_host
 
 SUBMITTER = "ray-job-submitter"
 USUAL_RETRIES = 2
 
 
-def spell_dashboard(cluster: Json) -> str:
-    """Where the dashboard of a RayCluster listens: `host:port`, by its name in DNS."""
-    return f"{spell_host(cluster)}:{find_ports(cluster)['dashboard']}"
+def format_dashboard(cluster: Json) -> str:
+    """Return where the dashboard of a RayCluster listens: `host:port`, by its name in DNS."""
+    return f"{format_host(cluster)}:{find_ports(cluster)['dashboard']}"
 
 
 def make_cluster(rayjob: Json) -> Json:
-    """The RayCluster of a RayJob, by the name that its status gives."""
+    """Return the RayCluster of a RayJob, by the name that its status gives."""
     given = rayjob["metadata"].get("labels") or {}
     labels = {**given, **_label(rayjob), "ray.io/job-submission-mode": "K8sJobMode"}
     return {
@@ -41,7 +41,7 @@ def make_cluster(rayjob: Json) -> Json:
 
 
 def make_job(rayjob: Json, cluster: Json) -> Json:
-    """The Job of a RayJob's submitter; it has the RayJob's name."""
+    """Return the Job of a RayJob's submitter; it has the RayJob's name."""
     labels = {**MADE_BY, **_label(rayjob)}
     config = rayjob["spec"].get("submitterConfig") or {}
     return {
@@ -73,10 +73,10 @@ def _make_template(rayjob: Json, cluster: Json, labels: dict[str, str]) -> Json:
     metadata = template.setdefault("metadata", {})
     metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
     container = template["spec"]["containers"][0]
-    address = f"http://{spell_dashboard(cluster)}"
+    address = f"http://{format_dashboard(cluster)}"
     job = rayjob["status"]["jobId"]
     container["command"] = ["/bin/bash", "-ce", "--"]
-    container["args"] = [spell_script(address, job, rayjob["spec"]["entrypoint"])]
+    container["args"] = [render_script(address, job, rayjob["spec"]["entrypoint"])]
     container["env"] = [
         *container.get("env", ()),
         {"name": "RAY_DASHBOARD_ADDRESS", "value": address},
@@ -98,8 +98,8 @@ def _make_usual_template(cluster: Json) -> Json:
     return {"spec": {"restartPolicy": "Never", "containers": [container]}}
 
 
-def spell_script(address: str, job: str, entrypoint: str) -> str:
-    """Spell what the submitter runs: wait for Ray, submit once, follow the log to its end.
+def render_script(address: str, job: str, entrypoint: str) -> str:
+    """Render what the submitter runs: wait for Ray, submit once, follow the log to its end.
 
     A second submitter of the same job finds it there and only follows.
     """

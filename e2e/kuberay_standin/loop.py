@@ -19,13 +19,13 @@ from kuberay_standin.rayjobs import Draw, get_address
 from kuberay_standin.scene import (
     Action,
     HoldBy,
+    JobAnswer,
     Make,
     PutStatus,
     Remove,
     Scene,
     StopJob,
     Trouble,
-    Word,
 )
 from kuberay_standin.submission import is_asked
 
@@ -60,12 +60,12 @@ class Server(Protocol):
 class Outside:
     """All but the API server that the shell asks: the clocks, chance, dashboards, a log."""
 
-    tell_time: Callable[[], datetime]
-    tell_seconds: Callable[[], float]
+    read_time: Callable[[], datetime]
+    read_seconds: Callable[[], float]
     draw: Draw
-    ask: Callable[[str, str], Word]
+    ask: Callable[[str, str], JobAnswer]
     stop: Callable[[str, str], None]
-    say: Callable[[str], None]
+    report: Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class Loop:
     server: Server
     outside: Outside
     namespace: str = ""
-    _asked: dict[str, float] = field(default_factory=dict)  # by the RayJob's uid
+    _last_asked: dict[str, float] = field(default_factory=dict)  # by the RayJob's uid
     _tries: dict[str, Tries] = field(default_factory=dict)  # in vain, by the RayCluster's uid
     _failures: set[str] = field(default_factory=set)  # said since something was done
 
@@ -103,7 +103,7 @@ class Loop:
 
     def _serve(self, rayjob: Json) -> bool:
         scene = self._look(rayjob)
-        actions = step(scene, self.outside.tell_time(), self.outside.draw)
+        actions = step(scene, self.outside.read_time(), self.outside.draw)
         is_due = scene.trouble is not None and scene.trouble.is_due
         done = []
         for action in actions:
@@ -116,44 +116,47 @@ class Loop:
         return any(done)
 
     def _look(self, rayjob: Json) -> Scene:
-        place = rayjob["metadata"]["namespace"]
+        location = rayjob["metadata"]["namespace"]
         cluster = get_status(rayjob).get("rayClusterName", "")
         labels = f"{CLUSTER_LABEL}={cluster}"
         list_all = self.server.list
-        services, found = list_all("Service", place), _pick(list_all("RayCluster", place), cluster)
+        services, found = (
+            list_all("Service", location),
+            _pick(list_all("RayCluster", location), cluster),
+        )
         scene = Scene(
             rayjob=rayjob,
             cluster=found,
             service=_pick(services, name_service(cluster)),
             job_service=_pick(services, name_service(get_name(rayjob))),
             trouble=self._find_trouble(found),
-            pods=tuple(list_all("Pod", place, labels)) if cluster else (),
-            job=_pick(list_all("Job", place), get_name(rayjob)),
+            pods=tuple(list_all("Pod", location, labels)) if cluster else (),
+            job=_pick(list_all("Job", location), get_name(rayjob)),
         )
         return self._ask(scene) if is_asked(rayjob) else scene
 
     def _ask(self, scene: Scene) -> Scene:
-        uid, now = scene.rayjob["metadata"]["uid"], self.outside.tell_seconds()
-        if now - self._asked.get(uid, -POLL_SECONDS) < POLL_SECONDS:
+        uid, now = scene.rayjob["metadata"]["uid"], self.outside.read_seconds()
+        if now - self._last_asked.get(uid, -POLL_SECONDS) < POLL_SECONDS:
             return scene
-        self._asked[uid] = now
-        word = self.outside.ask(get_address(scene), get_status(scene.rayjob)["jobId"])
-        return replace(scene, word=word)
+        self._last_asked[uid] = now
+        answer = self.outside.ask(get_address(scene), get_status(scene.rayjob)["jobId"])
+        return replace(scene, answer=answer)
 
     def _find_trouble(self, cluster: Json | None) -> Trouble | None:
         tries = self._tries.get(cluster["metadata"]["uid"]) if cluster is not None else None
         if tries is None:
             return None
-        is_due = self.outside.tell_seconds() >= tries.due
+        is_due = self.outside.read_seconds() >= tries.due
         return Trouble(tries.reason, tries.message, is_due)
 
     def _note_trouble(self, cluster: Json, action: Action, message: str) -> None:
-        """A pod may not be made: it is tried again after ever longer times."""
+        """Note that a pod may not be made: it is tried again after ever longer times."""
         uid = cluster["metadata"]["uid"]
         before = self._tries.get(uid)
         count = before.count + 1 if before is not None else 1
         wait = min(FIRST_WAIT * 2**count, LONGEST_WAIT)
-        due = self.outside.tell_seconds() + wait
+        due = self.outside.read_seconds() + wait
         self._tries[uid] = Tries(name_failure(action), message, count, due)
 
     def _try(self, scene: Scene, action: Action) -> bool:
@@ -166,7 +169,7 @@ class Loop:
                     self._note_trouble(scene.cluster, action, error.message)
             return False
         self._failures.clear()
-        self.outside.say(f"{get_name(scene.rayjob)}: {describe(action)}")
+        self.outside.report(f"{get_name(scene.rayjob)}: {describe(action)}")
         return True
 
     def _act(self, scene: Scene, action: Action) -> None:
@@ -185,26 +188,26 @@ class Loop:
             self.outside.stop(action.address, action.job)
 
     def _complain(self, line: str) -> None:
-        """Say of a failure that comes again and again only that it came."""
+        """Describe of a failure that comes again and again only that it came."""
         if line not in self._failures:
             self._failures.add(line)
-            self.outside.say(line)
+            self.outside.report(line)
 
 
 def is_pod(action: Action) -> bool:
-    """Whether a pod is made."""
+    """Return whether a pod is made."""
     return isinstance(action, Make) and action.body["kind"] == "Pod"
 
 
 def name_failure(action: Action) -> str:
-    """The reason of a condition for a pod that can't be made."""
+    """Return the reason of a condition for a pod that can't be made."""
     assert isinstance(action, Make)  # only pods are asked for
     is_head = action.body["metadata"]["labels"][NODE_LABEL] == "head"
     return f"FailedCreate{'Head' if is_head else 'Worker'}Pod"
 
 
 def describe(action: Action) -> str:
-    """Say in a few words what is done."""
+    """Describe in a few words what is done."""
     if isinstance(action, Make):
         metadata = action.body["metadata"]
         return f"make {action.body['kind']} {metadata.get('name', metadata.get('generateName'))}"
@@ -219,8 +222,12 @@ def describe(action: Action) -> str:
 
 def _describe_status(status: Json) -> str:
     words = [status.get(name) for name in ("jobDeploymentStatus", "jobStatus", "reason", "state")]
-    heads = (one["reason"] for one in status.get("conditions", ()) if one["type"] == "HeadPodReady")
-    return "/".join(word for word in [*words, *heads] if word) or "new"
+    heads = (
+        condition["reason"]
+        for condition in status.get("conditions", ())
+        if condition["type"] == "HeadPodReady"
+    )
+    return "/".join(answer for answer in [*words, *heads] if answer) or "new"
 
 
 def _pick(bodies: list[Json], name: str) -> Json | None:

@@ -16,8 +16,8 @@ NO_HEAD_RESTART = "ray.io/disable-provisioned-head-restart"
 MADE_BY = {"app.kubernetes.io/created-by": "kuberay-operator"}
 
 
-def spell_time(moment: datetime) -> str:
-    """Spell a time as Kubernetes does: UTC, whole seconds."""
+def format_time(moment: datetime) -> str:
+    """Format a time as Kubernetes does: UTC, whole seconds."""
     return moment.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
 
 
@@ -27,34 +27,34 @@ def read_time(text: str) -> datetime:
 
 
 def get_name(body: Json) -> str:
-    """The name of an object."""
+    """Return the name of an object."""
     return str(body["metadata"]["name"])
 
 
 def get_status(body: Json) -> Json:
-    """The status of an object, empty where it has none; not a copy."""
+    """Return the status of an object, empty where it has none; not a copy."""
     return body.get("status") or {}
 
 
 def is_leaving(body: Json) -> bool:
-    """Whether an object's deletion has begun."""
+    """Return whether an object's deletion has begun."""
     return bool(body["metadata"].get("deletionTimestamp"))
 
 
 def find_condition(body: Json, kind: str) -> Json | None:
     """Find a condition of an object's status by its type."""
     conditions = get_status(body).get("conditions") or ()
-    return next((one for one in conditions if one["type"] == kind), None)
+    return next((condition for condition in conditions if condition["type"] == kind), None)
 
 
 def has_condition(body: Json, kind: str) -> bool:
-    """Whether a condition is there and true."""
+    """Return whether a condition is there and true."""
     found = find_condition(body, kind)
     return found is not None and found["status"] == "True"
 
 
 def refer(owner: Json) -> Json:
-    """Spell the reference to an owner, with which its objects go when it goes."""
+    """Render the reference to an owner, with which its objects go when it goes."""
     return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],

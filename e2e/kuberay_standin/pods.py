@@ -38,24 +38,24 @@ SMALL = {"cpu": "200m", "memory": "256Mi"}
 
 
 def name_service(cluster: str) -> str:
-    """The name of the head's Service."""
+    """Return the name of the head's Service."""
     return f"{cluster}-head-svc"
 
 
-def spell_host(cluster: Json) -> str:
-    """The head's name in DNS."""
+def format_host(cluster: Json) -> str:
+    """Format the head's name in DNS."""
     namespace = cluster["metadata"]["namespace"]
     return f"{name_service(get_name(cluster))}.{namespace}.svc.cluster.local"
 
 
 def make_service(cluster: Json) -> Json:
-    """The Service of a RayCluster's head: no address of its own, its name leads to the pod."""
+    """Make the Service of a RayCluster's head: no address of its own, its name is the pod's."""
     labels = {**_label(cluster, "head", HEAD_GROUP), CLUSTER_LABEL: get_name(cluster)}
     return _lead_to_head(cluster, name_service(get_name(cluster)), labels, cluster)
 
 
 def make_job_service(rayjob: Json, cluster: Json) -> Json:
-    """The Service of a RayJob: by its own name to the head, whatever its RayCluster is called."""
+    """Make the Service of a RayJob, which leads to the head whatever its RayCluster is called."""
     labels = {**MADE_BY, "ray.io/originated-from-cr-name": get_name(rayjob)}
     return _lead_to_head(cluster, name_service(get_name(rayjob)), labels, rayjob)
 
@@ -82,7 +82,7 @@ def _lead_to_head(cluster: Json, name: str, labels: Mapping[str, str], owner: Js
 
 
 def find_ports(cluster: Json) -> dict[str, int]:
-    """The head's ports by name: those of its container, or Ray's own where it names none."""
+    """Return the head's ports by name: those of its container, or Ray's own where it names none."""
     container = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
     named = {port["name"]: port["containerPort"] for port in container.get("ports", ())}
     usual = {"client": 10001, "dashboard": DASHBOARD_PORT, "gcs-server": GCS_PORT, "serve": 8000}
@@ -90,13 +90,13 @@ def find_ports(cluster: Json) -> dict[str, int]:
 
 
 def make_head(cluster: Json) -> Json:
-    """The head pod of a RayCluster; the server draws the end of its name."""
+    """Return the head pod of a RayCluster; the server draws the end of its name."""
     group = cluster["spec"]["headGroupSpec"]
     pod = _make_pod(cluster, group, "head", HEAD_GROUP)
     container = pod["spec"]["containers"][0]
     params = {
         "dashboard-host": "0.0.0.0",  # noqa: S104 - inside a pod
-        **_spell_params(group, container),
+        **_list_params(group, container),
     }
     _add_ray(container, "ray start --head ", params, f"127.0.0.1:{GCS_PORT}")
     _add_probes(container, cluster, group, is_head=True)
@@ -104,12 +104,12 @@ def make_head(cluster: Json) -> Json:
 
 
 def make_worker(cluster: Json, group: Json, index: int) -> Json:
-    """A worker pod of a group, the `index`-th of its pods."""
+    """Return a worker pod of a group, the `index`-th of its pods."""
     pod = _make_pod(cluster, group, "worker", group["groupName"])
     pod["metadata"]["labels"][INDEX_LABEL] = str(index)
     container = pod["spec"]["containers"][0]
-    address = f"{spell_host(cluster)}:{GCS_PORT}"
-    params = {"address": address, **_spell_params(group, container)}
+    address = f"{format_host(cluster)}:{GCS_PORT}"
+    params = {"address": address, **_list_params(group, container)}
     _add_wait(pod, address)
     _add_ray(container, "ray start ", params, address)
     _add_probes(container, cluster, group, is_head=False)
@@ -150,8 +150,8 @@ def _label(cluster: Json, node: str, group: str) -> dict[str, str]:
     }
 
 
-def _spell_params(group: Json, container: Json) -> dict[str, str]:
-    """What Ray is told of its node: by the container's resources, then as the group says."""
+def _list_params(group: Json, container: Json) -> dict[str, str]:
+    """Return what Ray is told of its node: by the container's resources, then as the group says."""
     resources = container.get("resources", {})
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
     params = {
@@ -171,17 +171,21 @@ def _spell_params(group: Json, container: Json) -> dict[str, str]:
 
 
 def _add_ray(container: Json, start: str, params: Mapping[str, str], address: str) -> None:
-    spelled = [
+    rendered = [
         f" --{name} " if value == "true" else f" --{name}={value} "
         for name, value in sorted(params.items())
     ]
-    command = start + "".join(spelled)
+    command = start + "".join(rendered)
     container["command"] = SHELL
     container["args"] = [ULIMIT + command]
     known = {variable["name"] for variable in container.get("env", ())}
     container["env"] = [
         *container.get("env", ()),
-        *(one for one in _list_variables(command, address) if one["name"] not in known),
+        *(
+            variable
+            for variable in _list_variables(command, address)
+            if variable["name"] not in known
+        ),
     ]
 
 
@@ -218,12 +222,12 @@ def _add_probes(container: Json, cluster: Json, group: Json, *, is_head: bool) -
     if has_one_answer(cluster["spec"].get("rayVersion", "")):
         look: Json = {"httpGet": {"path": "/api/healthz", "port": agent}}
     else:
-        places = [(agent, "api/local_raylet_healthz")]
+        paths = [(agent, "api/local_raylet_healthz")]
         if is_head:
             board = _read_port(params, "dashboard-port", DASHBOARD_PORT)
-            places.append((board, "api/gcs_healthz"))
-        asked = [f"wget -q -T 2 -O- http://localhost:{port}/{path}" for port, path in places]
-        script = " && ".join(f"{one} | grep success" for one in asked)
+            paths.append((board, "api/gcs_healthz"))
+        probes = [f"wget -q -T 2 -O- http://localhost:{port}/{path}" for port, path in paths]
+        script = " && ".join(f"{check} | grep success" for check in probes)
         look = {"exec": {"command": ["bash", "-c", script]}}
     often = {"periodSeconds": 5, "timeoutSeconds": 5 if is_head else 2}
     alive = {"initialDelaySeconds": 30, "failureThreshold": 120, **often}
@@ -233,7 +237,10 @@ def _add_probes(container: Json, cluster: Json, group: Json, *, is_head: bool) -
 
 
 def has_one_answer(version: str) -> bool:
-    """Whether a version of Ray tells the health of all of a node at one place; unknown: no."""
+    """Return whether a version of Ray tells the health of all of a node at one place.
+
+    Unknown: no.
+    """
     found = VERSION.match(version)
     return found is not None and tuple(map(int, found.groups())) >= FIRST_WITH_ONE_ANSWER
 

@@ -24,22 +24,22 @@ DECIMAL = {
 
 def read_quantity(text: str | float) -> Decimal:
     """Read a quantity."""
-    spelled = str(text)
-    if spelled[-2:] in BINARY:
-        return Decimal(spelled[:-2]) * BINARY[spelled[-2:]]
-    if spelled[-1:] in DECIMAL:
-        return Decimal(spelled[:-1]) * DECIMAL[spelled[-1]]
-    return Decimal(spelled)
+    rendered = str(text)
+    if rendered[-2:] in BINARY:
+        return Decimal(rendered[:-2]) * BINARY[rendered[-2:]]
+    if rendered[-1:] in DECIMAL:
+        return Decimal(rendered[:-1]) * DECIMAL[rendered[-1]]
+    return Decimal(rendered)
 
 
-def spell_count(amount: Decimal) -> str:
-    """Spell a number of CPUs or devices: `2`, or `100m`."""
+def format_count(amount: Decimal) -> str:
+    """Format a number of CPUs or devices: `2`, or `100m`."""
     whole = amount == amount.to_integral_value()
     return str(int(amount)) if whole else f"{math.ceil(amount * 1000)}m"
 
 
-def spell_bytes(amount: Decimal) -> str:
-    """Spell bytes with the largest binary suffix that leaves a whole number."""
+def format_bytes(amount: Decimal) -> str:
+    """Format bytes with the largest binary suffix that leaves a whole number."""
     count = math.ceil(amount)
     fitting = [suffix for suffix, size in BINARY.items() if count and count % size == 0]
     return f"{count // BINARY[fitting[-1]]}{fitting[-1]}" if fitting else str(count)
@@ -47,7 +47,7 @@ def spell_bytes(amount: Decimal) -> str:
 
 def sum_requests(spec: Json, resource: str) -> Decimal:
     """Sum what the containers of a pod ask for; a limit counts where there is no request."""
-    return sum((_find(one, resource) for one in spec["containers"]), Decimal(0))
+    return sum((_find(container, resource) for container in spec["containers"]), Decimal(0))
 
 
 def sum_devices(specs: Iterable[Json], suffix: str) -> Decimal:
@@ -59,7 +59,7 @@ def sum_devices(specs: Iterable[Json], suffix: str) -> Decimal:
 
 
 def _name_resources(spec: Json) -> set[str]:
-    parts = [one.get("resources", {}) for one in spec["containers"]]
+    parts = [container.get("resources", {}) for container in spec["containers"]]
     return {
         name for part in parts for kind in ("requests", "limits") for name in part.get(kind, {})
     }

@@ -9,15 +9,15 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from kuberay_standin.cluster_status import NO_RESOURCES
-from kuberay_standin.jobs import make_cluster, make_job, spell_dashboard
+from kuberay_standin.jobs import format_dashboard, make_cluster, make_job
 from kuberay_standin.objects import (
     NODE_LABEL,
     Json,
+    format_time,
     get_name,
     get_status,
     is_leaving,
     read_time,
-    spell_time,
 )
 from kuberay_standin.pods import find_ports, make_job_service
 from kuberay_standin.refusals import find_problem
@@ -31,7 +31,7 @@ Draw = Callable[[], str]
 
 
 def step_rayjob(scene: Scene, now: datetime, draw: Draw) -> list[Action]:
-    """What is to be done for a RayJob; `draw` gives five letters for each new name."""
+    """Return what is to be done for a RayJob; `draw` gives five letters for each new name."""
     held = tuple(scene.rayjob["metadata"].get("finalizers") or ())
     if is_leaving(scene.rayjob):
         return _leave(scene, held)
@@ -49,7 +49,10 @@ def step_rayjob(scene: Scene, now: datetime, draw: Draw) -> list[Action]:
 
 
 def get_address(scene: Scene) -> str:
-    """Where the dashboard is: `host:port` by the head pod's address; empty before it has one."""
+    """Return where the dashboard is: `host:port` by the head pod's address.
+
+    Empty before it has one.
+    """
     heads = [pod for pod in scene.pods if pod["metadata"]["labels"][NODE_LABEL] == "head"]
     address = get_status(heads[0]).get("podIP") if heads else None
     if scene.cluster is None or not address:
@@ -87,7 +90,7 @@ def _leave(scene: Scene, held: tuple[str, ...]) -> list[Action]:
     address = get_address(scene)
     if status.get("jobDeploymentStatus") == "Running" and address:
         actions.append(StopJob(address, status["jobId"]))
-    return [*actions, HoldBy(tuple(one for one in held if one != FINALIZER))]
+    return [*actions, HoldBy(tuple(finalizer for finalizer in held if finalizer != FINALIZER))]
 
 
 def _begin(scene: Scene, now: datetime, draw: Draw) -> list[Action]:
@@ -99,7 +102,7 @@ def _begin(scene: Scene, now: datetime, draw: Draw) -> list[Action]:
         "jobDeploymentStatus": "Initializing",
         "jobId": f"{name}-{draw()}",
         "rayClusterName": f"{name}-{draw()}",
-        "startTime": spell_time(now),
+        "startTime": format_time(now),
     }
     return _put(scene, status | started)
 
@@ -117,7 +120,7 @@ def _initialize(scene: Scene, now: datetime) -> list[Action]:
     if scene.job is None:
         # It is to be there before the RayJob is said to run, or nobody would make it any more.
         return [Make(make_job(scene.rayjob, scene.cluster))]
-    status |= {"jobDeploymentStatus": "Running", "dashboardURL": spell_dashboard(scene.cluster)}
+    status |= {"jobDeploymentStatus": "Running", "dashboardURL": format_dashboard(scene.cluster)}
     return _put(scene, status)
 
 
@@ -126,7 +129,7 @@ def _run(scene: Scene, now: datetime) -> list[Action]:
     if ended:
         return ended
     actions = _keep_cluster(scene)
-    return [*actions, *_put(scene, follow_job(_copy_cluster(scene), scene.job, scene.word, now))]
+    return [*actions, *_put(scene, follow_job(_copy_cluster(scene), scene.job, scene.answer, now))]
 
 
 def _keep_cluster(scene: Scene) -> list[Action]:
@@ -140,8 +143,8 @@ def _keep_cluster(scene: Scene) -> list[Action]:
 
 def _copy_cluster(scene: Scene) -> Json:
     status = dict(get_status(scene.rayjob))
-    told = get_status(scene.cluster) if scene.cluster is not None else {}
-    return {**status, "rayClusterStatus": told} if told else status
+    found = get_status(scene.cluster) if scene.cluster is not None else {}
+    return {**status, "rayClusterStatus": found} if found else status
 
 
 def _suspend(scene: Scene) -> list[Action]:
@@ -157,14 +160,14 @@ def _pass_deadline(scene: Scene, now: datetime, field: str, reason: str) -> list
     start = read_time(status["startTime"])
     if seconds is None or now - start < timedelta(seconds=seconds):
         return []
-    spelled = start.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S +0000 UTC")
+    rendered = start.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S +0000 UTC")
     named = f"{field[0].upper()}{field[1:]}DeadlineSeconds: {seconds}"
     failed = {
         "jobDeploymentStatus": "Failed",
         "reason": f"{reason}Exceeded",
         "message": f"The RayJob has passed the {field}DeadlineSeconds."
-        f" StartTime: {spelled}. {named}",
-        "endTime": spell_time(now),
+        f" StartTime: {rendered}. {named}",
+        "endTime": format_time(now),
         "failed": status["failed"] + 1,
     }
     return _put(scene, status | failed)

@@ -34,7 +34,7 @@ SUSPEND = "a RayJob with shutdownAfterJobFinishes set to false is not allowed to
 
 
 def find_problem(spec: Json) -> str:
-    """Say in one sentence what of a RayJob's spec is refused; empty where nothing is."""
+    """Describe in one sentence what of a RayJob's spec is refused; empty where nothing is."""
     return next(_list_problems(spec), "")
 
 
@@ -67,21 +67,21 @@ def _list_of_cluster(cluster: Json) -> Iterator[str]:
             " so that KubeRay v1.7 would not find Ray's"
         )
     for group in cluster.get("workerGroupSpecs") or ():
-        place = f"workerGroupSpecs[{group['groupName']}]"
-        yield from _list_unknown(place, group, GROUP_FIELDS)
-        yield from _list_of_template(place, group)
+        location = f"workerGroupSpecs[{group['groupName']}]"
+        yield from _list_unknown(location, group, GROUP_FIELDS)
+        yield from _list_of_template(location, group)
         if group.get("numOfHosts", 1) != 1:
-            yield f"the KubeRay stand-in does not play {place}.numOfHosts above 1"
+            yield f"the KubeRay stand-in does not play {location}.numOfHosts above 1"
 
 
-def _list_of_template(place: str, group: Json) -> Iterator[str]:
+def _list_of_template(location: str, group: Json) -> Iterator[str]:
     container = group["template"]["spec"]["containers"][0]
     for field in ("command", "args"):
         if container.get(field):
-            yield f"the KubeRay stand-in does not play {place} with a {field} of its own"
+            yield f"the KubeRay stand-in does not play {location} with a {field} of its own"
 
 
-def _list_unknown(place: str, given: Json, known: set[str]) -> Iterator[str]:
+def _list_unknown(location: str, given: Json, known: set[str]) -> Iterator[str]:
     for field in sorted(set(given) - known):
         if given[field]:
-            yield f"the KubeRay stand-in does not play {place}.{field}"
+            yield f"the KubeRay stand-in does not play {location}.{field}"

@@ -8,7 +8,7 @@ from kuberay_standin.objects import Json
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class JobAnswer:
     """What Ray's dashboard said of a job when it was asked.
 
     Attributes:
@@ -49,7 +49,7 @@ class Scene:
         trouble: what could not be made at the last try.
         pods: of this RayCluster, the leaving ones too.
         job: the Job of the submitter.
-        word: of the dashboard, where it has been asked since the last look.
+        answer: of the dashboard, where it has been asked since the last look.
     """
 
     rayjob: Json
@@ -59,7 +59,7 @@ class Scene:
     trouble: Trouble | None = None
     pods: tuple[Json, ...] = ()
     job: Json | None = None
-    word: Word | None = None
+    answer: JobAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True)
