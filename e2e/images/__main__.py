@@ -13,7 +13,7 @@ from images.build import need_images
 from images.errors import ImagesError
 from images.history import LAST_RELEASE, need_sources
 from images.names import BASE, TARGETS, find_images
-from images.sizes import tell_sizes
+from images.sizes import describe_sizes
 from images.trial import try_images
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,9 +45,9 @@ def act(action: str, base: str, *, is_last_release: bool = False) -> None:
         return
     for target in TARGETS:
         if action == "sizes":
-            print(tell_sizes(target, images.find_archive(target)))
+            print(describe_sizes(target, images.find_archive(target)))
         else:
-            print(f"{images.spell_name(target)} {images.find_archive(target)}")
+            print(f"{images.format_name(target)} {images.find_archive(target)}")
 
 
 if __name__ == "__main__":

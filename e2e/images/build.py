@@ -21,7 +21,7 @@ from typing import TextIO
 from images.debian import need_base, need_tool
 from images.errors import ImagesError
 from images.names import CONTEXT, LOCAL, RECIPE, TARGETS, Images, list_sources
-from images.pip_settings import find_bundle, spell_configuration
+from images.pip_settings import find_bundle, render_configuration
 from images.programs import read_output
 from images.tools import Recipe, Tool
 
@@ -62,8 +62,10 @@ def _build(root: Path, images: Images, out: TextIO) -> None:
     }
     with _write_secrets() as secrets, _copy_sources(root, images) as context:
         for target in TARGETS:
-            print(f"building {images.spell_name(target)} with {tool.program}", file=out, flush=True)
-            name = tool.spell_local(images.spell_name(target))
+            print(
+                f"building {images.format_name(target)} with {tool.program}", file=out, flush=True
+            )
+            name = tool.name_local(images.format_name(target))
             tool.build(Recipe(context, target, name, seconds, arguments, secrets), log)
             _keep(tool, images, target, log)
     _drop_old(tool, images)
@@ -73,19 +75,19 @@ def _keep(tool: Tool, images: Images, target: str, log: Path) -> None:
     archive = images.find_archive(target)
     written = archive.with_suffix(".tar.new")
     written.unlink(missing_ok=True)
-    name = tool.spell_local(images.spell_name(target))
-    tool.save(name, images.spell_reference(target), written, log)
+    name = tool.name_local(images.format_name(target))
+    tool.save(name, images.format_reference(target), written, log)
     written.rename(archive)
 
 
 def read_revision(root: Path) -> tuple[int, str]:
-    """The time and the commit of what goes in; no commit where it was changed since.
+    """Return the time and the commit of what goes in; no commit where it was changed since.
 
     SOURCE_DATE_EPOCH goes before the commit's time. Without git it is 0.
     """
-    places = ["--", *RECIPE, *CONTEXT]
-    log = read_output(["git", "log", "-1", "--format=%ct %H", *places], folder=root) or "0 "
-    changed = read_output(["git", "status", "--porcelain", *places], folder=root)
+    locations = ["--", *RECIPE, *CONTEXT]
+    log = read_output(["git", "log", "-1", "--format=%ct %H", *locations], folder=root) or "0 "
+    changed = read_output(["git", "status", "--porcelain", *locations], folder=root)
     committed, _, revision = log.partition(" ")
     seconds = int(os.environ.get("SOURCE_DATE_EPOCH") or committed)
     return seconds, "" if changed else revision
@@ -98,18 +100,18 @@ def _drop_old(tool: Tool, images: Images) -> None:
     for folder in folders[KEPT:]:
         old = replace(images, tag=folder.name.removeprefix("images-"), folder=folder)
         for target in TARGETS:
-            tool.forget(tool.spell_local(old.spell_name(target)))
+            tool.forget(tool.name_local(old.format_name(target)))
         shutil.rmtree(folder)
 
 
 @contextmanager
 def _copy_sources(root: Path, images: Images) -> Iterator[Path]:
-    """The sources as they are now: who works on them meanwhile does not change the images."""
+    """Copy the sources: who works on them meanwhile does not change the images."""
     with tempfile.TemporaryDirectory() as folder:
         for path in list_sources(root):
-            place = Path(folder) / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(root / path, place)
+            location = Path(folder) / path
+            location.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(root / path, location)
         if not images.match(Path(folder)):
             raise ImagesError("the sources have just changed; run this again")
         yield Path(folder)
@@ -117,12 +119,12 @@ def _copy_sources(root: Path, images: Images) -> Iterator[Path]:
 
 @contextmanager
 def _write_secrets() -> Iterator[dict[str, Path]]:
-    """Files with what a build may know of this machine, until it is over."""
+    """Write files with what a build may know of this machine, until it is over."""
     listing = read_output([sys.executable, "-m", "pip", "config", "list"]) or ""
     bundle = find_bundle(listing, os.environ)
     with tempfile.TemporaryDirectory() as folder:
         settings = Path(folder) / "pip.conf"
-        settings.write_text(spell_configuration(listing))
+        settings.write_text(render_configuration(listing))
         secrets = {"pip": settings}
         if bundle is not None and Path(bundle).is_file():
             secrets["ca"] = Path(bundle)

@@ -23,7 +23,7 @@ MOUNTED = ("dev/*", "proc/*", "sys/*", "tmp/*", "run/*")
 
 
 def need_tool(cache: Path, log: Path, out: TextIO) -> Tool:
-    """A program that builds images; on Debian, as root, buildah is installed where there is none.
+    """Return a program that builds images; on Debian, root has buildah installed.
 
     Raises:
         ImagesError: there is none, and it can't be installed.
@@ -53,10 +53,10 @@ def install(package: str, log: Path, out: TextIO) -> None:
 
 
 def need_base(tool: Tool, cache: Path, log: Path, out: TextIO) -> str:
-    """The name of the base image made here; it is made the first time."""
+    """Return the name of the base image made here; it is made the first time."""
     recipe = " ".join((SUITE, *INCLUDED, *LEFT_OUT, *MOUNTED))
     digest = hashlib.sha256(recipe.encode()).hexdigest()[:12]
-    name = tool.spell_local(f"strandline-base:{digest}")
+    name = tool.name_local(f"strandline-base:{digest}")
     if tool.has(name):
         return name
     rootfs = cache / f"base-{digest}" / "rootfs.tar"

@@ -23,13 +23,13 @@ class NoHistoryError(ImagesError):
     """The commit is not in this copy of the repository."""
 
 
-def need_sources(root: Path, commit: str, folder: Path, places: Sequence[str] = ()) -> Path:
-    """The files of a commit in a folder of their own, unpacked once.
+def need_sources(root: Path, commit: str, folder: Path, locations: Sequence[str] = ()) -> Path:
+    """Return the files of a commit in a folder of their own, unpacked once.
 
     Args:
         root: of the repository.
         folder: where the folder is made, or found.
-        places: what of the commit is wanted; empty for all of it.
+        locations: what of the commit is wanted; empty for all of it.
 
     Raises:
         NoHistoryError: there is no such commit here, as in a shallow clone or an archive.
@@ -44,24 +44,24 @@ def need_sources(root: Path, commit: str, folder: Path, places: Sequence[str] = 
         folder.mkdir(parents=True, exist_ok=True)
         # Under its name only when it is whole; two that unpack at a time do not meet.
         with tempfile.TemporaryDirectory(dir=folder) as making:
-            _unpack(root, [commit, "--", *places], Path(making) / "sources")
+            _unpack(root, [commit, "--", *locations], Path(making) / "sources")
             _put(Path(making) / "sources", unpacked)
     return unpacked
 
 
-def _unpack(root: Path, wanted: Sequence[str], place: Path) -> None:
+def _unpack(root: Path, wanted: Sequence[str], location: Path) -> None:
     command = ["git", "archive", "--format=tar", *wanted]
     with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None  # a pipe
         with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
-            archive.extractall(place, filter="data")
+            archive.extractall(location, filter="data")
     if process.returncode:
         raise ImagesError(f"git archive ended with {process.returncode}")
 
 
-def _put(made: Path, place: Path) -> None:
+def _put(made: Path, location: Path) -> None:
     try:
-        made.rename(place)
+        made.rename(location)
     except OSError:
-        if not place.is_dir():  # another was quicker
+        if not location.is_dir():  # another was quicker
             raise

@@ -46,29 +46,29 @@ class Images:
     machine: str
 
     def match(self, root: Path) -> bool:
-        """Tell whether these are the images of the sources under `root`."""
+        """Return whether these are the images of the sources under `root`."""
         return hash_sources(root, self.base, self.machine)[:DIGITS] == self.tag
 
-    def spell_name(self, target: str) -> str:
-        """What pods ask for: `strandline/operator:TAG`."""
+    def format_name(self, target: str) -> str:
+        """Return what pods ask for: `strandline/operator:TAG`."""
         return f"strandline/{target}:{self.tag}"
 
-    def spell_reference(self, target: str) -> str:
-        """The same with its registry, as container runtimes keep it."""
-        return f"{REGISTRY}/{self.spell_name(target)}"
+    def format_reference(self, target: str) -> str:
+        """Format the same with its registry, as container runtimes keep it."""
+        return f"{REGISTRY}/{self.format_name(target)}"
 
     def find_archive(self, target: str) -> Path:
-        """Where the archive of a target is, or will be."""
+        """Return where the archive of a target is, or will be."""
         return self.folder / f"{target}.tar"
 
     @property
     def complete(self) -> bool:
-        """Whether both archives are there."""
+        """Return whether both archives are there."""
         return all(self.find_archive(target).is_file() for target in TARGETS)
 
 
 def find_images(root: Path, cache: Path, base: str, machine: str) -> Images:
-    """The images of the sources under `root`, built or not, on that base for that machine."""
+    """Return the images of the sources under `root`, built or not, on a base for a machine."""
     tag = hash_sources(root, base, machine)[:DIGITS]
     return Images(tag, cache / "strandline" / f"images-{tag}", base, machine)
 
@@ -83,15 +83,15 @@ def hash_sources(root: Path, base: str, machine: str) -> str:
 
 
 def list_sources(root: Path) -> list[Path]:
-    """The files that go in, relative to `root` and sorted."""
-    found = [path for place in (*RECIPE, *CONTEXT) for path in _walk(root / place)]
+    """Return the files that go in, relative to `root` and sorted."""
+    found = [path for location in (*RECIPE, *CONTEXT) for path in _walk(root / location)]
     return sorted(path.relative_to(root) for path in found)
 
 
-def _walk(place: Path) -> Iterator[Path]:
-    if place.is_file():
-        yield place
+def _walk(location: Path) -> Iterator[Path]:
+    if location.is_file():
+        yield location
         return
-    for path in place.rglob("*"):
+    for path in location.rglob("*"):
         if path.is_file() and "__pycache__" not in path.parts:
             yield path

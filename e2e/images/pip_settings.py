@@ -27,15 +27,18 @@ SETTING = re.compile(r"(?P<section>:env:|[^.\s]+)\.(?P<name>[a-z-]+)=(?P<value>.
 BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 
 
-def spell_configuration(listing: str) -> str:
-    """A `pip.conf` out of what `pip config list` prints; later settings win, as pip has it."""
+def render_configuration(listing: str) -> str:
+    """Render a `pip.conf` out of what `pip config list` prints.
+
+    Later settings win, as pip has it.
+    """
     found = {name: value for name, value in _read(listing) if name in KEPT}
-    lines = [line for name, value in sorted(found.items()) for line in _spell(name, value)]
+    lines = [line for name, value in sorted(found.items()) for line in _format_setting(name, value)]
     return "\n".join(["[global]", *lines]) + "\n"
 
 
 def find_bundle(listing: str, environment: Mapping[str, str]) -> str | None:
-    """The path of the certificates that pip trusts here, if they are not its own."""
+    """Return the path of the certificates that pip trusts here, if they are not its own."""
     named = [value for name, value in _read(listing) if name == "cert"]
     named = named[-1:] + [environment[name] for name in BUNDLES if environment.get(name)]
     return named[0] if named else None
@@ -50,7 +53,7 @@ def _read(listing: str) -> Iterator[tuple[str, str]]:
             yield found["name"], str(value)
 
 
-def _spell(name: str, value: str) -> list[str]:
+def _format_setting(name: str, value: str) -> list[str]:
     words = value.split()
     if name == "find-links":
         # Folders of this machine are not there inside.

@@ -40,7 +40,7 @@ def run_logged(
 
 
 def read_output(command: Sequence[str], folder: Path | None = None) -> str | None:
-    """What a program prints, or None if it is not there or fails."""
+    """Return what a program prints, or None if it is not there or fails."""
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     except FileNotFoundError:
@@ -49,5 +49,5 @@ def read_output(command: Sequence[str], folder: Path | None = None) -> str | Non
 
 
 def hide_addresses(text: str) -> str:
-    """The text without addresses of package indexes, which may hold passwords."""
+    """Return the text without addresses of package indexes, which may hold passwords."""
     return ADDRESS.sub("<address>", text)

@@ -46,19 +46,19 @@ def furnish(root: Path) -> None:
     _run("mount", "--bind", str(root), str(root))
     _run("mount", "-t", "proc", "proc", str(root / "proc"))
     _run("mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", str(root / "tmp"))
-    _furnish_devices(root / "dev")
+    _make_devices(root / "dev")
     _run("mount", "-o", "remount,bind,ro", str(root))
 
 
-def _furnish_devices(place: Path) -> None:
-    _run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", str(place))
+def _make_devices(location: Path) -> None:
+    _run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", str(location))
     for name in DEVICES:
-        (place / name).touch()
-        _run("mount", "--bind", f"/dev/{name}", str(place / name))
+        (location / name).touch()
+        _run("mount", "--bind", f"/dev/{name}", str(location / name))
     for name, target in (("fd", "/proc/self/fd"), ("stderr", "fd/2"), ("stdout", "fd/1")):
-        (place / name).symlink_to(target)
-    (place / "shm").mkdir()
-    _run("mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", str(place / "shm"))
+        (location / name).symlink_to(target)
+    (location / "shm").mkdir()
+    _run("mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", str(location / "shm"))
 
 
 def _run(*command: str) -> None:

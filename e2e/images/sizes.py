@@ -13,8 +13,8 @@ CHUNK = 2**20
 GZIP = b"\x1f\x8b"
 
 
-def tell_sizes(title: str, archive: Path) -> str:
-    """Lines with the sizes of all layers, compressed and unpacked; the base's come first."""
+def describe_sizes(title: str, archive: Path) -> str:
+    """Return lines with the sizes of all layers, compressed and unpacked; the base's come first."""
     lines = [f"{title}: {archive.stat().st_size / MIB:.1f} MiB as an archive"]
     with tarfile.open(archive) as content:
         manifest = read_manifest(content)
@@ -26,20 +26,20 @@ def tell_sizes(title: str, archive: Path) -> str:
 
 
 def read_manifest(archive: tarfile.TarFile) -> Any:
-    """The manifest of the one image in an archive in the layout of OCI."""
+    """Return the manifest of the one image in an archive in the layout of OCI."""
     index = json.loads(_read(archive, "index.json"))
-    return json.loads(_read(archive, spell_blob(index["manifests"][0]["digest"])))
+    return json.loads(_read(archive, find_blob(index["manifests"][0]["digest"])))
 
 
 def read_configuration(archive: Path) -> Any:
-    """What an archive's image says about how it is run: `Env`, `User`, `Labels` and so on."""
+    """Read what an archive's image says about how it is run: `Env`, `User`, `Labels` and so on."""
     with tarfile.open(archive) as content:
         digest = read_manifest(content)["config"]["digest"]
-        return json.loads(_read(content, spell_blob(digest)))["config"]
+        return json.loads(_read(content, find_blob(digest)))["config"]
 
 
 def _measure(archive: tarfile.TarFile, digest: str) -> int:
-    stream = archive.extractfile(spell_blob(digest))
+    stream = archive.extractfile(find_blob(digest))
     assert stream is not None
     total = 0
     packed = stream.read(len(GZIP)) == GZIP
@@ -56,6 +56,6 @@ def _read(archive: tarfile.TarFile, name: str) -> bytes:
     return stream.read()
 
 
-def spell_blob(digest: str) -> str:
-    """The path of a blob in an archive."""
+def find_blob(digest: str) -> str:
+    """Return the path of a blob in an archive."""
     return f"blobs/{digest.replace(':', '/')}"

@@ -34,8 +34,8 @@ class Recipe:
     arguments: dict[str, str] = field(default_factory=dict)
     secrets: dict[str, Path] = field(default_factory=dict)
 
-    def spell_options(self) -> list[str]:
-        """The options that both programs take."""
+    def list_options(self) -> list[str]:
+        """Return the options that both programs take."""
         options = ["--target", self.target, "--tag", self.name]
         for name, value in self.arguments.items():
             options += ["--build-arg", f"{name}={value}"]
@@ -49,11 +49,11 @@ class Tool(Protocol):
 
     program: str
 
-    def spell_local(self, name: str) -> str:
-        """Spell the name of an image that no registry has."""
+    def name_local(self, name: str) -> str:
+        """Render the name of an image that no registry has."""
 
     def has(self, name: str) -> bool:
-        """Tell whether it keeps an image of that name."""
+        """Return whether it keeps an image of that name."""
 
     def sweep(self) -> None:
         """Remove what interrupted builds have left."""
@@ -82,12 +82,12 @@ class Buildah:
     def __init__(self, storage: Path) -> None:
         self._command = ["buildah", "--root", str(storage), "--runroot", str(storage / "run")]
 
-    def spell_local(self, name: str) -> str:
-        """Spell the name of an image that no registry has."""
+    def name_local(self, name: str) -> str:
+        """Render the name of an image that no registry has."""
         return f"localhost/{name}"
 
     def has(self, name: str) -> bool:
-        """Tell whether it keeps an image of that name."""
+        """Return whether it keeps an image of that name."""
         return read_output([*self._command, "inspect", "--type", "image", name]) is not None
 
     def sweep(self) -> None:
@@ -97,7 +97,7 @@ class Buildah:
     def build(self, recipe: Recipe, log: Path) -> None:
         """Build an image; every file in its new layers carries the recipe's time."""
         kind = ["--isolation", "chroot", "--layers", "--timestamp", str(recipe.seconds)]
-        command = ["build", *kind, *recipe.spell_options()]
+        command = ["build", *kind, *recipe.list_options()]
         self._run(command, log, f"the image {recipe.target} could not be built")
 
     def take_in(self, rootfs: Path, name: str, log: Path) -> None:
@@ -126,16 +126,16 @@ class Docker:
 
     program = "docker"
 
-    def spell_local(self, name: str) -> str:
-        """Spell the name of an image that no registry has."""
+    def name_local(self, name: str) -> str:
+        """Render the name of an image that no registry has."""
         return name
 
     def has(self, name: str) -> bool:
-        """Tell whether it keeps an image of that name."""
+        """Return whether it keeps an image of that name."""
         return read_output(["docker", "image", "inspect", name]) is not None
 
     def sweep(self) -> None:
-        """Nothing: the service does it."""
+        """Do nothing: the service does it."""
 
     def build(self, recipe: Recipe, log: Path) -> None:
         """Build an image."""
@@ -143,7 +143,7 @@ class Docker:
             "SOURCE_DATE_EPOCH": str(recipe.seconds),
             "DOCKER_BUILDKIT": "1",
         }
-        command = ["docker", "build", "--progress", "plain", *recipe.spell_options()]
+        command = ["docker", "build", "--progress", "plain", *recipe.list_options()]
         failure = f"the image {recipe.target} could not be built"
         run_logged(command, log, failure=failure, environment=environment)
 
@@ -164,11 +164,11 @@ class Docker:
 
 
 def find_tool(storage: Path) -> Tool | None:
-    """The first program that works here; `storage` is where it may keep layers."""
+    """Return the first program that works here; `storage` is where it may keep layers."""
     if read_output(["buildah", "--version"]) is not None and os.geteuid() == 0:
         return Buildah(storage)
     try:
-        asked = subprocess.run(["docker", "info"], capture_output=True, timeout=30, check=False)
+        answer = subprocess.run(["docker", "info"], capture_output=True, timeout=30, check=False)
     except (FileNotFoundError, subprocess.TimeoutExpired):
         return None
-    return Docker() if asked.returncode == 0 else None
+    return Docker() if answer.returncode == 0 else None

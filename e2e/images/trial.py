@@ -24,7 +24,7 @@ from images.sizes import read_configuration
 from images.unpack import unpack
 
 EXAMPLE = "pipelines/examples/python-functions.yaml"
-PATIENCE_SECONDS = 600
+WAIT_SECONDS = 600
 VERSION = "from importlib.metadata import version; version('strandline')"
 START = "ulimit -n 65536 || true; ray start --head --num-cpus=1 --object-store-memory=100000000"
 
@@ -101,16 +101,16 @@ def try_images(root: Path, images: Images, out: TextIO) -> None:
         raise ImagesError("trying the images needs root: they get a root file system of their own")
     for target, checks in CHECKS.items():
         archive = images.find_archive(target)
-        with _lay_out(archive) as place:
-            shutil.copy(root / EXAMPLE, place / "etc/strandline.yaml")
+        with _lay_out(archive) as location:
+            shutil.copy(root / EXAMPLE, location / "etc/strandline.yaml")
             environment = dict(word.split("=", 1) for word in read_configuration(archive)["Env"])
             for check in checks:
-                _try(check, place, environment)
+                _try(check, location, environment)
                 print(f"{target}: {check.title}", file=out, flush=True)
 
 
-def _try(check: Check, place: Path, environment: dict[str, str]) -> None:
-    words = [sys.executable, "-m", "images.room", str(place), json.dumps(environment)]
+def _try(check: Check, location: Path, environment: dict[str, str]) -> None:
+    words = [sys.executable, "-m", "images.room", str(location), json.dumps(environment)]
     command = [*UNSHARE, *words, "/bin/sh", "-c", check.command]
     folder = str(Path(__file__).resolve().parents[1])
     done = subprocess.run(
@@ -118,19 +118,19 @@ def _try(check: Check, place: Path, environment: dict[str, str]) -> None:
         env=os.environ | {"PYTHONPATH": folder},
         capture_output=True,
         text=True,
-        timeout=PATIENCE_SECONDS,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     if done.returncode != check.code or check.answer not in done.stdout:
-        said = f"{done.stdout}{done.stderr}"
-        raise ImagesError(f"{said}\nnot so: {check.title} (exit code {done.returncode})")
+        output = f"{done.stdout}{done.stderr}"
+        raise ImagesError(f"{output}\nnot so: {check.title} (exit code {done.returncode})")
 
 
 @contextmanager
 def _lay_out(archive: Path) -> Iterator[Path]:
-    """The image's root file system, until it was tried."""
+    """Unpack the image's root file system, until it was tried."""
     with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
-        place = Path(folder) / "root"
-        place.mkdir(mode=0o755)
-        unpack(archive, place)
-        yield place
+        location = Path(folder) / "root"
+        location.mkdir(mode=0o755)
+        unpack(archive, location)
+        yield location

@@ -9,7 +9,7 @@ import shutil
 import tarfile
 from pathlib import Path
 
-from images.sizes import read_manifest, spell_blob
+from images.sizes import find_blob, read_manifest
 
 GONE = ".wh."
 
@@ -18,7 +18,7 @@ def unpack(archive: Path, root: Path) -> None:
     """Lay out the layers of an archive under `root`, with the owners they have; needs root."""
     with tarfile.open(archive) as content:
         for layer in read_manifest(content)["layers"]:
-            stream = content.extractfile(spell_blob(layer["digest"]))
+            stream = content.extractfile(find_blob(layer["digest"]))
             assert stream is not None
             with tarfile.open(fileobj=stream) as files:
                 _lay_out(files, root)
@@ -26,17 +26,19 @@ def unpack(archive: Path, root: Path) -> None:
 
 def _lay_out(files: tarfile.TarFile, root: Path) -> None:
     for entry in files:
-        place = root / entry.name
-        if place.name.startswith(GONE):
-            _remove(place.with_name(place.name.removeprefix(GONE)))
+        location = root / entry.name
+        if location.name.startswith(GONE):
+            _remove(location.with_name(location.name.removeprefix(GONE)))
             continue
-        if place.is_symlink() or (place.exists() and not (entry.isdir() and place.is_dir())):
-            _remove(place)
+        if location.is_symlink() or (
+            location.exists() and not (entry.isdir() and location.is_dir())
+        ):
+            _remove(location)
         files.extract(entry, root, numeric_owner=True, filter="fully_trusted")
 
 
-def _remove(place: Path) -> None:
-    if place.is_dir() and not place.is_symlink():
-        shutil.rmtree(place)
+def _remove(location: Path) -> None:
+    if location.is_dir() and not location.is_symlink():
+        shutil.rmtree(location)
     else:
-        place.unlink(missing_ok=True)
+        location.unlink(missing_ok=True)

@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 BUILD = Path("/build")
 VENV = Path("opt/strandline")
-PLACE = Path("usr/share/strandline/sbom.spdx.json")
+BILL_PATH = Path("usr/share/strandline/sbom.spdx.json")
 LICENSE = re.compile(r"[A-Za-z0-9.+\- ()]+")
 
 
@@ -39,27 +39,27 @@ def main(arguments: Sequence[str]) -> None:
     """`NAME SECONDS`: write the bill of the image NAME as of that time into the product's root."""
     name, seconds = arguments
     root = BUILD / "product"
-    folders = [place for base in (Path("/"), root) for place in find_folders(base / VENV)]
+    folders = [location for base in (Path("/"), root) for location in find_folders(base / VENV)]
     packages = [*read_python(folders), *read_debian((BUILD / "status").read_text())]
-    path = root / PLACE
+    path = root / BILL_PATH
     path.parent.mkdir(parents=True)
-    path.write_text(spell(name, int(seconds), packages))
+    path.write_text(render(name, int(seconds), packages))
 
 
 def find_folders(venv: Path) -> list[str]:
-    """The folders of packages of a virtual environment."""
+    """Return the folders of packages of a virtual environment."""
     return [str(path) for path in venv.glob("lib/python3.*/site-packages")]
 
 
 def read_python(folders: Sequence[str]) -> Iterator[Package]:
-    """The distributions that lie in these folders."""
+    """Yield the distributions that lie in these folders."""
     for found in distributions(path=list(folders)):
         name = re.sub(r"[-_.]+", "-", found.metadata["Name"]).lower()
         yield Package("pypi", name, found.version, _find_license(found))
 
 
 def read_debian(status: str) -> Iterator[Package]:
-    """The packages that a dpkg status file calls installed."""
+    """Yield the packages that a dpkg status file calls installed."""
     for block in status.split("\n\n"):
         fields = dict(re.findall(r"^([A-Za-z-]+): (.*)$", block, re.MULTILINE))
         if fields.get("Status", "").endswith(" installed"):
@@ -68,16 +68,16 @@ def read_debian(status: str) -> Iterator[Package]:
             )
 
 
-def spell(name: str, seconds: int, packages: Sequence[Package]) -> str:
-    """The document, for an image of that name made at `seconds` since 1970."""
+def render(name: str, seconds: int, packages: Sequence[Package], purpose: str = "CONTAINER") -> str:
+    """Render the document of an image, or what else SPDX names; `seconds` since 1970."""
     image = {
         "SPDXID": "SPDXRef-Image",
         "name": f"strandline-{name}",
         "downloadLocation": "NOASSERTION",
         "filesAnalyzed": False,
-        "primaryPackagePurpose": "CONTAINER",
+        "primaryPackagePurpose": purpose,
     }
-    listed = [_spell_package(package) for package in sorted(set(packages))]
+    listed = [_render_package(package) for package in sorted(set(packages))]
     body = [image, *listed]
     digest = hashlib.sha256(json.dumps(body).encode()).hexdigest()
     document = {
@@ -99,9 +99,9 @@ def spell(name: str, seconds: int, packages: Sequence[Package]) -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-def _spell_package(package: Package) -> dict[str, Any]:
+def _render_package(package: Package) -> dict[str, Any]:
     return {
-        "SPDXID": "SPDXRef-" + _spell_id(package),
+        "SPDXID": "SPDXRef-" + _format_id(package),
         "name": package.name,
         "versionInfo": package.version,
         "downloadLocation": "NOASSERTION",
@@ -111,18 +111,18 @@ def _spell_package(package: Package) -> dict[str, Any]:
             {
                 "referenceCategory": "PACKAGE-MANAGER",
                 "referenceType": "purl",
-                "referenceLocator": _spell_url(package),
+                "referenceLocator": _format_url(package),
             }
         ],
     }
 
 
-def _spell_id(package: Package) -> str:
+def _format_id(package: Package) -> str:
     words = f"{package.origin}-{package.name}-{package.architecture}".rstrip("-")
     return re.sub(r"[^A-Za-z0-9.-]", "-", words.replace("+", "plus"))
 
 
-def _spell_url(package: Package) -> str:
+def _format_url(package: Package) -> str:
     version = quote(package.version, safe="")
     if package.origin == "deb":
         tail = f"?arch={package.architecture}"
@@ -130,12 +130,15 @@ def _spell_url(package: Package) -> str:
     return f"pkg:pypi/{package.name}@{version}"
 
 
-def _relate(one: str, how: str, other: str) -> dict[str, str]:
-    return {"spdxElementId": one, "relationshipType": how, "relatedSpdxElement": other}
+def _relate(first: str, how: str, other: str) -> dict[str, str]:
+    return {"spdxElementId": first, "relationshipType": how, "relatedSpdxElement": other}
 
 
 def _find_license(found: Distribution) -> str:
-    """The expression that a package declares; older fields hold prose, which says nothing here."""
+    """Return the expression that a package declares.
+
+    Older fields hold prose, which says nothing here.
+    """
     stated = "".join(found.metadata.get_all("License-Expression") or [])
     return stated if LICENSE.fullmatch(stated) else "NOASSERTION"
 

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def install_libraries(needed: Path) -> None:
-    """The environment with all that this file of requirements asks for, pinned."""
+    """Install all that this file of requirements asks for, pinned."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(VENV)], check=True)
     pins = str(BUILD / "constraints.txt")
     what = ["--only-binary", ":all:", "--constraint", pins, "--requirement", str(needed)]
@@ -62,15 +62,15 @@ def install_libraries(needed: Path) -> None:
 
 
 def install_product() -> None:
-    """Our wheel alone, under a root of its own, with the environment's Python in its scripts."""
+    """Install our wheel alone, under its own root, with the environment's Python in its scripts."""
     (wheel,) = WHEELS.glob("strandline-*.whl")
-    place = ["--no-index", "--no-deps", "--no-compile", "--no-warn-script-location"]
-    _run_pip("install", *place, "--root", str(PRODUCT), str(wheel))
+    location = ["--no-index", "--no-deps", "--no-compile", "--no-warn-script-location"]
+    _run_pip("install", *location, "--root", str(PRODUCT), str(wheel))
     compile_all(find_packages(PRODUCT / VENV.relative_to("/")), PRODUCT)
 
 
 def read_requirements(pyproject: str, extras: Sequence[str]) -> list[str]:
-    """What the project and these extras of it ask for, each requirement once."""
+    """Return what the project and these extras of it ask for, each requirement once."""
     project = tomllib.loads(pyproject)["project"]
     needed = list(project["dependencies"])
     for extra in extras:
@@ -79,7 +79,7 @@ def read_requirements(pyproject: str, extras: Sequence[str]) -> list[str]:
 
 
 def find_packages(venv: Path) -> Path:
-    """The folder of packages of a virtual environment."""
+    """Return the folder of packages of a virtual environment."""
     (packages,) = venv.glob("lib/python3.*/site-packages")
     return packages
 
@@ -108,11 +108,11 @@ def _find_surplus(packages: Path) -> Iterator[Path]:
 
 
 def _run_pip(command: str, *arguments: str) -> None:
-    place = [] if command == "wheel" else ["--python", str(VENV / "bin/python")]
+    location = [] if command == "wheel" else ["--python", str(VENV / "bin/python")]
     # By the environment, since pip hands it on to the pip that fetches a build's own needs.
     trusted = {"PIP_CERT": str(CA)} if CA.exists() and CA.stat().st_size else {}
     quiet = ["--disable-pip-version-check", "--no-cache-dir", "--no-input", "--quiet"]
-    pip = [sys.executable, "-m", "pip", *place]
+    pip = [sys.executable, "-m", "pip", *location]
     subprocess.run([*pip, command, *quiet, *arguments], check=True, env=os.environ | trusted)
 
 
