@@ -14,7 +14,7 @@ STAGES = "/opt/stages"
 def run_command(
     kube: Kube, image: str, claims: tuple[str, str], command: list[str], config: str = ""
 ) -> str:
-    """What a command prints.
+    """Return what a command prints.
 
     Args:
         claims: for ledger and output.
@@ -31,12 +31,12 @@ def run_command(
         return phase if phase in {"Succeeded", "Failed"} else None
 
     phase = wait_for(
-        f"{' '.join(command)} has ended", look, SECONDS, lambda: kube.say("describe", "pod", POD)
+        f"{' '.join(command)} has ended", look, SECONDS, lambda: kube.call("describe", "pod", POD)
     )
-    said = kube.say("logs", POD)
-    kube.say("delete", "pod", POD, "--grace-period=1")
-    assert phase == "Succeeded", said
-    return said
+    output = kube.call("logs", POD)
+    kube.call("delete", "pod", POD, "--grace-period=1")
+    assert phase == "Succeeded", output
+    return output
 
 
 def _render(image: str, command: list[str], claims: tuple[str, str], config: str) -> Json:

@@ -33,7 +33,7 @@ def offer_slot(kube: Kube) -> Iterator[None]:
 
 
 def ask_for_slot(container: str) -> Json:
-    """A piece of a pod template with which a pod needs the slot."""
+    """Return a piece of a pod template with which a pod needs the slot."""
     resources = {"requests": {SLOT: "1"}, "limits": {SLOT: "1"}}
     return {"spec": {"containers": [{"name": container, "resources": resources}]}}
 
@@ -47,7 +47,7 @@ def preempt(ground: Ground) -> None:
         return pod is not None and pod.get("status", {}).get("phase") == "Running"
 
     wait_for(
-        f"pod {PREEMPTOR} has the slot", is_running, 120, lambda: ground.kube.say("get", "pods")
+        f"pod {PREEMPTOR} has the slot", is_running, 120, lambda: ground.kube.call("get", "pods")
     )
 
 
@@ -63,8 +63,8 @@ def evict(kube: Kube, pod: str) -> None:
         "kind": "Eviction",
         "metadata": {"name": pod, "namespace": kube.namespace},
     }
-    place = f"/api/v1/namespaces/{kube.namespace}/pods/{pod}/eviction"
-    kube.create_raw(place, body)
+    path = f"/api/v1/namespaces/{kube.namespace}/pods/{pod}/eviction"
+    kube.create_raw(path, body)
 
 
 def _set_slots(kube: Kube, node: str, number: str | None) -> None:

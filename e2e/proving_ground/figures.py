@@ -53,14 +53,14 @@ class Figures:
     def add(self, what: str, *cells: str) -> None:
         """Add a row with the cells of `HEADS`."""
         if self.version:
-            said = ", ".join(cell for cell in cells if cell != NOTHING)
-            self.rows[what] = {f"KubeRay {self.version}": f"{said} ({self.day})"}
+            output = ", ".join(cell for cell in cells if cell != NOTHING)
+            self.rows[what] = {f"KubeRay {self.version}": f"{output} ({self.day})"}
         else:
             self.rows[what] = dict(zip(HEADS, cells, strict=True))
 
     def tabulate(self) -> str:
-        """The table in Markdown; empty where nothing was noted."""
-        return spell_table(self.rows)
+        """Return the table in Markdown; empty where nothing was noted."""
+        return render_table(self.rows)
 
     def keep(self, page: Path) -> None:
         """Put the rows into the table between the marks of a page; what others measured stays."""
@@ -70,11 +70,11 @@ class Figures:
         rows = read_table(table)
         for what, cells in self.rows.items():
             rows[what] = rows.get(what, {}) | cells
-        page.write_text(f"{head}{BEGIN}\n{spell_table(rows)}\n{END}{tail}", encoding="utf-8")
+        page.write_text(f"{head}{BEGIN}\n{render_table(rows)}\n{END}{tail}", encoding="utf-8")
 
 
 def read_table(text: str) -> dict[str, Row]:
-    """Read what `spell_table` has spelled."""
+    """Read what `render_table` wrote."""
     lines = [
         [cell.strip() for cell in line.strip().strip("|").split(" | ")]
         for line in text.strip().splitlines()
@@ -88,8 +88,8 @@ def read_table(text: str) -> dict[str, Row]:
     }
 
 
-def spell_table(rows: dict[str, Row]) -> str:
-    """Spell a table, with the newest KubeRay first; a cell is empty where nothing was played."""
+def render_table(rows: dict[str, Row]) -> str:
+    """Render a table, with the newest KubeRay first; a cell is empty where nothing was played."""
     if not rows:
         return ""
     found = {name for cells in rows.values() for name in cells}
@@ -101,7 +101,7 @@ def spell_table(rows: dict[str, Row]) -> str:
 
 
 def measure_recovery(first: dict[str, str], second: dict[str, str]) -> float:
-    """Seconds from the end of an attempt to the moment when the next one's driver ran."""
+    """Return seconds from the end of an attempt to the moment when the next one's driver ran."""
     ended, running = (
         datetime.fromisoformat(status[name])
         for status, name in ((first, "endTime"), (second, "runningTime"))

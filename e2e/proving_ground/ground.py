@@ -70,8 +70,14 @@ class Ground:
         stages: Sequence[Mapping[str, Any]] = (),
         env: Mapping[str, str] = MappingProxyType({}),
         spec: Mapping[str, Any] | None = None,
+        finished: int = 0,
     ) -> Story:
-        """Apply a pipeline over numbered sources; it writes to the volumes of the ground."""
+        """Apply a pipeline over numbered sources; it writes to the volumes of the ground.
+
+        Args:
+            name, count, stages, env, spec: of the pipeline.
+            finished: sources that are finished before this returns, so that it is under way.
+        """
         story = Story(self.kube, name)
         ledger, output = self.ledger.claim, self.output.claim
         story.begin(
@@ -79,10 +85,12 @@ class Ground:
                 name, ledger=ledger, output=output, count=count, stages=stages, env=env, spec=spec
             )
         )
+        if finished:  # a pipeline that can't begin would be waited for in vain
+            story.wait_for_finished(finished)
         return story
 
     def render(self, name: str) -> Json:
-        """A pipeline on the volumes of the ground, for those who change it before they apply it."""
+        """Render a pipeline on the ground's volumes, to be changed before it is applied."""
         return render_pipeline(name, ledger=self.ledger.claim, output=self.output.claim)
 
     @property
@@ -91,17 +99,17 @@ class Ground:
         return self.installation.runtime_image
 
     def count_metric(self, name: str) -> float:
-        """By how much one of the operator's numbers has grown."""
+        """Return by how much one of the operator's numbers has grown."""
         is_same = self.installation.operator_pod["metadata"]["uid"] == self.operator
         before = self.metrics.get(name, 0) if is_same else 0
         return self.installation.read_metrics().get(name, 0) - before
 
     def verify(self, story: Story) -> str:
-        """What `strandline verify` says, in a pod that has the volumes as the head had them."""
+        """Run `strandline verify` in a pod that has the volumes as the head had them."""
         return self._run(["strandline", "verify", *WHERE], _last_config(story))
 
     def look_back(self, story: Story) -> Resumption:
-        """What the first attempt of a run that is over has left to the second."""
+        """Return what the first attempt of a run that is over has left to the second."""
         command = ["strandline", "ledger", "export", *WHERE, "--state", "finished"]
         lines = map(json.loads, self._run(command, _last_config(story)).splitlines())
         finished = frozenset(line["key"] for line in lines if line["attempt"] == 1)
@@ -110,7 +118,7 @@ class Ground:
 
     @property
     def opened(self) -> Counter[tuple[int, str]]:
-        """How often each attempt opened each source, by attempt and key."""
+        """Return how often each attempt opened each source, by attempt and key."""
         lines = (line.split("\t") for line in self._read_log().splitlines())
         return Counter((int(attempt), key) for attempt, key in lines)
 
@@ -129,7 +137,7 @@ class Ground:
 
 
 @contextmanager
-def lay_ground(kube: Kube, installation: Installation, namespace: str) -> Iterator[Ground]:
+def prepare_ground(kube: Kube, installation: Installation, namespace: str) -> Iterator[Ground]:
     """Make a namespace with all that a scenario needs, and remove it afterwards."""
     root = installation.node.volumes if installation.node else None
     cluster = kube.within(namespace)
@@ -169,8 +177,8 @@ def _clear(kube: Kube, namespace: str) -> None:
         except RefusedError:
             return False
 
-    wait_for(f"namespace {namespace} is gone", is_gone, DELETION_SECONDS, lambda: _tell(kube))
+    wait_for(f"namespace {namespace} is gone", is_gone, DELETION_SECONDS, lambda: _describe(kube))
 
 
-def _tell(kube: Kube) -> str:
-    return kube.say("get", "all", "-A")
+def _describe(kube: Kube) -> str:
+    return kube.call("get", "all", "-A")

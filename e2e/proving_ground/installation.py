@@ -63,7 +63,7 @@ class Installation:
     def runtime_image(self) -> str:
         """The image of Ray pods, from the operator's own arguments."""
         container = self.operator_pod["spec"]["containers"][0]
-        flag = next(one for one in container["args"] if one.startswith("--runtime-image="))
+        flag = next(arg for arg in container["args"] if arg.startswith("--runtime-image="))
         return str(flag.partition("=")[2])
 
     @property
@@ -76,10 +76,10 @@ class Installation:
         return alive[0]
 
     def read_metrics(self) -> dict[str, float]:
-        """The operator's numbers, by name with labels."""
+        """Return the operator's numbers, by name with labels."""
         name = self.operator_pod["metadata"]["name"]
-        place = f"/api/v1/namespaces/{SYSTEM}/pods/{name}:{METRICS_PORT}/proxy/metrics"
-        lines = self.kube.say("get", "--raw", place).splitlines()
+        path = f"/api/v1/namespaces/{SYSTEM}/pods/{name}:{METRICS_PORT}/proxy/metrics"
+        lines = self.kube.call("get", "--raw", path).splitlines()
         pairs = (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))
         return {name: float(value) for name, value in pairs}
 
@@ -103,7 +103,7 @@ class Installation:
         self.kube.delete("namespace", SYSTEM)
 
     def run_helm(self, *words: str, given: str = "") -> str:
-        """What Helm prints."""
+        """Return what Helm prints."""
         command = [str(self.helm), *words, "--namespace", SYSTEM]
         environment = os.environ | {"KUBECONFIG": str(self.kube.kubeconfig)}
         done = subprocess.run(
@@ -115,14 +115,14 @@ class Installation:
             timeout=READY_SECONDS + 60,
             check=False,
         )
-        assert done.returncode == 0, f"helm {' '.join(words)}: {done.stderr}\n{self.tell()}"
+        assert done.returncode == 0, f"helm {' '.join(words)}: {done.stderr}\n{self.describe()}"
         return done.stdout
 
-    def tell(self) -> str:
-        """What the operator is about, for who looks into a failure."""
+    def describe(self) -> str:
+        """Describe what the operator is about, for who looks into a failure."""
         cluster = self.kube.within(SYSTEM)
         words = ("logs", "-l", "app.kubernetes.io/component=operator", "--tail=60")
-        return "\n".join([cluster.say("get", "pods,events", "-o", "wide"), cluster.say(*words)])
+        return "\n".join([cluster.call("get", "pods,events", "-o", "wide"), cluster.call(*words)])
 
 
 @contextmanager
@@ -147,7 +147,7 @@ def install(folder: Path) -> Iterator[Installation]:
 
 
 def find_cluster() -> tuple[Kube, Node | None]:
-    """The node we are on, or else the cluster that KUBECONFIG names."""
+    """Return the node we are on, or else the cluster that KUBECONFIG names."""
     kubeconfig = Path(os.environ["KUBECONFIG"])
     if "STRANDLINE_NODE" not in os.environ:
         return Kube(("kubectl",), kubeconfig), None
@@ -156,7 +156,7 @@ def find_cluster() -> tuple[Kube, Node | None]:
 
 
 def import_images(node: Node | None) -> Json:
-    """The chart's values that name both images, which a node that was brought up here is given.
+    """Import both images into a node that was brought up here; return the chart's values.
 
     To another cluster they must have been given before, as `strandline/operator:TAG` or, where
     STRANDLINE_IMAGE_PREFIX names a registry, from there.
@@ -171,7 +171,7 @@ def import_images(node: Node | None) -> Json:
 
 
 def name_images(images: Images) -> Json:
-    """The chart's values that name both images."""
+    """Return the chart's values that name both images."""
     prefix = os.environ.get(IMAGE_PREFIX) or "strandline"
     operator, runtime = (
         {"repository": f"{prefix}/{target}", "tag": images.tag} for target in TARGETS
@@ -180,15 +180,15 @@ def name_images(images: Images) -> Json:
 
 
 def find_built(root: Path) -> Images:
-    """The images of the sources under `root` as they are."""
+    """Return the images of the sources under `root` as they are."""
     return find_images(root, find_cache(), os.environ.get(IMAGE_BASE) or BASE, platform.machine())
 
 
 def find_tagged(tag: str) -> Images:
-    """The images of a tag."""
+    """Return the images of a tag."""
     return Images(tag, find_cache() / "strandline" / f"images-{tag}", "", platform.machine())
 
 
 def find_cache() -> Path:
-    """Where what is built once is kept."""
+    """Return where what is built once is kept."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
-PATIENCE = 60  # seconds for one command
+WAIT_SECONDS = 60  # seconds for one command
 
 
 class RefusedError(Exception):
@@ -33,15 +33,15 @@ class Kube:
     namespace: str = "default"
 
     def within(self, namespace: str) -> Kube:
-        """The same cluster, in another namespace."""
+        """Return the same cluster, in another namespace."""
         return Kube(self.command, self.kubeconfig, namespace)
 
-    def say(self, *words: str, given: str | None = None, patience: float = PATIENCE) -> str:
-        """What kubectl prints.
+    def call(self, *words: str, given: str | None = None, timeout: float = WAIT_SECONDS) -> str:
+        """Return what kubectl prints.
 
         Args:
             given: on its standard input.
-            patience: seconds that it may take.
+            timeout: seconds that it may take.
 
         Raises:
             RefusedError: it ended with another exit code than 0.
@@ -52,7 +52,7 @@ class Kube:
             input=given,
             capture_output=True,
             text=True,
-            timeout=patience,
+            timeout=timeout,
             check=False,
         )
         if done.returncode:
@@ -61,29 +61,29 @@ class Kube:
 
     def apply(self, *objects: Mapping[str, Any]) -> None:
         """Apply objects as `kubectl apply --server-side` does."""
-        bundle = {"apiVersion": "v1", "kind": "List", "items": [dict(one) for one in objects]}
+        bundle = {"apiVersion": "v1", "kind": "List", "items": [dict(body) for body in objects]}
         words = ("apply", "--server-side", "--force-conflicts", "-f", "-")
-        self.say(*words, given=json.dumps(bundle))
+        self.call(*words, given=json.dumps(bundle))
 
     def find(self, kind: str, name: str) -> Json | None:
-        """One object, or None where there is none of that name."""
-        text = self.say("get", kind, name, "-o", "json", "--ignore-not-found")
+        """Return one object, or None where there is none of that name."""
+        text = self.call("get", kind, name, "-o", "json", "--ignore-not-found")
         return dict(json.loads(text)) if text.strip() else None
 
     def list_all(self, kind: str, selector: str = "", *options: str) -> list[Json]:
-        """All objects of a kind that carry the labels."""
+        """Return all objects of a kind that carry the labels."""
         chosen: Sequence[str] = ("-l", selector) if selector else ()
-        return list(json.loads(self.say("get", kind, *chosen, *options, "-o", "json"))["items"])
+        return list(json.loads(self.call("get", kind, *chosen, *options, "-o", "json"))["items"])
 
-    def create_raw(self, place: str, body: Mapping[str, Any]) -> None:
+    def create_raw(self, path: str, body: Mapping[str, Any]) -> None:
         """Post a body to a path of the API."""
-        self.say("create", "--raw", place, "-f", "-", given=json.dumps(body))
+        self.call("create", "--raw", path, "-f", "-", given=json.dumps(body))
 
     def patch(self, kind: str, name: str, change: Mapping[str, Any], *options: str) -> None:
         """Merge a change into an object."""
         words = ("patch", kind, name, "--type", "merge", "-p", json.dumps(change), *options)
-        self.say(*words)
+        self.call(*words)
 
     def delete(self, kind: str, name: str, *options: str) -> None:
         """Delete an object and do not wait for it to go."""
-        self.say("delete", kind, name, "--wait=false", "--ignore-not-found", *options)
+        self.call("delete", kind, name, "--wait=false", "--ignore-not-found", *options)

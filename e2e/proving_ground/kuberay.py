@@ -73,7 +73,7 @@ class KubeRay:
     def stop(self) -> None:
         """Take its pod away, and do not come back before it is gone."""
         self._scale(0)
-        self.kube.say("wait", "--for=delete", "pod", "-l", SELECTOR, "--timeout=50s")
+        self.kube.call("wait", "--for=delete", "pod", "-l", SELECTOR, "--timeout=50s")
 
     def start(self) -> None:
         """Bring it back."""
@@ -81,7 +81,7 @@ class KubeRay:
         await_kuberay(self.kube, self.deployment)
 
     def _scale(self, replicas: int) -> None:
-        self.kube.say("scale", "deployment", self.deployment, f"--replicas={replicas}")
+        self.kube.call("scale", "deployment", self.deployment, f"--replicas={replicas}")
 
 
 def read_checkout(folder: Path) -> Checkout:
@@ -112,7 +112,7 @@ def read_checkout(folder: Path) -> Checkout:
 
 def install_kuberay(kube: Kube, node: Node, checkout: Checkout) -> KubeRay:
     """Install it on a node, as its manifests say, and wait until it runs."""
-    kube.say("apply", "--server-side", "-k", str(checkout.manifests), patience=APPLY_SECONDS)
+    kube.call("apply", "--server-side", "-k", str(checkout.manifests), timeout=APPLY_SECONDS)
     (deployment,) = list_deployments(kube)
     metadata = deployment["metadata"]
     image, command = read_container(deployment)
@@ -124,11 +124,14 @@ def install_kuberay(kube: Kube, node: Node, checkout: Checkout) -> KubeRay:
     own = kube.within(metadata["namespace"])
     own.patch("deployment", metadata["name"], fit_to_node(deployment))
     await_kuberay(own, metadata["name"])
-    return KubeRay(own, metadata["name"], tell_version(checkout.folder, image))
+    return KubeRay(own, metadata["name"], find_version(checkout.folder, image))
 
 
 def find_kuberay(kube: Kube) -> KubeRay | None:
-    """The KubeRay that a cluster came with; None where it can't be told from other things."""
+    """Return the KubeRay that a cluster came with.
+
+    None where it can't be told from other things.
+    """
     found = list_deployments(kube)
     if len(found) != 1:
         return None
@@ -137,14 +140,14 @@ def find_kuberay(kube: Kube) -> KubeRay | None:
 
 
 def list_deployments(kube: Kube) -> list[Json]:
-    """The Deployments of KubeRay in all namespaces."""
+    """Return the Deployments of KubeRay in all namespaces."""
     return kube.list_all("deployments", SELECTOR, "--all-namespaces")
 
 
 def await_kuberay(kube: Kube, deployment: str) -> None:
     """Wait until its pod is ready."""
     words = ("rollout", "status", f"deployment/{deployment}", f"--timeout={READY_SECONDS}s")
-    kube.say(*words, patience=READY_SECONDS + 10)
+    kube.call(*words, timeout=READY_SECONDS + 10)
 
 
 def read_container(deployment: Json) -> tuple[str, str]:
@@ -154,13 +157,13 @@ def read_container(deployment: Json) -> tuple[str, str]:
 
 
 def read_tag(image: str) -> str:
-    """The tag of an image; `unknown` where it has none."""
+    """Return the tag of an image; `unknown` where it has none."""
     name = image.partition("@")[0].rpartition("/")[2]
     return name.partition(":")[2] or "unknown"
 
 
 def fit_to_node(deployment: Json) -> Json:
-    """What of a Deployment is to be different on a node here, as a merge patch."""
+    """Return what of a Deployment is to be different on a node here, as a merge patch."""
     spec = deployment["spec"]["template"]["spec"]
     # A tenth of a core does not do where Ray starts beside it on two cores: its own clients would
     # give up, and those who ask whether it lives would end it.
@@ -178,8 +181,8 @@ def fit_to_node(deployment: Json) -> Json:
     }
 
 
-def tell_version(folder: Path, image: str) -> str:
-    """The version: as git tells it of a checkout, else the tag in the manifests."""
+def find_version(folder: Path, image: str) -> str:
+    """Return the version: as git tells it of a checkout, else the tag in the manifests."""
     if (folder / ".git").exists():
         words = ("git", "-C", str(folder), "describe", "--tags", "--match", "v*")
         done = subprocess.run(words, capture_output=True, text=True, check=False)

@@ -41,7 +41,7 @@ class ObjectStore:
         path.write_text(content, encoding="utf-8")
 
     def list_objects(self, bucket: str, prefix: str) -> dict[str, str]:
-        """The objects below a prefix, by name, with what is in them."""
+        """Return the objects below a prefix, by name, with what is in them."""
         root = self.folder / bucket / prefix
         found = (path for path in root.rglob("*") if path.is_file())
         return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in found}
@@ -68,7 +68,7 @@ def serve_objects(ground: Ground, program: Path) -> Iterator[ObjectStore]:
             f"pod {NAME} is ready",
             lambda: _is_ready(ground.kube),
             SECONDS,
-            lambda: ground.kube.say("describe", "pod", NAME),
+            lambda: ground.kube.call("describe", "pod", NAME),
         )
         yield ObjectStore(volume.folder / "data")
     finally:
@@ -77,7 +77,7 @@ def serve_objects(ground: Ground, program: Path) -> Iterator[ObjectStore]:
 
 
 def render_secret(name: str, values: Mapping[str, str]) -> Json:
-    """A Secret whose keys are variables."""
+    """Render a Secret whose keys are variables."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -89,7 +89,9 @@ def render_secret(name: str, values: Mapping[str, str]) -> Json:
 def _is_ready(kube: Kube) -> bool:
     pod = kube.find("pod", NAME) or {}
     conditions = pod.get("status", {}).get("conditions", [])
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+    )
 
 
 def _render_server(image: str) -> tuple[Json, Json]:

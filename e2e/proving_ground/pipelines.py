@@ -24,7 +24,7 @@ LOSS_SECONDS = 10
 
 
 def render_stages() -> Json:
-    """The ConfigMap with the stages."""
+    """Render the ConfigMap with the stages."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -43,7 +43,7 @@ def render_pipeline(
     env: Mapping[str, str] = MappingProxyType({}),
     spec: Mapping[str, Any] | None = None,
 ) -> Json:
-    """A pipeline over `count` numbered sources.
+    """Render a pipeline over `count` numbered sources.
 
     Args:
         ledger, output: claims for ledger and output.

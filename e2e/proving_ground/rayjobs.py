@@ -114,9 +114,9 @@ def need_standin(kube: Kube) -> bool:
     if not named and not all(path.is_file() for path in paths):
         paths = sorted(SMALL_DEFINITIONS.glob("*.yaml"))
     for path in paths:
-        kube.say("apply", "--server-side", "-f", str(path))
+        kube.call("apply", "--server-side", "-f", str(path))
     names = [f"{plural}.ray.io" for plural in KINDS]
-    kube.say("label", "crd", *names, f"{STANDIN_LABEL}=true")
+    kube.call("label", "crd", *names, f"{STANDIN_LABEL}=true")
     wait_for("RayJobs are known", lambda: all(_is_served(kube, name) for name in names), 30)
     return True
 
@@ -127,11 +127,14 @@ def drop_definitions(kube: Kube) -> None:
         kube.delete("crd", f"{plural}.ray.io")
 
 
-def tell_version(carrier: Carrier | None) -> str:
-    """The version of KubeRay; empty for the stand-in."""
+def find_version(carrier: Carrier | None) -> str:
+    """Return the version of KubeRay; empty for the stand-in."""
     return "of this cluster" if carrier is None else carrier.version
 
 
 def _is_served(kube: Kube, name: str) -> bool:
     conditions = ((kube.find("crd", name) or {}).get("status") or {}).get("conditions") or []
-    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+    return any(
+        condition["type"] == "Established" and condition["status"] == "True"
+        for condition in conditions
+    )

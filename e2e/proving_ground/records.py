@@ -14,7 +14,7 @@ from proving_ground.ground import Ground
 from proving_ground.story import ATTEMPT, PIPELINE, Story
 
 PAGES = Path(__file__).parents[2] / "docs" / "failures"
-PATIENCE = 30
+WAIT_SECONDS = 30
 COUNTED = "strandline_attempts_total"
 # Letters and digits that Kubernetes and KubeRay draw.
 _DRAWN = "[bcdfghjklmnpqrstvwxz2456789]{5}"
@@ -36,7 +36,7 @@ _MASKS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Expectation:
     """What is to be seen at one moment of a scenario.
 
     Attributes:
@@ -69,25 +69,27 @@ class Records:
         attempts = _show_table(story, "get", ATTEMPT, "-o", "wide")
         assert cause in attempts, attempts
         described = (ATTEMPT, f"{story.name}-1")
-        self._write(ground, story, Sight(name, title, cause, cause, _count_of(cause)), described)
+        self._write(
+            ground, story, Expectation(name, title, cause, cause, _count_of(cause)), described
+        )
 
-    def show(self, ground: Ground, story: Story, sight: Sight) -> None:
-        """The same of something that no attempt ended with: the pipeline tells of it."""
-        self._write(ground, story, sight, (PIPELINE, story.name))
+    def show(self, ground: Ground, story: Story, expectation: Expectation) -> None:
+        """Record what no attempt ended with, as the pipeline shows it."""
+        self._write(ground, story, expectation, (PIPELINE, story.name))
 
     def _write(
-        self, ground: Ground, story: Story, sight: Sight, described: tuple[str, str]
+        self, ground: Ground, story: Story, expectation: Expectation, described: tuple[str, str]
     ) -> None:
-        told = _show(story, "describe", *described)
-        assert sight.says in told, told
+        description = _show(story, "describe", *described)
+        assert expectation.says in description, description
         shown = [
             _show_table(story, "get", PIPELINE),
             _show_table(story, "get", ATTEMPT, "-o", "wide"),
-            told,
-            _await_event(story, sight.event),
-            _await_metric(ground, story, sight.metric),
+            description,
+            _await_event(story, expectation.event),
+            _await_metric(ground, story, expectation.metric),
         ]
-        self._keep(sight.name, "\n\n".join([f"# {sight.title}", *shown]) + "\n")
+        self._keep(expectation.name, "\n\n".join([f"# {expectation.title}", *shown]) + "\n")
 
     def _keep(self, name: str, page: str) -> None:
         path = PAGES / f"{name}.md"
@@ -97,7 +99,7 @@ class Records:
 
 
 def mask(text: str, namespace: str) -> str:
-    """The text without what differs from run to run."""
+    """Return the text without what differs from run to run."""
     for pattern, mark in _MASKS:
         text = pattern.sub(mark, text)
     # A word of its own: a namespace may be called as part of another word is.
@@ -107,7 +109,7 @@ def mask(text: str, namespace: str) -> str:
 
 
 def align(table: str) -> str:
-    """A table of kubectl's with ages masked, set anew since words have other lengths now."""
+    """Return a table of kubectl's with ages masked, set anew since words have other lengths now."""
     lines = table.splitlines()
     starts = [found.start() for found in re.finditer(r"(?:^|(?<=  ))\S", lines[0])]
     ends = [*starts[1:], None]
@@ -125,29 +127,31 @@ def _count_of(cause: str) -> str:
 
 
 def _await_metric(ground: Ground, story: Story, metric: str) -> str:
-    story.wait_until(f"{metric} grows", lambda: ground.count_metric(metric) >= 1, PATIENCE)
+    story.wait_until(f"{metric} grows", lambda: ground.count_metric(metric) >= 1, WAIT_SECONDS)
     name = metric.partition("{")[0]
     return f"```text\n$ curl -s localhost:9090/metrics | grep {name}\n{metric} 1.0\n```"
 
 
-def _await_event(story: Story, said: str) -> str:
-    """The pipeline's events, once one of them says so."""
+def _await_event(story: Story, output: str) -> str:
+    """Return the pipeline's events, once one of them says so."""
     uid = story.pipeline["metadata"]["uid"]
     columns = "custom-columns=TYPE:.type,REASON:.reason,MESSAGE:.message"
     words = ("get", "events", "--field-selector", f"involvedObject.uid={uid}", "-o", columns)
-    story.wait_until(f"an event says {said}", lambda: said in story.kube.say(*words), PATIENCE)
+    story.wait_until(
+        f"an event says {output}", lambda: output in story.kube.call(*words), WAIT_SECONDS
+    )
     return _show(story, *words)
 
 
 def _show_table(story: Story, *words: str) -> str:
-    # Masks change lengths, and columns are told apart by their places.
-    return _quote(story, words, mask(align(story.kube.say(*words)), story.kube.namespace))
+    # Masks change lengths, and columns are told apart by their layout.
+    return _quote(story, words, mask(align(story.kube.call(*words)), story.kube.namespace))
 
 
 def _show(story: Story, *words: str) -> str:
-    return _quote(story, words, mask(story.kube.say(*words), story.kube.namespace))
+    return _quote(story, words, mask(story.kube.call(*words), story.kube.namespace))
 
 
 def _quote(story: Story, words: tuple[str, ...], text: str) -> str:
-    asked = f"$ kubectl {' '.join(words)}".replace(story.pipeline["metadata"]["uid"], "<uid>")
-    return f"```text\n{asked}\n{text}\n```"
+    command = f"$ kubectl {' '.join(words)}".replace(story.pipeline["metadata"]["uid"], "<uid>")
+    return f"```text\n{command}\n{text}\n```"

@@ -56,7 +56,7 @@ class ReleaseBefore:
 
 
 def find_release_before(installation: Installation) -> ReleaseBefore:
-    """The release before, its images given to the node.
+    """Return the release before, its images given to the node.
 
     Raises:
         ImagesError: its sources or its images are not here.
@@ -73,7 +73,7 @@ def find_release_before(installation: Installation) -> ReleaseBefore:
 
 
 def choose_settings(chart: Path) -> Json:
-    """The settings of scenarios, as far as that chart has them."""
+    """Return the settings of scenarios, as far as that chart has them."""
     schema = json.loads((chart / "values.schema.json").read_text(encoding="utf-8"))
     known = schema["properties"]["settings"]["properties"]
     wanted: Json = {**HASTE, "rayVersion": RAY_VERSION}

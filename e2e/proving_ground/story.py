@@ -49,14 +49,14 @@ class Story:
         """Its attempts, oldest first."""
         uid = self.pipeline["metadata"]["uid"]
         found = self.kube.list_all(ATTEMPT, f"{UID_LABEL}={uid}")
-        return sorted(found, key=lambda one: int(one["spec"]["number"]))
+        return sorted(found, key=lambda attempt: int(attempt["spec"]["number"]))
 
     def attempt(self, number: int) -> Json:
-        """One attempt."""
-        return next(one for one in self.attempts if one["spec"]["number"] == number)
+        """Return one attempt."""
+        return next(attempt for attempt in self.attempts if attempt["spec"]["number"] == number)
 
     def pods(self, role: str = "", number: int | None = None) -> list[Json]:
-        """Its pods, of one role (head, worker, submitter) or all, of one attempt or all."""
+        """Return its pods, of one role (head, worker, submitter) or all, of one attempt or all."""
         chosen = [f"{UID_LABEL}={self.pipeline['metadata']['uid']}"]
         if role:
             chosen.append(f"{ROLE_LABEL}={role}")
@@ -65,13 +65,17 @@ class Story:
         return self.kube.list_all("pods", ",".join(chosen))
 
     def condition(self, type_: str) -> Json:
-        """A condition of the pipeline; empty where it has none of that type."""
-        found = (one for one in self.status.get("conditions", []) if one["type"] == type_)
+        """Return a condition of the pipeline; empty where it has none of that type."""
+        found = (
+            condition
+            for condition in self.status.get("conditions", [])
+            if condition["type"] == type_
+        )
         return next(found, {})
 
     def wait_until(self, what: str, is_so: Callable[[], Any], seconds: float) -> Any:
         """Wait for something, and tell the whole story where it does not come about."""
-        return wait_for(f"{self.name}: {what}", is_so, seconds, self.tell)
+        return wait_for(f"{self.name}: {what}", is_so, seconds, self.describe)
 
     def wait_for_end(self, seconds: float = END_SECONDS) -> Json:
         """Wait until the run has ended, well or badly; the condition `Succeeded`."""
@@ -86,7 +90,7 @@ class Story:
         """Wait until an attempt is in a phase, such as Running."""
 
         def look() -> Json | None:
-            found = [one for one in self.attempts if one["spec"]["number"] == number]
+            found = [attempt for attempt in self.attempts if attempt["spec"]["number"] == number]
             is_there = found and found[0].get("status", {}).get("phase") == phase
             return found[0] if is_there else None
 
@@ -104,15 +108,15 @@ class Story:
         """Wait until the cause of an attempt's end is final; the cause."""
 
         def look() -> str | None:
-            found = [one for one in self.attempts if one["spec"]["number"] == number]
+            found = [attempt for attempt in self.attempts if attempt["spec"]["number"] == number]
             status = found[0].get("status", {}) if found else {}
             return str(status.get("cause") or "Succeeded") if status.get("isFrozen") else None
 
         return str(self.wait_until(f"the cause of attempt {number}", look, seconds))
 
-    def tell(self) -> str:
-        """All that its owner would look at."""
-        asked = (
+    def describe(self) -> str:
+        """Describe all that its owner would look at."""
+        command = (
             ("get", PIPELINE, self.name, "-o", "wide"),
             ("get", ATTEMPT, "-o", "wide"),
             ("get", "rayjobs,rayclusters,jobs,pods,pvc", "-o", "wide"),
@@ -121,10 +125,10 @@ class Story:
             ("get", "events", "--sort-by=.lastTimestamp"),
             ("logs", "-l", UID_LABEL, "--all-containers", "--prefix", "--tail=30"),
         )
-        return "\n".join(self._try(*words) for words in asked)
+        return "\n".join(self._try(*words) for words in command)
 
     def _try(self, *words: str) -> str:
         try:
-            return f"$ kubectl {' '.join(words)}\n{self.kube.say(*words)}"
+            return f"$ kubectl {' '.join(words)}\n{self.kube.call(*words)}"
         except Exception as error:  # noqa: BLE001 - the teller must not fail
             return f"$ kubectl {' '.join(words)}\n{error}"

@@ -21,7 +21,7 @@ def wait_for(
     what: str,
     look: Callable[[], Seen | None],
     seconds: float,
-    tell: Callable[[], str] = lambda: "",
+    describe: Callable[[], str] = lambda: "",
 ) -> Seen:
     """Look until there is something to see.
 
@@ -29,7 +29,7 @@ def wait_for(
         what: in words, for the one who reads that it did not come about.
         look: gives what was waited for, or something falsy.
         seconds: of waiting, at most.
-        tell: what to say of the world when giving up.
+        describe: what to say of the world when giving up.
 
     Raises:
         GivenUpError: the time is up.
@@ -40,5 +40,5 @@ def wait_for(
         if seen:
             return seen
         if time.monotonic() > end:
-            raise GivenUpError(f"waited {seconds:g} s in vain: {what}\n{tell()}".rstrip())
+            raise GivenUpError(f"waited {seconds:g} s in vain: {what}\n{describe()}".rstrip())
         time.sleep(PAUSE)

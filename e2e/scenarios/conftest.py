@@ -12,9 +12,9 @@ import pytest
 
 from images.errors import ImagesError
 from proving_ground.figures import Figures
-from proving_ground.ground import Ground, lay_ground
+from proving_ground.ground import Ground, prepare_ground
 from proving_ground.installation import Installation, install
-from proving_ground.rayjobs import tell_version
+from proving_ground.rayjobs import find_version
 from proving_ground.records import Records
 from proving_ground.release_before import ReleaseBefore, find_release_before
 
@@ -49,13 +49,13 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
 @pytest.fixture
 def ground(installation: Installation, request: pytest.FixtureRequest) -> Iterator[Ground]:
     words = re.sub("[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())
-    with lay_ground(installation.kube, installation, words[:40].strip("-")) as ground:
+    with prepare_ground(installation.kube, installation, words[:40].strip("-")) as ground:
         yield ground
 
 
 @pytest.fixture
 def unhurried(installation: Installation) -> Iterator[Installation]:
-    """The installation without a setting of ours; the others have theirs back afterwards."""
+    """Provide the installation without a setting of ours; others have theirs back afterwards."""
     installation.upgrade(settings={})
     yield installation
     installation.upgrade()
@@ -63,20 +63,20 @@ def unhurried(installation: Installation) -> Iterator[Installation]:
 
 @pytest.fixture(scope="session")
 def release_before(installation: Installation) -> ReleaseBefore:
-    """Without its sources or its images a scenario is skipped, which in CI is a failure."""
+    """Provide the release before; without its sources or images skip, which in CI is a failure."""
     try:
         return find_release_before(installation)
     except ImagesError as error:
-        said = f"NO RELEASE BEFORE, so no upgrade was tried: {error}"
+        output = f"NO RELEASE BEFORE, so no upgrade was tried: {error}"
         if os.environ.get("CI"):
-            pytest.fail(said)
-        pytest.skip(said)
+            pytest.fail(output)
+        pytest.skip(output)
 
 
 @pytest.fixture(scope="session")
 def figures(installation: Installation, request: pytest.FixtureRequest) -> Iterator[Figures]:
-    """What each scenario measured; a table of it is printed at the end."""
-    version = tell_version(installation.carrier)
+    """Provide the table of what each scenario measured, and print it at the end."""
+    version = find_version(installation.carrier)
     measured = Figures(version, datetime.now(UTC).date().isoformat())
     request.config.stash[FIGURES] = measured
     yield measured
@@ -86,6 +86,6 @@ def figures(installation: Installation, request: pytest.FixtureRequest) -> Itera
 
 @pytest.fixture
 def records(installation: Installation, request: pytest.FixtureRequest) -> Records:
-    """Pages are of the stand-in, which everybody has; of KubeRay there is a column."""
+    """Provide the pages of the stand-in, which everybody has; of KubeRay there is a column."""
     is_asked = bool(request.config.getoption("--update-records"))
-    return Records(is_update=is_asked and not tell_version(installation.carrier))
+    return Records(is_update=is_asked and not find_version(installation.carrier))

@@ -32,15 +32,17 @@ def test_the_main_path_on_the_charts_defaults(unhurried: Installation, ground: G
     story.wait_for_phase(1, "Running", 300)
     for role in ("head", "worker"):
         for pod in story.pods(role):
-            assert is_ready(pod), story.tell()
-    assert story.wait_for_end()["status"] == "True", story.tell()
-    assert [one["spec"]["number"] for one in story.attempts] == [1]
+            assert is_ready(pod), story.describe()
+    assert story.wait_for_end()["status"] == "True", story.describe()
+    assert [attempt["spec"]["number"] for attempt in story.attempts] == [1]
     progress = story.status["progress"]
     assert progress["finished"] == progress["total"] > 0
 
 
 def is_ready(pod: dict[str, Any]) -> bool:
-    """Whether its kubelet says so, by a probe that it has carried out."""
+    """Return whether its kubelet says so, by a probe that it has carried out."""
     assert "readinessProbe" in pod["spec"]["containers"][0]
     conditions = pod["status"]["conditions"]
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+    )

@@ -18,7 +18,7 @@ from proving_ground.figures import Figures
 from proving_ground.ground import Ground, Resumption
 from proving_ground.kube import Json, Kube
 from proving_ground.pipelines import render_pipeline
-from proving_ground.records import Records, Sight
+from proving_ground.records import Expectation, Records
 from proving_ground.story import Story
 
 COUNT, EARLY = 60, 8
@@ -28,13 +28,13 @@ Disturb = Callable[[Kube, str], None]
 
 @pytest.fixture
 def slot(ground: Ground) -> Iterator[None]:
-    """What only one pod of the cluster can have."""
+    """Provide what only one pod of the cluster can have."""
     with offer_slot(ground.kube):
         yield
 
 
 def _begin(ground: Ground, role: str) -> Story:
-    """A pipeline whose head or worker holds the slot, once it has finished some sources."""
+    """Return a pipeline whose head or worker holds the slot, once it has finished some sources."""
     manifest = render_pipeline(
         "corpus", ledger=ground.ledger.claim, output=ground.output.claim, count=COUNT, stages=[WORK]
     )
@@ -58,8 +58,8 @@ def test_a_preempted_worker(ground: Ground, figures: Figures, records: Records) 
     preempt(ground)
     story.wait_until("an incident", lambda: story.attempt(1)["status"].get("incidents"), 60)
     yield_slot(ground)
-    assert story.wait_for_end()["status"] == "True", story.tell()
-    assert [one["spec"]["number"] for one in story.attempts] == [1]
+    assert story.wait_for_end()["status"] == "True", story.describe()
+    assert [attempt["spec"]["number"] for attempt in story.attempts] == [1]
     assert story.status["incidents"] == 1
     records.show(ground, story, _lost("preempted", "Preempted"))
     figures.note_absorbed("a worker pod is preempted", ground)
@@ -69,21 +69,21 @@ def test_a_preempted_worker(ground: Ground, figures: Figures, records: Records) 
 def test_a_preempted_head(ground: Ground, figures: Figures, records: Records) -> None:
     story = _begin(ground, "head")
     preempt(ground)
-    assert story.wait_for_cause(1, 120) == "Preempted", story.tell()
+    assert story.wait_for_cause(1, 120) == "Preempted", story.describe()
     records.take(ground, story, "head-preempted", "The head is preempted")
     # The retry is paid by the budget of disruptions.
-    assert "disruption 1 of 100" in ground.kube.say("get", "events")
+    assert "disruption 1 of 100" in ground.kube.call("get", "events")
     yield_slot(ground)
-    assert story.wait_for_end()["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.describe()
     assert story.status["retries"]["retries"] == 0
     figures.note("the head pod is preempted", story, _check_resumed(ground, story))
 
 
-def _lost(how: str, cause: str) -> Sight:
-    """What is to be seen of a worker that was lost, when the run is over."""
+def _lost(how: str, cause: str) -> Expectation:
+    """Return what is to be seen of a worker that was lost, when the run is over."""
     title = f"A worker is {how}, and the attempt goes on"
     metric = f'strandline_workers_lost_total{{cause="{cause}"}}'
-    return Sight(f"worker-{how}", title, "WorkerLost", "WorkerLost", metric)
+    return Expectation(f"worker-{how}", title, "WorkerLost", "WorkerLost", metric)
 
 
 def _delete(kube: Kube, pod: str) -> None:
@@ -106,13 +106,12 @@ def _delete_by_force(kube: Kube, pod: str) -> None:
 def test_a_head_taken_by_hand(
     ground: Ground, figures: Figures, records: Records, disturb: Disturb, how: str, cause: str
 ) -> None:
-    story = ground.begin("corpus", count=COUNT, stages=[WORK])
-    story.wait_for_finished(EARLY)
+    story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     disturb(ground.kube, story.pods("head")[0]["metadata"]["name"])
-    assert story.wait_for_cause(1, 120) == cause, story.tell()
+    assert story.wait_for_cause(1, 120) == cause, story.describe()
     if cause == "Evicted":
         records.take(ground, story, "head-evicted", "The head is evicted")
-    assert story.wait_for_end()["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.describe()
     figures.note(f"the head pod is {how}", story, _check_resumed(ground, story))
 
 
@@ -121,11 +120,10 @@ def test_a_head_taken_by_hand(
 def test_a_worker_taken_by_hand(
     ground: Ground, figures: Figures, records: Records, disturb: Disturb, how: str
 ) -> None:
-    story = ground.begin("corpus", count=COUNT, stages=[WORK])
-    story.wait_for_finished(EARLY)
+    story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     disturb(ground.kube, story.pods("worker")[0]["metadata"]["name"])
-    assert story.wait_for_end()["status"] == "True", story.tell()
-    assert [one["spec"]["number"] for one in story.attempts] == [1]
+    assert story.wait_for_end()["status"] == "True", story.describe()
+    assert [attempt["spec"]["number"] for attempt in story.attempts] == [1]
     assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"
     if disturb is evict:
         records.show(ground, story, _lost("evicted", "Evicted"))
@@ -134,16 +132,15 @@ def test_a_worker_taken_by_hand(
 
 def test_a_deleted_head_drains(ground: Ground, figures: Figures, records: Records) -> None:
     """What is finished is flushed and `latest` published before the pod goes."""
-    story = ground.begin("corpus", count=COUNT, stages=[WORK])
-    story.wait_for_finished(EARLY)
+    story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     head = story.pods("head")[0]["metadata"]["name"]
     ground.kube.delete("pod", head)
-    assert story.wait_for_cause(1, 120) == "Interrupted", story.tell()
+    assert story.wait_for_cause(1, 120) == "Interrupted", story.describe()
     first = story.attempt(1)["status"]
     assert first["outcome"]["exitCode"] == 75
     assert first["latest"].startswith("0001/")
     records.take(ground, story, "head-deleted", "The head is deleted, and drains")
-    assert story.wait_for_end()["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.describe()
     past = _check_resumed(ground, story)
     # All that it said it had finished was in the ledger, and nothing more came after it spoke.
     assert len(past.finished) == first["outcome"]["sources"]["finished"]
@@ -151,7 +148,7 @@ def test_a_deleted_head_drains(ground: Ground, figures: Figures, records: Record
 
 
 def _check_resumed(ground: Ground, story: Story) -> Resumption:
-    """The second attempt went on where the first had come to."""
+    """Return the second attempt went on where the first had come to."""
     past = ground.look_back(story)
     assert len(past.finished) >= EARLY
     assert past.finished.isdisjoint(past.second)

@@ -15,8 +15,7 @@ pytestmark = pytest.mark.extended
 
 
 def test_other_stages_on_the_same_ledger(ground: Ground, figures: Figures) -> None:
-    story = ground.begin("corpus", count=COUNT, stages=[WORK])
-    story.wait_for_finished(EARLY)
+    story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     stages = story.pipeline["spec"]["stages"]
     quicker = {"spec": {"stages": [*stages[:-1], {**WORK, "with": {"seconds": 0.1}}]}}
     ground.kube.patch(PIPELINE, story.name, quicker)
@@ -26,11 +25,14 @@ def test_other_stages_on_the_same_ledger(ground: Ground, figures: Figures) -> No
         60,
     )
     ground.kube.delete("pod", story.pods("head")[0]["metadata"]["name"])
-    assert story.wait_for_end()["reason"] == "LedgerMismatch", story.tell()
-    assert [one["status"]["cause"] for one in story.attempts] == ["Interrupted", "LedgerMismatch"]
+    assert story.wait_for_end()["reason"] == "LedgerMismatch", story.describe()
+    assert [attempt["status"]["cause"] for attempt in story.attempts] == [
+        "Interrupted",
+        "LedgerMismatch",
+    ]
     figures.note_end("the stages are edited in mid-run", "LedgerMismatch")
     # Nothing of the first attempt's is lost: with its old stages the run goes on.
     ground.kube.patch(PIPELINE, story.name, {"spec": {"stages": stages}})
-    ground.kube.say("annotate", PIPELINE, story.name, "strandline.dev/retry=1")
-    assert story.wait_for_phase(3, "Succeeded", 300), story.tell()
+    ground.kube.call("annotate", PIPELINE, story.name, "strandline.dev/retry=1")
+    assert story.wait_for_phase(3, "Succeeded", 300), story.describe()
     assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"

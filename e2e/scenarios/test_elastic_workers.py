@@ -19,7 +19,7 @@ WORK: Json = {"use": "tide:Work", "with": {"seconds": 1.0}}
 
 @pytest.fixture(autouse=True)
 def real_kuberay(ground: Ground) -> None:
-    """Whoever carries RayJobs out has an autoscaler."""
+    """Require that whoever carries RayJobs out has an autoscaler."""
     carrier = ground.installation.carrier
     if carrier is not None and not carrier.version:
         pytest.skip("the stand-in has no autoscaler")
@@ -37,8 +37,8 @@ def test_a_group_grows_while_work_waits(ground: Ground, figures: Figures) -> Non
     story.wait_until("all workers", lambda: _count_workers(story) == MOST, GROWN_SECONDS)
     (head,) = story.pods("head", 1)
     for container in head["spec"]["containers"]:
-        places = {mount["mountPath"] for mount in container["volumeMounts"]}
-        assert (TOKEN in places) == (container["name"] == "autoscaler")
-    assert story.wait_for_end()["status"] == "True", story.tell()
-    assert [one["spec"]["number"] for one in story.attempts] == [1]
+        slots = {mount["mountPath"] for mount in container["volumeMounts"]}
+        assert (TOKEN in slots) == (container["name"] == "autoscaler")
+    assert story.wait_for_end()["status"] == "True", story.describe()
+    assert [attempt["spec"]["number"] for attempt in story.attempts] == [1]
     figures.note_end("a worker group grows while work waits", "Succeeded")

@@ -36,5 +36,5 @@ def test_it_is_well_as_the_guide_tells_it(installation: Installation, tmp_path: 
         timeout=SECONDS,
         check=False,
     )
-    assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{installation.tell()}"
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{installation.describe()}"
     assert "Succeeded" in done.stdout

@@ -19,8 +19,7 @@ def test_a_node_that_comes_back(ground: Ground, figures: Figures, records: Recor
     node = ground.installation.node
     if node is None:
         pytest.skip("only a node that was brought up here can be taken down")
-    story = ground.begin("corpus", count=COUNT, stages=[WORK])
-    story.wait_for_finished(EARLY)
+    story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     node.stop_kubelet()
     try:
         story.wait_until(
@@ -30,9 +29,9 @@ def test_a_node_that_comes_back(ground: Ground, figures: Figures, records: Recor
         )
     finally:
         node.start_kubelet()
-    assert story.wait_for_cause(1, 400) == "NodeLost", story.tell()
+    assert story.wait_for_cause(1, 400) == "NodeLost", story.describe()
     records.take(ground, story, "node-lost", "The node is lost, and comes back")
-    assert story.wait_for_end()["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.describe()
     assert story.status["retries"]["retries"] == 0
     past = ground.look_back(story)
     assert past.finished.isdisjoint(past.second)

@@ -8,13 +8,13 @@ import yaml
 
 from proving_ground.figures import Figures
 from proving_ground.ground import Ground
-from proving_ground.records import Records, Sight
+from proving_ground.records import Expectation, Records
 from proving_ground.story import Story
 
 EXAMPLE = Path(__file__).parents[2] / "pipelines" / "examples" / "python-functions.yaml"
 CLUSTER_FIELDS = ("storage", "checkpoint", "deadlines", "ray", "retry")
 
-COMPLETED = Sight(
+COMPLETED = Expectation(
     "completed",
     "Nothing fails",
     "Completed",
@@ -31,10 +31,10 @@ def test_the_main_example(ground: Ground, records: Records, figures: Figures) ->
     example["spec"]["ray"]["workerGroups"][0]["resources"]["memory"] = "3Gi"
     story = Story(ground.kube, example["metadata"]["name"])
     story.begin(example)
-    assert story.wait_for_end()["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.describe()
     progress = story.status["progress"]
     assert progress["finished"] == progress["total"] > 0
-    assert [one["spec"]["number"] for one in story.attempts] == [1]
+    assert [attempt["spec"]["number"] for attempt in story.attempts] == [1]
     records.show(ground, story, COMPLETED)
     assert f"verified: {progress['total']} finished sources" in ground.verify(story)
     figures.note_end("nothing fails", "Completed")

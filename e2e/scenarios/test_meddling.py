@@ -9,7 +9,6 @@ import pytest
 from proving_ground.figures import Figures
 from proving_ground.ground import Ground
 from proving_ground.kube import Json, Kube
-from proving_ground.story import Story
 
 COUNT, EARLY = 60, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
@@ -41,10 +40,10 @@ def _delete_cluster(kube: Kube, name: str) -> None:
 def test_what_kuberay_runs_is_touched(
     ground: Ground, figures: Figures, meddle: Callable[[Kube, str], None], what: str
 ) -> None:
-    story = _begin(ground)
+    story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     meddle(ground.kube, story.attempt(1)["status"]["rayJob"]["name"])
-    assert story.wait_for_cause(1, 180) == "Interrupted", story.tell()
-    assert story.wait_for_end()["status"] == "True", story.tell()
+    assert story.wait_for_cause(1, 180) == "Interrupted", story.describe()
+    assert story.wait_for_end()["status"] == "True", story.describe()
     past = ground.look_back(story)
     assert len(past.finished) >= EARLY
     assert past.finished.isdisjoint(past.second)
@@ -54,15 +53,15 @@ def test_what_kuberay_runs_is_touched(
 
 def test_the_submitter_is_deleted(ground: Ground, figures: Figures) -> None:
     """KubeRay takes that for the end of its job; whatever comes of it, no work is lost."""
-    story = _begin(ground)
+    story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     ground.kube.delete("pod", story.pods("submitter")[0]["metadata"]["name"])
-    assert story.wait_for_end()["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.describe()
     assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"
     cause = story.attempt(1)["status"].get("cause")
     if cause is None:  # the driver was done before KubeRay had noticed
         figures.note_end("the submitter is deleted by hand", "Completed")
         return
-    assert cause == "SubmissionFailed", story.tell()
+    assert cause == "SubmissionFailed", story.describe()
     past = ground.look_back(story)
     assert past.finished.isdisjoint(past.second)
     figures.note("the submitter is deleted by hand", story, past)
@@ -72,7 +71,7 @@ def test_a_pipeline_is_deleted_while_nobody_runs_rayjobs(ground: Ground, figures
     carrier = ground.installation.carrier
     if ground.installation.node is None or carrier is None:
         pytest.skip("only on a node that was brought up here may KubeRay be taken away")
-    story = _begin(ground)
+    story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     rayjob = story.attempt(1)["status"]["rayJob"]["name"]
     carrier.stop()
     try:
@@ -90,9 +89,3 @@ def test_a_pipeline_is_deleted_while_nobody_runs_rayjobs(ground: Ground, figures
     )
     assert ground.kube.list_all("pods", "strandline.dev/pipeline-uid") == []
     figures.note_end("the pipeline is deleted while KubeRay is gone", "Deleted")
-
-
-def _begin(ground: Ground) -> Story:
-    story = ground.begin("corpus", count=COUNT, stages=[WORK])
-    story.wait_for_finished(EARLY)
-    return story

@@ -22,7 +22,7 @@ BUCKET, COUNT, EARLY = "corpus", 60, 8
 
 @pytest.fixture
 def store(ground: Ground) -> Iterator[ObjectStore]:
-    """A server with a file for each source."""
+    """Serve a file for each source."""
     if ground.installation.node is None:
         pytest.skip("the server's objects lie in a folder of a node that was brought up here")
     command = ["make", "--silent", "--no-print-directory", "s3"]
@@ -61,8 +61,8 @@ def test_a_head_killed_over_an_object_store(
     story.begin(_render(ground, SECRET))
     story.wait_for_finished(EARLY)
     (head,) = story.pods("head", 1)
-    ground.kube.say("delete", "pod", head["metadata"]["name"], "--grace-period=0", "--force")
-    assert story.wait_for_end()["status"] == "True", story.tell()
+    ground.kube.call("delete", "pod", head["metadata"]["name"], "--grace-period=0", "--force")
+    assert story.wait_for_end()["status"] == "True", story.describe()
     rows = [
         json.loads(line)["id"]
         for name, content in store.list_objects(BUCKET, "curated").items()
@@ -76,15 +76,16 @@ def test_a_head_killed_over_an_object_store(
     figures.note("the head pod is killed, s3:// in and out", story, resumption)
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("store")
-def test_wrong_keys_of_an_object_store_are_told(ground: Ground) -> None:
+def test_wrong_keys_of_an_object_store_are_reported(ground: Ground) -> None:
     wrong = {**KEYS, "AWS_SECRET_ACCESS_KEY": "another"}
     ground.kube.apply(render_secret("wrong-keys", wrong))
     manifest = _render(ground, "wrong-keys")
     manifest["spec"]["retry"]["maxRetries"] = 0
     story = Story(ground.kube, "corpus")
     story.begin(manifest)
-    assert story.wait_for_end()["status"] == "False", story.tell()
-    told = ground.kube.say("describe", "curationattempts", "corpus-1")
-    assert f"s3://{BUCKET}/curated: can't be read (" in told
-    assert "signature" in told
+    assert story.wait_for_end()["status"] == "False", story.describe()
+    description = ground.kube.call("describe", "curationattempts", "corpus-1")
+    assert f"s3://{BUCKET}/curated: can't be read (" in description
+    assert "signature" in description

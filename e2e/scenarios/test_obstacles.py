@@ -22,13 +22,13 @@ def _ray(ground: Ground, **changes: Any) -> dict[str, Any]:
 def _few_events(story: Story) -> None:
     uid = story.pipeline["metadata"]["uid"]
     words = ("get", "events", "--field-selector", f"involvedObject.uid={uid}", "-o", "name")
-    assert len(story.kube.say(*words).split()) <= 10
+    assert len(story.kube.call(*words).split()) <= 10
 
 
 def test_an_image_that_is_not_there(ground: Ground, records: Records, figures: Figures) -> None:
     ray = _ray(ground, image="localhost/nobody/has:this")
     story = ground.begin("corpus", spec=ONCE | {"ray": ray})
-    assert story.wait_for_cause(1, 180) == "ImagePullFailure", story.tell()
+    assert story.wait_for_cause(1, 180) == "ImagePullFailure", story.describe()
     assert "localhost/nobody/has:this" in story.attempt(1)["status"]["message"]
     assert story.wait_for_end(60)["reason"] == "ImagePullFailure"
     records.take(ground, story, "image-not-there", "The image is not there")
@@ -41,7 +41,7 @@ def test_a_request_no_node_can_hold(ground: Ground, records: Records, figures: F
     ray["workerGroups"][0]["resources"]["memory"] = "900Gi"
     deadlines = {"preRunning": "30s"}
     story = ground.begin("corpus", spec=ONCE | {"ray": ray, "deadlines": deadlines})
-    assert story.wait_for_cause(1, 180) == "SchedulingTimeout", story.tell()
+    assert story.wait_for_cause(1, 180) == "SchedulingTimeout", story.describe()
     assert "nsufficient memory" in story.attempt(1)["status"]["message"]
     records.take(ground, story, "no-node-large-enough", "No node can hold what is asked for")
     figures.note_end("no node can hold what is asked for", "SchedulingTimeout")
@@ -57,7 +57,7 @@ def test_a_claim_that_never_binds(ground: Ground, records: Records, figures: Fig
         lambda: story.condition("StorageReady").get("reason") == "ClaimPending",
         60,
     )
-    assert story.wait_for_cause(1, 180) == "SchedulingTimeout", story.tell()
+    assert story.wait_for_cause(1, 180) == "SchedulingTimeout", story.describe()
     message = story.attempt(1)["status"]["message"]
     assert "PersistentVolumeClaim" in message or "nobody-provides-this" in message
     records.take(ground, story, "claim-not-bound", "The claim never gets a volume")
@@ -74,7 +74,7 @@ def test_a_quota(ground: Ground, figures: Figures) -> None:
             "spec": {"hard": {"count/rayjobs.ray.io": "0"}},
         }
     )
-    ground.kube.say("wait", "--for=jsonpath={.status.hard}", "resourcequota/none", "--timeout=30s")
+    ground.kube.call("wait", "--for=jsonpath={.status.hard}", "resourcequota/none", "--timeout=30s")
     story = ground.begin("corpus", spec=ONCE)
     story.wait_until(
         "the condition says that the quota has no room",
@@ -84,12 +84,12 @@ def test_a_quota(ground: Ground, figures: Figures) -> None:
     assert "exceeded quota: none" in story.condition("Succeeded")["message"]
     _few_events(story)
     ground.kube.delete("resourcequota", "none")
-    assert story.wait_for_end()["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.describe()
     figures.note_end("a quota has no room for the RayJob, and then has", "Completed")
 
 
-def _told(story: Story, reason: str, seconds: float) -> str:
-    """The condition's sentence, once it gives that reason."""
+def _wait_for_event(story: Story, reason: str, seconds: float) -> str:
+    """Return the condition's sentence, once it gives that reason."""
     story.wait_until(
         f"the condition says {reason}",
         lambda: story.condition("Succeeded").get("reason") == reason,
@@ -99,7 +99,7 @@ def _told(story: Story, reason: str, seconds: float) -> str:
 
 
 def _bring(ground: Ground, role: str, **changes: Any) -> dict[str, Any]:
-    """Cluster settings in which a role's pod template has more of some lists."""
+    """Return cluster settings in which a role's pod template has more of some lists."""
     ray = _ray(ground)
     node = ray["head"] if role == "head" else ray["workerGroups"][0]
     pod = node["podTemplate"]["spec"]
@@ -113,7 +113,7 @@ def test_a_secret_that_is_not_there(ground: Ground) -> None:
     key = {"secretKeyRef": {"name": "s3-credentials", "key": "secret"}}
     spec = _bring(ground, "head", env=[{"name": "AWS_SECRET_ACCESS_KEY", "valueFrom": key}])
     story = ground.begin("corpus", spec=spec)
-    message = _told(story, "ContainerNotStarted", 60)
+    message = _wait_for_event(story, "ContainerNotStarted", 60)
     assert 'secret "s3-credentials" not found' in message
     ground.kube.apply(
         {
@@ -123,8 +123,8 @@ def test_a_secret_that_is_not_there(ground: Ground) -> None:
             "stringData": {"secret": "x"},
         }
     )
-    assert story.wait_for_end()["status"] == "True", story.tell()
-    assert [one["spec"]["number"] for one in story.attempts] == [1]
+    assert story.wait_for_end()["status"] == "True", story.describe()
+    assert [attempt["spec"]["number"] for attempt in story.attempts] == [1]
 
 
 def test_a_volume_that_is_not_mounted(ground: Ground) -> None:
@@ -135,8 +135,8 @@ def test_a_volume_that_is_not_mounted(ground: Ground) -> None:
         volumeMounts=[{"name": "models", "mountPath": "/models"}],
     )
     story = ground.begin("corpus", spec=ONCE | {"deadlines": {"preRunning": "90s"}} | spec)
-    assert 'configmap "models" not found' in _told(story, "VolumeNotMounted", 60)
-    assert story.wait_for_cause(1, 240) == "SchedulingTimeout", story.tell()
+    assert 'configmap "models" not found' in _wait_for_event(story, "VolumeNotMounted", 60)
+    assert story.wait_for_cause(1, 240) == "SchedulingTimeout", story.describe()
     assert 'configmap "models" not found' in story.attempt(1)["status"]["message"]
 
 
@@ -149,9 +149,11 @@ def test_a_quota_on_pods(ground: Ground, records: Records, figures: Figures) -> 
             "spec": {"hard": {"limits.memory": "700Mi"}},
         }
     )
-    ground.kube.say("wait", "--for=jsonpath={.status.hard}", "resourcequota/small", "--timeout=30s")
+    ground.kube.call(
+        "wait", "--for=jsonpath={.status.hard}", "resourcequota/small", "--timeout=30s"
+    )
     story = ground.begin("corpus", spec=ONCE)
-    assert story.wait_for_cause(1, 120) == "QuotaExceeded", story.tell()
+    assert story.wait_for_cause(1, 120) == "QuotaExceeded", story.describe()
     assert "exceeded quota: small" in story.attempt(1)["status"]["message"]
     records.take(ground, story, "quota-exceeded", "The quota is used up")
     figures.note_end("the quota is used up", "QuotaExceeded")

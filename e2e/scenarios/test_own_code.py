@@ -39,7 +39,7 @@ ABOUT = {
 
 
 def render(ground: Ground, name: str, code: Json) -> Json:
-    """A pipeline that brings its stages, instead of having them mounted as other scenarios do."""
+    """Render a pipeline that brings its stages instead of having them mounted."""
     pipeline = ground.render(name)
     spec = pipeline["spec"]
     spec["code"] = code
@@ -53,7 +53,7 @@ def render(ground: Ground, name: str, code: Json) -> Json:
 
 
 def render_map(text: str) -> Json:
-    """The ConfigMap, as `kubectl create configmap mystages --from-file=tide.py` makes it."""
+    """Render the ConfigMap, as `kubectl create configmap mystages --from-file=tide.py` makes it."""
     metadata = {"name": MAP}
     data = {STAGES.name: text}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
@@ -70,16 +70,16 @@ def test_own_code_in_a_configmap(ground: Ground, figures: Figures) -> None:
     assert story.attempts == []
     figures.note_end("the ConfigMap with the code is not there", "CodeMissing")
     ground.kube.apply(render_map(text))
-    assert story.wait_for_end()["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.describe()
     assert story.status["progress"]["finished"] == COUNT
     copy = ground.kube.find("configmap", "own-1-code") or {}
     assert (copy["data"], copy["immutable"]) == ({STAGES.name: text}, True)
     assert f"verified: {COUNT} finished sources" in ground.verify(story)
     # Other code is another pipeline, which the ledger does not take unasked.
     ground.kube.apply(render_map(f"{text}\n# edited\n"))
-    ground.kube.say("patch", "cpipe", "own", "--type=merge", "-p", '{"spec": {"runId": "second"}}')
-    assert story.wait_for_cause(2, 400) == "LedgerMismatch", story.tell()
-    assert "code.files" in json.dumps(story.attempt(2)["status"]), story.tell()
+    ground.kube.call("patch", "cpipe", "own", "--type=merge", "-p", '{"spec": {"runId": "second"}}')
+    assert story.wait_for_cause(2, 400) == "LedgerMismatch", story.describe()
+    assert "code.files" in json.dumps(story.attempt(2)["status"]), story.describe()
     assert ground.kube.find("configmap", "own-1-code") == copy
 
 
@@ -92,7 +92,7 @@ def test_own_code_in_an_archive_with_packages(ground: Ground, figures: Figures) 
     pipeline["spec"]["stages"].append({"use": "moons:Phase"})
     story = Story(ground.kube, "moons")
     story.begin(pipeline)
-    assert story.wait_for_end()["status"] == "True", story.tell()
+    assert story.wait_for_end()["status"] == "True", story.describe()
     written = {path.read_text() for path in ground.output.folder.rglob("*.txt")}
     assert written == {f"{number} waxing\n" for number in range(COUNT)}
     refuse(ground, pipeline, "digest", {"archive": code["archive"] | {"sha256": "0" * 64}})
@@ -101,7 +101,7 @@ def test_own_code_in_an_archive_with_packages(ground: Ground, figures: Figures) 
 
 
 def put_code(folder: Path) -> Json:
-    """An archive and a wheel in a folder that pods mount; the `code` that brings them."""
+    """Return an archive and a wheel in a folder that pods mount; the `code` that brings them."""
     (folder / "wheels").mkdir(parents=True)
     with zipfile.ZipFile(folder / "code.zip", "w") as packed:
         packed.write(STAGES, f"moons-1/src/{STAGES.name}")
@@ -110,20 +110,20 @@ def put_code(folder: Path) -> Json:
         for name, text in ABOUT.items():
             packed.writestr(name, text)
     digest = sha256((folder / "code.zip").read_bytes()).hexdigest()
-    place = f"{OUTPUT}/{FOLDER}"
+    path = f"{OUTPUT}/{FOLDER}"
     return {
-        "archive": {"url": f"{place}/code.zip", "sha256": digest, "path": "moons-1/src"},
+        "archive": {"url": f"{path}/code.zip", "sha256": digest, "path": "moons-1/src"},
         "packages": ["moonlike==2.0"],
-        "wheels": f"{place}/wheels",
+        "wheels": f"{path}/wheels",
     }
 
 
 def refuse(ground: Ground, pipeline: Json, words: str, changed: dict[str, Any]) -> None:
-    """With that, the pipeline ends at its first attempt, in a sentence that says what is wrong."""
+    """Check that the pipeline ends at its first attempt, in a sentence that says what is wrong."""
     spec = pipeline["spec"] | {"code": pipeline["spec"]["code"] | changed}
     story = Story(ground.kube, words)
     story.begin(pipeline | {"metadata": {"name": words}, "spec": spec})
-    assert story.wait_for_end(300)["reason"] == "InvalidSpec", story.tell()
+    assert story.wait_for_end(300)["reason"] == "InvalidSpec", story.describe()
     message = story.attempt(1)["status"]["message"]
     assert message.startswith("spec.code."), message
     assert words in message

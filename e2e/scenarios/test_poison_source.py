@@ -6,10 +6,10 @@ import pytest
 
 from proving_ground.figures import Figures
 from proving_ground.ground import Ground
-from proving_ground.records import Records, Sight
+from proving_ground.records import Expectation, Records
 
 COUNT = 20
-TOLERATED = Sight(
+TOLERATED = Expectation(
     "poison-source-tolerated",
     "A source kills its worker every time, and one is tolerated",
     "19/20",
@@ -18,7 +18,9 @@ TOLERATED = Sight(
 )
 
 
-@pytest.mark.parametrize(("tolerate", "ends"), [(1, "True"), (0, "False")])
+@pytest.mark.parametrize(
+    ("tolerate", "ends"), [pytest.param(1, "True", marks=pytest.mark.extended), (0, "False")]
+)
 def test_a_poison_source(
     ground: Ground, figures: Figures, records: Records, tolerate: int, ends: str
 ) -> None:
@@ -29,7 +31,7 @@ def test_a_poison_source(
         spec={"quarantine": {"after": 1, "tolerate": tolerate}},
     )
     condition = story.wait_for_end()
-    assert condition["status"] == ends, story.tell()
+    assert condition["status"] == ends, story.describe()
     progress = story.status["progress"]
     assert progress["quarantined"] == 1
     assert progress["finished"] == COUNT - 1

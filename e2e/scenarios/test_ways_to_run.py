@@ -20,7 +20,7 @@ def test_a_head_is_deleted_in_sidecar_mode(ground: Ground, figures: Figures) -> 
         pytest.skip("the stand-in plays K8sJobMode only")
     # KubeRay gives its sidecar no security context, and lets nobody else give it one.
     enforce = "pod-security.kubernetes.io/enforce=baseline"
-    ground.kube.say("label", "namespace", ground.kube.namespace, enforce, "--overwrite")
+    ground.kube.call("label", "namespace", ground.kube.namespace, enforce, "--overwrite")
     ray = ground.render("x")["spec"]["ray"] | {"submissionMode": "SidecarMode"}
     story = ground.begin("corpus", count=COUNT, stages=[WORK], spec={"ray": ray})
     _lose_head(ground, story, figures, "the head pod is deleted, SidecarMode")
@@ -35,8 +35,8 @@ def test_a_head_is_deleted_under_default_settings(ground: Ground, figures: Figur
 def _lose_head(ground: Ground, story: Story, figures: Figures, what: str) -> None:
     story.wait_for_finished(EARLY)
     ground.kube.delete("pod", story.pods("head")[0]["metadata"]["name"])
-    assert story.wait_for_cause(1, 240) == "Interrupted", story.tell()
-    assert story.wait_for_end()["status"] == "True", story.tell()
+    assert story.wait_for_cause(1, 240) == "Interrupted", story.describe()
+    assert story.wait_for_end()["status"] == "True", story.describe()
     past = ground.look_back(story)
     assert len(past.finished) >= EARLY
     assert past.finished.isdisjoint(past.second)

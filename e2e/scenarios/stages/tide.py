@@ -34,7 +34,7 @@ class Numbers(SourceStage):
     params: Params
 
     def list_sources(self) -> Iterator[Source]:
-        """One source a number."""
+        """Yield one source a number."""
         for number in range(self.params.count):
             if number == self.params.count - 1:
                 _fill_own(self.params.mebibytes)
@@ -52,13 +52,13 @@ class Open(Stage):
     params: Params
 
     def process(self, task: Task) -> Task:
-        """The same task."""
+        """Return the same task."""
         line = f"{os.environ.get('STRANDLINE_ATTEMPT', '0')}\t{task.key}\n"
-        place = os.open(self.params.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o664)
+        path = os.open(self.params.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o664)
         try:
-            os.write(place, line.encode())
+            os.write(path, line.encode())
         finally:
-            os.close(place)
+            os.close(path)
         return task
 
 
@@ -73,7 +73,7 @@ class Work(Stage):
     params: Params
 
     def process(self, task: Task) -> Task:
-        """The same task."""
+        """Return the same task."""
         time.sleep(self.params.seconds)
         return task
 
@@ -95,7 +95,7 @@ class Grow(Stage):
     params: Params
 
     def process(self, task: Task) -> Task:
-        """The same task, once there was enough."""
+        """Return the same task, once there was enough."""
         if task.data == self.params.number and _is_first(self.params.once):
             if self.params.shared:
                 _fill_shared(self.params.mebibytes)
@@ -115,7 +115,7 @@ class Poison(Stage):
     params: Params
 
     def process(self, task: Task) -> Task:
-        """The same task, where it is a harmless one."""
+        """Return the same task, where it is a harmless one."""
         if task.data == self.params.number:
             os.kill(os.getpid(), signal.SIGKILL)
         return task
@@ -127,7 +127,7 @@ class Text(SinkStage):
     suffix = ".txt"
 
     def write(self, task: Task, file: BinaryIO) -> None:
-        """The number and a newline."""
+        """Write the number and a newline."""
         file.write(f"{task.data}\n".encode())
 
 
