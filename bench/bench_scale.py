@@ -50,14 +50,14 @@ class Scale:
         self._filled: Filled | None = None
 
     def pick(self, full: int, quick: int) -> int:
-        """One of two sizes."""
+        """Return one of two sizes."""
         return quick if self.is_quick else full
 
     def fill_ledger(self) -> Filled:
-        """A ledger of finished sources, the same for all who ask."""
+        """Return a ledger of finished sources, the same for all who ask."""
         if self._filled is None:
-            place = _choose_place(self._sources * _BYTES_PER_SOURCE)
-            self._ledger_folder = Path(tempfile.mkdtemp(prefix="strandline-bench-", dir=place))
+            folder = _choose_folder(self._sources * _BYTES_PER_SOURCE)
+            self._ledger_folder = Path(tempfile.mkdtemp(prefix="strandline-bench-", dir=folder))
             self._filled = fill(self._ledger_folder, self._sources, self.pick(210, 20))
         return self._filled
 
@@ -74,8 +74,8 @@ def run_apart(function: Callable[..., Answer], *arguments: Any) -> Answer:  # no
         return pool.submit(function, *arguments).result()
 
 
-def _choose_place(size: int) -> str | None:
-    """A folder in memory where there is room, since not the disk is measured; else None."""
+def _choose_folder(size: int) -> str | None:
+    """Return a folder in memory where there is room, since not the disk is measured; else None."""
     if not _MEMORY_FOLDER.is_dir() or not os.access(_MEMORY_FOLDER, os.W_OK):
         return None
     free = min(shutil.disk_usage(_MEMORY_FOLDER).free, read_available_memory())
@@ -83,12 +83,12 @@ def _choose_place(size: int) -> str | None:
 
 
 def read_available_memory() -> int:
-    """Bytes that processes may still take."""
+    """Return bytes that processes may still take."""
     return _read_memory("MemAvailable")
 
 
 def read_installed_memory() -> int:
-    """Bytes that the machine has."""
+    """Return bytes that the machine has."""
     return _read_memory("MemTotal")
 
 

@@ -73,7 +73,7 @@ class Nowhere(SinkStage):
 
 
 def plan_busy(count: int, workers: int, output: str) -> PipelinePlan:
-    """One-millisecond tasks on so many workers; no files are written."""
+    """Return one-millisecond tasks on so many workers; no files are written."""
     stages = [
         StagePlan("busy", "busy", Busy(), min_workers=workers, batch_size=BATCH),
         StagePlan("sink", "nowhere", Nowhere(), batch_size=BATCH),
@@ -82,7 +82,7 @@ def plan_busy(count: int, workers: int, output: str) -> PipelinePlan:
 
 
 def plan_empty(count: int, output: str) -> PipelinePlan:
-    """Three stages that do nothing, one worker each, and a sink to which nothing comes."""
+    """Return three stages that do nothing, one worker each, and a sink to which nothing comes."""
     stages = [
         StagePlan("first", "pass", Pass(), cpu=0.1, max_workers=1, batch_size=BATCH),
         StagePlan("second", "pass", Pass(), cpu=0.1, max_workers=1, batch_size=BATCH),

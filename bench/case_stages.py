@@ -33,7 +33,7 @@ class Working(Stage):
     class Params(Stage.Params):
         """Which of the case's."""
 
-        place: int
+        index: int
 
     params: Params
     work: Work
@@ -58,7 +58,7 @@ class Working(Stage):
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + _PROFILE_EVERY
             profile.disable()
-            name = f"stage-{self.params.place}-{os.getpid()}.prof"
+            name = f"stage-{self.params.index}-{os.getpid()}.prof"
             profile.dump_stats(Path(os.environ[PROFILE]) / name)
             profile.enable()
 

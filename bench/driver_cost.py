@@ -16,10 +16,10 @@ from strandline.engine.core.flow import Flow
 from strandline.ledger.tally import Tally
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
-from strandline.plan.receipt import Counts, Emitted, Event, Failure, Output, Receipt
+from strandline.plan.receipt import Emitted, Event, Failure, Output, Receipt, StageCounts
 from strandline.plan.stage import Stage
 from strandline.plan.task import Origin
-from table import Row, bound, spell
+from table import Row, bound, format_number
 
 _BATCH = 16
 _EVENTS = 4_000
@@ -29,7 +29,7 @@ _TURNS = 3
 
 
 def measure_driver(scale: Scale) -> list[Row]:
-    """Tasks out of one source, sources that wait, groups that are open: many against few."""
+    """Return tasks out of one source, sources that wait, groups that are open: many against few."""
     cases: tuple[tuple[str, Callable[[int], float], int], ...] = (
         ("tasks out of one source", time_tasks, scale.pick(1_000_000, 100_000)),
         ("sources that wait", time_sources, scale.pick(1_000_000, 100_000)),
@@ -40,14 +40,14 @@ def measure_driver(scale: Scale) -> list[Row]:
     for what, measure, many in cases:
         few_seconds, many_seconds = run_apart(_compare, measure, many)
         name = f"driver, an event of {many:,} {what}"
-        rows.append(Row(name, spell(many_seconds * 1e6, "µs")))
+        rows.append(Row(name, format_number(many_seconds * 1e6, "µs")))
         ratio = many_seconds / few_seconds
         rows.append(bound(f"{name}: as a multiple of {_LITTLE:,}", ratio, _MOST_TIMES, "×"))
     return rows
 
 
 def time_tasks(count: int) -> float:
-    """Seconds of a task, while all that one source became wait for the last stage."""
+    """Return seconds of a task, while all that one source became wait for the last stage."""
     flow, tally = _make_flow(), Tally(_is_never_over)
     (root,) = _make_roots(1)
     tokens = tuple(_name(number) for number in range(1, count + 1))
@@ -55,15 +55,17 @@ def time_tasks(count: int) -> float:
     flow.enter([root])
     batch = flow.next_batch(0)
     emitted = tuple(
-        Emitted(place, root.source, token, Origin(root.token, place, count))
-        for place, token in enumerate(tokens)
+        Emitted(index, root.source, token, Origin(root.token, index, count))
+        for index, token in enumerate(tokens)
     )
-    flow.complete(0, batch, Receipt((), (), emitted, Counts(tasks_in=1, tasks_out=count)), None)
+    flow.complete(
+        0, batch, Receipt((), (), emitted, StageCounts(tasks_in=1, tasks_out=count)), None
+    )
     return _time(lambda: _turn(flow, 1, tally), _EVENTS // _BATCH) / _BATCH
 
 
 def time_sources(count: int) -> float:
-    """Seconds of a source, while that many wait for the first stage."""
+    """Return seconds of a source, while that many wait for the first stage."""
     flow, tally = _make_flow(), Tally(_is_never_over)
     roots = _make_roots(count)
     tally.count(Event(root.source, (), (root.token,)) for root in roots)
@@ -72,7 +74,7 @@ def time_sources(count: int) -> float:
 
 
 def time_groups(count: int) -> float:
-    """Seconds of a source that fails, while a group of each waits for its second half."""
+    """Return seconds of a source that fails, while a group of each waits for its second half."""
     flow = _make_flow(group=2)
     for number in range(count):
         _begin_group(flow, number, arriving=1)
@@ -87,7 +89,7 @@ def time_groups(count: int) -> float:
 
 
 def time_whole_groups(count: int) -> float:
-    """Seconds of a group, while that many wait for the last stage."""
+    """Return seconds of a group, while that many wait for the last stage."""
     flow = _make_flow(group=2)
     for number in range(count):
         _begin_group(flow, number, arriving=2)
@@ -95,13 +97,13 @@ def time_whole_groups(count: int) -> float:
     def take() -> None:
         _ask(flow)
         batch = flow.next_batch(1)
-        flow.complete(1, batch, Receipt((), (), (), Counts(tasks_in=2, filtered=2)), None)
+        flow.complete(1, batch, Receipt((), (), (), StageCounts(tasks_in=2, filtered=2)), None)
 
     return _time(take, _EVENTS)
 
 
 def _compare(measure: Callable[[int], float], many: int) -> tuple[float, float]:
-    """Medians of few and of many, turn by turn."""
+    """Return medians of few and of many, turn by turn."""
     few_times, many_times = [], []
     for _ in range(_TURNS):
         few_times.append(measure(_LITTLE))
@@ -110,7 +112,7 @@ def _compare(measure: Callable[[int], float], many: int) -> tuple[float, float]:
 
 
 def _time(event: Callable[[], None], times: int) -> float:
-    """Seconds of an event; the collector, which looks at all there is, is left out."""
+    """Return seconds of an event; the collector, which looks at all there is, is left out."""
     gc.collect()
     gc.disable()
     begun = time.perf_counter()
@@ -122,7 +124,7 @@ def _time(event: Callable[[], None], times: int) -> float:
 
 
 def _turn(flow: Flow, stage: int, tally: Tally) -> None:
-    """One turn of the driver's loop: what it asks, a batch handed out, its receipt taken."""
+    """Take one turn of the driver's loop: ask, hand out a batch, take its receipt."""
     _ask(flow)
     batch = flow.next_batch(stage, _BATCH)
     events = [
@@ -130,12 +132,12 @@ def _turn(flow: Flow, stage: int, tally: Tally) -> None:
         for slot in batch
     ]
     tally.count(events)
-    counts = Counts(tasks_in=len(batch), filtered=len(batch))
+    counts = StageCounts(tasks_in=len(batch), filtered=len(batch))
     flow.complete(stage, batch, Receipt(tuple(events), (), (), counts), None)
 
 
 def _ask(flow: Flow) -> None:
-    """What each turn asks of the queues."""
+    """Ask the queues what each turn asks them."""
     flow.is_idle()
     for stage, queue in enumerate(flow.queues):
         len(queue)
@@ -162,10 +164,10 @@ def _begin_group(flow: Flow, number: int, arriving: int) -> None:
     slot = Slot(name, "key", name, None, None, 0)
     flow.queues[0].running += 1
     emitted = tuple(
-        Emitted(place, name, _name(number << 1 | place), Origin(b"f" + name[1:], place, 2))
-        for place in range(arriving)
+        Emitted(index, name, _name(number << 1 | index), Origin(b"f" + name[1:], index, 2))
+        for index in range(arriving)
     )
-    flow.complete(0, [slot], Receipt((), (), emitted, Counts(tasks_in=1, tasks_out=2)), None)
+    flow.complete(0, [slot], Receipt((), (), emitted, StageCounts(tasks_in=1, tasks_out=2)), None)
 
 
 def _name(number: int) -> bytes:

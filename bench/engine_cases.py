@@ -85,12 +85,12 @@ class Case:
 
 
 def list_names() -> tuple[str, ...]:
-    """The names of all cases, in the order of the table."""
+    """Return the names of all cases, in the order of the table."""
     return ("tiny", "skewed", "blocks", *EXAMPLES, "ratio")
 
 
 def build_case(name: str, folder: Path, *, is_quick: bool) -> Case:
-    """A case by its name.
+    """Return a case by its name.
 
     Args:
         folder: for what comes out.
@@ -109,7 +109,7 @@ def build_case(name: str, folder: Path, *, is_quick: bool) -> Case:
 
 
 def build_tiny(count: int, folder: Path, cpus: int | None = None) -> Case:
-    """Items of a hundred bytes through four stages that do next to nothing."""
+    """Return items of a hundred bytes through four stages that do next to nothing."""
     cpus = cpus or count_cores()
     stirs = [Stir(salt) for salt in (3, 5, 7, 11)]
     weights = _weigh_stirred(stirs, count)
@@ -130,7 +130,7 @@ def build_tiny(count: int, folder: Path, cpus: int | None = None) -> Case:
 
 
 def build_skewed(count: int, folder: Path, cpus: int = LOGICAL_CPUS, nap: float = 0.005) -> Case:
-    """One stage of naps, of which one in a hundred is a hundred times longer."""
+    """Return one stage of naps, of which one in a hundred is a hundred times longer."""
     return Case(
         name="skewed",
         title=f"(b) {count:,} naps of {nap * 1000:g} ms, 1 % of them 100 × longer",
@@ -148,7 +148,7 @@ def build_skewed(count: int, folder: Path, cpus: int = LOGICAL_CPUS, nap: float 
 
 
 def build_blocks(count: int, folder: Path, cpus: int | None = None, size: int = _BLOCK) -> Case:
-    """Blocks of ten megabytes that are made, changed and weighed in three stages."""
+    """Return blocks of ten megabytes that are made, changed and weighed in three stages."""
     cpus = cpus or count_cores()
     return Case(
         name="blocks",
@@ -167,7 +167,7 @@ def build_blocks(count: int, folder: Path, cpus: int | None = None, size: int = 
 
 
 def build_ratio(count: int, folder: Path, cpus: int = LOGICAL_CPUS, unit: float = 0.02) -> Case:
-    """Three stages of naps that cost 1 : 10 : 2."""
+    """Return three stages of naps that cost 1 : 10 : 2."""
     naps = [Nap(unit * cost) for cost in _COSTS]
     pace = min(size / (cost * unit) for size, cost in zip(_BEST, _COSTS, strict=True))
     return Case(
@@ -188,7 +188,7 @@ def build_ratio(count: int, folder: Path, cpus: int = LOGICAL_CPUS, unit: float 
 
 
 def count_cores() -> int:
-    """Cores that this process may use."""
+    """Return cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -202,10 +202,10 @@ def _build_example(name: str, folder: Path, *, is_quick: bool) -> Case:
 
 
 def build_example(manifest: Path, settings: tuple[str, ...], folder: Path) -> Case:
-    """A pipeline as its manifest has it."""
+    """Return a pipeline as its manifest has it."""
     plan = read_manifest(manifest, settings).plan
     output = folder / "output"
-    places = range(len(plan.stages))
+    indexes = range(len(plan.stages))
 
     def list_tasks() -> Items:
         listing, tasks = open_listing(plan), list[Any]()
@@ -218,11 +218,11 @@ def build_example(manifest: Path, settings: tuple[str, ...], folder: Path) -> Ca
         title=f"(d) the example {manifest.stem}",
         cpus=count_cores(),
         batch=1,
-        works=tuple(ExampleStage(manifest, settings, place, output) for place in places),
+        works=tuple(ExampleStage(manifest, settings, index, output) for index in indexes),
         items=list_tasks,
         kind="task",
-        cpu=0.95 * count_cores() / len(places),
-        sizes=(1,) * len(places),
+        cpu=0.95 * count_cores() / len(indexes),
+        sizes=(1,) * len(indexes),
         is_sized=False,
         limit=400,
         expected=None,

@@ -19,12 +19,12 @@ class ExampleStage:
     Args:
         manifest: of the example.
         settings: that go before what the manifest says.
-        place: of the stage.
+        index: of the stage.
         output: folder that the sink writes to.
     """
 
-    def __init__(self, manifest: Path, settings: tuple[str, ...], place: int, output: Path) -> None:
-        self._given = (manifest, settings, place, output)
+    def __init__(self, manifest: Path, settings: tuple[str, ...], index: int, output: Path) -> None:
+        self._given = (manifest, settings, index, output)
         self._call: StageCall | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -32,8 +32,8 @@ class ExampleStage:
 
     def __call__(self, items: Items) -> Items:
         if self._call is None:  # in the worker, once
-            manifest, settings, place, output = self._given
-            plan = read_manifest(manifest, settings).plan.stages[place]
+            manifest, settings, index, output = self._given
+            plan = read_manifest(manifest, settings).plan.stages[index]
             outputs = LocalOutputs(output, f"bench-{time.monotonic_ns()}")
             self._call = StageCall(set_up_stage(plan), outputs, time.perf_counter)
         data, receipt = self._call.run(items)

@@ -13,17 +13,18 @@ from bench_scale import Scale
 from bench_stages import plan_empty
 from local_ray import started_ray
 from steady_rate import SteadyRate
-from strandline.engine.core.ports import Progress
-from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.engine.core.ports import RunProgress
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
 from strandline_api.outcome.exit_codes import ExitCode
-from table import Row, bound, spell
+from table import Row, bound, format_number
 
 _THIRD = 2
 _MICROSECONDS = 1_000_000
 
 
 def measure_engine(scale: Scale) -> list[Row]:
-    """Microseconds a task in each, turn by turn in one Ray."""
+    """Return microseconds a task in each, turn by turn in one Ray."""
     count = scale.pick(16_000, 4_800)
     # Ray Data is many times slower: fewer tasks, so that the whole stays bounded.
     runs: dict[str, Callable[[], float]] = {
@@ -48,10 +49,14 @@ def _list_rows(seen: dict[str, list[float]]) -> list[Row]:
     paired = zip(seen["ours"], seen["bare"], strict=True)
     ratio = statistics.median(ours / bare for ours, bare in paired)
     of = "three empty stages, batches of 16"
-    data = spell(median["data"], "µs") if "data" in median else "not measured: pandas is missing"
+    data = (
+        format_number(median["data"], "µs")
+        if "data" in median
+        else "not measured: pandas is missing"
+    )
     return [
-        Row(f"a task through {of}: bare actors", spell(median["bare"], "µs")),
-        Row(f"a task through {of}: ours", spell(median["ours"], "µs")),
+        Row(f"a task through {of}: bare actors", format_number(median["bare"], "µs")),
+        Row(f"a task through {of}: ours", format_number(median["ours"], "µs")),
         Row(f"a task through {of}: Ray Data", data),
         bound("ours, as a multiple of bare actors", ratio, 1.2, "×"),
     ]
@@ -60,10 +65,12 @@ def _list_rows(seen: dict[str, list[float]]) -> list[Row]:
 def _run_ours(count: int, folder: Path) -> float:
     rate = SteadyRate(count, time.perf_counter)
 
-    def report(progress: Progress) -> None:
+    def report(progress: RunProgress) -> None:
         rate.note(progress.flow.queues[_THIRD].counts.tasks_in)
 
-    outcome = run_attempt(plan_empty(count, str(folder / "output")), Options(None), report=report)
+    outcome = run_attempt(
+        AttemptConfig(plan_empty(count, str(folder / "output")), None), report=report
+    )
     if outcome.code is not ExitCode.COMPLETE:
         raise RuntimeError(outcome.message)
     return rate.seconds_per_task

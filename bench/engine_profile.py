@@ -18,49 +18,49 @@ from rivals import OURS
 CASES = ("tiny", "python-functions", "ratio")
 LINES = 8
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-_PLACES = re.compile(r"(?:/[^\s:]*)?/(?:site-packages|pipelines|python3\.\d+|bench)/")
+_FOLDERS = re.compile(r"(?:/[^\s:]*)?/(?:site-packages|pipelines|python3\.\d+|bench)/")
 
 
 def profile_engine(scale: Scale) -> str:
-    """Text with the functions that took most time by themselves, for each case and process."""
+    """Return the functions that took most time by themselves, for each case and process."""
     parts = []
     for name in CASES:
         folder = scale.folder / "run"  # short, since a Ray has its sockets below it
-        places = scale.folder / f"profiles-{name}"
-        places.mkdir()
-        os.environ[PROFILE] = str(places)
+        folders = scale.folder / f"profiles-{name}"
+        folders.mkdir()
+        os.environ[PROFILE] = str(folders)
         case = build_case(name, scale.folder, is_quick=scale.is_quick)
-        options = ("--profile", str(places / "driver.prof"))
+        options = ("--profile", str(folders / "driver.prof"))
         try:
             trial = run_apart(OURS, case, folder, is_quick=scale.is_quick, options=options)
         finally:
             del os.environ[PROFILE]
             shutil.rmtree(folder, ignore_errors=True)
         head = f"{case.title}, profiled: {trial.trouble or f'{trial.seconds:.1f} s'}"
-        parts += [head, *_tell_profiles(places)]
+        parts += [head, *_describe_profiles(folders)]
     return "\n\n".join(parts) + "\n"
 
 
-def _tell_profiles(folder: Path) -> list[str]:
+def _describe_profiles(folder: Path) -> list[str]:
     parts = []
     driver = folder / "driver.prof"
     if driver.exists():
-        parts.append(f"the driver's loop:\n{tell_profile(driver)}")
+        parts.append(f"the driver's loop:\n{describe_profile(driver)}")
     # The slowest stage's worker would mostly sleep or calculate; the first one's is like any.
     workers = sorted(folder.glob("stage-*.prof"))
     if workers:
         parts.append(
-            f"a worker ({workers[0].stem.rpartition('-')[0]}):\n{tell_profile(workers[0])}"
+            f"a worker ({workers[0].stem.rpartition('-')[0]}):\n{describe_profile(workers[0])}"
         )
     return parts
 
 
-def tell_profile(path: Path) -> str:
-    """The first lines of a profile by own time, places without what goes before a package."""
+def describe_profile(path: Path) -> str:
+    """Describe the first lines of a profile by own time, paths without what leads to a package."""
     out = io.StringIO()
     pstats.Stats(str(path), stream=out).sort_stats("tottime").print_stats(LINES)
     lines = [line.rstrip() for line in out.getvalue().splitlines() if line.strip()]
     begun = next(index for index, line in enumerate(lines) if line.lstrip().startswith("ncalls"))
     total = next(line.strip() for line in lines if "function calls" in line)
-    told = (_ADDRESS.sub("", _PLACES.sub("", line)) for line in lines[begun:])
-    return "\n".join([total, *told])
+    texts = (_ADDRESS.sub("", _FOLDERS.sub("", line)) for line in lines[begun:])
+    return "\n".join([total, *texts])

@@ -12,7 +12,7 @@ _STEADY = (0.6, 0.9)  # shares of the items between which a pipeline is taken to
 def find_time_to_rate(
     marks: Sequence[Mark], begun: float, rate: float, window: float
 ) -> float | None:
-    """Seconds until so many items a second came out over a window, counted to its end.
+    """Return seconds until so many items a second came out over a window, counted to its end.
 
     Args:
         marks: in the order of time.
@@ -32,7 +32,7 @@ def find_time_to_rate(
 
 
 def find_steady_rate(marks: Sequence[Mark]) -> float:
-    """Items a second in the later part of a run, its tail left out.
+    """Return items a second in the later part of a run, its tail left out.
 
     Raises:
         ValueError: too few came out to tell.

@@ -34,7 +34,7 @@ class Summary(NamedTuple):
     parity: int = 0
 
     def add(self, other: Summary) -> Summary:
-        """Both together."""
+        """Return both together."""
         total = (self.total + other.total) & _MASK
         return Summary(self.items + other.items, total, self.parity ^ other.parity)
 
@@ -47,7 +47,7 @@ class Mark(NamedTuple):
 
 
 def sum_up(weights: Iterable[int]) -> Summary:
-    """The summary of items of these weights."""
+    """Return the summary of items of these weights."""
     count = total = parity = 0
     for weight in weights:
         count += 1
@@ -78,7 +78,7 @@ class Recorded:
 
 
 def read_marks(folder: Path) -> list[Mark]:
-    """All that was noted, in the order of time."""
+    """Return all that was noted, in the order of time."""
     marks = []
     for path in folder.glob(f"*{_SUFFIX}"):
         for moment, *summary in _FORMAT.iter_unpack(path.read_bytes()):
@@ -95,7 +95,7 @@ def sum_marks(marks: Iterable[Mark]) -> Summary:
 
 
 def sum_files(folder: Path) -> Summary:
-    """The summary of a folder's files by name and content, without its owner's."""
+    """Return the summary of a folder's files by name and content, without its owner's."""
     return sum_up(
         int.from_bytes(
             blake2b(
@@ -110,7 +110,7 @@ def sum_files(folder: Path) -> Summary:
 
 
 def explain_difference(expected: Summary, found: Summary) -> str:
-    """What is wrong with what came out, in a few words; empty where nothing is."""
+    """Explain what is wrong with what came out, in a few words; empty where nothing is."""
     if found.items != expected.items:
         return f"{found.items:,} of {expected.items:,} came out"
     return "" if found == expected else "not the right ones came out"

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from engine_cases import Case
 from engine_trials import Trial
 from rivals import OURS, RIVALS, Rival
-from table import Row, bound, reach, spell
+from table import Row, bound, format_number, reach
 
 LONGEST_TO_RATE = 30.0
 LEAST_STEADY = 90.0
@@ -19,48 +19,46 @@ Seen = Mapping[str, Sequence[Trial]]
 
 
 def list_rows(case: Case, seen: Seen) -> list[Row]:
-    """A row for each rival of a case, and for a case with an optimum two more."""
+    """Return a row for each rival of a case, and for a case with an optimum two more."""
     rivals = [rival for rival in RIVALS if rival.name in seen]
-    rows = [_tell_time(case, rival, seen) for rival in rivals]
+    rows = [_measure_time(case, rival, seen) for rival in rivals]
     if case.name == "tiny" and BARE in seen:
         rows += _compare_with_bare(case, seen)
     if case.optimum is not None:
-        rows += [_tell_rise(case, rival, seen[rival.name]) for rival in rivals]
-        rows += [_tell_steady(case, rival, seen[rival.name]) for rival in rivals]
+        rows += [_measure_rise(case, rival, seen[rival.name]) for rival in rivals]
+        rows += [_measure_steady(case, rival, seen[rival.name]) for rival in rivals]
     return rows
 
 
 def find_ratio(seen: Seen, name: str, other: str) -> float | None:
-    """How many times as long one took as the other: the median over turns; None where unknown.
+    """Return the median over turns of how much longer one took than the other; None: unknown.
 
     Runs of the same turn are compared, since a machine grows slower and faster from turn to turn.
     """
     pairs = zip(seen.get(name, ()), seen.get(other, ()), strict=False)
     ratios = [
-        one.seconds / another.seconds
-        for one, another in pairs
-        if not one.trouble and not another.trouble
+        own.seconds / rival.seconds for own, rival in pairs if not own.trouble and not rival.trouble
     ]
     return statistics.median(ratios) if ratios else None
 
 
 def find_trouble(trials: Sequence[Trial]) -> str:
-    """Why a rival has no number; empty where it has one. One bad run is enough."""
+    """Return why a rival has no number; empty where it has one. One bad run is enough."""
     return next((trial.trouble for trial in trials if trial.trouble), "")
 
 
-def _tell_time(case: Case, rival: Rival, seen: Seen) -> Row:
+def _measure_time(case: Case, rival: Rival, seen: Seen) -> Row:
     what, trials = f"{case.title}: {rival.title}", seen[rival.name]
     is_race = case.name in rival.beaten_in
     target = "≥ 1 × ours" if is_race else ""
     if trouble := find_trouble(trials):
         # Who didn't end at all was slower, and who lost work is no rival.
         return Row(what, trouble, target, True if is_race and "end" in trouble else None)
-    seconds = spell(statistics.median(trial.seconds for trial in trials), "s")
+    seconds = format_number(statistics.median(trial.seconds for trial in trials), "s")
     ratio = None if rival is OURS else find_ratio(seen, rival.name, OURS.name)
     if ratio is None:
         return Row(what, seconds)
-    text = f"{seconds}, {spell(ratio, '× ours')}"
+    text = f"{seconds}, {format_number(ratio, '× ours')}"
     return Row(what, text, target, ratio >= 1 if is_race else None)
 
 
@@ -70,19 +68,23 @@ def _compare_with_bare(case: Case, seen: Seen) -> list[Row]:
     return [] if ratio is None else [bound(what, ratio, MOST_OVER_BARE, "×")]
 
 
-def _tell_rise(case: Case, rival: Rival, trials: Sequence[Trial]) -> Row:
+def _measure_rise(case: Case, rival: Rival, trials: Sequence[Trial]) -> Row:
     what = f"{case.title}: until 90 % of the optimum, {rival.title}"
-    target = f"≤ {spell(LONGEST_TO_RATE, 's')}" if rival is OURS else ""
+    target = f"≤ {format_number(LONGEST_TO_RATE, 's')}" if rival is OURS else ""
     if trouble := find_trouble(trials):
         return Row(what, trouble, target)
     times = [trial.reached for trial in trials if trial.reached is not None]
     if len(times) * 2 <= len(trials):
         return Row(what, "not reached", target, False if target else None)
     middle = statistics.median([*times, *[float("inf")] * (len(trials) - len(times))])
-    return bound(what, middle, LONGEST_TO_RATE, "s") if target else Row(what, spell(middle, "s"))
+    return (
+        bound(what, middle, LONGEST_TO_RATE, "s")
+        if target
+        else Row(what, format_number(middle, "s"))
+    )
 
 
-def _tell_steady(case: Case, rival: Rival, trials: Sequence[Trial]) -> Row:
+def _measure_steady(case: Case, rival: Rival, trials: Sequence[Trial]) -> Row:
     what = f"{case.title}: steady, of the optimum, {rival.title}"
     if trouble := find_trouble(trials):
         return Row(what, trouble)
@@ -92,4 +94,4 @@ def _tell_steady(case: Case, rival: Rival, trials: Sequence[Trial]) -> Row:
     middle = statistics.median(shares)
     if rival is OURS:
         return reach(what, middle, LEAST_STEADY, "%")
-    return Row(what, spell(middle, "%"))
+    return Row(what, format_number(middle, "%"))

@@ -49,7 +49,7 @@ def main() -> None:
 def run_trial(
     rival: Rival, case: Case, folder: Path, profile: cProfile.Profile | None = None
 ) -> dict[str, Any]:
-    """Seconds that a case took, when its first batch came out, and all that came out."""
+    """Return seconds that a case took, when its first batch came out, and all that came out."""
     moments: list[float] = []
     run: Callable[..., None] = rival.load()
 
@@ -66,13 +66,13 @@ def run_trial(
 
 
 def measure(case: Case, folder: Path, begun: float, ended: float) -> dict[str, Any]:
-    """What the records of a run say."""
+    """Measure what the records of a run say."""
     measured: dict[str, Any] = {"seconds": ended - begun}
     if case.manifest is not None:
-        places = [folder / "output", *folder.glob("volume/*/*/output")]
+        folders = [folder / "output", *folder.glob("volume/*/*/output")]
         found = Summary()
-        for place in places:
-            found = found.add(sum_files(place))
+        for root in folders:
+            found = found.add(sum_files(root))
         return measured | {"summary": found}
     marks = read_marks(folder)
     measured |= {"summary": sum_marks(marks), "first": marks[0].time - begun if marks else None}

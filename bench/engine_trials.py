@@ -49,7 +49,7 @@ class Trial:
 def run_apart(
     rival: Rival, case: Case, folder: Path, *, is_quick: bool, options: Sequence[str] = ()
 ) -> Trial:
-    """One run in a process of its own; what it leaves running is ended.
+    """Return one run in a process of its own; what it leaves running is ended.
 
     Args:
         folder: of this run, empty.
@@ -82,7 +82,7 @@ def run_apart(
 
 
 def read_answer(answer: str, case: Case) -> Trial:
-    """What the process said, once it is certain that the right things came out."""
+    """Return what the process said, once it is certain that the right things came out."""
     measured: dict[str, Any] = json.loads(answer.strip().rpartition("\n")[2])
     trial = Trial(**measured | {"summary": Summary(*measured["summary"])})
     if trial.seconds > case.limit:
@@ -96,10 +96,12 @@ def read_answer(answer: str, case: Case) -> Trial:
 
 def _end_all(process: subprocess.Popen[str], folder: Path) -> None:
     """End whatever a run has started, what has left its tree too: some leave actors behind."""
-    ours = [one for one in psutil.process_iter() if _read_mark(one) == str(folder)]
-    for one in ours:
+    ours = [
+        candidate for candidate in psutil.process_iter() if _read_mark(candidate) == str(folder)
+    ]
+    for leftover in ours:
         with suppress(psutil.NoSuchProcess):
-            one.kill()
+            leftover.kill()
     process.kill()
     psutil.wait_procs(ours, timeout=10)
 

@@ -25,17 +25,12 @@ _TURN = 0x5A
 
 
 def mix(number: int) -> int:
-    """A number of 64 bits in which every bit of the given one has a part."""
+    """Return a number of 64 bits in which every bit of the given one has a part."""
     return ((number + 1) * _FACTOR) & _MASK
 
 
-def make_number(number: int) -> int:
-    """An item that is nothing but its number."""
-    return number
-
-
 def make_bytes(number: int) -> bytes:
-    """An item of a hundred bytes."""
+    """Return an item of a hundred bytes."""
     return number.to_bytes(_HEAD, "big") + b"x" * 92
 
 
@@ -73,7 +68,7 @@ class Nap:
 
 
 def is_long(number: int) -> bool:
-    """True for one number in a hundred."""
+    """Return True for one number in a hundred."""
     return mix(number) >> 32 & 0xFFFF < 655
 
 
@@ -88,24 +83,24 @@ class MakeBlock:
 
 
 def make_block(number: int, size: int) -> Any:  # noqa: ANN401 - an array of numpy's
-    """A block that knows its number."""
+    """Return a block that knows its number."""
     block = np.full(size, number % _FILLS, np.uint8)
     block[:_HEAD] = np.frombuffer(number.to_bytes(_HEAD, "big"), np.uint8)
     return block
 
 
 def change_blocks(items: Items) -> Items:
-    """A changed copy of each block."""
+    """Return a changed copy of each block."""
     return [np.bitwise_xor(block, np.uint8(_TURN)) for block in items]
 
 
 def keep(items: Items) -> Items:
-    """The items as they are."""
+    """Return the items as they are."""
     return items
 
 
 def weigh(item: Any) -> int:  # noqa: ANN401 - a number, bytes, or a block
-    """What an item adds to the checksum; of a block, all bytes have a part."""
+    """Return what an item adds to the checksum; of a block, all bytes have a part."""
     if isinstance(item, int):
         return mix(item)
     if isinstance(item, bytes):
@@ -114,7 +109,7 @@ def weigh(item: Any) -> int:  # noqa: ANN401 - a number, bytes, or a block
 
 
 def weigh_changed(number: int, size: int) -> int:
-    """What the changed block of a number adds, without making each of them."""
+    """Return what the changed block of a number adds, without making each of them."""
     head = bytes(byte ^ _TURN for byte in number.to_bytes(_HEAD, "big"))
     return (mix(int.from_bytes(head, "big")) + _weigh_rest(number % _FILLS, size)) & _MASK
 
@@ -125,7 +120,7 @@ def _weigh_rest(fill: int, size: int) -> int:
 
 
 def chain(works: tuple[Work, ...], items: Items) -> Items:
-    """All works one after the other, in this process."""
+    """Return all works one after the other, in this process."""
     for work in works:
         if not items:
             break

@@ -15,7 +15,7 @@ from table import Row
 
 
 def measure_engines(scale: Scale) -> dict[str, list[Row]]:
-    """Every rival on every case that it can express, turn by turn, each run in its own process.
+    """Measure every rival on every case it can express, each run in its own process.
 
     Returns:
         The rows of each case.
@@ -42,7 +42,7 @@ def _compare(scale: Scale, case: Case, rivals: list[Rival]) -> dict[str, list[Tr
                 # Nobody knows what an example gives on this machine: all must give the same.
                 case = replace(case, expected=trial.summary)
             trials.append(trial)
-            sys.stderr.write(f"  {case.name}, turn {turn + 1}: {rival.name}: {_tell(trial)}\n")
+            sys.stderr.write(f"  {case.name}, turn {turn + 1}: {rival.name}: {_describe(trial)}\n")
     return seen
 
 
@@ -55,5 +55,5 @@ def _run_once(scale: Scale, case: Case, rival: Rival) -> Trial:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _tell(trial: Trial) -> str:
+def _describe(trial: Trial) -> str:
     return trial.trouble or f"{trial.seconds:.2f} s"

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from strandline.ledger.entries import Change, Finish, Record
+from strandline.ledger.entries import Change, Finish, SourceRecord
 from strandline.ledger.keeper import GROUP_SOURCES
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output
@@ -23,12 +23,12 @@ class Filled(NamedTuple):
 
 
 def key_of(number: int) -> str:
-    """The key of a source: 20 characters."""
+    """Return the key of a source: 20 characters."""
     return f"shard-{number:014d}"
 
 
 def version_of(number: int) -> str:
-    """The version of a source, as a file's size and time of change give it."""
+    """Return the version of a source, as a file's size and time of change give it."""
     return f"{number}+1700000000000000000"
 
 
@@ -55,4 +55,4 @@ def _finish(number: int) -> Finish:
     size, rows = 100_000 + number % 900_000, 1_000 + number % 9_000
     # Any 16 bytes do for a digest of content; they only have to be as incompressible as one.
     output = Output(derive_root(source, version), ".parquet", size, source, rows)
-    return Finish(source, version, Record(key, (output,)))
+    return Finish(source, version, SourceRecord(key, (output,)))

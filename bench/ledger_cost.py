@@ -12,14 +12,15 @@ from bench_scale import Scale
 from bench_stages import plan_busy
 from local_ray import started_ray
 from steady_rate import SteadyRate
-from strandline.engine.core.ports import Progress
-from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.engine.core.ports import RunProgress
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
 from strandline_api.outcome.exit_codes import ExitCode
-from table import Row, bound, spell
+from table import Row, bound, format_number
 
 
 def measure_cost(scale: Scale) -> list[Row]:
-    """The same pipeline with and without a checkpoint path, turn by turn."""
+    """Measure the same pipeline with and without a checkpoint path, turn by turn."""
     rows = _compare(scale, "inline", 1, scale.pick(2_000, 1_000))
     with started_ray(scale.folder):
         cores = len(os.sched_getaffinity(0))
@@ -33,7 +34,7 @@ def _compare(scale: Scale, engine: str, workers: int, count: int) -> list[Row]:
         # Who goes first takes turns too: the machine may grow slower or faster meanwhile.
         order = (None, volume) if turn % 2 else (volume, None)
         (first, whole_first), (second, whole_second) = (
-            _run_once(scale.folder, engine, workers, count, one) for one in order
+            _run_once(scale.folder, engine, workers, count, is_tracked) for is_tracked in order
         )
         plain, tracked = (first, second) if turn % 2 else (second, first)
         ratios.append(tracked / plain)
@@ -42,22 +43,22 @@ def _compare(scale: Scale, engine: str, workers: int, count: int) -> list[Row]:
         shutil.rmtree(volume, ignore_errors=True)
     percent = (statistics.median(ratios) - 1) * 100
     what = f"ledger's cost, {workers} busy at 1 ms tasks, {engine}"
-    once = Row(f"{what}: once a run", spell(statistics.median(starts) * 1000, "ms"))
+    once = Row(f"{what}: once a run", format_number(statistics.median(starts) * 1000, "ms"))
     return [bound(f"{what}: of the run", percent, 2, "%"), once]
 
 
 def _run_once(
     folder: Path, engine: str, workers: int, count: int, volume: Path | None
 ) -> tuple[float, float]:
-    """Seconds a task once all is running, and of the whole run."""
+    """Return seconds a task once all is running, and of the whole run."""
     rate = SteadyRate(count, time.perf_counter)
     plan = plan_busy(count, workers, str(folder / "output"))
 
-    def report(progress: Progress) -> None:
+    def report(progress: RunProgress) -> None:
         rate.note(progress.flow.queues[-1].counts.tasks_in)
 
     begun = time.perf_counter()
-    outcome = run_attempt(plan, Options(volume, engine), report=report)
+    outcome = run_attempt(AttemptConfig(plan, volume, engine), report=report)
     if outcome.code is not ExitCode.COMPLETE:
         raise RuntimeError(outcome.message)
     return rate.seconds_per_task, time.perf_counter() - begun

@@ -30,7 +30,7 @@ def measure_open(scale: Scale) -> list[Row]:
 
 
 def open_once(path: Path) -> tuple[float, int]:
-    """Seconds to open a ledger, and bytes the process has grown by."""
+    """Return seconds to open a ledger, and bytes the process has grown by."""
     before = read_own_memory()
     begun = time.perf_counter()
     store = Store(path, readonly=False)
@@ -41,7 +41,7 @@ def open_once(path: Path) -> tuple[float, int]:
 
 
 def open_traced(path: Path) -> int:
-    """Bytes at the peak of Python's heap while a ledger is opened."""
+    """Return bytes at the peak of Python's heap while a ledger is opened."""
     tracemalloc.start()
     store = Store(path, readonly=False)
     peak = tracemalloc.get_traced_memory()[1]

@@ -9,14 +9,14 @@ import lmdb
 
 from bench_scale import Scale
 from filled_ledger import TEN_MILLION
-from table import Row, bound, spell
+from table import Row, bound, format_number
 
 _MEGABYTE = 1_000_000
 _DATABASES = ("meta", "finished", "records", "failures", "inflight", "quarantine")
 
 
 def measure_size(scale: Scale) -> list[Row]:
-    """Pages in use and the file, for ten million sources with one output each."""
+    """Return pages in use and the file, for ten million sources with one output each."""
     ledger = scale.fill_ledger()
     sizes, file_size = read_sizes(ledger.path)
     factor = TEN_MILLION / ledger.sources / _MEGABYTE
@@ -25,14 +25,17 @@ def measure_size(scale: Scale) -> list[Row]:
     rows = [
         bound(f"index `finished` {of}", sizes["finished"] * factor, 450, "MB"),
         bound(f"whole ledger {of}, one output each", sum(sizes.values()) * factor, 1400, "MB"),
-        Row(f"its file, with pages that are free again, {of}", spell(file_size * factor, "MB")),
+        Row(
+            f"its file, with pages that are free again, {of}",
+            format_number(file_size * factor, "MB"),
+        ),
     ]
     # With fewer sources the index's rows are less full, so scaling says too much: no verdict.
     return [replace(row, is_reached=None) for row in rows] if scaled else rows
 
 
 def read_sizes(path: Path) -> tuple[dict[str, int], int]:
-    """Bytes of the pages of each database, and of the file."""
+    """Return bytes of the pages of each database, and of the file."""
     environment = lmdb.open(str(path), readonly=True, max_dbs=len(_DATABASES))
     sizes = {}
     with environment.begin() as transaction:

@@ -22,7 +22,7 @@ def started_ray(
     *,
     has_dashboard: bool = False,
 ) -> Iterator[None]:
-    """A Ray that sees this machine's cores and this folder's modules.
+    """Start a Ray that sees this machine's cores and this folder's modules.
 
     Args:
         cpus: logical CPUs; None: the cores.

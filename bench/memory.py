@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def read_own_memory() -> int:
-    """Bytes of this process that no file backs (the kernel's RssAnon)."""
+    """Return bytes of this process that no file backs (the kernel's RssAnon)."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("RssAnon"):
             return int(line.split()[1]) << 10

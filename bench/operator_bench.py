@@ -21,11 +21,11 @@ from api_server import ApiServer, NoApiServerError, open_api_server
 from bench_scale import Scale
 from control_plane import NotStartedError
 from operator_host import Host, Pass, Reading, run_host
-from operator_moments import Moments, Turn, take_share
-from operator_objects import Ending, spell_pipeline
+from operator_moments import AttemptId, Moments, take_share
+from operator_objects import Ending, render_pipeline
 from operator_player import Part, Player, serve_drivers
 from operator_wire import Wire, open_wire
-from table import Row, bound, reach, spell
+from table import Row, bound, format_number, reach
 
 _MEGABYTE = 1_000_000
 _PER_NAMESPACE = 100
@@ -52,14 +52,14 @@ class Load:
 
     @property
     def seconds(self) -> float:
-        """How long the first attempt of each works: until all others have begun."""
+        """Return how long the first attempt of each runs: until all others have begun."""
         return self.pipelines / self.pace + 10.0
 
-    def cast(self, turn: Turn) -> Part:
-        """Two of ten first attempts end badly; whatever follows ends well."""
-        if turn.number > 1:
+    def cast(self, attempt_id: AttemptId) -> Part:
+        """Choose how it goes: two of ten first attempts end badly; whatever follows ends well."""
+        if attempt_id.number > 1:
             return Part(_RETRY_SECONDS, Ending.WELL)
-        last = int(turn.pipeline.rpartition("-")[2]) % 10
+        last = int(attempt_id.pipeline.rpartition("-")[2]) % 10
         ending = {3: Ending.MEMORY, 7: Ending.PREEMPTED}.get(last, Ending.WELL)
         return Part(self.seconds, ending)
 
@@ -90,18 +90,20 @@ class Findings:
 
     @property
     def close(self) -> str:
-        """What the end of that time was."""
+        """Return what the end of that time was."""
         is_over = len(self.moments.phases) == self.load.pipelines
         return "when all have ended" if is_over else "when it was stopped"
 
     @property
     def busy(self) -> list[Pass]:
         """The passes of that time."""
-        return [one for one in self.passes if self.begun.time <= one.ended <= self.ended.time]
+        return [
+            record for record in self.passes if self.begun.time <= record.ended <= self.ended.time
+        ]
 
 
 def measure_operator(scale: Scale) -> list[Row]:
-    """Rows on memory, CPU, requests and delays."""
+    """Return rows on memory, CPU, requests and delays."""
     load = Load(scale.pipelines or scale.pick(1000, 20))
     load = replace(load, pace=max(2.0, load.pipelines / 100), rest=scale.pick(15, 5))
     try:
@@ -128,12 +130,12 @@ def observe(load: Load, folder: Path) -> Findings:
 
 
 def print_line(line: str) -> None:
-    """Say something that is not part of the table."""
+    """Describe something that is not part of the table."""
     sys.stderr.write(f"{line}\n")
 
 
 def list_rows(findings: Findings) -> list[Row]:
-    """The findings as rows."""
+    """Return the findings as rows."""
     moments, load = findings.moments, findings.load
     requests = [findings.requests.total() / len(moments.ended)] if moments.ended else []
     over = sum(phase == "Succeeded" for phase in moments.phases.values())
@@ -151,8 +153,8 @@ def list_rows(findings: Findings) -> list[Row]:
 
 def _list_costs(what: str, findings: Findings) -> list[Row]:
     begun, ended, rested = findings.begun, findings.ended, findings.rested
-    costs = [one.cost for one in findings.busy]
-    lengths = [one.length for one in findings.busy]
+    costs = [record.cost for record in findings.busy]
+    lengths = [record.length for record in findings.busy]
     cpu, seconds = ended.cpu - begun.cpu, ended.time - begun.time
     idle = (rested.cpu - ended.cpu) / max(0.001, rested.time - ended.time)
     return [
@@ -162,11 +164,11 @@ def _list_costs(what: str, findings: Findings) -> list[Row]:
         _list_share(f"{what}: length of a pass, p99", lengths, 0.99, "ms"),
         Row(
             f"{what}: CPU of the process for each pass, streams and sockets too",
-            spell(1000 * cpu / max(1, len(costs)), "ms"),
+            format_number(1000 * cpu / max(1, len(costs)), "ms"),
         ),
-        Row(f"{what}: passes", spell(len(costs) / seconds, "a second")),
-        Row(f"{what}: share of a core", spell(100 * cpu / seconds, "%")),
-        Row(f"{what}: share of a core, {findings.close}", spell(100 * idle, "%")),
+        Row(f"{what}: passes", format_number(len(costs) / seconds, "a second")),
+        Row(f"{what}: share of a core", format_number(100 * cpu / seconds, "%")),
+        Row(f"{what}: share of a core, {findings.close}", format_number(100 * idle, "%")),
     ]
 
 
@@ -185,17 +187,20 @@ def _list_delays(what: str, moments: Moments) -> list[Row]:
 def _list_share(
     what: str, numbers: Sequence[float], share: float, unit: str, *, target: float | None = None
 ) -> Row:
-    """A row with what that share of the numbers does not exceed; without any, nothing is said."""
+    """Return a row with what that share of the numbers does not exceed.
+
+    Without any, nothing is said.
+    """
     if not numbers:
         return Row(what, "not seen")
     taken = take_share(numbers, share)
     if target is None:
-        return Row(what, spell(taken, unit))
+        return Row(what, format_number(taken, unit))
     return bound(what, taken, target, unit)
 
 
 def _megabytes(size: int) -> str:
-    return spell(size / _MEGABYTE, "MB")
+    return format_number(size / _MEGABYTE, "MB")
 
 
 async def _observe(load: Load, server: ApiServer, folder: Path) -> Findings:
@@ -223,7 +228,7 @@ async def _see_through(load: Load, wire: Wire, host: Host, namespaces: list[str]
         _look(wire, "CurationAttempt", moments.see_attempt),
     ]
     begun = await asyncio.to_thread(host.read)
-    tasks = [asyncio.create_task(one) for one in work]
+    tasks = [asyncio.create_task(coroutine) for coroutine in work]
     applying = asyncio.create_task(_apply(load, wire, namespaces))
     try:
         end = time.monotonic() + load.longest
@@ -250,7 +255,7 @@ async def _apply(load: Load, wire: Wire, namespaces: list[str]) -> None:
     begun = time.monotonic()
     for number in range(load.pipelines):
         await asyncio.sleep(max(0.0, begun + number / load.pace - time.monotonic()))
-        await wire.create(spell_pipeline(f"corpus-{number}"), namespaces[number % len(namespaces)])
+        await wire.create(render_pipeline(f"corpus-{number}"), namespaces[number % len(namespaces)])
 
 
 async def _look(wire: Wire, kind: str, see: Callable[[Mapping[str, object], float], None]) -> None:

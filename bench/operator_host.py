@@ -20,7 +20,7 @@ from control_plane import LOOPBACK, find_free_ports
 from operator_entry import PASSES, PROFILE
 
 ENTRY = Path(__file__).with_name("operator_entry.py")
-_PATIENCE = 120.0  # seconds to start or to stop
+_WAIT_SECONDS = 120.0  # seconds to start or to stop
 _REQUESTS = "strandline_api_requests_total"
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -87,7 +87,7 @@ class Host:
         Raises:
             OperatorEndedError: it ended, or took too long.
         """
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + _WAIT_SECONDS
         while time.monotonic() < end:
             self.check()
             with suppress(OSError):
@@ -99,10 +99,10 @@ class Host:
     def read(self) -> Reading:
         """Read what it has used up to now."""
         self.check()
-        place = Path("/proc") / str(self.process.pid)
+        folder = Path("/proc") / str(self.process.pid)
         # The name, in brackets, may have blanks in it.
-        fields = (place / "stat").read_text().rpartition(")")[2].split()
-        sizes = dict(line.split(":", 1) for line in (place / "status").read_text().splitlines())
+        fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        sizes = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
         return Reading(
             time=time.time(),
             cpu=(int(fields[11]) + int(fields[12])) / _TICKS,
@@ -115,7 +115,7 @@ class Host:
         """Ask it to end, and return the passes it has written down."""
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(_PATIENCE)
+            self.process.wait(_WAIT_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
         return read_passes((self.folder / "passes.txt").read_text())
@@ -155,7 +155,7 @@ def run_host(kubeconfig: Path, folder: Path, settings: Mapping[str, str]) -> Ite
 
 
 def count_requests(page: str) -> Counter[str]:
-    """Requests by verb and resource, such as `LIST pods`, from the page of metrics."""
+    """Return requests by verb and resource, such as `LIST pods`, from the page of metrics."""
     found: Counter[str] = Counter()
     for family in text_string_to_metric_families(page):
         for sample in family.samples:
@@ -166,7 +166,7 @@ def count_requests(page: str) -> Counter[str]:
 
 
 def read_passes(text: str) -> list[Pass]:
-    """The passes in a file of lines; half a line at its end is left out."""
+    """Return the passes in a file of lines; half a line at its end is left out."""
     whole = text[: text.rfind("\n") + 1]
     return [Pass(*map(float, line.split())) for line in whole.splitlines()]
 

@@ -59,7 +59,7 @@ def meter(
     clock: Callable[[], float],
     note: Callable[[float, float], None],
 ) -> Callable[[Key], Coroutine[Any, Any, Result]]:
-    """A function like this one that also tells what each call takes.
+    """Return a function like this one that also tells what each call takes.
 
     Args:
         cpu: CPU time of the thread, in seconds.

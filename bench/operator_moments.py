@@ -16,7 +16,7 @@ FINAL = frozenset({"Succeeded", "Failed"})
 Json = Mapping[str, Any]
 
 
-class Turn(NamedTuple):
+class AttemptId(NamedTuple):
     """An attempt: namespace and name of its pipeline, and its number."""
 
     namespace: str
@@ -39,61 +39,68 @@ class Moments:
     """
 
     applied: dict[tuple[str, str], float] = field(default_factory=dict)
-    evidence: dict[Turn, float] = field(default_factory=dict)
-    ended: dict[Turn, float] = field(default_factory=dict)
-    due: dict[Turn, float] = field(default_factory=dict)
-    made: dict[Turn, float] = field(default_factory=dict)
+    evidence: dict[AttemptId, float] = field(default_factory=dict)
+    ended: dict[AttemptId, float] = field(default_factory=dict)
+    due: dict[AttemptId, float] = field(default_factory=dict)
+    made: dict[AttemptId, float] = field(default_factory=dict)
     phases: dict[tuple[str, str], str] = field(default_factory=dict)
-    causes: dict[Turn, str] = field(default_factory=dict)
+    causes: dict[AttemptId, str] = field(default_factory=dict)
 
     def see_pipeline(self, body: Json, now: float) -> None:
-        """A pipeline was made or changed."""
+        """Note that a pipeline was made or changed."""
         metadata, status = body["metadata"], body.get("status") or {}
-        place = (metadata["namespace"], metadata["name"])
-        self.applied.setdefault(place, now)
+        key = (metadata["namespace"], metadata["name"])
+        self.applied.setdefault(key, now)
         if status.get("phase") in FINAL:
-            self.phases[place] = status["phase"]
+            self.phases[key] = status["phase"]
         due = status.get("nextAttemptTime")
         if due is not None:
-            turn = Turn(*place, int(status.get("attempt") or 0) + 1)
-            self.due.setdefault(turn, parse_time(due))
+            attempt_id = AttemptId(*key, int(status.get("attempt") or 0) + 1)
+            self.due.setdefault(attempt_id, parse_time(due))
 
     def see_attempt(self, body: Json, now: float) -> None:
-        """An attempt was made or changed."""
+        """Note that an attempt was made or changed."""
         spec, status = body["spec"], body.get("status") or {}
-        turn = Turn(body["metadata"]["namespace"], spec["pipeline"], spec["number"])
-        self.made.setdefault(turn, now)
+        attempt_id = AttemptId(body["metadata"]["namespace"], spec["pipeline"], spec["number"])
+        self.made.setdefault(attempt_id, now)
         if status.get("endTime"):
-            self.ended.setdefault(turn, now)
+            self.ended.setdefault(attempt_id, now)
         if status.get("isFrozen") and status.get("cause"):
-            self.causes[turn] = status["cause"]
+            self.causes[attempt_id] = status["cause"]
 
-    def show_evidence(self, turn: Turn, now: float) -> None:
-        """The first word of an attempt's end is on its way to the API server."""
-        self.evidence.setdefault(turn, now)
+    def show_evidence(self, attempt_id: AttemptId, now: float) -> None:
+        """Note that first evidence of an attempt's end is on its way to the API server."""
+        self.evidence.setdefault(attempt_id, now)
 
     @property
     def end_delays(self) -> list[float]:
         """Seconds from the evidence to the status that has the end."""
-        return [self.ended[turn] - at for turn, at in self.evidence.items() if turn in self.ended]
+        return [
+            self.ended[attempt_id] - at
+            for attempt_id, at in self.evidence.items()
+            if attempt_id in self.ended
+        ]
 
     @property
     def retry_delays(self) -> list[float]:
         """Seconds from the time at which a retry was due to its attempt."""
         return [
-            self.made[turn] - at
-            for turn, at in self.due.items()
-            if turn.number > 1 and turn in self.made
+            self.made[attempt_id] - at
+            for attempt_id, at in self.due.items()
+            if attempt_id.number > 1 and attempt_id in self.made
         ]
 
     @property
     def first_delays(self) -> list[float]:
         """Seconds from a pipeline to its first attempt."""
-        firsts = {place: self.made.get(Turn(*place, 1)) for place in self.applied}
-        return [at - self.applied[place] for place, at in firsts.items() if at is not None]
+        firsts = {key: self.made.get(AttemptId(*key, 1)) for key in self.applied}
+        return [at - self.applied[key] for key, at in firsts.items() if at is not None]
 
 
 def take_share(numbers: Sequence[float], share: float) -> float:
-    """The least of the numbers that at least this share of them does not exceed; 0 of none."""
+    """Return the least of the numbers that at least this share of them does not exceed.
+
+    0 of none.
+    """
     ordered = sorted(numbers)
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0

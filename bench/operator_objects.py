@@ -9,7 +9,7 @@ import copy
 from enum import StrEnum
 
 from recordings import Json
-from strandline_api.outcome.driver_outcome import DriverOutcome, spell_outcome_line
+from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
 
 NODE = "bench-node"
 WORKERS = 2
@@ -25,8 +25,8 @@ class Ending(StrEnum):
     PREEMPTED = "the head is preempted"
 
 
-def spell_pipeline(name: str) -> Json:
-    """A pipeline with two workers whose retries wait for five seconds."""
+def render_pipeline(name: str) -> Json:
+    """Render a pipeline with two workers whose retries wait for five seconds."""
     return {
         "apiVersion": "strandline.dev/v1alpha1",
         "kind": "CurationPipeline",
@@ -45,30 +45,33 @@ def spell_pipeline(name: str) -> Json:
     }
 
 
-def spell_cluster(rayjob: Json) -> Json:
-    """The RayCluster of a RayJob, under the same name."""
+def render_cluster(rayjob: Json) -> Json:
+    """Render the RayCluster of a RayJob, under the same name."""
     metadata = {"labels": rayjob["metadata"]["labels"]}
     return _own("RayCluster", "ray.io/v1", rayjob, name_of(rayjob), metadata) | {
         "spec": copy.deepcopy(rayjob["spec"]["rayClusterSpec"])
     }
 
 
-def spell_pods(rayjob: Json, cluster: Json) -> list[Json]:
-    """The head and the workers."""
+def render_pods(rayjob: Json, cluster: Json) -> list[Json]:
+    """Render the head and the workers."""
     spec, name = rayjob["spec"]["rayClusterSpec"], name_of(rayjob)
     group = spec["workerGroupSpecs"][0]["template"]
-    head = _spell_pod(f"{name}-head", cluster, spec["headGroupSpec"]["template"])
-    return [head, *(_spell_pod(f"{name}-w{at}", cluster, group) for at in range(WORKERS))]
+    head = _render_pod(f"{name}-head", cluster, spec["headGroupSpec"]["template"])
+    return [head, *(_render_pod(f"{name}-w{at}", cluster, group) for at in range(WORKERS))]
 
 
-def spell_submitter(rayjob: Json) -> Json:
-    """The pod that submits the driver."""
+def render_submitter(rayjob: Json) -> Json:
+    """Render the pod that submits the driver."""
     template = rayjob["spec"]["submitterPodTemplate"]
-    return _spell_pod(f"{name_of(rayjob)}-submit", rayjob, template)
+    return _render_pod(f"{name_of(rayjob)}-submit", rayjob, template)
 
 
-def spell_running(pod: Json, time: str) -> Json:
-    """The status of a pod whose container runs; heads can be asked at the driver's address."""
+def render_running(pod: Json, time: str) -> Json:
+    """Render the status of a pod whose container runs.
+
+    Heads can be asked at the driver's address.
+    """
     condition = {"status": "True", "lastTransitionTime": time}
     kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
     return {
@@ -77,27 +80,27 @@ def spell_running(pod: Json, time: str) -> Json:
         "podIP": DRIVER_ADDRESS,
         "podIPs": [{"ip": DRIVER_ADDRESS}],
         "conditions": [{"type": kind, **condition} for kind in kinds],
-        "containerStatuses": [_spell_state(pod, {"running": {"startedAt": time}}, is_ready=True)],
+        "containerStatuses": [_render_state(pod, {"running": {"startedAt": time}}, is_ready=True)],
     }
 
 
-def spell_end(pod: Json, time: str, code: int, reason: str = "") -> Json:
-    """The status of a pod whose container has ended."""
+def render_end(pod: Json, time: str, code: int, reason: str = "") -> Json:
+    """Render the status of a pod whose container has ended."""
     reason = reason or ("Error" if code else "Completed")
     end = {"exitCode": code, "reason": reason, "startedAt": time, "finishedAt": time}
     return {
         "phase": "Failed" if code else "Succeeded",
-        "containerStatuses": [_spell_state(pod, {"terminated": end}, is_ready=False)],
+        "containerStatuses": [_render_state(pod, {"terminated": end}, is_ready=False)],
     }
 
 
-def spell_memory_kill(pod: Json, time: str) -> Json:
-    """The status of a pod whose container took too much memory."""
-    return spell_end(pod, time, 137, "OOMKilled")
+def render_memory_kill(pod: Json, time: str) -> Json:
+    """Render the status of a pod whose container took too much memory."""
+    return render_end(pod, time, 137, "OOMKilled")
 
 
-def spell_disruption(time: str) -> Json:
-    """What the scheduler writes into the status of a pod that makes room for another."""
+def render_disruption(time: str) -> Json:
+    """Return what the scheduler writes into the status of a pod that makes room for another."""
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
@@ -108,8 +111,8 @@ def spell_disruption(time: str) -> Json:
     return {"conditions": [condition]}
 
 
-def spell_job_status(rayjob: Json, time: str, deployment: str, job: str = "") -> Json:
-    """The status of a RayJob on its way."""
+def render_job_status(rayjob: Json, time: str, deployment: str, job: str = "") -> Json:
+    """Render the status of a RayJob on its way."""
     status = {
         "jobDeploymentStatus": deployment,
         "jobId": name_of(rayjob),
@@ -121,33 +124,35 @@ def spell_job_status(rayjob: Json, time: str, deployment: str, job: str = "") ->
     return status | ({"jobStatus": job, "rayJobInfo": {"startTime": time}} if job else {})
 
 
-def spell_job_end(time: str, ending: Ending) -> Json:
-    """What changes in the status of a RayJob at its end."""
+def render_job_end(time: str, ending: Ending) -> Json:
+    """Return what changes in the status of a RayJob at its end."""
     if ending is Ending.WELL:
-        said = spell_outcome_line(DriverOutcome(exit_code=0, message="all sources are finished"))
+        failure = format_outcome_line(
+            DriverOutcome(exit_code=0, message="all sources are finished")
+        )
         words = {"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete", "succeeded": 1}
-        return {**words, "endTime": time, "message": f"Job finished successfully. {said}"}
+        return {**words, "endTime": time, "message": f"Job finished successfully. {failure}"}
     failed = {"jobStatus": "FAILED", "jobDeploymentStatus": "Failed", "failed": 1}
     if ending is Ending.MEMORY:
-        said = spell_outcome_line(DriverOutcome(exit_code=1, message="a worker was lost"))
-        message = f"Job entrypoint command failed with exit code 1, last logs: {said}"
+        failure = format_outcome_line(DriverOutcome(exit_code=1, message="a worker was lost"))
+        message = f"Job entrypoint command failed with exit code 1, last logs: {failure}"
     else:
         message = "Job supervisor actor died: the node of the head was lost"
     return {**failed, "endTime": time, "reason": "AppFailed", "message": message}
 
 
 def name_of(body: Json) -> str:
-    """The name of an object."""
+    """Return the name of an object."""
     return str(body["metadata"]["name"])
 
 
-def _spell_pod(name: str, owner: Json, template: Json) -> Json:
+def _render_pod(name: str, owner: Json, template: Json) -> Json:
     template = copy.deepcopy(template)
     body = _own("Pod", "v1", owner, name, template.get("metadata", {}))
     return body | {"spec": template["spec"] | {"nodeName": NODE, "restartPolicy": "Never"}}
 
 
-def _spell_state(pod: Json, state: Json, *, is_ready: bool) -> Json:
+def _render_state(pod: Json, state: Json, *, is_ready: bool) -> Json:
     container = pod["spec"]["containers"][0]
     return {
         "name": container["name"],

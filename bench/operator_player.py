@@ -14,26 +14,26 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from operator_moments import Turn
+from operator_moments import AttemptId
 from operator_objects import (
     DRIVER_ADDRESS,
     RAYJOB_FINALIZER,
     Ending,
     name_of,
-    spell_cluster,
-    spell_disruption,
-    spell_end,
-    spell_job_end,
-    spell_job_status,
-    spell_memory_kill,
-    spell_pods,
-    spell_running,
-    spell_submitter,
+    render_cluster,
+    render_disruption,
+    render_end,
+    render_job_end,
+    render_job_status,
+    render_memory_kill,
+    render_pods,
+    render_running,
+    render_submitter,
 )
 from operator_wire import Wire
 from recordings import Json
 from strandline_api.names import ATTEMPT_LABEL, PIPELINE_LABEL
-from strandline_api.times import spell_time
+from strandline_api.times import format_time
 
 _PULL_SECONDS = 0.5  # until containers run
 
@@ -68,8 +68,8 @@ class Player:
     def __init__(
         self,
         wire: Wire,
-        cast: Callable[[Turn], Part],
-        show_evidence: Callable[[Turn, float], None],
+        cast: Callable[[AttemptId], Part],
+        show_evidence: Callable[[AttemptId, float], None],
         clock: Callable[[], float],
     ) -> None:
         self._wire = wire
@@ -80,7 +80,7 @@ class Player:
 
     @property
     def left(self) -> int:
-        """How many RayJobs are there."""
+        """Return how many RayJobs are there."""
         return len(self._played)
 
     async def play(self) -> None:
@@ -105,54 +105,54 @@ class Player:
     async def _bind_claims(self) -> None:
         async for kind, claim in self._wire.follow("PersistentVolumeClaim"):
             if kind == "ADDED":
-                place = (claim["metadata"]["namespace"], name_of(claim))
+                key = (claim["metadata"]["namespace"], name_of(claim))
                 await self._wire.put_status(
                     "PersistentVolumeClaim",
-                    *place,
+                    *key,
                     {"phase": "Bound", "accessModes": ["ReadWriteOnce"]},
                 )
 
     async def _perform(self, played: Played) -> None:
         rayjob, labels = played.rayjob, played.rayjob["metadata"]["labels"]
-        place = (rayjob["metadata"]["namespace"], name_of(rayjob))
-        turn = Turn(place[0], labels[PIPELINE_LABEL], int(labels[ATTEMPT_LABEL]))
-        part = self._cast(turn)
+        key = (rayjob["metadata"]["namespace"], name_of(rayjob))
+        attempt_id = AttemptId(key[0], labels[PIPELINE_LABEL], int(labels[ATTEMPT_LABEL]))
+        part = self._cast(attempt_id)
         held = {"metadata": {"finalizers": [RAYJOB_FINALIZER]}}
-        await self._wire.patch("RayJob", *place, held)
-        await self._tell(rayjob, spell_job_status(rayjob, self._now, "Initializing"))
+        await self._wire.patch("RayJob", *key, held)
+        await self._put_status(rayjob, render_job_status(rayjob, self._now, "Initializing"))
         await self._bring_up(played)
-        await self._tell(rayjob, spell_job_status(rayjob, self._now, "Running", "RUNNING"))
+        await self._put_status(rayjob, render_job_status(rayjob, self._now, "Running", "RUNNING"))
         await asyncio.sleep(part.seconds)
-        self._show_evidence(turn, self._clock())
+        self._show_evidence(attempt_id, self._clock())
         await self._end(played, part.ending)
 
     async def _bring_up(self, played: Played) -> None:
         rayjob = played.rayjob
         namespace = rayjob["metadata"]["namespace"]
-        cluster = await self._wire.create(spell_cluster(rayjob), namespace)
+        cluster = await self._wire.create(render_cluster(rayjob), namespace)
         if cluster is None:
             return
-        for pod in spell_pods(rayjob, cluster):
+        for pod in render_pods(rayjob, cluster):
             await self._wire.create(pod, namespace)
             played.pods.append(pod)
         await asyncio.sleep(_PULL_SECONDS)
-        submitter = spell_submitter(rayjob)
+        submitter = render_submitter(rayjob)
         await self._wire.create(submitter, namespace)
         played.pods.append(submitter)
         for pod in played.pods:
-            await self._tell(pod, spell_running(pod, self._now), namespace)
+            await self._put_status(pod, render_running(pod, self._now), namespace)
 
     async def _end(self, played: Played, ending: Ending) -> None:
         rayjob, namespace = played.rayjob, played.rayjob["metadata"]["namespace"]
         head, worker, *_, submitter = played.pods
         if ending is Ending.MEMORY:
-            await self._tell(worker, spell_memory_kill(worker, self._now), namespace)
+            await self._put_status(worker, render_memory_kill(worker, self._now), namespace)
         elif ending is Ending.PREEMPTED:
-            await self._tell(head, spell_disruption(self._now), namespace)
+            await self._put_status(head, render_disruption(self._now), namespace)
             await self._remove(head, namespace)
         code = 0 if ending is Ending.WELL else 1
-        await self._tell(submitter, spell_end(submitter, self._now, code), namespace)
-        await self._tell(rayjob, spell_job_end(self._now, ending))
+        await self._put_status(submitter, render_end(submitter, self._now, code), namespace)
+        await self._put_status(rayjob, render_job_end(self._now, ending))
 
     async def _tear_down(self, played: Played) -> None:
         if played.task is not None:
@@ -165,17 +165,17 @@ class Player:
         await self._wire.patch("RayJob", namespace, name, {"metadata": {"finalizers": []}})
 
     async def _remove(self, pod: Json, namespace: str) -> None:
-        """As with a kubelet, a pod is first on its way and then gone."""
+        """Remove a pod as a kubelet does: first it is on its way, then gone."""
         await self._wire.delete("Pod", namespace, name_of(pod))
         await self._wire.delete("Pod", namespace, name_of(pod), grace=0)
 
-    async def _tell(self, body: Json, status: Json, namespace: str = "") -> None:
-        place = namespace or body["metadata"]["namespace"]
-        await self._wire.put_status(body["kind"], place, name_of(body), status)
+    async def _put_status(self, body: Json, status: Json, namespace: str = "") -> None:
+        key = namespace or body["metadata"]["namespace"]
+        await self._wire.put_status(body["kind"], key, name_of(body), status)
 
     @property
     def _now(self) -> str:
-        return spell_time(int(self._clock()))
+        return format_time(int(self._clock()))
 
 
 @asynccontextmanager

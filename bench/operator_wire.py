@@ -26,7 +26,7 @@ _PAUSE = 1.0
 _STREAM_SECONDS = 300
 _LINE = 2**24  # bytes; an object may take as many in a stream
 _STREAM = aiohttp.ClientTimeout(sock_connect=10, sock_read=_STREAM_SECONDS + 30)
-_PATIENCE = aiohttp.ClientTimeout(total=60)
+_WAIT_SECONDS = aiohttp.ClientTimeout(total=60)
 
 
 class WireError(Exception):
@@ -63,7 +63,7 @@ class Wire:
         await self._ask("DELETE", spell_path(kind, namespace, name), options)
 
     async def follow(self, kind: str) -> AsyncIterator[tuple[str, Json]]:
-        """Tell what happens to all objects of a kind that has none yet, without end."""
+        """Describe what happens to all objects of a kind that has none yet, without end."""
         version = ""
         while True:
             if not version:
@@ -99,7 +99,7 @@ class Wire:
     ) -> Json | None:
         """Ask, and ask again where a server that has much to do does not answer in time."""
         data = None if body is None else json.dumps(body).encode()
-        said = ""
+        failure = ""
         for _ in range(_TRIES):
             try:
                 status, text = await self._send(verb, path, data, content)
@@ -110,11 +110,11 @@ class Wire:
             if 0 < status < 400:
                 answer: Json = json.loads(text)
                 return answer
-            said = f"{verb} {path}: {status} {text[:500]}"
+            failure = f"{verb} {path}: {status} {text[:500]}"
             if status not in _BUSY:
                 break
             await asyncio.sleep(_PAUSE)
-        raise WireError(said)
+        raise WireError(failure)
 
     async def _send(
         self, verb: str, path: str, data: bytes | None, content: str
@@ -134,6 +134,6 @@ async def open_wire(kubeconfig: Path) -> AsyncIterator[Wire]:
     )
     connector = aiohttp.TCPConnector(ssl=make_context(cluster, user), limit=CONNECTIONS)
     async with aiohttp.ClientSession(
-        connector=connector, headers=headers, timeout=_PATIENCE, read_bufsize=_LINE
+        connector=connector, headers=headers, timeout=_WAIT_SECONDS, read_bufsize=_LINE
     ) as session:
         yield Wire(cluster["server"], session)

@@ -21,7 +21,7 @@ class PassRows:
 
 
 def run_ray_data(count: int) -> float:
-    """Seconds a task in Ray Data, once all is running."""
+    """Return seconds a task in Ray Data, once all is running."""
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     DataContext.get_current().enable_progress_bars = False
     blocks = -(-count // BATCH)

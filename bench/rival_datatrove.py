@@ -27,7 +27,7 @@ class Listed(PipelineStep):  # type: ignore[misc]  # it comes without types
         self._items = case.items()
 
     def run(self, data: Any, rank: int = 0, world_size: int = 1) -> Iterator[Any]:  # noqa: ANN401, ARG002 - its interface
-        """Every so-manieth item."""
+        """Yield every so-manieth item."""
         yield from self._items[rank::world_size]
 
 
@@ -39,14 +39,14 @@ class Working(PipelineStep):  # type: ignore[misc]  # it comes without types
         self._work, self._batch = work, batch
 
     def run(self, data: Iterable[Any], rank: int = 0, world_size: int = 1) -> Iterator[Any]:  # noqa: ARG002 - its interface
-        """What the work leaves."""
+        """Yield what the work leaves."""
         items = iter(data)
         while batch := list(islice(items, self._batch)):
             yield from self._work(batch)
 
 
 def run(case: Case, folder: Path, begin: Callable[[], None]) -> None:
-    """The case in its local executor."""
+    """Run the case in its local executor."""
     steps = [Listed(case), *(Working(work, case.batch) for work in case.works)]
     executor = LocalPipelineExecutor(
         steps,

@@ -14,7 +14,7 @@ from engine_works import Items, chain
 
 
 def run_whole(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # noqa: ARG001 - as all rivals
-    """One pool, in which a batch stays in one process from first to last."""
+    """Run it in one pool, in which a batch stays in one process from first to last."""
     items = case.items()
     begin()
     with get_context("fork").Pool(case.cpus) as pool:
@@ -22,7 +22,7 @@ def run_whole(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # n
 
 
 def run_apart(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # noqa: ARG001 - as all rivals
-    """A pool for each stage, as even as can be, since nobody knows yet what they cost."""
+    """Run it in a pool for each stage, of even sizes, since the costs are unknown."""
     items = case.items()
     begin()
     with ExitStack() as stack:
@@ -34,8 +34,8 @@ def run_apart(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # n
 
 
 def share_evenly(whole: int, parts: int) -> list[int]:
-    """So many workers for each part, at least one."""
-    return [max(1, whole // parts + (place < whole % parts)) for place in range(parts)]
+    """Return the number of workers for each part, at least one."""
+    return [max(1, whole // parts + (index < whole % parts)) for index in range(parts)]
 
 
 def _cut(items: Items, size: int) -> list[Items]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # a worker need not load what the examples are made of
 _COLUMN = "item"
 
 
-class Spelling:
+class BatchFormat:
     """How items stand in Ray Data's batches.
 
     Args:
@@ -38,21 +38,21 @@ class Spelling:
         self._kind = kind
         self.format = "numpy" if kind == "block" else "pyarrow"
 
-    def spell_rows(self, items: Items) -> list[dict[str, Any]]:
-        """Rows to begin with."""
+    def render_rows(self, items: Items) -> list[dict[str, Any]]:
+        """Return rows to begin with."""
         is_task = self._kind == "task"
         return [{_COLUMN: pickle.dumps(item) if is_task else item} for item in items]
 
     def read(self, batch: Any) -> Items:  # noqa: ANN401 - a table or arrays
-        """The items of a batch."""
+        """Return the items of a batch."""
         if self._kind == "block":
             column = batch[_COLUMN]
             return column.tolist() if column.ndim == 1 else list(column)
         items: Items = batch.column(_COLUMN).to_pylist()
         return [pickle.loads(item) for item in items] if self._kind == "task" else items  # noqa: S301 - our own
 
-    def spell(self, items: Items) -> Any:  # noqa: ANN401 - a table or arrays
-        """A batch of items; an empty one is of numbers."""
+    def render(self, items: Items) -> Any:  # noqa: ANN401 - a table or arrays
+        """Render a batch of items; an empty one is of numbers."""
         if self._kind == "block":
             return {_COLUMN: np.stack(items) if len(items) > 1 else np.asarray(items)}
         if self._kind == "task":
@@ -64,60 +64,60 @@ class Spelling:
 class Working:
     """A stage that is an actor."""
 
-    def __init__(self, work: Work, spelling: Spelling) -> None:
-        self._work, self._spelling = work, spelling
+    def __init__(self, work: Work, batch_format: BatchFormat) -> None:
+        self._work, self._batch_format = work, batch_format
 
     def __call__(self, batch: Any) -> Any:  # noqa: ANN401 - a table or arrays
-        return self._spelling.spell(self._work(self._spelling.read(batch)))
+        return self._batch_format.render(self._work(self._batch_format.read(batch)))
 
 
 def run_cut(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # noqa: ARG001 - as all rivals
     """Pools of actors, a block for each batch."""
-    spelling = Spelling(case.kind)
-    rows = spelling.spell_rows(case.items())
+    batch_format = BatchFormat(case.kind)
+    rows = batch_format.render_rows(case.items())
     _quieten()
     begin()
     dataset = ray.data.from_items(rows, override_num_blocks=-(-len(rows) // case.batch))
-    for place, work in enumerate(case.works):
+    for index, work in enumerate(case.works):
         dataset = dataset.map_batches(
             Working,
-            fn_constructor_args=(work, spelling),
+            fn_constructor_args=(work, batch_format),
             batch_size=case.batch,
-            batch_format=spelling.format,
-            compute=_choose_pool(case, place),
+            batch_format=batch_format.format,
+            compute=_choose_pool(case, index),
             num_cpus=case.cpu,
         )
     _drain(dataset)
 
 
 def run_fused(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # noqa: ARG001 - as all rivals
-    """Functions, which are fused."""
-    spelling = Spelling(case.kind)
-    rows = spelling.spell_rows(case.items())
+    """Run it in functions, which are fused."""
+    batch_format = BatchFormat(case.kind)
+    rows = batch_format.render_rows(case.items())
     blocks = None if case.kind == "bytes" else -(-len(rows) // case.batch)
     _quieten()
     begin()
     dataset = ray.data.from_items(rows, override_num_blocks=blocks)
     for work in case.works:
         dataset = dataset.map_batches(
-            _make_function(work, spelling),
+            _make_function(work, batch_format),
             batch_size=case.batch,
-            batch_format=spelling.format,
+            batch_format=batch_format.format,
             num_cpus=1,
         )
     _drain(dataset)
 
 
-def _make_function(work: Work, spelling: Spelling) -> Callable[[Any], Any]:
+def _make_function(work: Work, batch_format: BatchFormat) -> Callable[[Any], Any]:
     def call(batch: Any) -> Any:  # noqa: ANN401 - a table or arrays
-        return spelling.spell(work(spelling.read(batch)))
+        return batch_format.render(work(batch_format.read(batch)))
 
     return call
 
 
-def _choose_pool(case: Case, place: int) -> ActorPoolStrategy:
+def _choose_pool(case: Case, index: int) -> ActorPoolStrategy:
     if case.is_sized:
-        return ActorPoolStrategy(size=case.sizes[place])
+        return ActorPoolStrategy(size=case.sizes[index])
     return ActorPoolStrategy(min_size=1, max_size=case.cpus)
 
 

@@ -41,12 +41,12 @@ class Working(xenna.Stage):  # type: ignore[misc]  # it comes without types
         return self._batch
 
     def process_data(self, in_data: Items) -> Items:
-        """What the work leaves."""
+        """Return what the work leaves."""
         return self._work(in_data)
 
 
 def run(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # noqa: ARG001 - as all rivals
-    """The case in streaming mode."""
+    """Run the case in streaming mode."""
     stages = [
         xenna.StageSpec(
             Working(work, case.batch, case.cpu), num_workers=size if case.is_sized else None

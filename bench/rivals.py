@@ -37,11 +37,14 @@ class Rival:
     beaten_in: tuple[str, ...] = ()
 
     def is_installed(self) -> bool:
-        """True where all it needs is there."""
+        """Return whether all it needs is there."""
         return all(importlib.util.find_spec(name) is not None for name in self.needs)
 
     def load(self) -> Callable[[Case, Path, Callable[[], None]], None]:
-        """What runs a case: it is given a folder, and calls back when the clock is to start."""
+        """Return what runs a case.
+
+        It is given a folder, and calls back when the clock is to start.
+        """
         function = getattr(importlib.import_module(self.module), self.function)
         assert callable(function)
         return function  # type: ignore[no-any-return]
@@ -59,6 +62,14 @@ RIVALS = (
         "run_tracked",
         ray="plain",
         cases=("tiny", "skewed", *EXAMPLES),
+    ),
+    Rival(
+        "ours-apart",
+        "ours, each stage apart",
+        "rival_ours",
+        "run_apart",
+        ray="plain",
+        cases=("tiny", "blocks", *EXAMPLES, "ratio"),
     ),
     Rival("ours-inline", "ours, inline", "rival_ours", "run_inline", cases=EXAMPLES),
     Rival(
@@ -123,5 +134,5 @@ RIVALS = (
 
 
 def find_rival(name: str) -> Rival:
-    """The rival of that name."""
+    """Return the rival of that name."""
     return next(rival for rival in RIVALS if rival.name == name)

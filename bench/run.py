@@ -23,6 +23,9 @@ BENCHES = {
     "open": ("ledger_open", "measure_open"),
     "size": ("ledger_size", "measure_size"),
     "skip": ("skip_rate", "measure_skip"),
+    "outputs": ("output_rate", "measure_outputs"),
+    "fanout": ("fanout_memory", "measure_fanout"),
+    "spread": ("spread_rate", "measure_spread"),
     "cost": ("ledger_cost", "measure_cost"),
     "engine": ("engine_overhead", "measure_engine"),
     "overlap": ("worker_overlap", "measure_overlap"),
@@ -36,7 +39,7 @@ TEXTS = {"profile": ("engine_profile", "profile_engine")}
 NAMES = ", ".join((*BENCHES, *TEXTS))
 # Tables of the document; each is written anew by those that belong to it. The rest are in `table`,
 # and each case of the engines, which takes long, has one of its own: `engines-tiny`.
-TABLES = {"operator": "operator"}
+TABLES = {name: name for name in ("outputs", "fanout", "spread", "operator")}
 # A control plane, which tests start too.
 CONTROL_PLANE = ROOT / "tests" / "apiserver"
 
@@ -52,9 +55,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left behind
     begun = time.monotonic()
     try:
-        for name in options.names or [one for one in BENCHES if one not in LONG]:
+        for name in options.names or [bench for bench in BENCHES if bench not in LONG]:
             module, function = (BENCHES | TEXTS)[name]
-            _tell(f"{name} ...")
+            _report(f"{name} ...")
             found = getattr(importlib.import_module(module), function)(scale)
             if name in TEXTS:
                 texts[name] = f"```text\n{found}```\n"
@@ -64,22 +67,22 @@ def main() -> None:
                 tables.setdefault(TABLES.get(name, "table"), []).extend(found)
     finally:
         scale.remove()
-    for place, rows in tables.items():
-        texts[place] = f"{_describe_machine(is_quick=options.quick)}\n\n{format_markdown(rows)}"
-    for place, text in texts.items():
+    for marker, rows in tables.items():
+        texts[marker] = f"{_describe_machine(is_quick=options.quick)}\n\n{format_markdown(rows)}"
+    for marker, text in texts.items():
         sys.stdout.write(f"{text}\n")
         if options.write:
-            write_table(DOCUMENT, text, place)
-    _tell(f"took {time.monotonic() - begun:.0f} s")
+            write_table(DOCUMENT, text, marker)
+    _report(f"took {time.monotonic() - begun:.0f} s")
 
 
-def write_table(document: Path, text: str, place: str = "table") -> None:
+def write_table(document: Path, text: str, marker: str = "table") -> None:
     """Replace what stands between the document's two markers of a place.
 
     Raises:
         ValueError: it has no markers.
     """
-    first, last = BEGIN.format(place), END.format(place)
+    first, last = BEGIN.format(marker), END.format(marker)
     head, begin, rest = document.read_text().partition(first)
     _, end, tail = rest.partition(last)
     if not (begin and end):
@@ -119,7 +122,7 @@ def _describe_machine(*, is_quick: bool) -> str:
     return f"{cores} cores, {memory} GB of memory{size}."
 
 
-def _tell(text: str) -> None:
+def _report(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 

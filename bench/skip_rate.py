@@ -24,7 +24,7 @@ _WARM = 20  # chunks before memory is compared: imports, caches and arenas have 
 
 
 def measure_skip(scale: Scale) -> list[Row]:
-    """Digests and verdicts for every finished source, as a run that resumes asks for them."""
+    """Digest every finished source and ask for its verdict, as a run that resumes does."""
     ledger = scale.fill_ledger()
     seconds, growth = run_apart(skip_all, ledger)
     factor = TEN_MILLION / ledger.sources
@@ -37,7 +37,7 @@ def measure_skip(scale: Scale) -> list[Row]:
 
 
 def skip_all(ledger: Filled) -> tuple[float, int]:
-    """Seconds to admit every source from (key, version), and bytes the process grew by."""
+    """Return seconds to admit every source from (key, version), and bytes the process grew by."""
     store = Store(ledger.path)
     store.take_lease({"attempt": 2, "uid": "bench"})
     keeper = Keeper(store, LocalOutputs(Path("unused")), 2, time.monotonic)

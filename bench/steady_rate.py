@@ -22,7 +22,7 @@ class SteadyRate:
         self._last = (0, 0.0)
 
     def note(self, done: int) -> None:
-        """So many tasks have left the last stage."""
+        """Note that so many tasks have left the last stage."""
         if done == self._last[0]:
             return
         self._last = (done, self._now())

@@ -32,17 +32,21 @@ class Row:
 
 
 def bound(what: str, measured: float, target: float, unit: str) -> Row:
-    """A row whose number must not be above its target."""
-    return Row(what, spell(measured, unit), f"≤ {spell(target, unit)}", measured <= target)
+    """Return a row whose number must not be above its target."""
+    return Row(
+        what, format_number(measured, unit), f"≤ {format_number(target, unit)}", measured <= target
+    )
 
 
 def reach(what: str, measured: float, target: float, unit: str) -> Row:
-    """A row whose number must not be below its target."""
-    return Row(what, spell(measured, unit), f"≥ {spell(target, unit)}", measured >= target)
+    """Return a row whose number must not be below its target."""
+    return Row(
+        what, format_number(measured, unit), f"≥ {format_number(target, unit)}", measured >= target
+    )
 
 
-def spell(number: float, unit: str) -> str:
-    """A number with its unit, in three digits or so."""
+def format_number(number: float, unit: str) -> str:
+    """Format a number with its unit, in three digits or so."""
     size = abs(number)
     if size < 0.005:
         text = "0"
@@ -54,7 +58,7 @@ def spell(number: float, unit: str) -> str:
 
 
 def format_markdown(rows: Sequence[Row]) -> str:
-    """The rows as a Markdown table, padded so that it reads as plain text too."""
+    """Format the rows as a Markdown table, padded so that it reads as plain text too."""
     cells = [(row.what, row.measured, row.target or "–", row.verdict) for row in rows]
     cells.insert(0, ("what", "measured", "target", "reached"))
     widths = [max(len(line[column]) for line in cells) for column in range(4)]

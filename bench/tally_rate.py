@@ -21,19 +21,19 @@ _MANY_CHILDREN = 32
 
 
 def measure_tally(scale: Scale) -> list[Row]:
-    """Events of trees with a fan-out of four, and the bytes of trees that stay open."""
+    """Return events of trees with a fan-out of four, and the bytes of trees that stay open."""
     rates = run_apart(count_rates, scale.pick(60_000, 20_000), scale.pick(9, 5))
-    one, further, after = run_apart(trace_memory, scale.pick(50_000, 10_000))
+    first, further, after = run_apart(trace_memory, scale.pick(50_000, 10_000))
     return [
         reach("tally, one process", statistics.median(rates), 1_000_000, "events/s"),
-        bound("tally: live source with one token", one, 400, "bytes"),
+        bound("tally: live source with one token", first, 400, "bytes"),
         bound("tally: each further token", further, 150, "bytes"),
         bound("tally: source that is finished", after, 0, "bytes"),
     ]
 
 
 def count_rates(sources: int, times: int) -> list[float]:
-    """Events per second of several passes over the same events."""
+    """Return events per second of several passes over the same events."""
     events = list(_list_events(sources))
     messages = [events[at : at + _MESSAGE] for at in range(0, len(events), _MESSAGE)]
     gc.collect()
@@ -50,7 +50,7 @@ def count_rates(sources: int, times: int) -> list[float]:
 
 
 def trace_memory(sources: int) -> tuple[float, float, float]:
-    """Bytes per live source with one token, per further token, and per finished source.
+    """Return bytes per live source with one token, per further token, and per finished source.
 
     Names are made anew for each event, so those that stay are kept by the tally and are counted.
     """
@@ -70,7 +70,7 @@ def trace_memory(sources: int) -> tuple[float, float, float]:
 
 
 def _trace_finished(sources: int) -> float:
-    """Bytes by which a tally grows for each source that has come and gone."""
+    """Return bytes by which a tally grows for each source that has come and gone."""
     tally, finished, before = Tally(_is_never_over), 0, 0
     for start in range(0, 2 * sources, _ALIVE):
         if start == sources:

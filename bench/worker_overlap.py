@@ -16,14 +16,17 @@ import ray
 from bench_scale import Scale
 from local_ray import started_ray
 from steady_rate import SteadyRate
+from strandline.engine.call.setup import WorkerSite
 from strandline.engine.call.stage_call import StageCall
 from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks, unpack_task
-from strandline.engine.core.pools import CALLS_PER_WORKER, FIRST_CALL, RayOptions
-from strandline.engine.ray.worker import Site, start_worker
+from strandline.engine.core.chains import WHOLE, Chain
+from strandline.engine.core.pools import CALLS_PER_WORKER, FIRST_CALL
+from strandline.engine.ray.worker import start_worker
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Stage
 from strandline.plan.task import Lineage, Task
-from table import Row, reach, spell
+from strandline.storage.outputs.outputs import OutputLocation
+from table import Row, format_number, reach
 
 _SIZE = 10_000_000
 _INPUTS = 4
@@ -34,7 +37,7 @@ class Digest(Stage):
     """Reads all of its input outside the interpreter, for about as long as it takes to move it."""
 
     def process(self, task: Task) -> Task:
-        """The same data, made anew."""
+        """Return the same data, made anew."""
         data = task.data
         seed = blake2b(data, digest_size=1).digest()[0]
         if isinstance(data, bytes):
@@ -55,13 +58,13 @@ class OneAtATime:
     def run(self, _: int, picks: list[list[int]], *blocks: list[Plain]) -> tuple[Any, Plain]:
         """See `StageWorker.run`."""
         data, receipt = self._call.run(
-            [unpack_task(blocks[block][place]) for block, place in picks]
+            [unpack_task(blocks[block][index]) for block, index in picks]
         )
         return pack_tasks(data), pack_receipt(receipt)
 
 
 def measure_overlap(scale: Scale) -> list[Row]:
-    """Milliseconds a task for arrays and for bytes, both ways, turn by turn in one Ray."""
+    """Return milliseconds a task for arrays and for bytes, both ways, turn by turn in one Ray."""
     kinds: dict[str, Callable[[], Any]] = {
         "arrays": lambda: np.random.default_rng(1).random(_SIZE // 8),
         "bytes": lambda: os.urandom(_SIZE),
@@ -84,15 +87,17 @@ def _list_rows(kind: str, seen: dict[str, list[float]]) -> list[Row]:
     alone = statistics.median(seen["alone"]) * _MILLISECONDS
     what = f"a worker with 10 MB inputs ({kind})"
     return [
-        Row(f"{what}: one at a time", spell(alone, "ms")),
+        Row(f"{what}: one at a time", format_number(alone, "ms")),
         reach(f"{what}: overlapped, as a multiple of one at a time", ratio, 1.2, "×"),
     ]
 
 
 def _measure(name: str, inputs: list[Any], count: int) -> float:
     if name == "overlapped":
-        options = RayOptions(None, None, os.devnull)
-        actor, _, ready = start_worker(_plan(), 0.1, options, Site("bench", "0001"))
+        outputs = OutputLocation(os.devnull)
+        actor, _, ready = start_worker(
+            Chain(0, (_plan(),)), 0.1, outputs, WorkerSite("bench", "0001")
+        )
     else:
         actor = ray.remote(OneAtATime).options(num_cpus=0.1).remote()
         ready = actor.prepare.remote()
@@ -104,13 +109,15 @@ def _measure(name: str, inputs: list[Any], count: int) -> float:
 
 
 def _drive(actor: Any, inputs: list[Any], count: int) -> float:  # noqa: ANN401 - an actor
-    """Seconds a task, with as many calls under way as the engine has."""
+    """Return seconds a task, with as many calls under way as the engine has."""
     rate = SteadyRate(count, time.perf_counter)
     calls: deque[Any] = deque()
     sent = 0
     for done in range(1, count + 1):
         while sent < count and len(calls) < CALLS_PER_WORKER:
-            calls.append(actor.run.remote(FIRST_CALL + sent, [[0, 0]], inputs[sent % _INPUTS]))
+            calls.append(
+                actor.run.remote(FIRST_CALL + sent, WHOLE, [[0, 0]], inputs[sent % _INPUTS])
+            )
             sent += 1
         ray.get(calls.popleft()[1])
         rate.note(done)

@@ -1,0 +1,59 @@
+"""Whether one source that becomes thousands of uneven tasks keeps all workers busy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+from bench_scale import Scale, run_apart
+from fanout_stages import One
+from local_ray import started_ray
+from spread_stages import RARE, Count, Nap, Naps
+from strandline.plan.pipeline import StagePlan
+from strandline.plan.planning import check_plan
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline_api.outcome.exit_codes import ExitCode
+from table import Row, bound, format_number
+
+_CPUS = 8  # logical ones: whoever naps needs none
+_NAP = 0.005
+_MOST = 1.1  # of the optimum
+
+
+def measure_spread(scale: Scale) -> list[Row]:
+    """Run one source through a fan-out and naps, in a chain and apart."""
+    count, turns = scale.pick(10_000, 300), 1  # each is most of a minute
+    optimum = count * _NAP * (2 - 1 / RARE) / _CPUS
+    what = f"(f) one source that becomes {count:,} naps of {_NAP * 1000:g} ms, 1 % of them longer"
+    rows = [Row(f"{what}: at best, on {_CPUS} CPUs", format_number(optimum, "s"))]
+    for is_apart, how in ((False, "chained"), (True, "each stage apart")):
+        ratios = [
+            run_apart(_measure, scale.folder / f"f{is_apart:d}{turn}", count, is_apart) / optimum
+            for turn in range(turns)
+        ]
+        rows.append(bound(f"{what}: {how}, as a multiple of that", median(ratios), _MOST, "×"))
+    return rows
+
+
+def _measure(folder: Path, count: int, is_apart: bool) -> float:  # noqa: FBT001 - of a process
+    """Return seconds from the first nap to the end of the last one."""
+    notes = folder / "notes"
+    notes.mkdir(parents=True)
+    stages = [
+        StagePlan("naps", "naps", Naps(count=count, seconds=_NAP)),
+        StagePlan("nap", "nap", Nap(folder=str(notes))),
+        StagePlan("count", "count", Count(), cpu=0.0, max_workers=1),
+    ]
+    stages = [replace(stage, isolate=is_apart) for stage in stages]
+    plan = check_plan("bench", "spread", StagePlan("one", "one", One()), stages)
+    with started_ray(folder / "ray", _CPUS):
+        outcome = run_attempt(AttemptConfig(plan, folder / "volume", "ray"))
+    if outcome.code is not ExitCode.COMPLETE:
+        raise RuntimeError(outcome.message)
+    moments = [line.split() for path in notes.iterdir() for line in path.read_text().splitlines()]
+    if len(moments) != count:
+        msg = f"there were {len(moments)} naps, not {count}"
+        raise RuntimeError(msg)
+    return max(float(end) for _, end in moments) - min(float(begun) for begun, _ in moments)
