@@ -12,43 +12,43 @@ from strandline.engine.autoscaler.model import (
     Inputs,
     Measure,
     NodeLook,
-    Params,
-    Plan,
-    Resources,
+    NodeResources,
+    ScalingParams,
+    ScalingPlan,
+    ScalingState,
     StageLook,
-    State,
 )
 from strandline.engine.autoscaler.planner import plan
 
-CPU = Resources(cpu=1)
+CPU = NodeResources(cpu=1)
 MANY = 1000
 NEEDS = (
-    Resources(cpu=1),
-    Resources(cpu=1),
-    Resources(cpu=0.1),
-    Resources(cpu=0.25),
-    Resources(cpu=3),
-    Resources(cpu=4, memory=2**30),
-    Resources(cpu=1, gpu=1),
-    Resources(gpu=0.5),
-    Resources(cpu=1, custom={"nvdec": 1}),
-    Resources(),
+    NodeResources(cpu=1),
+    NodeResources(cpu=1),
+    NodeResources(cpu=0.1),
+    NodeResources(cpu=0.25),
+    NodeResources(cpu=3),
+    NodeResources(cpu=4, memory=2**30),
+    NodeResources(cpu=1, gpu=1),
+    NodeResources(gpu=0.5),
+    NodeResources(cpu=1, custom={"nvdec": 1}),
+    NodeResources(),
 )
-NESTED = tuple(Resources(cpu=cpu) for cpu in (0.25, 0.5, 1, 2, 4))
+NESTED = tuple(NodeResources(cpu=cpu) for cpu in (0.25, 0.5, 1, 2, 4))
 NODES = (
-    Resources(cpu=2),
-    Resources(cpu=8, memory=2**32),
-    Resources(cpu=7.3, memory=2**31),
-    Resources(cpu=8, gpu=2, memory=2**33),
-    Resources(cpu=4, gpu=1, custom={"nvdec": 2}),
-    Resources(),
+    NodeResources(cpu=2),
+    NodeResources(cpu=8, memory=2**32),
+    NodeResources(cpu=7.3, memory=2**31),
+    NodeResources(cpu=8, gpu=2, memory=2**33),
+    NodeResources(cpu=4, gpu=1, custom={"nvdec": 2}),
+    NodeResources(),
 )
 
 
 def make_stage(
     name: str,
     cost: float | None = 1.0,
-    needs: Resources = CPU,
+    needs: NodeResources = CPU,
     fan: float = 1.0,
     **fields: int | None,
 ) -> StageLook:
@@ -64,20 +64,20 @@ def make_stage(
 
 def make_inputs(
     stages: Iterable[StageLook],
-    nodes: Mapping[str, Resources],
-    staff: Mapping[str, Mapping[str, int]] | None = None,
+    nodes: Mapping[str, NodeResources],
+    allocation: Mapping[str, Mapping[str, int]] | None = None,
     now: float = 0.0,
     sources_left: int | None = None,
 ) -> Inputs:
     """A look at a cluster with workers by node; all of them are ready."""
-    staff = staff or {}
+    allocation = allocation or {}
     counts: Counter[str] = Counter()
-    for workers in staff.values():
+    for workers in allocation.values():
         counts.update(workers)
     return Inputs(
         now,
         tuple(replace(stage, ready=counts[stage.name]) for stage in stages),
-        tuple(NodeLook(name, nodes[name], staff.get(name, {})) for name in nodes),
+        tuple(NodeLook(name, nodes[name], allocation.get(name, {})) for name in nodes),
         sources_left,
     )
 
@@ -85,39 +85,39 @@ def make_inputs(
 class World:
     """A cluster where workers start and drain in no time, and rates never change."""
 
-    def __init__(self, stages: Sequence[StageLook], nodes: Mapping[str, Resources]) -> None:
+    def __init__(self, stages: Sequence[StageLook], nodes: Mapping[str, NodeResources]) -> None:
         self.stages = tuple(stages)
         self.nodes = dict(nodes)
-        self.staff: dict[str, Counter[str]] = {name: Counter() for name in nodes}
-        self.state = State.begin()
+        self.allocation: dict[str, Counter[str]] = {name: Counter() for name in nodes}
+        self.state = ScalingState.begin()
         self.now = 0.0
 
-    def look(self, params: Params | None = None) -> Plan:
+    def look(self, params: ScalingParams | None = None) -> ScalingPlan:
         """Plan, obey, and let a second pass."""
-        answer = plan(params or Params(), self.state, self.make_inputs())
+        answer = plan(params or ScalingParams(), self.state, self.make_inputs())
         for stage in answer.stages:
-            for one in stage.start:
-                self.staff[one.node or min(self.nodes)][stage.name] += one.count
-            for one in stage.drain:
-                assert one.node is not None
-                self.staff[one.node][stage.name] -= one.count
+            for placement in stage.start:
+                self.allocation[placement.node or min(self.nodes)][stage.name] += placement.count
+            for placement in stage.drain:
+                assert placement.node is not None
+                self.allocation[placement.node][stage.name] -= placement.count
         self.state = answer.state
         self.now += 1
         return answer
 
     def make_inputs(self) -> Inputs:
         """What there is."""
-        return make_inputs(self.stages, self.nodes, self.staff, self.now)
+        return make_inputs(self.stages, self.nodes, self.allocation, self.now)
 
     def count(self) -> dict[str, int]:
         """Workers of each stage."""
         return {
-            stage.name: sum(workers[stage.name] for workers in self.staff.values())
+            stage.name: sum(workers[stage.name] for workers in self.allocation.values())
             for stage in self.stages
         }
 
 
-def is_idle(answer: Plan) -> bool:
+def is_idle(answer: ScalingPlan) -> bool:
     """Nothing changes."""
     return not any(stage.starts or stage.drains for stage in answer.stages)
 
@@ -130,7 +130,7 @@ fans = st.sampled_from([0.0, 0.1, 0.5, 1.0, 1.0, 3.0, 50.0])
 @st.composite
 def stage_lists(
     draw: st.DrawFn,
-    needs: Sequence[Resources] = NEEDS,
+    needs: Sequence[NodeResources] = NEEDS,
     costs: st.SearchStrategy[float | None] = costs,
     most_floor: int = 3,
 ) -> tuple[StageLook, ...]:
@@ -155,7 +155,7 @@ def stage_lists(
 
 
 @st.composite
-def clusters(draw: st.DrawFn, nodes: Sequence[Resources] = NODES) -> dict[str, Resources]:
+def clusters(draw: st.DrawFn, nodes: Sequence[NodeResources] = NODES) -> dict[str, NodeResources]:
     """Up to six nodes."""
     drawn = draw(st.lists(st.sampled_from(nodes), max_size=6))
     return {f"n{number}": node for number, node in enumerate(drawn)}
@@ -169,16 +169,16 @@ def looks(draw: st.DrawFn) -> Inputs:
     totals: dict[str, list[int]] = {stage.name: [0, 0] for stage in stages}
     for name, resources in draw(clusters()).items():
         free = Counter(resources.count_units())
-        staff: tuple[dict[str, int], dict[str, int]] = ({}, {})
+        allocation: tuple[dict[str, int], dict[str, int]] = ({}, {})
         for stage in stages:
             for which, most in ((0, 8), (1, 2)):
                 count = min(draw(st.integers(0, most)), count_room(free, stage.needs))
                 if stage.ceiling is not None and not which:
                     count = min(count, stage.ceiling - totals[stage.name][0])
                 take_room(free, stage.needs, count)
-                staff[which][stage.name] = count
+                allocation[which][stage.name] = count
                 totals[stage.name][which] += count
-        nodes.append(NodeLook(name, resources, *staff))
+        nodes.append(NodeLook(name, resources, *allocation))
     looked = []
     for stage in stages:
         ready, draining = totals[stage.name]
@@ -190,7 +190,7 @@ def looks(draw: st.DrawFn) -> Inputs:
 
 
 states = st.builds(
-    State,
+    ScalingState,
     st.dictionaries(
         st.sampled_from(["s0", "s1", "s2"]), st.builds(Measure, st.just(10.0), known_costs)
     ),
@@ -199,13 +199,13 @@ states = st.builds(
 )
 
 
-def count_room(free: Mapping[str, int], needs: Resources) -> int:
+def count_room(free: Mapping[str, int], needs: NodeResources) -> int:
     """Workers that fit."""
     units = needs.count_units()
     return min((free.get(kind, 0) // need for kind, need in units.items()), default=MANY)
 
 
-def take_room(free: Counter[str], needs: Resources, count: int) -> None:
+def take_room(free: Counter[str], needs: NodeResources, count: int) -> None:
     """Use up what so many workers need."""
     for kind, need in needs.count_units().items():
         free[kind] -= need * count

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from strandline.engine.autoscaler.model import (
     Inputs,
     NodeLook,
-    Params,
+    NodeResources,
     Placement,
-    Plan,
-    Resources,
+    ScalingParams,
+    ScalingPlan,
+    ScalingState,
     StageLook,
-    State,
 )
 from strandline.engine.autoscaler.planner import plan
 
@@ -41,7 +41,7 @@ class Part:
 
     name: str
     cost: float
-    needs: Resources = field(default_factory=lambda: Resources(cpu=1))
+    needs: NodeResources = field(default_factory=lambda: NodeResources(cpu=1))
     fan: float = 1.0
     floor: int = 1
     ceiling: int | None = None
@@ -71,11 +71,11 @@ class Play:
 
     name: str
     parts: tuple[Part, ...]
-    nodes: Mapping[str, Resources]
+    nodes: Mapping[str, NodeResources]
     seconds: float = 60.0
     startup: float = 2.0
     lost: Mapping[float, str] = field(default_factory=dict)
-    joined: Mapping[float, tuple[str, Resources]] = field(default_factory=dict)
+    joined: Mapping[float, tuple[str, NodeResources]] = field(default_factory=dict)
     sources: int | None = None
     seed: int = 7
 
@@ -115,7 +115,7 @@ class Moment:
     """One look: what was planned, and what the pipeline can truly do."""
 
     now: float
-    plan: Plan
+    plan: ScalingPlan
     pace: float
     done: float
     workers: tuple[int, ...]
@@ -124,12 +124,12 @@ class Moment:
 class Player:
     """Plays one play to its end."""
 
-    def __init__(self, play: Play, params: Params | None = None) -> None:
+    def __init__(self, play: Play, params: ScalingParams | None = None) -> None:
         self.play = play
-        self.params = params or Params()
+        self.params = params or ScalingParams()
         self.nodes = dict(play.nodes)
-        self.crowds = [Crowd() for _ in play.parts]
-        self.state = State.begin()
+        self.exposed_groups = [Crowd() for _ in play.parts]
+        self.state = ScalingState.begin()
         self.left = play.sources
         self.now = 0.0
         self.moments: list[Moment] = []
@@ -144,7 +144,7 @@ class Player:
                 self._change_nodes()
                 self._look()
             self._turn_over()
-            for number in reversed(range(len(self.crowds))):
+            for number in reversed(range(len(self.exposed_groups))):
                 self._work(number)
             self._list_sources()
         return self.moments
@@ -152,7 +152,7 @@ class Player:
     @property
     def is_done(self) -> bool:
         """Nothing is left to do."""
-        return self.left == 0 and not any(crowd.queue for crowd in self.crowds)
+        return self.left == 0 and not any(exposed.queue for exposed in self.exposed_groups)
 
     def _look(self) -> None:
         answer = plan(self.params, self.state, self.make_inputs())
@@ -160,22 +160,24 @@ class Player:
         for number, stage in enumerate(answer.stages):
             self._start(number, stage.start)
             self._drain(number, stage.drain)
-        for crowd in self.crowds:
-            crowd.completed, crowd.seconds = 0, 0.0
+        for exposed in self.exposed_groups:
+            exposed.completed, exposed.seconds = 0, 0.0
         self._check_capacity()
         demand = self.play.find_demand()
         pace = min(
-            crowd.ready.total() / part.find_mean(self.now) / one
-            for crowd, part, one in zip(self.crowds, self.play.parts, demand, strict=True)
+            exposed.ready.total() / part.find_mean(self.now) / one
+            for exposed, part, one in zip(self.exposed_groups, self.play.parts, demand, strict=True)
         )
-        workers = tuple(crowd.ready.total() + len(crowd.starting) for crowd in self.crowds)
-        done = self.crowds[-1].tasks_in / demand[-1]
+        workers = tuple(
+            exposed.ready.total() + len(exposed.starting) for exposed in self.exposed_groups
+        )
+        done = self.exposed_groups[-1].tasks_in / demand[-1]
         self.moments.append(Moment(self.now, answer, pace, done, workers))
 
     def make_inputs(self) -> Inputs:
         """What the planner sees now."""
         stages = []
-        for part, crowd in zip(self.play.parts, self.crowds, strict=True):
+        for part, exposed in zip(self.play.parts, self.exposed_groups, strict=True):
             error = 1 + part.noise * self._random.uniform(-1, 1)
             stages.append(
                 StageLook(
@@ -183,14 +185,14 @@ class Player:
                     part.needs,
                     part.floor,
                     part.ceiling,
-                    ready=crowd.ready.total(),
-                    starting=len(crowd.starting),
-                    draining=len(crowd.draining),
-                    completed=crowd.completed,
-                    seconds=crowd.seconds * error,
-                    waiting=crowd.queue,
-                    tasks_in=crowd.tasks_in,
-                    tasks_out=crowd.tasks_out,
+                    ready=exposed.ready.total(),
+                    starting=len(exposed.starting),
+                    draining=len(exposed.draining),
+                    completed=exposed.completed,
+                    seconds=exposed.seconds * error,
+                    waiting=exposed.queue,
+                    tasks_in=exposed.tasks_in,
+                    tasks_out=exposed.tasks_out,
                 )
             )
         left = None if self.play.sources is None or self.left else 0
@@ -200,11 +202,11 @@ class Player:
         names = [part.name for part in self.play.parts]
         workers: dict[str, dict[str, int]] = {node: {} for node in self.nodes}
         draining: dict[str, dict[str, int]] = {node: {} for node in self.nodes}
-        for name, crowd in zip(names, self.crowds, strict=True):
-            started = Counter(node for _, node in crowd.starting)
-            for node, count in (crowd.ready + started).items():
+        for name, exposed in zip(names, self.exposed_groups, strict=True):
+            started = Counter(node for _, node in exposed.starting)
+            for node, count in (exposed.ready + started).items():
                 workers[node][name] = count
-            for node, count in Counter(node for _, node in crowd.draining).items():
+            for node, count in Counter(node for _, node in exposed.draining).items():
                 draining[node][name] = count
         return [
             NodeLook(node, resources, workers[node], draining[node])
@@ -212,29 +214,31 @@ class Player:
         ]
 
     def _start(self, number: int, placements: Iterable[Placement]) -> None:
-        for one in placements:
-            at = one.node or min(self.nodes)
-            self.crowds[number].starting += [(self.now + self.play.startup, at)] * one.count
+        for placement in placements:
+            at = placement.node or min(self.nodes)
+            self.exposed_groups[number].starting += [
+                (self.now + self.play.startup, at)
+            ] * placement.count
 
     def _drain(self, number: int, placements: Iterable[Placement]) -> None:
-        crowd, cost = self.crowds[number], self.play.parts[number].find_cost(self.now)
-        for one in placements:
-            assert one.node is not None
-            for _ in range(one.count):
-                new = [two for two in crowd.starting if two[1] == one.node]
+        exposed, cost = self.exposed_groups[number], self.play.parts[number].find_cost(self.now)
+        for placement in placements:
+            assert placement.node is not None
+            for _ in range(placement.count):
+                new = [two for two in exposed.starting if two[1] == placement.node]
                 if new:
-                    crowd.starting.remove(new[-1])
+                    exposed.starting.remove(new[-1])
                 else:
-                    assert crowd.ready[one.node] > 0, "no such worker"
-                    crowd.ready[one.node] -= 1
-                crowd.draining.append((self.now + cost, one.node))
+                    assert exposed.ready[placement.node] > 0, "no such worker"
+                    exposed.ready[placement.node] -= 1
+                exposed.draining.append((self.now + cost, placement.node))
 
     def _check_capacity(self) -> None:
         kinds = {kind for part in self.play.parts for kind in part.needs.count_units()}
         used: Counter[tuple[str, str]] = Counter()
-        for part, crowd in zip(self.play.parts, self.crowds, strict=True):
+        for part, exposed in zip(self.play.parts, self.exposed_groups, strict=True):
             units = part.needs.count_units()
-            held = crowd.ready + Counter(at for _, at in (*crowd.starting, *crowd.draining))
+            held = exposed.ready + Counter(at for _, at in (*exposed.starting, *exposed.draining))
             for node, count in held.items():
                 for kind, need in units.items():
                     used[node, kind] += need * count
@@ -250,67 +254,67 @@ class Player:
         if self.now in self.play.lost:
             node = self.play.lost[self.now]
             del self.nodes[node]
-            for crowd in self.crowds:
-                del crowd.ready[node]
-                crowd.starting = [one for one in crowd.starting if one[1] != node]
-                crowd.draining = [one for one in crowd.draining if one[1] != node]
+            for exposed in self.exposed_groups:
+                del exposed.ready[node]
+                exposed.starting = [one for one in exposed.starting if one[1] != node]
+                exposed.draining = [one for one in exposed.draining if one[1] != node]
 
     def _turn_over(self) -> None:
-        for crowd in self.crowds:
-            if any(at <= self.now for at, _ in crowd.starting):
-                crowd.ready.update(node for at, node in crowd.starting if at <= self.now)
-                crowd.starting = [one for one in crowd.starting if one[0] > self.now]
-            crowd.draining = [one for one in crowd.draining if one[0] > self.now]
+        for exposed in self.exposed_groups:
+            if any(at <= self.now for at, _ in exposed.starting):
+                exposed.ready.update(node for at, node in exposed.starting if at <= self.now)
+                exposed.starting = [one for one in exposed.starting if one[0] > self.now]
+            exposed.draining = [one for one in exposed.draining if one[0] > self.now]
 
     def _list_sources(self) -> None:
         room = self._find_room(0)
         if self.left is not None:
             room = min(room, self.left)
             self.left -= max(0, room)
-        self.crowds[0].queue += max(0, room)
+        self.exposed_groups[0].queue += max(0, room)
 
     def _find_room(self, number: int) -> int:
         """Tasks that the queue of a stage may still take."""
-        crowd, cost = self.crowds[number], self.play.parts[number].find_cost(self.now)
-        workers = max(1, crowd.ready.total())
-        return round(SLOTS_PER_WORKER * workers * max(1.0, STEP / cost)) + 1 - crowd.queue
+        exposed, cost = self.exposed_groups[number], self.play.parts[number].find_cost(self.now)
+        workers = max(1, exposed.ready.total())
+        return round(SLOTS_PER_WORKER * workers * max(1.0, STEP / cost)) + 1 - exposed.queue
 
     def _work(self, number: int) -> None:
-        part, crowd = self.play.parts[number], self.crowds[number]
-        is_last = number + 1 == len(self.crowds)
+        part, exposed = self.play.parts[number], self.exposed_groups[number]
+        is_last = number + 1 == len(self.exposed_groups)
         # A fan-out may overfill the queue below by one task's children, not by more.
-        most = crowd.queue
+        most = exposed.queue
         if not is_last:
             below = self._find_room(number + 1)
             most = min(most, int(max(0.0, below) / max(part.fan, 1e-9)) + (below > 0))
-        crowd.progress += crowd.ready.total() * STEP
-        done, spent = self._take_tasks(part, crowd, most)
-        crowd.queue -= done
-        crowd.tasks_in += done
-        crowd.completed += done
-        crowd.seconds += spent
-        crowd.progress = crowd.progress - spent
+        exposed.progress += exposed.ready.total() * STEP
+        done, spent = self._take_tasks(part, exposed, most)
+        exposed.queue -= done
+        exposed.tasks_in += done
+        exposed.completed += done
+        exposed.seconds += spent
+        exposed.progress = exposed.progress - spent
         if done == most:  # nothing more to do
-            crowd.progress = min(crowd.progress, crowd.next_cost or part.find_cost(self.now))
-        crowd.owed += done * part.fan
-        out = int(crowd.owed + 1e-9)
-        crowd.owed -= out
-        crowd.tasks_out += out
+            exposed.progress = min(exposed.progress, exposed.next_cost or part.find_cost(self.now))
+        exposed.owed += done * part.fan
+        out = int(exposed.owed + 1e-9)
+        exposed.owed -= out
+        exposed.tasks_out += out
         if not is_last:
-            self.crowds[number + 1].queue += out
+            self.exposed_groups[number + 1].queue += out
 
-    def _take_tasks(self, part: Part, crowd: Crowd, most: int) -> tuple[int, float]:
+    def _take_tasks(self, part: Part, exposed: Crowd, most: int) -> tuple[int, float]:
         """Tasks that end in this step, and their seconds."""
         cost = part.find_cost(self.now)
         if not part.skew:
-            done = min(most, int(crowd.progress / cost + 1e-9))
+            done = min(most, int(exposed.progress / cost + 1e-9))
             return done, done * cost
         done, spent = 0, 0.0
         while done < most:
-            crowd.next_cost = crowd.next_cost or self._draw(part, cost)
-            if spent + crowd.next_cost > crowd.progress:
+            exposed.next_cost = exposed.next_cost or self._draw(part, cost)
+            if spent + exposed.next_cost > exposed.progress:
                 break
-            done, spent, crowd.next_cost = done + 1, spent + crowd.next_cost, 0.0
+            done, spent, exposed.next_cost = done + 1, spent + exposed.next_cost, 0.0
         return done, spent
 
     def _draw(self, part: Part, cost: float) -> float:

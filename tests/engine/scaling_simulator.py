@@ -16,14 +16,14 @@ from pathlib import Path
 from scipy.optimize import linprog
 
 from scaling_player import Moment, Part, Play, Player
-from strandline.engine.autoscaler.model import Resources
+from strandline.engine.autoscaler.model import NodeResources
 
 PAGE = Path(__file__).parents[2] / "docs" / "engine.md"
 BEGIN, END = "<!-- simulator: begin -->", "<!-- simulator: end -->"
-CPU = Resources(cpu=1)
+CPU = NodeResources(cpu=1)
 
 
-def spread(count: int, resources: Resources, prefix: str = "n") -> dict[str, Resources]:
+def spread(count: int, resources: NodeResources, prefix: str = "n") -> dict[str, NodeResources]:
     """So many equal nodes."""
     return {f"{prefix}{number:04d}": resources for number in range(count)}
 
@@ -38,52 +38,52 @@ TWELVE = chain(0.2, 0.5, 1, 0.3, 2, 0.4, 0.8, 0.2, 1.5, 0.6, 0.3, 0.2)
 FAN = (Part("list", 1.0, fan=50), Part("clip", 0.2), Part("write", 0.1))
 WITH_GPU = (
     Part("decode", 2.0),
-    Part("caption", 0.5, Resources(cpu=1, gpu=1)),
+    Part("caption", 0.5, NodeResources(cpu=1, gpu=1)),
     Part("write", 0.5),
 )
 MIXED = {
-    **spread(2, Resources(cpu=8, gpu=4), "gpu"),
-    **spread(2, Resources(cpu=16), "cpu"),
+    **spread(2, NodeResources(cpu=8, gpu=4), "gpu"),
+    **spread(2, NodeResources(cpu=16), "cpu"),
 }
 PLAYS = (
-    Play("1 : 10 : 2", RATIO, spread(1, Resources(cpu=8))),
-    Play("1 : 10 : 2", RATIO, spread(4, Resources(cpu=32))),
+    Play("1 : 10 : 2", RATIO, spread(1, NodeResources(cpu=8))),
+    Play("1 : 10 : 2", RATIO, spread(4, NodeResources(cpu=32))),
     Play(
         "1 : 10 : 2, rates ±10 %",
         tuple(replace(part, noise=0.1) for part in RATIO),
-        spread(4, Resources(cpu=32)),
+        spread(4, NodeResources(cpu=32)),
     ),
     Play("GPU between CPUs", WITH_GPU, MIXED),
     Play(
         "1 % of tasks 100 × longer",
         (Part("a", 0.1), Part("b", 0.1, skew=0.01, long=100), Part("c", 0.2)),
-        spread(4, Resources(cpu=32)),
+        spread(4, NodeResources(cpu=32)),
         seconds=120,
     ),
     Play(
         "gets 5 × slower at 30 s",
         (Part("a", 0.2), Part("b", 0.2, later=1.0, changes_at=30), Part("c", 0.4)),
-        spread(4, Resources(cpu=32)),
+        spread(4, NodeResources(cpu=32)),
         seconds=120,
     ),
     Play(
         "a node of four is lost at 30 s",
         RATIO,
-        spread(4, Resources(cpu=32)),
+        spread(4, NodeResources(cpu=32)),
         seconds=90,
         lost={30.0: "n0001"},
     ),
     Play(
         "three nodes, one joins at 30 s",
         RATIO,
-        spread(3, Resources(cpu=32)),
+        spread(3, NodeResources(cpu=32)),
         seconds=90,
-        joined={30.0: ("n0003", Resources(cpu=32))},
+        joined={30.0: ("n0003", NodeResources(cpu=32))},
     ),
-    Play("fan-out 1 : 50", FAN, spread(4, Resources(cpu=32)), seconds=90),
-    Play("twelve stages", TWELVE, spread(8, Resources(cpu=32)), seconds=90),
-    Play("twelve stages", TWELVE, spread(100, Resources(cpu=32)), seconds=60),
-    Play("1 : 10 : 2", RATIO, spread(1000, Resources(cpu=32)), seconds=45),
+    Play("fan-out 1 : 50", FAN, spread(4, NodeResources(cpu=32)), seconds=90),
+    Play("twelve stages", TWELVE, spread(8, NodeResources(cpu=32)), seconds=90),
+    Play("twelve stages", TWELVE, spread(100, NodeResources(cpu=32)), seconds=60),
+    Play("1 : 10 : 2", RATIO, spread(1000, NodeResources(cpu=32)), seconds=45),
 )
 
 
@@ -113,12 +113,12 @@ class Result:
     @property
     def started(self) -> int:
         """Workers started in all."""
-        return sum(stage.starts for one in self.moments for stage in one.plan.stages)
+        return sum(stage.starts for moment in self.moments for stage in moment.plan.stages)
 
     @property
     def drained(self) -> int:
         """Workers drained in all."""
-        return sum(stage.drains for one in self.moments for stage in one.plan.stages)
+        return sum(stage.drains for moment in self.moments for stage in moment.plan.stages)
 
     @property
     def ratio(self) -> float:
@@ -127,7 +127,7 @@ class Result:
 
 
 def find_optimum(
-    parts: Sequence[Part], demand: Sequence[float], nodes: Sequence[Resources], now: float
+    parts: Sequence[Part], demand: Sequence[float], nodes: Sequence[NodeResources], now: float
 ) -> tuple[float, list[float]]:
     """The most sources per second, and the workers for it, in fractions on nodes without borders.
 
@@ -153,7 +153,7 @@ def find_optimum(
 
 
 def find_whole_optimum(
-    parts: Sequence[Part], demand: Sequence[float], nodes: Sequence[Resources], now: float
+    parts: Sequence[Part], demand: Sequence[float], nodes: Sequence[NodeResources], now: float
 ) -> float:
     """The most sources per second with whole workers, if nodes had no borders."""
     units = [part.needs.count_units() for part in parts]
@@ -163,11 +163,11 @@ def find_whole_optimum(
 
     def fits(level: float) -> bool:
         used: Counter[str] = Counter()
-        for part, one, share in zip(parts, units, demand, strict=True):
+        for part, unit, share in zip(parts, units, demand, strict=True):
             workers = max(part.floor, math.ceil(level * share * part.find_mean(now) - 1e-9))
             if part.ceiling is not None and workers > part.ceiling:
                 return False
-            used.update({kind: need * workers for kind, need in one.items()})
+            used.update({kind: need * workers for kind, need in unit.items()})
         return all(used[kind] <= have[kind] for kind in used)
 
     low, high = 0.0, find_optimum(parts, demand, nodes, now)[0]
@@ -178,14 +178,14 @@ def find_whole_optimum(
 
 
 def find_best_whole(
-    parts: Sequence[Part], demand: Sequence[float], node: Resources
+    parts: Sequence[Part], demand: Sequence[float], node: NodeResources
 ) -> tuple[float, tuple[int, ...]]:
     """The best of all allocations on one node, each tried."""
     units = [part.needs.count_units() for part in parts]
     have = node.count_units()
     ranges = []
-    for part, one in zip(parts, units, strict=True):
-        most = min(have.get(kind, 0) // need for kind, need in one.items())
+    for part, unit in zip(parts, units, strict=True):
+        most = min(have.get(kind, 0) // need for kind, need in unit.items())
         ranges.append(range(part.floor, min(most, part.ceiling or most) + 1))
     return max(
         (
@@ -197,7 +197,7 @@ def find_best_whole(
         )
         for counts in product(*ranges)
         if all(
-            sum(count * one.get(kind, 0) for count, one in zip(counts, units, strict=True))
+            sum(count * unit.get(kind, 0) for count, unit in zip(counts, units, strict=True))
             <= amount
             for kind, amount in have.items()
         )
@@ -219,14 +219,14 @@ def judge(play: Play) -> Result:
         min(workers),
         whole,
         find_throughput(moments, play.seconds * 2 / 3),
-        next((one.now - begun for one in moments if _is_near(one, whole, begun)), None),
+        next((moment.now - begun for moment in moments if _is_near(moment, whole, begun)), None),
         moments,
     )
 
 
 def find_throughput(moments: Sequence[Moment], begun: float) -> float:
     """Sources per second from some time to the end."""
-    first = next(one for one in moments if one.now >= begun)
+    first = next(moment for moment in moments if moment.now >= begun)
     return (moments[-1].done - first.done) / (moments[-1].now - first.now)
 
 

@@ -9,11 +9,11 @@ from typing import Any
 from strandline.engine.core.listing_thread import ListingThread
 from strandline.engine.core.ports import Listing
 from strandline.engine.ray.admission import Admission
-from strandline.ledger.entries import PARKED, RELEASED, SKIPPED
+from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED
 from strandline.plan.stage import Source
 from test_flow import make_flow
 
-VERDICTS = [PARKED, SKIPPED, RELEASED, PARKED, PARKED, RELEASED]
+VERDICTS = [QUARANTINED, SKIPPED, RELEASED, QUARANTINED, QUARANTINED, RELEASED]
 
 
 def test_law_each_source_is_skipped_quarantined_or_released() -> None:
@@ -24,7 +24,7 @@ def test_law_each_source_is_skipped_quarantined_or_released() -> None:
     admission = Admission(listing, ledger, flow)
 
     while admission.asked is None:
-        admission.ask(is_full=False, patience=1.0)
+        admission.ask(is_full=False, limit=1.0)
     admission.take(VERDICTS)
 
     assert (admission.skipped, admission.quarantined) == (1, 3)

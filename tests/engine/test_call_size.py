@@ -17,7 +17,7 @@ from strandline.engine.core.call_size import (
     level_calls,
     size_call,
 )
-from strandline.plan.receipt import Counts
+from strandline.plan.receipt import StageCounts
 
 seconds = st.floats(0.0, 100.0)
 sizes = st.integers(0, 10**9)
@@ -27,7 +27,8 @@ batches = st.integers(1, 100)
 def make_cost(seconds: float = 0.0, made: int = 0) -> TaskCost:
     """What is known after one call of one task."""
     cost = TaskCost()
-    cost.note(Counts(tasks_in=1, tasks_out=1, seconds=seconds), made)
+    cost.note(StageCounts(tasks_in=1, tasks_out=1, seconds=seconds), made)
+    cost.note_part(1, made)
     return cost
 
 
@@ -58,7 +59,7 @@ def test_what_is_quick_and_small_goes_by_many() -> None:
 
 def test_before_anything_is_known_a_call_is_a_batch() -> None:
     cost = TaskCost()
-    cost.note(Counts(seconds=1.0), 10**9)  # nothing came in
+    cost.note(StageCounts(seconds=1.0), 10**9)  # nothing came in
     assert cost.seconds is None
     assert bound_call(cost, 0, 3) == 3
 
@@ -114,6 +115,11 @@ def test_however_quick_a_stage_is_it_keeps_to_the_slowest_below(
     assert level_calls(stages) == wanted
 
 
+def test_long_calls_of_a_sink_are_made_up_of_short_ones_above() -> None:
+    sink = StageLoad(5, 1, 1, 1.0, pace=1)
+    assert level_calls([StageLoad(256, 1, 1, 1.0), sink]) == [2, 5]
+
+
 def test_many_slow_workers_are_fed_by_one_quick_one() -> None:
     assert level_calls([StageLoad(256, 1, 1, 1.0), StageLoad(4, 1, 20, 1.0)]) == [160, 4]
 
@@ -122,7 +128,8 @@ def test_many_slow_workers_are_fed_by_one_quick_one() -> None:
 def test_law_a_cost_lies_between_those_that_were_seen(seen: list[tuple[float, int]]) -> None:
     cost = TaskCost()
     for each, made in seen:
-        cost.note(Counts(tasks_in=1, tasks_out=1, seconds=each), made)
+        cost.note(StageCounts(tasks_in=1, tasks_out=1, seconds=each), made)
+        cost.note_part(1, made)
     assert cost.seconds is not None
     slack = 1e-9 * max(one for one, _ in seen)
     assert (
@@ -135,11 +142,19 @@ def test_law_a_cost_lies_between_those_that_were_seen(seen: list[tuple[float, in
 
 def test_a_call_that_turns_slow_is_believed_soon() -> None:
     cost = make_cost(1e-6)
-    cost.note(Counts(tasks_in=1, tasks_out=1, seconds=1.0), 0)
+    cost.note(StageCounts(tasks_in=1, tasks_out=1, seconds=1.0), 0)
     assert bound_call(cost, 0, 1) == 1
 
 
 def test_what_was_filtered_says_nothing_of_what_comes_out() -> None:
     cost = make_cost(0.0, 400)
-    cost.note(Counts(tasks_in=3, tasks_out=0, filtered=3), 0)
+    cost.note(StageCounts(tasks_in=3, tasks_out=0, filtered=3), 0)
+    cost.note_part(0, 0)
     assert (cost.bytes_made, cost.bytes_out) == (300.0, 400.0)
+
+
+def test_how_large_tasks_are_is_known_before_the_first_call_has_ended() -> None:
+    above, below = TaskCost(), make_cost(1e-6)
+    assert bound_call(below, above.bytes_out, 1) > 1
+    above.note_part(2, 2 * CALL_BYTES)
+    assert bound_call(below, above.bytes_out, 1) == 1

@@ -9,11 +9,11 @@ from strandline.engine.ray_data.losses import (
     DEATHS_PER_TASK,
     Deaths,
     StageDeaths,
-    Verdict,
+    WorkPermission,
 )
 
 
-def begin(deaths: Deaths, process: int, work: bytes = b"w", *, worker: str = "a") -> Verdict:
+def begin(deaths: Deaths, process: int, work: bytes = b"w", *, worker: str = "a") -> WorkPermission:
     return deaths.begin(worker, process, 0, work, is_one=True)
 
 
@@ -25,7 +25,7 @@ def test_a_worker_that_goes_on_has_died_over_nothing() -> None:
     deaths = Deaths()
 
     for work in (b"1", b"2", b"3"):
-        assert begin(deaths, 7, work) is Verdict.BEGIN
+        assert begin(deaths, 7, work) is WorkPermission.BEGIN
 
     assert count_lost(deaths) == 0
 
@@ -33,13 +33,13 @@ def test_a_worker_that_goes_on_has_died_over_nothing() -> None:
 def test_work_that_workers_die_over_when_it_has_ended_fails_too() -> None:
     deaths = Deaths()
     for process in range(DEATHS_PER_TASK):
-        assert begin(deaths, process, b"before") is Verdict.BEGIN
+        assert begin(deaths, process, b"before") is WorkPermission.BEGIN
         deaths.end("a")
-        assert begin(deaths, process) is Verdict.BEGIN
+        assert begin(deaths, process) is WorkPermission.BEGIN
         deaths.end("a")
 
-    assert begin(deaths, 9, b"before") is Verdict.BEGIN
-    assert begin(deaths, 9) is Verdict.FAIL
+    assert begin(deaths, 9, b"before") is WorkPermission.BEGIN
+    assert begin(deaths, 9) is WorkPermission.FAIL
 
 
 def test_work_that_has_had_all_its_workers_fails_and_others_go_on() -> None:
@@ -47,12 +47,12 @@ def test_work_that_has_had_all_its_workers_fails_and_others_go_on() -> None:
 
     verdicts = [begin(deaths, process) for process in range(DEATHS_PER_TASK + 1)]
 
-    assert verdicts == [Verdict.BEGIN] * DEATHS_PER_TASK + [Verdict.FAIL]
+    assert verdicts == [WorkPermission.BEGIN] * DEATHS_PER_TASK + [WorkPermission.FAIL]
     assert count_lost(deaths) == DEATHS_PER_TASK
-    assert begin(deaths, 3, b"other") is Verdict.BEGIN
+    assert begin(deaths, 3, b"other") is WorkPermission.BEGIN
 
 
-def set_up(deaths: Deaths, process: int) -> Verdict:
+def set_up(deaths: Deaths, process: int) -> WorkPermission:
     verdict = begin(deaths, process, b"")
     deaths.end("a")
     return verdict
@@ -64,21 +64,21 @@ def test_a_stage_whose_workers_die_before_any_work_fails_and_one_that_works_betw
 ) -> None:
     deaths = Deaths()
     for process in range(DEATHS_PER_TASK):
-        assert set_up(deaths, process) is Verdict.BEGIN
+        assert set_up(deaths, process) is WorkPermission.BEGIN
     if works:
         begin(deaths, DEATHS_PER_TASK - 1)
         deaths.end("a")
     set_up(deaths, 8)
 
-    assert set_up(deaths, 9) is (Verdict.BEGIN if works else Verdict.FAIL)
+    assert set_up(deaths, 9) is (WorkPermission.BEGIN if works else WorkPermission.FAIL)
 
 
 def test_what_several_tasks_died_in_is_taken_apart() -> None:
     deaths = Deaths()
-    assert deaths.begin("a", 1, 0, b"many", is_one=False) is Verdict.BEGIN
+    assert deaths.begin("a", 1, 0, b"many", is_one=False) is WorkPermission.BEGIN
 
-    assert deaths.begin("a", 2, 0, b"many", is_one=False) is Verdict.APART
-    assert begin(deaths, 2, b"one") is Verdict.BEGIN
+    assert deaths.begin("a", 2, 0, b"many", is_one=False) is WorkPermission.APART
+    assert begin(deaths, 2, b"one") is WorkPermission.BEGIN
 
 
 def test_only_the_work_that_was_begun_is_blamed() -> None:
@@ -92,7 +92,7 @@ def test_only_the_work_that_was_begun_is_blamed() -> None:
         deaths.end("a")
         last = begin(deaths, process, b"culprit")
 
-    assert last is Verdict.FAIL
+    assert last is WorkPermission.FAIL
     assert count_lost(deaths) == DEATHS_PER_TASK
 
 
@@ -111,13 +111,13 @@ def test_a_stage_that_loses_every_worker_is_broken_and_one_that_ends_something_i
     deaths = Deaths()
 
     for process in range(DEATHS_PER_POOL):
-        assert begin(deaths, process, bytes([process]), worker="a") is Verdict.BEGIN
+        assert begin(deaths, process, bytes([process]), worker="a") is WorkPermission.BEGIN
         if succeeds:
             begin(deaths, 100, b"fine", worker="b")
             deaths.end("b")
 
     last = begin(deaths, DEATHS_PER_POOL, b"next")
-    assert last is (Verdict.BEGIN if succeeds else Verdict.BROKEN)
+    assert last is (WorkPermission.BEGIN if succeeds else WorkPermission.BROKEN)
 
 
 def test_one_culprit_that_kills_again_and_again_does_not_stop_the_stage() -> None:
@@ -125,8 +125,8 @@ def test_one_culprit_that_kills_again_and_again_does_not_stop_the_stage() -> Non
     for process in range(DEATHS_PER_TASK):
         begin(deaths, process)
 
-    assert begin(deaths, 9) is Verdict.FAIL
-    assert begin(deaths, 9, b"next") is Verdict.BEGIN
+    assert begin(deaths, 9) is WorkPermission.FAIL
+    assert begin(deaths, 9, b"next") is WorkPermission.BEGIN
 
 
 def test_once_it_is_left_nothing_is_begun_and_deaths_are_counted_still() -> None:
@@ -134,8 +134,8 @@ def test_once_it_is_left_nothing_is_begun_and_deaths_are_counted_still() -> None
     begin(deaths, 1)
     deaths.leave()
 
-    assert begin(deaths, 2) is Verdict.LEAVE
-    assert begin(deaths, 3, worker="b") is Verdict.LEAVE
+    assert begin(deaths, 2) is WorkPermission.LEAVE
+    assert begin(deaths, 3, worker="b") is WorkPermission.LEAVE
     assert count_lost(deaths) == 1
 
 

@@ -15,7 +15,7 @@ from strandline.engine.call.receipts import MESSAGE_CHARACTERS, ShapeError
 from strandline.engine.call.stage_call import StageCall
 from strandline.ledger.tally import Tally
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.receipt import Event, Output, Receipt
+from strandline.plan.receipt import Emitted, Event, Output, Receipt
 from strandline.plan.stage import SinkStage, Stage
 from strandline.plan.task import FailedTask, Lineage, NoneTask, Origin, Slot, Task
 from strandline.plan.token import derive_child
@@ -70,7 +70,7 @@ def test_one_to_one_passes_the_token_on_without_an_event() -> None:
     assert receipt.events == ()
     assert [task.data for task in data] == [2]
     assert data[0].lineage == make_task().lineage
-    assert receipt.emitted == ((0, SOURCE, TOKEN, None),)
+    assert receipt.emitted == (Emitted(0, SOURCE, TOKEN, None),)
 
 
 @pytest.mark.parametrize("answer", [None, NoneTask()])
@@ -182,7 +182,7 @@ def test_law_a_try_never_sees_what_another_try_has_changed() -> None:
     seen: list[Any] = []
 
     def answer(tasks: list[Task]) -> list[Task]:
-        seen.append([(list(one.data["rows"]), one.data["array"].tolist()) for one in tasks])
+        seen.append([(list(task.data["rows"]), task.data["array"].tolist()) for task in tasks])
         assert all(task.meta == {"n": {"deep": 1}} for task in tasks)
         assert all(task.lineage is not None for task in tasks)
         is_bad = any("bad" in task.data["rows"] for task in tasks)
@@ -359,9 +359,9 @@ def test_a_sink_names_its_file_after_source_and_token(tmp_path: Path) -> None:
     assert path.read_text() == "hello"
     (event,) = receipt.events
     assert (event.settled, event.children) == ((TOKEN,), ())
-    assert [(one.token, one.size) for one in event.outputs if isinstance(one, Output)] == [
-        (TOKEN, 5)
-    ]
+    assert [
+        (output.token, output.size) for output in event.outputs if isinstance(output, Output)
+    ] == [(TOKEN, 5)]
 
 
 def test_a_sink_writes_no_file_for_a_table_without_rows(tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.engine.call.slots import Slot
-from strandline.engine.core.flow import BROKEN_AFTER, Flow, StageBrokenError
+from strandline.engine.call.slots import Slot, split_opened
+from strandline.engine.core.flow import BROKEN_AFTER, FAILURES_KEPT, Flow, StageBrokenError
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
-from strandline.plan.receipt import Counts, Emitted, Failure, Receipt
+from strandline.plan.receipt import Emitted, Failure, Receipt, StageCounts
 from strandline.plan.stage import Stage
 from strandline.plan.task import Origin
 
@@ -37,12 +37,12 @@ def pass_on(batch: list[Slot]) -> Receipt:
     emitted = tuple(
         Emitted(index, slot.source, slot.token, slot.origin) for index, slot in enumerate(batch)
     )
-    return Receipt((), (), emitted, Counts(tasks_in=len(batch), tasks_out=len(batch)))
+    return Receipt((), (), emitted, StageCounts(tasks_in=len(batch), tasks_out=len(batch)))
 
 
 def fail_all(batch: list[Slot]) -> Receipt:
     failures = tuple(Failure(slot.source, slot.key, slot.token, "s0", "no") for slot in batch)
-    return Receipt((), failures, (), Counts(tasks_in=len(batch), failed=len(batch)))
+    return Receipt((), failures, (), StageCounts(tasks_in=len(batch), failed=len(batch)))
 
 
 def test_the_first_stage_takes_what_there_is() -> None:
@@ -178,12 +178,12 @@ def test_a_group_is_due_when_its_slots_have_arrived_or_gone() -> None:
         for index, (token, origin) in enumerate(zip(children, origins, strict=True))
     )
     # Slot 2 was filtered by the fan-out itself.
-    flow.complete(0, root, Receipt((), (), emitted, Counts(tasks_out=3)), "block")
+    flow.complete(0, root, Receipt((), (), emitted, StageCounts(tasks_out=3)), "block")
 
     first, second, third = (flow.next_batch(1) for _ in range(3))
     flow.complete(1, third, pass_on(third), "block")
     assert [slot.token for slot in flow.next_batch(2)] == [children[2]]
-    flow.complete(1, first, Receipt((), (), (), Counts(filtered=1)), None)
+    flow.complete(1, first, Receipt((), (), (), StageCounts(filtered=1)), None)
     flow.complete(1, second, pass_on(second), "block")
     assert [slot.token for slot in flow.next_batch(2)] == [children[1]]
 
@@ -193,10 +193,10 @@ def test_a_group_whose_slots_all_went_is_never_due() -> None:
     flow.enter(make_slots(1))
     (parent,) = root = flow.next_batch(0)
     child = Emitted(0, parent.source, b"c" * 16, Origin(parent.token, 0, 1))
-    flow.complete(0, root, Receipt((), (), (child,), Counts(tasks_out=1)), "block")
+    flow.complete(0, root, Receipt((), (), (child,), StageCounts(tasks_out=1)), "block")
     batch = flow.next_batch(1)
 
-    flow.complete(1, batch, Receipt((), (), (), Counts(filtered=1)), None)
+    flow.complete(1, batch, Receipt((), (), (), StageCounts(filtered=1)), None)
 
     assert flow.is_idle()
     assert flow.next_batch(2) == []
@@ -206,7 +206,7 @@ def test_a_suspect_waits_until_it_is_released() -> None:
     flow = make_flow(4, 1)
     first, second, third = make_slots(3)
     flow.enter([first])
-    flow.enter([second, third], crowd=2)
+    flow.enter([second, third], exposed=2)
     assert [slot.key for slot in flow.next_batch(0)] == ["k0"]
     assert not flow.is_idle()
     flow.complete(0, [first], fail_all([first]), "block")
@@ -260,10 +260,10 @@ def test_a_group_is_held_back_as_a_whole() -> None:
 
 def test_a_stop_drops_suspects_too() -> None:
     flow = make_flow(1)
-    flow.enter(make_slots(1), crowd=1)
+    flow.enter(make_slots(1), exposed=1)
     flow.stop()
     assert len(flow.suspects) == 0
-    flow.enter(make_slots(1), crowd=1)
+    flow.enter(make_slots(1), exposed=1)
     assert len(flow.suspects) == 0
 
 
@@ -293,7 +293,7 @@ def test_law_nothing_is_kept_of_the_groups_of_a_failed_source() -> None:
         Emitted(place, parent.source, bytes([50 + place]) * 16, Origin(parent.token, place, 6))
         for place in range(6)
     )
-    flow.complete(0, root, Receipt((), (), emitted, Counts(tasks_out=6)), "block")
+    flow.complete(0, root, Receipt((), (), emitted, StageCounts(tasks_out=6)), "block")
     batches = [flow.next_batch(1) for _ in range(5)]
     flow.complete(1, batches[0], pass_on(batches[0]), "block")
     grouping = flow.queues[2].grouping
@@ -303,8 +303,29 @@ def test_law_nothing_is_kept_of_the_groups_of_a_failed_source() -> None:
     flow.complete(1, batches[1], fail_all(batches[1]), None)
     for batch in batches[2:4]:  # these were with workers meanwhile
         flow.complete(1, batch, pass_on(batch), "block")
-    flow.complete(1, batches[4], Receipt((), (), (), Counts(filtered=1)), None)
+    flow.complete(1, batches[4], Receipt((), (), (), StageCounts(filtered=1)), None)
 
     assert len(grouping) == 0
     assert flow.next_batch(1) == flow.next_batch(2) == []
     assert flow.is_idle()
+
+
+def test_why_the_first_sources_failed_is_kept_and_no_more() -> None:
+    flow = make_flow(1)
+    failures = [
+        Failure(number.to_bytes(16, "big"), str(number), b"", "s0", "no")
+        for number in range(FAILURES_KEPT + 5)
+    ]
+    flow.fail(failures[:3])
+    flow.fail(failures[:3])  # a source fails once
+    assert flow.failures == failures[:3]
+    flow.fail(failures)
+    assert flow.failures == failures[:FAILURES_KEPT]
+    assert len(flow.failed) == len(failures)
+
+
+def test_a_batch_is_split_where_an_answer_goes_on() -> None:
+    batch = make_slots(3)
+    over, rest = split_opened(batch, batch[1].token, 5)
+    assert over == batch[:1]
+    assert rest == [batch[1]._replace(handed=5), batch[2]]

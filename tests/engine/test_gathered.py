@@ -75,9 +75,9 @@ def call(stage: Seen, *data: str, **plan: Any) -> tuple[list[Task], Receipt]:
 
 
 def pieces_of(receipt: Receipt) -> list[tuple[bytes, bytes]]:
-    left = [one for event in receipt.events for one in event.outputs]
-    assert all(isinstance(one, Piece) and one.stage == "seen" for one in left)
-    return [(one.token, one.data) for one in left if isinstance(one, Piece)]  # type: ignore[misc]
+    left = [output for event in receipt.events for output in event.outputs]
+    assert all(isinstance(piece, Piece) and piece.stage == "seen" for piece in left)
+    return [(piece.token, piece.data) for piece in left if isinstance(piece, Piece)]  # type: ignore[misc]
 
 
 def test_a_task_that_is_passed_on_is_settled_and_its_child_announced() -> None:
@@ -93,7 +93,7 @@ def test_each_task_of_a_call_has_a_piece_of_its_own() -> None:
     _, receipt = call(Seen(), "a", "drop", "fan")
     assert [(TOKENS[0], b"a"), (TOKENS[1], b"drop"), (TOKENS[2], b"fan")] == pieces_of(receipt)
     assert [1, 0, 2] == [len(event.children) for event in receipt.events]
-    assert [0, 1, 2] == [emitted.place for emitted in receipt.emitted]
+    assert [0, 1, 2] == [emitted.position for emitted in receipt.emitted]
     assert (3, 3, 2) == (
         receipt.counts.tasks_in,
         receipt.counts.tasks_out,
@@ -131,7 +131,9 @@ def test_a_flush_that_raises_fails_the_source_and_says_nothing_else_of_it() -> N
     stage = Seen()
     stage.broken = 1
     tasks, receipt = call(stage, "drop", "b")
-    assert ["RuntimeError: broken"] == [one.message.partition(" (")[0] for one in receipt.failures]
+    assert ["RuntimeError: broken"] == [
+        failure.message.partition(" (")[0] for failure in receipt.failures
+    ]
     # Had the filtered task been settled too, the source could be finished without its piece.
     assert [(TOKENS[1], b"b")] == pieces_of(receipt)
     assert [TOKENS[1]] == [event.settled[0] for event in receipt.events]

@@ -48,11 +48,14 @@ def test_law_what_can_not_be_pickled_fails_its_source_alone(
     writing = make_receipt("good", payload, b"fine")
     pack = partial(pack_tasks, dumps=cloudpickle.dumps, is_local=is_local)
 
-    kept, packed, receipt = pack_answers("stage", writing.data, writing.close(), pack)
+    kept, packed, receipt = pack_answers(lambda _: "stage", writing.data, writing.close(), pack)
 
     assert [task.data for task in kept] == ["good", b"fine"]
     assert [task.data for task in read_input(packed)[0]] == ["good", b"fine"]
-    assert [(one.place, one.source[0]) for one in receipt.emitted] == [(0, 0), (1, 2)]
+    assert [(emitted.position, emitted.source[0]) for emitted in receipt.emitted] == [
+        (0, 0),
+        (1, 2),
+    ]
     (failure,) = receipt.failures
     assert (failure.key, failure.stage) == ("k1", "stage")
     assert failure.message.startswith(f"what it answered can't be pickled: {said}")
@@ -69,7 +72,7 @@ def test_an_answer_in_order_is_not_looked_at_twice() -> None:
         packed.append(len(tasks))
         return pack_tasks(tasks)
 
-    assert pack_answers("stage", writing.data, receipt, pack)[2] is receipt
+    assert pack_answers(lambda _: "stage", writing.data, receipt, pack)[2] is receipt
     assert packed == [2]
 
 

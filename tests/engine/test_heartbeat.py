@@ -14,14 +14,15 @@ from strandline.engine.core import heartbeat
 from strandline.engine.core.heartbeat import (
     LEAST_BYTES,
     LEAST_SECONDS,
+    RENEWAL_SECONDS,
     WINDOW_SECONDS,
-    Effort,
-    Heart,
-    is_work,
+    Heartbeat,
+    ProcessUsage,
+    has_progressed,
     read_moved,
 )
 from strandline.ledger.errors import LeaseLostError
-from strandline.ledger.liveness import BEAT_SECONDS, HEARTBEAT_SECONDS
+from strandline.ledger.liveness import HEARTBEAT_SECONDS
 
 PATIENCE = 100.0
 PATIENT_TICKS = int(PATIENCE)
@@ -30,24 +31,24 @@ PATIENT_TICKS = int(PATIENCE)
 class Watched:
     """A process on a clock of its own, and what others see of it."""
 
-    def __init__(self, patience: float | None = PATIENCE) -> None:
+    def __init__(self, limit: float | None = PATIENCE) -> None:
         self.now = 1000.0
-        self.effort = Effort(0.0, 0)
+        self.effort = ProcessUsage(0.0, 0)
         self.beats: list[float] = []
         self.shown: list[float] = []
-        self.heart = Heart(lambda: self.now, patience, lambda: self.effort)
+        self.beating = Heartbeat(lambda: self.now, limit, lambda: self.effort)
         self.around = ExitStack()
-        self.around.enter_context(self.heart.showing(self.shown.append))
-        self.around.enter_context(self.heart.renewing(lambda: self.beats.append(self.now)))
+        self.around.enter_context(self.beating.showing(self.shown.append))
+        self.around.enter_context(self.beating.renewing(lambda: self.beats.append(self.now)))
 
     def tick(self, seconds: float = 1.0, *, works: bool = False) -> None:
         self.now += seconds
         if works:
-            self.heart.work()
-        self.heart.beat()
+            self.beating.note_progress()
+        self.beating.renew_lease()
 
     def strain(self, seconds: float = 0.0, moved: int = 0) -> None:
-        self.effort = Effort(self.effort.seconds + seconds, self.effort.moved + moved)
+        self.effort = ProcessUsage(self.effort.seconds + seconds, self.effort.moved + moved)
 
 
 @given(st.lists(st.booleans(), max_size=300))
@@ -57,10 +58,10 @@ def test_law_the_lease_is_renewed_while_the_last_step_is_not_long_ago(steps: lis
         watched.tick(works=works)
         worked = watched.now if works else worked
         assert worked == watched.shown[-1]
-        is_renewed = watched.now - watched.beats[-1] <= BEAT_SECONDS < HEARTBEAT_SECONDS
-        assert is_renewed or watched.now - worked > PATIENCE - BEAT_SECONDS
+        is_renewed = watched.now - watched.beats[-1] <= RENEWAL_SECONDS < HEARTBEAT_SECONDS
+        assert is_renewed or watched.now - worked > PATIENCE - RENEWAL_SECONDS
     later = zip(watched.beats, watched.beats[1:], strict=False)
-    assert all(after - before >= BEAT_SECONDS for before, after in later)
+    assert all(after - before >= RENEWAL_SECONDS for before, after in later)
 
 
 def test_who_does_nothing_shows_it_and_loses_the_lease_in_the_end() -> None:
@@ -68,22 +69,22 @@ def test_who_does_nothing_shows_it_and_loses_the_lease_in_the_end() -> None:
     for _ in range(3 * PATIENT_TICKS):
         watched.tick()
     assert {1000.0} == set(watched.shown)
-    assert PATIENCE - BEAT_SECONDS <= watched.beats[-1] - 1000.0 < PATIENCE
+    assert PATIENCE - RENEWAL_SECONDS <= watched.beats[-1] - 1000.0 < PATIENCE
     watched.tick(works=True)
     assert watched.now == watched.beats[-1] == watched.shown[-1]
 
 
 def test_without_patience_the_lease_is_kept_by_who_lives() -> None:
-    watched = Watched(patience=None)
+    watched = Watched(limit=None)
     for _ in range(3 * PATIENT_TICKS):
         watched.tick()
-    assert watched.now - watched.beats[-1] <= BEAT_SECONDS
+    assert watched.now - watched.beats[-1] <= RENEWAL_SECONDS
 
 
 @pytest.mark.parametrize("moved", [0, LEAST_BYTES // 10])
 def test_code_that_tells_no_steps_works_where_it_computes_or_moves_bytes(moved: int) -> None:
     watched = Watched()
-    with watched.heart.trusting():
+    with watched.beating.trusting():
         for _ in range(3 * PATIENT_TICKS):
             watched.strain(0.0 if moved else LEAST_SECONDS / 10, moved)
             watched.tick()
@@ -93,7 +94,7 @@ def test_code_that_tells_no_steps_works_where_it_computes_or_moves_bytes(moved: 
 def test_what_idles_in_code_that_tells_no_steps_does_not_work() -> None:
     """A process that hangs still wakes up now and then, and that adds up."""
     watched = Watched()
-    with watched.heart.trusting():
+    with watched.beating.trusting():
         for _ in range(30 * PATIENT_TICKS):
             watched.strain(LEAST_SECONDS / WINDOW_SECONDS / 2, LEAST_BYTES // 100)
             watched.tick()
@@ -111,7 +112,7 @@ def test_what_is_computed_elsewhere_is_no_step() -> None:
 
 def test_the_end_of_code_that_tells_no_steps_is_one() -> None:
     watched = Watched()
-    with watched.heart.trusting():
+    with watched.beating.trusting():
         watched.tick()
     watched.tick()
     assert watched.now == watched.shown[-1]
@@ -124,11 +125,11 @@ def test_a_lease_that_is_lost_ends_the_work_and_not_the_thread() -> None:
         asked.append(watched.now)
         raise LeaseLostError("attempt 2 has taken the ledger over")
 
-    with watched.heart.renewing(lose):
+    with watched.beating.renewing(lose):
         watched.tick()
-        watched.tick(2 * BEAT_SECONDS)
+        watched.tick(2 * RENEWAL_SECONDS)
         with pytest.raises(LeaseLostError, match="attempt 2"):
-            watched.heart.work()
+            watched.beating.note_progress()
     assert 1 == len(asked)
 
 
@@ -142,8 +143,8 @@ def test_after_the_work_nobody_is_told_any_more() -> None:
 def test_a_thread_beats_while_the_work_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat, "TICK_SECONDS", 0.001)
     beats = threading.Semaphore(0)
-    heart = Heart(lambda: 0.0)
-    with heart.beating(), heart.showing(lambda _: beats.release()):
+    beating = Heartbeat(lambda: 0.0)
+    with beating.beating(), beating.showing(lambda _: beats.release()):
         for _ in range(10):
             assert beats.acquire(timeout=30)
     assert not any(thread.name == "heart" for thread in threading.enumerate())
@@ -159,7 +160,9 @@ def test_a_thread_beats_while_the_work_goes_on(monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_what_counts_as_work(seconds: float, moved: int, expected: bool) -> None:
-    assert expected == is_work(Effort(5.0, 100), Effort(5.0 + seconds, 100 + moved))
+    assert expected == has_progressed(
+        ProcessUsage(5.0, 100), ProcessUsage(5.0 + seconds, 100 + moved)
+    )
 
 
 def test_bytes_are_counted_where_the_kernel_does(tmp_path: Path) -> None:

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.engine.call.slots import Slot
-from strandline.engine.core.suspects import Held, Suspects
+from strandline.engine.core.suspects import SuspectBatch, Suspects
 
 
-def hold(number: int, crowd: int) -> Held:
+def hold(number: int, exposed: int) -> SuspectBatch:
     name = number.to_bytes(16, "big")
-    return Held(0, [Slot(name, str(number), name, None, None, 0)], crowd)
+    return SuspectBatch(0, [Slot(name, str(number), name, None, None, 0)], exposed)
 
 
-def release_all(suspects: Suspects) -> list[list[Held]]:
+def release_all(suspects: Suspects) -> list[list[SuspectBatch]]:
     rounds = []
     while group := suspects.release(()):
         rounds.append(group)
@@ -23,7 +23,7 @@ def release_all(suspects: Suspects) -> list[list[Held]]:
 
 
 @pytest.mark.parametrize(
-    ("crowds", "sizes"),
+    ("exposed_groups", "sizes"),
     [
         ([], []),
         ([1], [1]),
@@ -35,32 +35,34 @@ def release_all(suspects: Suspects) -> list[list[Held]]:
         ([1, 8, 8, 8, 8, 8], [4, 1, 1]),
     ],
 )
-def test_a_round_is_half_the_crowd(crowds: list[int], sizes: list[int]) -> None:
+def test_a_round_is_half_the_crowd(exposed_groups: list[int], sizes: list[int]) -> None:
     suspects = Suspects()
-    for number, crowd in enumerate(crowds):
-        suspects.hold(hold(number, crowd))
+    for number, exposed in enumerate(exposed_groups):
+        suspects.hold(hold(number, exposed))
     assert sizes == [len(group) for group in release_all(suspects)]
 
 
 def test_whoever_was_alone_comes_last() -> None:
     suspects = Suspects()
-    for number, crowd in enumerate([1, 2, 4, 2]):
-        suspects.hold(hold(number, crowd))
-    crowds = [one.crowd for group in release_all(suspects) for one in group]
-    assert [4, 2, 2, 1] == crowds
+    for number, exposed in enumerate([1, 2, 4, 2]):
+        suspects.hold(hold(number, exposed))
+    exposed_groups = [held.exposed for group in release_all(suspects) for held in group]
+    assert [4, 2, 2, 1] == exposed_groups
 
 
-@given(crowds=st.lists(st.integers(1, 40), max_size=40))
-def test_everyone_is_released_once_and_never_beside_more_than_half(crowds: list[int]) -> None:
+@given(exposed_groups=st.lists(st.integers(1, 40), max_size=40))
+def test_everyone_is_released_once_and_never_beside_more_than_half(
+    exposed_groups: list[int],
+) -> None:
     suspects = Suspects()
-    for number, crowd in enumerate(crowds):
-        suspects.hold(hold(number, crowd))
+    for number, exposed in enumerate(exposed_groups):
+        suspects.hold(hold(number, exposed))
     rounds = release_all(suspects)
-    released = sorted(one.batch[0].key for group in rounds for one in group)
-    assert sorted(str(number) for number in range(len(crowds))) == released
+    released = sorted(held.batch[0].key for group in rounds for held in group)
+    assert sorted(str(number) for number in range(len(exposed_groups))) == released
     assert len(suspects) == 0
     for group in rounds:
-        assert all(len(group) <= max(1, one.crowd // 2) for one in group)
+        assert all(len(group) <= max(1, held.exposed // 2) for held in group)
 
 
 @given(size=st.integers(1, 500), culprit=st.data())
@@ -69,16 +71,16 @@ def test_the_culprit_is_alone_after_as_many_deaths_as_there_are_halvings(
 ) -> None:
     """Each death tells of a crowd of at most half the one before."""
     guilty = culprit.draw(st.integers(0, size - 1))
-    suspects, deaths, crowd = Suspects(), 0, size
+    suspects, deaths, exposed = Suspects(), 0, size
     for number in range(size):
         suspects.hold(hold(number, size))
-    while crowd > 1:
+    while exposed > 1:
         group = suspects.release(())
-        names = [int(one.batch[0].key) for one in group]
+        names = [int(held.batch[0].key) for held in group]
         if guilty in names:
-            deaths, crowd = deaths + 1, len(group)
+            deaths, exposed = deaths + 1, len(group)
             for number in names:
-                suspects.hold(hold(number, crowd))
+                suspects.hold(hold(number, exposed))
     assert deaths <= size.bit_length()
 
 
@@ -94,8 +96,8 @@ def test_failed_sources_are_not_tried_again() -> None:
 def test_what_is_held_of_one_source_is_dropped_and_nothing_else() -> None:
     suspects = Suspects()
     others = [hold(1, 2), hold(3, 2)]
-    for one in (others[0], hold(2, 2), others[1], hold(2, 1)):
-        suspects.hold(one)
+    for held in (others[0], hold(2, 2), others[1], hold(2, 1)):
+        suspects.hold(held)
     suspects.drop({hold(2, 0).batch[0].source})
     assert len(suspects) == 2
     assert [group[0] for group in release_all(suspects)] == others

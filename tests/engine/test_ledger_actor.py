@@ -7,24 +7,27 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from strandline.ledger.store.store import Store
 from strandline.storage.volume.locks import hold_exclusive
 
 ORPHAN = """
 import sys
 from pathlib import Path
-from strandline.engine.ray.ledger_actor import LedgerActor, LedgerPlace
+from strandline.engine.ray.ledger_actor import LedgerActor
+from strandline.ledger.location import LedgerLocation
+from strandline.storage.outputs.outputs import OutputLocation
 
 folder = Path(sys.argv[1])
-place = LedgerPlace(
-    folder / "ledger", 1, "a", str(folder / "out"), False, 3, None, folder / "writers.lock"
-)
-actor = LedgerActor(place)
+outputs = OutputLocation(str(folder / "out"), writers_lock=folder / "writers.lock")
+actor = LedgerActor(LedgerLocation(folder / "ledger", 1, "a", outputs, False, 3))
 print("ready", flush=True)
 input()
 """
 
 
+@pytest.mark.slow
 def test_a_take_over_waits_for_an_orphan_and_ends_it(tmp_path: Path) -> None:
     with closing(Store(tmp_path / "ledger")) as store:
         store.take_lease({"attempt": 1, "uid": "a"})

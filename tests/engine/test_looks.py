@@ -10,9 +10,9 @@ import pytest
 
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.flow import Flow
-from strandline.engine.core.suspects import Held, Suspects
+from strandline.engine.core.suspects import SuspectBatch, Suspects
 from strandline.engine.ray.demand import wants_more
-from strandline.plan.receipt import Counts, Emitted, Failure, Receipt
+from strandline.plan.receipt import Emitted, Failure, Receipt, StageCounts
 from strandline.plan.task import Origin
 from test_flow import make_flow, pass_on
 
@@ -79,12 +79,12 @@ def fan_out(slot: Slot, count: int, of: int | None = None) -> Receipt:
         Emitted(
             place,
             slot.source,
-            name((slot.place << 64) + place),
+            name((slot.position << 64) + place),
             Origin(slot.token, place, of or count),
         )
         for place in range(count)
     )
-    return Receipt((), (), emitted, Counts(tasks_in=1, tasks_out=count))
+    return Receipt((), (), emitted, StageCounts(tasks_in=1, tasks_out=count))
 
 
 def wait_in_groups() -> Flow:
@@ -114,7 +114,7 @@ def make_late(slot: Slot) -> Receipt:
             Origin(b"x" + slot.source[1:], 0, 2),
         ),
     )
-    return Receipt((), (), emitted, Counts(tasks_in=1, tasks_out=1))
+    return Receipt((), (), emitted, StageCounts(tasks_in=1, tasks_out=1))
 
 
 def wait_in_line() -> Flow:
@@ -138,7 +138,6 @@ def take(flow: Flow, stage: int) -> None:
 EVENTS: dict[str, Callable[[Flow, int], Any]] = {
     "ask how much waits": lambda flow, _: [len(queue) for queue in flow.queues],
     "ask for nodes": lambda flow, _: wants_more(flow.queues, 0),
-    "list": lambda flow, _: list(flow.list_waiting()),
     "ask whether all is over": lambda flow, _: flow.is_idle(),
     "ask for suspects": lambda flow, _: [flow.has_suspects(stage) for stage in (0, 1)],
     "work on the last stage": lambda flow, _: take(flow, 1),
@@ -203,7 +202,7 @@ def test_law_suspects_are_each_looked_at_once() -> None:
 
     suspects, failed = Suspects(), Counted()
     for number in range(MANY):
-        suspects.hold(Held(0, [root(number)], 1))
+        suspects.hold(SuspectBatch(0, [root(number)], 1))
     released = 0
     while group := suspects.release(failed):
         released += len(group)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError, NodeDiedError
 
+from strandline.engine.call.setup import StageSetupError
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.flow import Flow
-from strandline.engine.core.loss_streak import LossStreak
 from strandline.engine.core.ports import Control
-from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.core.worker_pool import Call, ChainStreak, Worker
 from strandline.engine.ray.losses import (
     DEATHS_PER_POOL,
     DEATHS_PER_TASK,
@@ -20,7 +20,7 @@ from strandline.engine.ray.losses import (
     OverdueError,
     PoolBrokenError,
 )
-from strandline.plan.receipt import Counts, Emitted, Failure, Receipt
+from strandline.plan.receipt import Emitted, Failure, Receipt, StageCounts
 from strandline_api.outcome.causes import Cause
 from test_flow import make_flow, make_slots
 
@@ -32,7 +32,9 @@ class Pools(list[Any]):
 
     def __init__(self, stages: int) -> None:
         super().__init__(
-            SimpleNamespace(plan=SimpleNamespace(name=f"s{stage}"), streak=LossStreak())
+            SimpleNamespace(
+                plan=SimpleNamespace(name=f"s{stage}"), streak=ChainStreak(), workers=[], past=0.0
+            )
             for stage in range(stages)
         )
 
@@ -163,7 +165,7 @@ def fan_out(slot: Slot, count: int, first: int) -> Receipt:
     emitted = tuple(
         Emitted(place, slot.source, bytes([first + place]) * 16, None) for place in range(count)
     )
-    return Receipt((), (), emitted, Counts(tasks_in=1, tasks_out=count))
+    return Receipt((), (), emitted, StageCounts(tasks_in=1, tasks_out=count))
 
 
 def test_law_a_source_that_waits_to_begin_anew_is_not_queued_again_by_another_call() -> None:
@@ -183,3 +185,38 @@ def test_law_a_source_that_waits_to_begin_anew_is_not_queued_again_by_another_ca
     assert [slot.source[0] for slot in flow.queues[0].waiting] == [0]
     assert [slot.source[0] for slot in flow.queues[1].waiting] == [1]
     assert flow.queues[1].running == 0
+
+
+def fail_setup(scene: Scene, text: str = "no model", stage: int = 0) -> None:
+    error = StageSetupError(text)
+    error.is_lasting = True
+    scene.losses.fail_setup(Worker(stage, None), error)
+
+
+def test_a_worker_that_cannot_be_set_up_is_replaced_once() -> None:
+    scene = Scene(make_flow(1, 1))
+    fail_setup(scene)
+    fail_setup(scene, stage=1)
+    assert scene.incidents == ["no model; another worker is tried"] * 2
+    with pytest.raises(StageSetupError, match="no model") as caught:
+        fail_setup(scene)
+    assert caught.value.is_lasting
+
+
+def test_workers_that_cannot_be_set_up_for_two_reasons_may_have_better_luck() -> None:
+    scene = Scene(make_flow(1))
+    fail_setup(scene, "no room on /tmp/a")
+    with pytest.raises(StageSetupError, match="no room on /tmp/b") as caught:
+        fail_setup(scene, "no room on /tmp/b")
+    assert not caught.value.is_lasting
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_stage_that_has_worked_may_work_again(is_gone: bool) -> None:
+    scene = Scene(make_flow(1))
+    pool = scene.pools[0]
+    pool.past, pool.workers = (1.0, []) if is_gone else (0.0, [Worker(0, None, is_ready=True)])
+    fail_setup(scene)
+    with pytest.raises(StageSetupError) as caught:
+        fail_setup(scene)
+    assert not caught.value.is_lasting

@@ -15,7 +15,7 @@ from strandline.engine.call.wire import pack_receipt, unpack_receipt
 from strandline.engine.core.flow import Flow
 from strandline.engine.ray.losses import Replays
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.receipt import Counts, Effort, Event, Receipt, add_efforts
+from strandline.plan.receipt import Effort, Event, Receipt, StageCounts, add_efforts
 from strandline.plan.stage import Stage
 from strandline.plan.task import FailedTask, Lineage, NoneTask, Task
 from test_flow import make_flow, make_slots
@@ -61,11 +61,11 @@ def run(stage: Stage, tasks: Sequence[Task], *, is_metered: bool = True) -> Rece
 def test_law_shares_of_a_call_add_up_to_its_counts(
     sizes: list[tuple[int, int]], stage: Stage
 ) -> None:
-    tasks = [task_of(bytes([one]) * 16, rows, at) for at, (one, rows) in enumerate(sizes)]
+    tasks = [task_of(bytes([size]) * 16, rows, at) for at, (size, rows) in enumerate(sizes)]
     receipt = run(stage, tasks)
     efforts = [effort for _, effort in receipt.efforts]
     assert [source for source, _ in receipt.efforts] == list(
-        dict.fromkeys(bytes([one]) * 16 for one, _ in sizes)
+        dict.fromkeys(bytes([size]) * 16 for size, _ in sizes)
     )
     assert sum(effort.rows_in for effort in efforts) == receipt.counts.rows_in
     assert sum(effort.rows_out for effort in efforts) == receipt.counts.rows_out
@@ -89,7 +89,7 @@ def test_nothing_is_said_where_nobody_asks() -> None:
 
 def told(source: bytes, stage: str, rows: int, *, has_event: bool) -> Receipt:
     events = (Event(source, (b"t" * 16,), ()),) if has_event else ()
-    return Receipt(events, (), (), Counts(), ((source, Effort(stage, rows, rows, 1.0, 8)),))
+    return Receipt(events, (), (), StageCounts(), ((source, Effort(stage, rows, rows, 1.0, 8)),))
 
 
 def test_what_is_done_waits_for_the_sources_next_event() -> None:
@@ -104,7 +104,7 @@ def test_what_is_done_waits_for_the_sources_next_event() -> None:
         Effort("write", 1, 1, 1.0, 8),
     )
     assert len(meter) == 1
-    again = Receipt(receipt.events, (), (), Counts())
+    again = Receipt(receipt.events, (), (), StageCounts())
     assert meter.attach(again, set()) is again
 
 

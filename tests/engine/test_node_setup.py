@@ -50,6 +50,7 @@ def run(folder: Path, log: Path, what: str = "live") -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder), str(log), what])
 
 
+@pytest.mark.slow
 def test_law_of_many_at_once_one_does_it(tmp_path: Path) -> None:
     folder, log = tmp_path / "node", tmp_path / "log"
     workers = [run(folder, log) for _ in range(4)]
@@ -78,6 +79,7 @@ def test_the_others_wait_until_it_is_done(tmp_path: Path) -> None:
     assert done == ["once"]
 
 
+@pytest.mark.slow
 def test_who_dies_over_it_leaves_it_to_the_next(tmp_path: Path) -> None:
     folder, log = tmp_path / "node", tmp_path / "log"
     assert run(folder, log, "die").wait(120) == 9

@@ -175,5 +175,7 @@ def test_a_task_that_can_not_be_read_fails_and_takes_its_group_along() -> None:
         made = StageCall(plan, None, partial(next, ticks))
         data, receipt = made.run(make_tasks(2), unreadable)
         assert [task.data for task in data] == wanted
-        assert [(one.token, one.message) for one in receipt.failures] == [(b"u" * 16, "no")]
+        assert [(failure.token, failure.message) for failure in receipt.failures] == [
+            (b"u" * 16, "no")
+        ]
         assert receipt.counts.tasks_in == 3

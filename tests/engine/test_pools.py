@@ -86,21 +86,21 @@ near_bytes = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.integers(
 def test_law_nobody_waits_behind_a_call_while_a_worker_is_idle(
     candidates: list[Candidate], near: dict[str, int]
 ) -> None:
-    chosen = choose_worker(((one, one) for one in candidates), near)
+    chosen = choose_worker(((candidate, candidate) for candidate in candidates), near)
 
     assert chosen is not None
-    assert chosen.calls == min(one.calls for one in candidates)
+    assert chosen.calls == min(candidate.calls for candidate in candidates)
 
 
 @given(candidates=candidates, near=near_bytes)
 def test_law_of_workers_that_are_alike_the_nearest_to_the_input_gets_it(
     candidates: list[Candidate], near: dict[str, int]
 ) -> None:
-    chosen = choose_worker(((one, one) for one in candidates), near)
+    chosen = choose_worker(((candidate, candidate) for candidate in candidates), near)
 
     assert chosen is not None
-    peers = [one for one in candidates if one.calls == chosen.calls]
-    assert near.get(chosen.node, 0) == max(near.get(one.node, 0) for one in peers)
+    peers = [candidate for candidate in candidates if candidate.calls == chosen.calls]
+    assert near.get(chosen.node, 0) == max(near.get(peer.node, 0) for peer in peers)
 
 
 def test_without_workers_nobody_is_chosen() -> None:

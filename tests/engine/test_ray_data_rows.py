@@ -22,8 +22,8 @@ def test_tasks_come_back_as_they_were() -> None:
     table = make_rows(pack_tasks(tasks), [])
 
     back = [unpack_task(cloudpickle.loads(one)) for one in table.column("task").to_pylist()]
-    assert [(one.data, one.meta, one.lineage) for one in back] == [
-        (one.data, one.meta, one.lineage) for one in tasks
+    assert [(task.data, task.meta, task.lineage) for task in back] == [
+        (task.data, task.meta, task.lineage) for task in tasks
     ]
 
 

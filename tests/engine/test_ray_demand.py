@@ -10,8 +10,8 @@ import pytest
 
 from strandline.engine.core.flow import StageQueue
 from strandline.engine.ray.demand import (
-    PATIENCE_SECONDS,
     VARIABLE,
+    WAIT_SECONDS,
     Demand,
     read_full_size,
     wants_more,
@@ -65,7 +65,7 @@ def test_the_whole_cluster_is_asked_for_once() -> None:
 def test_nodes_are_given_back_when_nothing_has_waited_for_a_while() -> None:
     asked = Asked()
     asked.look(5)
-    asked.now += PATIENCE_SECONDS
+    asked.now += WAIT_SECONDS
     asked.look(0)
     assert len(asked.requests) == 1
     asked.now += 1
@@ -80,7 +80,7 @@ def test_a_queue_that_is_empty_for_a_moment_gives_nothing_back() -> None:
     asked = Asked()
     asked.look(5)
     for _ in range(3):
-        asked.now += PATIENCE_SECONDS
+        asked.now += WAIT_SECONDS
         asked.look(0)
         asked.look(1)
     assert len(asked.requests) == 1
@@ -89,7 +89,7 @@ def test_a_queue_that_is_empty_for_a_moment_gives_nothing_back() -> None:
 def test_a_cluster_of_a_fixed_size_is_never_asked() -> None:
     asked = Asked(())
     asked.look(5)
-    asked.now += 2 * PATIENCE_SECONDS
+    asked.now += 2 * WAIT_SECONDS
     asked.look(0)
     assert asked.requests == []
 

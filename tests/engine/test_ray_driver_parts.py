@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,32 +11,38 @@ from ray.exceptions import NodeDiedError
 
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import Plain, pack_receipt
+from strandline.engine.core.chains import list_apart
 from strandline.engine.core.flow import Flow
-from strandline.engine.core.pools import RayOptions
-from strandline.engine.core.ports import Control
+from strandline.engine.core.ports import Control, Listing
 from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.ray import driver as ray_driver
+from strandline.engine.ray import engine as ray_engine
 from strandline.engine.ray import pool as ray_pool
-from strandline.engine.ray.driver import _Driver
+from strandline.engine.ray.connection import Connection
+from strandline.engine.ray.driver import DrivenEngine
+from strandline.engine.ray.engine import _RayDriver
 from strandline.engine.ray.losses import Losses, OverdueError
 from strandline.engine.ray.pool import RayPools
-from strandline.plan.pipeline import StagePlan
+from strandline.plan.fingerprint import Fingerprint
+from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Stage
+from strandline.storage.outputs.outputs import OutputLocation
+from strandline_api.documents.problems import SpecError
 from test_flow import make_flow, make_slots, pass_on
 
 
 def make_driver(flow: Flow) -> Any:
     """A driver with pools of its own, and no Ray below them."""
-    driver: Any = object.__new__(_Driver)
+    driver: Any = object.__new__(_RayDriver)
     stages = [StagePlan(queue.name, "s", Stage()) for queue in flow.queues]
     driver._flow = flow
-    driver._pools = RayPools("p", stages, RayOptions(None, None, "out"), now=lambda: 0.0)
+    driver._pools = RayPools("p", list_apart(stages), OutputLocation("out"), now=lambda: 0.0)
     driver._ledger = SimpleNamespace(forward=lambda *_: None)
     control = Control(lambda: False, lambda _: None, lambda: 0.0)
     driver._losses = Losses(flow, driver._pools, driver._ledger, control)
     driver._demand = SimpleNamespace(look=lambda *_: None)
     driver._admission = SimpleNamespace(sources_left=0)
-    driver._scaler = SimpleNamespace(shun=lambda _: None, is_due=lambda: False, bottleneck="s0")
+    driver._scaler = SimpleNamespace(avoid=lambda _: None, is_due=lambda: False, bottleneck="s0")
     return driver
 
 
@@ -49,10 +56,10 @@ def add_worker(pools: RayPools, batch: list[Slot], *, is_draining: bool) -> Work
 
 def have_answered(monkeypatch: pytest.MonkeyPatch, batch: list[Slot], why: str = "") -> None:
     """Let there be a Ray in which a call has been answered; what is said last recycles a worker."""
-    answer: Plain = [*pack_receipt(pass_on(batch)), why]
+    answer: Plain = [*pack_receipt(pass_on(batch)), None, why]
     ray = SimpleNamespace(get=lambda *_, **__: answer, kill=lambda _: None)
     monkeypatch.setattr(ray_pool, "ray", ray)
-    monkeypatch.setattr(ray_driver, "ray", ray)
+    monkeypatch.setattr(ray_engine, "ray", ray)
     monkeypatch.setattr(ray_pool, "get_local_object_locations", lambda _: {})
 
 
@@ -102,3 +109,29 @@ def test_nothing_sets_the_pace_where_nothing_is_left_to_do() -> None:
     flow.stop()
     driver._scale()
     assert driver._scaler.bottleneck is None
+
+
+@pytest.mark.parametrize(("gpus", "is_refused"), [(0.0, True), (1.0, False)])
+def test_a_local_ray_that_has_less_than_a_stage_asks_for_is_not_waited_with(
+    gpus: float, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where Ray did not tell before it was started."""
+    have = Connection(2.0, capacity={"CPU": 2.0, "GPU": gpus})
+    monkeypatch.setattr(ray_driver, "connected", lambda *_: nullcontext(have))
+    driven: list[Any] = []
+
+    def drive(_engine: Any, given: Any) -> Any:
+        driven.append(given)
+        return SimpleNamespace(drive=list)
+
+    monkeypatch.setattr(DrivenEngine, "driver", drive, raising=False)
+    stages = (StagePlan("see", "see", Stage(), gpu=0.5),)
+    plan = PipelinePlan("ns", "name", StagePlan("s", "s", Stage()), stages, Fingerprint("", {}))
+    engine, nothing = DrivenEngine(OutputLocation("/out")), Listing(iter(()))
+    control = Control(lambda: False, lambda _: None, lambda: 0.0)
+    if is_refused:
+        with pytest.raises(SpecError, match=r"'see' asks for 0.5 GPU a worker, and here is no GPU"):
+            engine.run(plan, nothing, None, control)
+    else:
+        engine.run(plan, nothing, None, control)
+    assert len(driven) == (not is_refused)

@@ -15,10 +15,14 @@ from ray.exceptions import PendingCallsLimitExceeded
 from strandline.engine.call.wire import unpack_events
 from strandline.engine.core.ports import Listing
 from strandline.engine.ray import ledger_actor as ray_ledger
-from strandline.engine.ray.ledger_actor import PENDING_CALLS, LedgerActor, LedgerPlace, RayLedger
+from strandline.engine.ray.ledger_actor import PENDING_CALLS, LedgerActor, RayLedger
+from strandline.ledger.location import LedgerLocation
 from strandline.plan.receipt import Event
+from strandline.storage.outputs.outputs import OutputLocation
 
-PLACE = LedgerPlace(Path("nowhere"), 1, "uid", "out", deletes_vanished=False, quarantine_after=3)
+LOCATION = LedgerLocation(
+    Path("nowhere"), 1, "uid", OutputLocation("out"), deletes_vanished=False, quarantine_after=3
+)
 PATIENCE = 60.0
 EVENT = Event(b"s" * 16, (), (b"t" * 16,))
 
@@ -69,8 +73,10 @@ class FakeRay:
         return lambda _: SimpleNamespace(options=options)
 
     def wait(self, references: list[int], **_: Any) -> tuple[list[int], list[int]]:
-        ready = [one for one in references if 0 < one < self.actor.answered]  # 0 is the watch
-        return ready, [one for one in references if one not in ready]
+        ready = [
+            reference for reference in references if 0 < reference < self.actor.answered
+        ]  # 0 is the watch
+        return ready, [reference for reference in references if reference not in ready]
 
     def get(self, _reference: int) -> None:
         self.actor.answered = len(self.actor.calls)
@@ -91,10 +97,10 @@ def fall_behind(ledger: RayLedger, messages: int) -> None:
 
 
 def test_law_a_ledger_that_is_far_behind_is_asked_all_the_same(ray: FakeRay) -> None:
-    ledger = RayLedger(PLACE)
+    ledger = RayLedger(LOCATION)
     fall_behind(ledger, PENDING_CALLS + 5)
     assert len(ray.actor.applied()) == PENDING_CALLS
-    ledger.beat()
+    ledger.renew_lease()
     ledger.admit([])
     ledger.count_finished()
     ray.actor.answered = len(ray.actor.calls)
@@ -117,19 +123,19 @@ def test_while_an_answer_is_waited_for_the_steps_of_the_ledger_are_the_drivers(
         return seen or 6
 
     monkeypatch.setattr(ray, "get", get)
-    RayLedger(PLACE, lambda: told.append(1)).drain(None, anything_died=False)
+    RayLedger(LOCATION, lambda: told.append(1)).drain(None, anything_died=False)
     assert 2 == len(told)
 
 
 def test_law_who_looks_at_the_ledger_waits_for_no_message_before(ray: FakeRay) -> None:
     """A message may have a group committed, and all that is left of its sources removed."""
-    ledger = RayLedger(PLACE)
-    ledger.beat()
+    ledger = RayLedger(LOCATION)
+    ledger.renew_lease()
     ledger.count_finished()
     ledger._look_at_steps()
     assert ray.actor.groups == {
         "watch": "watch",
-        "beat": "life",
+        "renew_lease": "life",
         "count_finished": "life",
         "count_steps": "life",
     }
@@ -138,26 +144,26 @@ def test_law_who_looks_at_the_ledger_waits_for_no_message_before(ray: FakeRay) -
 def test_a_beat_that_ray_can_not_send_is_no_error(
     ray: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = RayLedger(PLACE)
-    ledger.beat()
-    assert "beat" == ray.actor.calls[-1][0]
+    ledger = RayLedger(LOCATION)
+    ledger.renew_lease()
+    assert "renew_lease" == ray.actor.calls[-1][0]
     ledger._actor = None
-    ledger.beat()
+    ledger.renew_lease()
     ledger._actor = object()  # which has no such call
-    ledger.beat()
-    assert "beat" == ray.actor.calls[-1][0]
+    ledger.renew_lease()
+    assert "renew_lease" == ray.actor.calls[-1][0]
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_the_ledger_hears_whether_the_listing_had_a_gap(ray: FakeRay, is_whole: bool) -> None:
     listing = Listing(iter(()), lambda: is_whole)
     listing.draw()
-    RayLedger(PLACE).conclude(listing, 0, anything_died=False)
+    RayLedger(LOCATION).conclude(listing, 0, anything_died=False)
     assert ray.actor.named["end_listing"] == {"is_whole": is_whole}
 
 
 def test_law_all_that_was_told_is_sent_once_and_in_order(ray: FakeRay) -> None:
-    ledger = RayLedger(PLACE)
+    ledger = RayLedger(LOCATION)
     fall_behind(ledger, PENDING_CALLS + 5)
     ray.actor.answered = PENDING_CALLS // 2
     ledger.flush()
@@ -167,7 +173,7 @@ def test_law_all_that_was_told_is_sent_once_and_in_order(ray: FakeRay) -> None:
 
 
 def test_messages_that_were_answered_are_forgotten(ray: FakeRay) -> None:
-    ledger = RayLedger(PLACE)
+    ledger = RayLedger(LOCATION)
     for _ in range(3 * PENDING_CALLS):
         fall_behind(ledger, 1)
         ray.actor.answered = len(ray.actor.calls)
@@ -247,7 +253,7 @@ def test_law_who_waits_for_a_ledger_that_fails_meanwhile_is_refused(name: str) -
         asked = threads.submit(ASKED[name], actor)
         assert actor._lock.comers.acquire(timeout=PATIENCE)
         keeper.may_fail.set()
-        for one in (watch, asked):
+        for future in (watch, asked):
             with pytest.raises(OSError, match="No space left"):
-                one.result(PATIENCE)
+                future.result(PATIENCE)
     assert keeper.done == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.flow import Flow
 from strandline.engine.ray.losses import REPLAYS_PER_SOURCE, Replays
-from strandline.plan.receipt import Counts, Emitted, Event, Failure, Receipt
+from strandline.plan.receipt import Emitted, Event, Failure, Receipt, StageCounts
 from strandline.plan.task import Origin
 from test_flow import make_flow, make_slots, pass_on
 
@@ -22,7 +22,7 @@ def fan_out(slot: Slot, count: int) -> Receipt:
         Emitted(place, slot.source, bytes([50 + place]) * 16, Origin(slot.token, place, count))
         for place in range(count)
     )
-    return Receipt((), (), emitted, Counts(tasks_in=1, tasks_out=count))
+    return Receipt((), (), emitted, StageCounts(tasks_in=1, tasks_out=count))
 
 
 def run_first(flow: Flow, count: int) -> list[Slot]:
@@ -77,10 +77,10 @@ def test_what_is_answered_meanwhile_does_not_count() -> None:
     replays = Replays(flow)
     replays.begin([lost])
     both = Receipt(
-        tuple(Event(one.source, (one.token,), ()) for one in (lost, other)),
-        tuple(Failure(one.source, one.key, one.token, "s1", "no") for one in (lost, other)),
-        tuple(Emitted(0, one.source, one.token, None) for one in (lost, other)),
-        Counts(tasks_in=2),
+        tuple(Event(slot.source, (slot.token,), ()) for slot in (lost, other)),
+        tuple(Failure(slot.source, slot.key, slot.token, "s1", "no") for slot in (lost, other)),
+        tuple(Emitted(0, slot.source, slot.token, None) for slot in (lost, other)),
+        StageCounts(tasks_in=2),
     )
 
     kept = replays.filter(both)
@@ -164,5 +164,5 @@ def test_work_of_which_some_is_lost_is_tried_task_by_task() -> None:
     flow.take_apart(1, batch)
 
     batches = [flow.next_batch(1) for _ in range(3)]
-    assert [[one.source for one in each] for each in batches] == [[name(n)] for n in range(3)]
-    assert [one.deaths for each in batches for one in each] == [0, 0, 0]
+    assert [[slot.source for slot in each] for each in batches] == [[name(n)] for n in range(3)]
+    assert [slot.deaths for each in batches for slot in each] == [0, 0, 0]

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from scaling_player import Part
 from scaling_simulator import find_best_whole, find_optimum, spread
-from strandline.engine.autoscaler.bin_packing import Room, Units, Vacancy, sort_by_size
-from strandline.engine.autoscaler.model import Resources
+from strandline.engine.autoscaler.bin_packing import FreeSpace, Units, Vacancy, sort_by_size
+from strandline.engine.autoscaler.model import NodeResources
 from strandline.engine.autoscaler.water_filling import (
-    Crew,
+    PoolDemand,
     fill,
     find_bound,
     find_pace,
@@ -28,7 +28,7 @@ small_parts = st.lists(
         Part,
         st.just("s"),
         st.floats(0.01, 10),
-        st.builds(Resources, st.sampled_from([1, 2, 3]), st.sampled_from([0.0, 0.0, 1.0])),
+        st.builds(NodeResources, st.sampled_from([1, 2, 3]), st.sampled_from([0.0, 0.0, 1.0])),
         fan=st.sampled_from([0.1, 1.0, 5.0]),
         ceiling=st.none() | st.integers(1, 5),
     ),
@@ -37,26 +37,26 @@ small_parts = st.lists(
 )
 
 
-def make_room(*nodes: Units) -> Room:
-    return Room(Vacancy(is_late=False, free=units) for units in nodes)
+def make_room(*nodes: Units) -> FreeSpace:
+    return FreeSpace(Vacancy(is_late=False, free=units) for units in nodes)
 
 
 def make_crew(
     speed: float | None, needs: Units = (1,), floor: int = 1, ceiling: int = MANY
-) -> Crew:
-    return Crew(needs, speed, floor, ceiling)
+) -> PoolDemand:
+    return PoolDemand(needs, speed, floor, ceiling)
 
 
-def muster_parts(parts: list[Part], demand: list[float]) -> list[Crew]:
+def muster_parts(parts: list[Part], demand: list[float]) -> list[PoolDemand]:
     units = [part.needs.count_units() for part in parts]
     return [
-        Crew(
-            (one.get("cpu", 0), one.get("gpu", 0)),
+        PoolDemand(
+            (unit.get("cpu", 0), unit.get("gpu", 0)),
             1 / part.cost / share,
             part.floor,
             part.ceiling or MANY,
         )
-        for part, one, share in zip(parts, units, demand, strict=True)
+        for part, unit, share in zip(parts, units, demand, strict=True)
     ]
 
 
@@ -64,23 +64,23 @@ def find_demand(parts: list[Part]) -> list[float]:
     return [math.prod(part.fan for part in parts[:number]) for number in range(len(parts))]
 
 
-def fill_up(crews: list[Crew], nodes: list[Units]) -> list[int]:
-    room, order = make_room(*nodes), sort_by_size([crew.needs for crew in crews], nodes)
-    counts = [crew.floor for crew in crews]
-    for stage, crew in enumerate(crews):
-        assume(room.place(stage, crew.needs, crew.floor) == crew.floor)
-    return fill(crews, counts, room, order).counts
+def fill_up(pools: list[PoolDemand], nodes: list[Units]) -> list[int]:
+    room, order = make_room(*nodes), sort_by_size([pool.needs for pool in pools], nodes)
+    counts = [pool.floor for pool in pools]
+    for stage, pool in enumerate(pools):
+        assume(room.assign(stage, pool.needs, pool.floor) == pool.floor)
+    return fill(pools, counts, room, order).counts
 
 
 @given(parts=small_parts, cpu=st.integers(4, 12), gpu=st.integers(0, 4))
 def test_on_one_node_nothing_is_better(parts: list[Part], cpu: int, gpu: int) -> None:
     demand = find_demand(parts)
-    crews = muster_parts(parts, demand)
+    pools = muster_parts(parts, demand)
 
-    counts = fill_up(crews, [(cpu * 10_000, gpu * 10_000)])
+    counts = fill_up(pools, [(cpu * 10_000, gpu * 10_000)])
 
-    best, _ = find_best_whole(parts, demand, Resources(cpu=cpu, gpu=gpu))
-    assert find_pace(crews, counts) == pytest.approx(best)
+    best, _ = find_best_whole(parts, demand, NodeResources(cpu=cpu, gpu=gpu))
+    assert find_pace(pools, counts) == pytest.approx(best)
 
 
 @given(
@@ -91,20 +91,23 @@ def test_on_one_node_nothing_is_better(parts: list[Part], cpu: int, gpu: int) ->
 def test_across_nodes_it_is_within_a_worker_of_the_best(
     speeds: list[float], needs: list[int], nodes: list[int]
 ) -> None:
-    crews = [make_crew(speed, (need,)) for speed, need in zip(speeds, needs, strict=False)]
+    pools = [make_crew(speed, (need,)) for speed, need in zip(speeds, needs, strict=False)]
 
-    counts = fill_up(crews, [(units,) for units in nodes])
+    counts = fill_up(pools, [(units,) for units in nodes])
 
-    def fits(staff: tuple[int, ...], units: int) -> bool:
-        return sum(count * crew.needs[0] for count, crew in zip(staff, crews, strict=True)) <= units
+    def fits(allocation: tuple[int, ...], units: int) -> bool:
+        return (
+            sum(count * pool.needs[0] for count, pool in zip(allocation, pools, strict=True))
+            <= units
+        )
 
-    ranges = [range(max(nodes) // crew.needs[0] + 1) for crew in crews]
-    staffs = [[one for one in product(*ranges) if fits(one, units)] for units in nodes]
+    ranges = [range(max(nodes) // pool.needs[0] + 1) for pool in pools]
+    allocations = [[one for one in product(*ranges) if fits(one, units)] for units in nodes]
     best = max(
-        find_pace(crews, [sum(pair) - 1 for pair in zip(*one, strict=True)])
-        for one in product(*staffs)
+        find_pace(pools, [sum(pair) - 1 for pair in zip(*one, strict=True)])
+        for one in product(*allocations)
     )
-    assert find_pace(crews, counts) >= best - 1e-9
+    assert find_pace(pools, counts) >= best - 1e-9
 
 
 @given(
@@ -115,18 +118,20 @@ def test_across_nodes_it_is_within_a_worker_of_the_best(
 def test_pools_of_ten_reach_nine_tenths_of_the_linear_programme(
     costs: list[float], sizes: list[float], nodes: int
 ) -> None:
-    parts = [Part("s", cost, Resources(cpu=size)) for cost, size in zip(costs, sizes, strict=False)]
+    parts = [
+        Part("s", cost, NodeResources(cpu=size)) for cost, size in zip(costs, sizes, strict=False)
+    ]
     demand = find_demand(parts)
-    cluster = list(spread(nodes, Resources(cpu=16)).values())
+    cluster = list(spread(nodes, NodeResources(cpu=16)).values())
     optimum, workers = find_optimum(parts, demand, cluster, 0)
     assume(min(workers) >= 10)
-    crews = muster_parts(parts, demand)
+    pools = muster_parts(parts, demand)
 
-    counts = fill_up(crews, [(160_000, 0)] * nodes)
+    counts = fill_up(pools, [(160_000, 0)] * nodes)
 
-    lost = min(math.floor(one + 1e-9) / one for one in workers)
-    assert find_pace(crews, counts) >= optimum * lost * (1 - 1e-9)
-    assert find_pace(crews, counts) >= 0.9 * optimum
+    lost = min(math.floor(worker + 1e-9) / worker for worker in workers)
+    assert find_pace(pools, counts) >= optimum * lost * (1 - 1e-9)
+    assert find_pace(pools, counts) >= 0.9 * optimum
 
 
 @given(
@@ -137,44 +142,44 @@ def test_pools_of_ten_reach_nine_tenths_of_the_linear_programme(
 def test_one_worker_more_anywhere_would_not_help_unless_it_fitted(
     speeds: list[float], units: int, more: int
 ) -> None:
-    crews = [make_crew(speed) for speed in speeds]
+    pools = [make_crew(speed) for speed in speeds]
 
-    counts = fill_up(crews, [(units,)])
+    counts = fill_up(pools, [(units,)])
 
     assert sum(counts) == units
-    slowest = min(range(len(crews)), key=lambda one: crews[one].find_level(counts[one]))
-    for stage, crew in enumerate(crews):  # nobody could give one to the slowest without being it
+    slowest = min(range(len(pools)), key=lambda one: pools[one].find_level(counts[one]))
+    for stage, pool in enumerate(pools):  # nobody could give one to the slowest without being it
         if stage != slowest and counts[stage] > 1:
-            assert crew.find_level(counts[stage] - 1) <= find_pace(crews, counts) * (1 + 1e-9)
+            assert pool.find_level(counts[stage] - 1) <= find_pace(pools, counts) * (1 + 1e-9)
 
 
 def test_the_bound_knows_no_borders_of_nodes() -> None:
-    crews = [make_crew(1.0, (2,))]
+    pools = [make_crew(1.0, (2,))]
 
-    assert find_bound(crews, [0], make_room((3,), (3,))) == 3
-    assert fill(crews, [0], make_room((3,), (3,)), [0]).counts == [2]
+    assert find_bound(pools, [0], make_room((3,), (3,))) == 3
+    assert fill(pools, [0], make_room((3,), (3,)), [0]).counts == [2]
 
 
 def test_who_can_not_grow_holds_the_others_back() -> None:
-    crews = [make_crew(1.0, ceiling=2), make_crew(1.0)]
+    pools = [make_crew(1.0, ceiling=2), make_crew(1.0)]
 
-    assert fill(crews, [1, 1], make_room((30,)), [0, 1]).counts == [2, 2]
+    assert fill(pools, [1, 1], make_room((30,)), [0, 1]).counts == [2, 2]
 
 
 def test_a_pool_that_grew_gets_a_little_ahead() -> None:
-    crews = [make_crew(1.0, ceiling=8), make_crew(1.0), make_crew(1.0)]
+    pools = [make_crew(1.0, ceiling=8), make_crew(1.0), make_crew(1.0)]
     before = [8, 1, 20]
 
-    filling = get_ahead(crews, before, fill(crews, before, make_room((50,)), [0, 1, 2]), 1.25)
+    filling = get_ahead(pools, before, fill(pools, before, make_room((50,)), [0, 1, 2]), 1.25)
 
     assert filling.counts == [8, 10, 20]
 
 
 def test_a_stage_without_work_or_rate_does_not_set_the_pace() -> None:
-    crews = [make_crew(math.inf), make_crew(None), make_crew(2.0)]
+    pools = [make_crew(math.inf), make_crew(None), make_crew(2.0)]
 
-    assert find_pace(crews, [0, 0, 3]) == 6
-    assert fill(crews, [0, 0, 3], make_room((5,)), [0, 1, 2]).counts == [0, 0, 8]
+    assert find_pace(pools, [0, 0, 3]) == 6
+    assert fill(pools, [0, 0, 3], make_room((5,)), [0, 1, 2]).counts == [0, 0, 8]
 
 
 @given(
@@ -190,6 +195,6 @@ def test_equal_shares_differ_by_one_at_most_above_the_floors(floors: list[int], 
 
 
 def test_an_equal_share_ends_at_the_ceiling_and_needs_something() -> None:
-    crews = [make_crew(None, ceiling=2), make_crew(None, (0,)), make_crew(None, (2,))]
+    pools = [make_crew(None, ceiling=2), make_crew(None, (0,)), make_crew(None, (2,))]
 
-    assert share_equally(crews, [13]) == [2, 1, 5]
+    assert share_equally(pools, [13]) == [2, 1, 5]

@@ -9,7 +9,7 @@ import pytest
 from scaling_cases import World, make_inputs, make_stage
 from scaling_player import Part
 from scaling_simulator import find_optimum
-from strandline.engine.autoscaler.model import Params, Resources, State
+from strandline.engine.autoscaler.model import NodeResources, ScalingParams, ScalingState
 from strandline.engine.autoscaler.planner import plan
 
 PAGE = (Path(__file__).parents[2] / "docs" / "engine.md").read_text(encoding="utf-8")
@@ -18,7 +18,9 @@ STAGES = tuple(make_stage(name, cost) for name, cost in COSTS.items())
 
 
 def allocate(cpus: int) -> list[int]:
-    answer = plan(Params(), State.begin(), make_inputs(STAGES, {"n": Resources(cpu=cpus)}))
+    answer = plan(
+        ScalingParams(), ScalingState.begin(), make_inputs(STAGES, {"n": NodeResources(cpu=cpus)})
+    )
     return [stage.workers for stage in answer.stages]
 
 
@@ -36,8 +38,8 @@ def test_the_table_of_steps_is_what_the_planner_does() -> None:
 def test_the_fractions_are_those_of_the_linear_programme() -> None:
     parts = [Part(name, cost) for name, cost in COSTS.items()]
 
-    optimum, workers = find_optimum(parts, [1.0] * 3, [Resources(cpu=8)], 0)
-    on_eighty, _ = find_optimum(parts, [1.0] * 3, [Resources(cpu=80)], 0)
+    optimum, workers = find_optimum(parts, [1.0] * 3, [NodeResources(cpu=8)], 0)
+    on_eighty, _ = find_optimum(parts, [1.0] * 3, [NodeResources(cpu=80)], 0)
 
     assert f"t = 7 / 1.2 = {optimum:.2f}, with {workers[0]:.0f}, {workers[1]:.2f}" in PAGE
     assert f"and {workers[2]:.2f} workers" in PAGE
@@ -47,7 +49,7 @@ def test_the_fractions_are_those_of_the_linear_programme() -> None:
 
 
 def test_a_run_says_what_the_page_says() -> None:
-    world = World([make_stage(name, None) for name in COSTS], {"n": Resources(cpu=8)})
+    world = World([make_stage(name, None) for name in COSTS], {"n": NodeResources(cpu=8)})
     world.look()
     assert list(world.count().values()) == [3, 3, 2]
     world.stages = STAGES
@@ -60,9 +62,11 @@ def test_a_run_says_what_the_page_says() -> None:
 
 
 def test_the_sentence_about_a_floor_is_the_planner_s() -> None:
-    stages = [make_stage("caption", 1.0, Resources(cpu=1, gpu=1))]
+    stages = [make_stage("caption", 1.0, NodeResources(cpu=1, gpu=1))]
 
-    answer = plan(Params(), State.begin(), make_inputs(stages, {"n": Resources(cpu=8)}))
+    answer = plan(
+        ScalingParams(), ScalingState.begin(), make_inputs(stages, {"n": NodeResources(cpu=8)})
+    )
 
     assert f"\n{answer.below['caption']}\n" in PAGE
 
@@ -70,12 +74,12 @@ def test_the_sentence_about_a_floor_is_the_planner_s() -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (Params().gain, "the pace must rise by 10 % or more"),
-        (Params().patience, "that must have been so for 3 seconds"),
-        (Params().settle, "grew in the last 5 seconds"),
-        (Params().headroom - 1, "goes up to a quarter beyond the pace"),
-        (Params().memory_seconds, "ten seconds of work"),
-        (Params().memory_tasks, "fewer than fifty tasks"),
+        (ScalingParams().gain, "the pace must rise by 10 % or more"),
+        (ScalingParams().limit, "that must have been so for 3 seconds"),
+        (ScalingParams().settle, "grew in the last 5 seconds"),
+        (ScalingParams().headroom - 1, "goes up to a quarter beyond the pace"),
+        (ScalingParams().memory_seconds, "ten seconds of work"),
+        (ScalingParams().memory_tasks, "fewer than fifty tasks"),
     ],
 )
 def test_the_page_names_the_defaults(value: float, words: str) -> None:

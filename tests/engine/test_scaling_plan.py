@@ -10,28 +10,28 @@ from scaling_cases import CPU, World, is_idle, make_inputs, make_stage
 from strandline.engine.autoscaler.model import (
     Inputs,
     NodeLook,
-    Params,
+    NodeResources,
     Placement,
-    Resources,
+    ScalingParams,
+    ScalingState,
     StageLook,
-    State,
 )
 from strandline.engine.autoscaler.planner import plan
 
-PARAMS = Params()
-EIGHT = {"n": Resources(cpu=8)}
+PARAMS = ScalingParams()
+EIGHT = {"n": NodeResources(cpu=8)}
 RATIO = (make_stage("a", 0.1), make_stage("b", 1.0), make_stage("c", 0.2))
 
 
-def wish(inputs: Inputs, state: State | None = None) -> State:
+def wish(inputs: Inputs, state: ScalingState | None = None) -> ScalingState:
     """The state of someone who has been patient for long."""
-    return replace(state or plan(PARAMS, State.begin(), inputs).state, wished_since=-100.0)
+    return replace(state or plan(PARAMS, ScalingState.begin(), inputs).state, wished_since=-100.0)
 
 
 def test_pools_of_unknown_speed_share_what_is_idle() -> None:
     stages = [make_stage(name, None) for name in "abc"]
 
-    answer = plan(PARAMS, State.begin(), make_inputs(stages, EIGHT))
+    answer = plan(PARAMS, ScalingState.begin(), make_inputs(stages, EIGHT))
 
     assert [stage.starts for stage in answer.stages] == [3, 3, 2]
     assert answer["a"].why == (
@@ -42,7 +42,9 @@ def test_pools_of_unknown_speed_share_what_is_idle() -> None:
 
 
 def test_known_speeds_fill_up_the_slowest_at_once() -> None:
-    answer = plan(PARAMS, State.begin(), make_inputs(RATIO, EIGHT, {"n": {"a": 1, "b": 1, "c": 1}}))
+    answer = plan(
+        PARAMS, ScalingState.begin(), make_inputs(RATIO, EIGHT, {"n": {"a": 1, "b": 1, "c": 1}})
+    )
 
     assert [stage.workers for stage in answer.stages] == [1, 6, 1]
     assert answer["b"].start == (Placement("n", 5),)
@@ -53,7 +55,7 @@ def test_known_speeds_fill_up_the_slowest_at_once() -> None:
 
 def test_an_exchange_waits_for_patience_and_then_drains_no_more_than_needed() -> None:
     world = World(RATIO, EIGHT)
-    world.staff["n"].update({"a": 3, "b": 3, "c": 2})
+    world.allocation["n"].update({"a": 3, "b": 3, "c": 2})
 
     answers = [world.look() for _ in range(6)]
 
@@ -69,7 +71,7 @@ def test_an_exchange_waits_for_patience_and_then_drains_no_more_than_needed() ->
 
 def test_a_wish_that_breaks_off_starts_its_patience_anew() -> None:
     inputs = make_inputs(RATIO, EIGHT, {"n": {"a": 3, "b": 3, "c": 2}})
-    wishing = plan(PARAMS, State.begin(), inputs).state
+    wishing = plan(PARAMS, ScalingState.begin(), inputs).state
     content = make_inputs(RATIO, EIGHT, {"n": {"a": 1, "b": 6, "c": 1}}, now=2)
 
     assert wishing.wished_since == 0
@@ -78,8 +80,8 @@ def test_a_wish_that_breaks_off_starts_its_patience_anew() -> None:
 
 def test_less_than_the_gain_drains_nobody() -> None:
     stages = (make_stage("a", 1.0), make_stage("b", 1.0))
-    inputs = make_inputs(stages, {"n": Resources(cpu=21)}, {"n": {"a": 11, "b": 10}})
-    better = make_inputs(stages, {"n": Resources(cpu=22)}, {"n": {"a": 13, "b": 9}})
+    inputs = make_inputs(stages, {"n": NodeResources(cpu=21)}, {"n": {"a": 11, "b": 10}})
+    better = make_inputs(stages, {"n": NodeResources(cpu=22)}, {"n": {"a": 13, "b": 9}})
 
     assert is_idle(plan(PARAMS, wish(inputs), inputs))
     assert not is_idle(plan(PARAMS, wish(better), better))
@@ -98,12 +100,12 @@ def test_a_pool_that_has_just_grown_is_not_drained() -> None:
 
 def test_who_waits_for_room_starts_only_when_it_is_free() -> None:
     stages = [make_stage("a", 1.0), make_stage("b", 4.0)]
-    node = NodeLook("n", Resources(cpu=5), {"a": 1, "b": 1}, {"a": 2})
+    node = NodeLook("n", NodeResources(cpu=5), {"a": 1, "b": 1}, {"a": 2})
     stages = [
         replace(stage, ready=1, draining=node.draining.get(stage.name, 0)) for stage in stages
     ]
 
-    answer = plan(PARAMS, State.begin(), Inputs(0, tuple(stages), (node,)))
+    answer = plan(PARAMS, ScalingState.begin(), Inputs(0, tuple(stages), (node,)))
 
     assert answer["b"].workers == 4
     assert answer["b"].starts == 1
@@ -112,7 +114,9 @@ def test_who_waits_for_room_starts_only_when_it_is_free() -> None:
 def test_workers_whose_node_is_not_known_take_room_and_are_not_started_again() -> None:
     stage = make_stage("a", 1.0, starting=3)
 
-    answer = plan(PARAMS, State.begin(), Inputs(0, (stage,), (NodeLook("n", Resources(cpu=4)),)))
+    answer = plan(
+        PARAMS, ScalingState.begin(), Inputs(0, (stage,), (NodeLook("n", NodeResources(cpu=4)),))
+    )
 
     assert answer["a"].workers == 4
     assert answer["a"].starts == 1
@@ -121,7 +125,7 @@ def test_workers_whose_node_is_not_known_take_room_and_are_not_started_again() -
 def test_a_floor_is_restored_without_patience_at_the_cost_of_others() -> None:
     stages = (make_stage("a", 0.1), make_stage("b", 10.0), make_stage("c", 1.0, floor=2))
 
-    answer = plan(PARAMS, State.begin(), make_inputs(stages, EIGHT, {"n": {"a": 2, "b": 6}}))
+    answer = plan(PARAMS, ScalingState.begin(), make_inputs(stages, EIGHT, {"n": {"a": 2, "b": 6}}))
 
     assert sum(stage.drains for stage in answer.stages) == 2
     assert answer["a"].drain == (Placement("n", 1),)
@@ -134,10 +138,10 @@ def test_a_floor_is_restored_without_patience_at_the_cost_of_others() -> None:
 def test_a_floor_without_room_is_named_with_the_reason() -> None:
     stages = (
         make_stage("small", 1.0, floor=9),
-        make_stage("large", 1.0, Resources(cpu=1, gpu=1, memory=2**31, custom={"nvdec": 1})),
+        make_stage("large", 1.0, NodeResources(cpu=1, gpu=1, memory=2**31, custom={"nvdec": 1})),
     )
 
-    answer = plan(PARAMS, State.begin(), make_inputs(stages, EIGHT))
+    answer = plan(PARAMS, ScalingState.begin(), make_inputs(stages, EIGHT))
 
     assert answer.below == {
         "small": "'small' has 8 of at least 9 workers: no node has room for 1 CPU",
@@ -151,16 +155,16 @@ def test_a_floor_without_room_is_named_with_the_reason() -> None:
 def test_where_floors_do_not_fit_each_stage_gets_its_first_worker_first() -> None:
     stages = [make_stage(name, 1.0, floor=4) for name in "abc"]
 
-    answer = plan(PARAMS, State.begin(), make_inputs(stages, {"n": Resources(cpu=5)}))
+    answer = plan(PARAMS, ScalingState.begin(), make_inputs(stages, {"n": NodeResources(cpu=5)}))
 
     assert [stage.starts for stage in answer.stages] == [2, 2, 1]
 
 
 def test_what_a_lost_node_had_is_made_up_for_without_patience() -> None:
-    world = World(RATIO, {"n1": Resources(cpu=8), "n2": Resources(cpu=8)})
+    world = World(RATIO, {"n1": NodeResources(cpu=8), "n2": NodeResources(cpu=8)})
     for _ in range(10):
         world.look()
-    del world.nodes["n1"], world.staff["n1"]
+    del world.nodes["n1"], world.allocation["n1"]
     assert world.count() == {"a": 0, "b": 6, "c": 2}
 
     drained, started = world.look(), world.look()
@@ -175,7 +179,10 @@ def test_a_node_that_joins_is_used_at_once() -> None:
     for _ in range(10):
         world.look()
     before = world.look().throughput
-    world.nodes["more"], world.staff["more"] = Resources(cpu=8), type(world.staff["n"])()
+    world.nodes["more"], world.allocation["more"] = (
+        NodeResources(cpu=8),
+        type(world.allocation["n"])(),
+    )
 
     answer = world.look()
 
@@ -186,19 +193,23 @@ def test_a_node_that_joins_is_used_at_once() -> None:
 
 
 def test_a_worker_must_fit_on_one_node() -> None:
-    stages = [make_stage("a", 1.0, Resources(cpu=4))]
+    stages = [make_stage("a", 1.0, NodeResources(cpu=4))]
 
     answer = plan(
-        PARAMS, State.begin(), make_inputs(stages, {f"n{at}": Resources(cpu=6) for at in range(3)})
+        PARAMS,
+        ScalingState.begin(),
+        make_inputs(stages, {f"n{at}": NodeResources(cpu=6) for at in range(3)}),
     )
 
-    assert [one.count for one in answer["a"].start] == [1, 1, 1]
+    assert [placement.count for placement in answer["a"].start] == [1, 1, 1]
 
 
 def test_room_is_made_on_one_node_for_one_worker() -> None:
-    stages = (make_stage("a", 0.1), make_stage("b", 10.0, Resources(cpu=4)))
-    staff = {"n1": {"b": 1, "a": 1}, "n2": {"a": 5}}
-    inputs = make_inputs(stages, {"n1": Resources(cpu=5), "n2": Resources(cpu=5)}, staff)
+    stages = (make_stage("a", 0.1), make_stage("b", 10.0, NodeResources(cpu=4)))
+    allocation = {"n1": {"b": 1, "a": 1}, "n2": {"a": 5}}
+    inputs = make_inputs(
+        stages, {"n1": NodeResources(cpu=5), "n2": NodeResources(cpu=5)}, allocation
+    )
 
     answer = plan(PARAMS, wish(inputs), inputs)
 
@@ -207,21 +218,23 @@ def test_room_is_made_on_one_node_for_one_worker() -> None:
 
 
 def test_gpus_are_left_to_those_who_need_them() -> None:
-    stages = (make_stage("a", 1.0), make_stage("g", 1.0, Resources(cpu=1, gpu=1)))
-    nodes = {"cpu": Resources(cpu=8), "gpu": Resources(cpu=4, gpu=4)}
+    stages = (make_stage("a", 1.0), make_stage("g", 1.0, NodeResources(cpu=1, gpu=1)))
+    nodes = {"cpu": NodeResources(cpu=8), "gpu": NodeResources(cpu=4, gpu=4)}
 
-    answer = plan(PARAMS, State.begin(), make_inputs(stages, nodes))
+    answer = plan(PARAMS, ScalingState.begin(), make_inputs(stages, nodes))
 
     assert answer["g"].start == (Placement("gpu", 4),)
     assert answer["a"].start == (Placement("cpu", 5),)  # a quarter ahead of the four
 
 
 def test_workers_that_need_nothing_are_bound_by_the_pace_and_the_cpus() -> None:
-    free, busy = make_stage("free", 1.0, Resources()), make_stage("busy", 1.0, ceiling=3)
+    free, busy = make_stage("free", 1.0, NodeResources()), make_stage("busy", 1.0, ceiling=3)
 
-    both = plan(PARAMS, State.begin(), make_inputs((free, busy), EIGHT))
-    alone = plan(PARAMS, State.begin(), make_inputs((free,), EIGHT))
-    unknown = plan(PARAMS, State.begin(), make_inputs((make_stage("x", None, Resources()),), EIGHT))
+    both = plan(PARAMS, ScalingState.begin(), make_inputs((free, busy), EIGHT))
+    alone = plan(PARAMS, ScalingState.begin(), make_inputs((free,), EIGHT))
+    unknown = plan(
+        PARAMS, ScalingState.begin(), make_inputs((make_stage("x", None, NodeResources()),), EIGHT)
+    )
 
     assert both["free"].start == (Placement(None, 4),)
     assert alone["free"].starts == 8
@@ -235,7 +248,7 @@ def test_fan_out_and_filters_count() -> None:
         make_stage("w", 1.0),
     )
 
-    answer = plan(PARAMS, State.begin(), make_inputs(stages, {"n": Resources(cpu=110)}))
+    answer = plan(PARAMS, ScalingState.begin(), make_inputs(stages, {"n": NodeResources(cpu=110)}))
 
     assert [stage.workers for stage in answer.stages] == [10, 50, 50]
     assert answer.throughput == pytest.approx(10)
@@ -243,11 +256,15 @@ def test_fan_out_and_filters_count() -> None:
 
 def test_the_bottleneck_is_the_lowest_level_with_a_queue() -> None:
     stages = (make_stage("a", 1.0), make_stage("b", 2.0, waiting=0), make_stage("c", 1.5))
-    staff = {"n": {"a": 1, "b": 1, "c": 1}}
+    allocation = {"n": {"a": 1, "b": 1, "c": 1}}
     quiet = [replace(stage, waiting=0) for stage in stages]
 
-    answer = plan(PARAMS, State.begin(), make_inputs(stages, {"n": Resources(cpu=3)}, staff))
-    idle = plan(PARAMS, State.begin(), make_inputs(quiet, {"n": Resources(cpu=3)}, staff))
+    answer = plan(
+        PARAMS, ScalingState.begin(), make_inputs(stages, {"n": NodeResources(cpu=3)}, allocation)
+    )
+    idle = plan(
+        PARAMS, ScalingState.begin(), make_inputs(quiet, {"n": NodeResources(cpu=3)}, allocation)
+    )
 
     assert answer.bottleneck == "c"
     assert answer["b"].level == 0.5
@@ -257,7 +274,7 @@ def test_the_bottleneck_is_the_lowest_level_with_a_queue() -> None:
 def make_end(a_waiting: int, b_waiting: int) -> Inputs:
     """The listing has ended; nine CPUs, seven of them at a stage that may have nothing left."""
     stages = (make_stage("a", 1.0, waiting=a_waiting), make_stage("b", 1.0, waiting=b_waiting))
-    nodes = {"n": Resources(cpu=9)}
+    nodes = {"n": NodeResources(cpu=9)}
     return make_inputs(stages, nodes, {"n": {"a": 7, "b": 2}}, sources_left=0)
 
 
@@ -280,7 +297,7 @@ def test_at_the_end_no_worker_starts_without_a_task() -> None:
     stages = (make_stage("a", 1.0, waiting=0), make_stage("b", 1.0, waiting=3))
     inputs = make_inputs(stages, EIGHT, {"n": {"a": 1, "b": 1}}, sources_left=0)
 
-    answer = plan(PARAMS, State.begin(), inputs)
+    answer = plan(PARAMS, ScalingState.begin(), inputs)
 
     assert answer["b"].starts == 2
     assert not answer["a"].starts
@@ -290,23 +307,23 @@ def test_when_all_is_done_nothing_changes() -> None:
     stages = (make_stage("a", 1.0, waiting=0), make_stage("b", None, waiting=0))
     inputs = make_inputs(stages, EIGHT, {"n": {"a": 1, "b": 1}}, sources_left=0)
 
-    answer = plan(PARAMS, State.begin(), inputs)
+    answer = plan(PARAMS, ScalingState.begin(), inputs)
 
     assert is_idle(answer)
     assert answer.throughput is None
 
 
 def test_fractions_are_counted_exactly() -> None:
-    stages = [make_stage("a", 1.0, Resources(cpu=0.1))]
+    stages = [make_stage("a", 1.0, NodeResources(cpu=0.1))]
 
-    answer = plan(PARAMS, State.begin(), make_inputs(stages, {"n": Resources(cpu=0.7)}))
+    answer = plan(PARAMS, ScalingState.begin(), make_inputs(stages, {"n": NodeResources(cpu=0.7)}))
 
     assert answer["a"].starts == 7
 
 
 def test_a_cluster_without_nodes_and_a_pipeline_without_stages_have_plans() -> None:
-    nothing = plan(PARAMS, State.begin(), Inputs(0, (), ()))
-    homeless = plan(PARAMS, State.begin(), Inputs(0, (StageLook("a", CPU),), ()))
+    nothing = plan(PARAMS, ScalingState.begin(), Inputs(0, (), ()))
+    homeless = plan(PARAMS, ScalingState.begin(), Inputs(0, (StageLook("a", CPU),), ()))
 
     assert nothing.stages == ()
     assert homeless.below == {"a": "'a' has 0 of at least 1 worker: there is no node"}

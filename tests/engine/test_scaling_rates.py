@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from scaling_cases import make_inputs, make_stage
 from strandline.engine.autoscaler.model import (
     Measure,
-    Params,
+    ScalingParams,
     StageLook,
     find_demand,
     find_left,
     update_measures,
 )
 
-PARAMS = Params()
+PARAMS = ScalingParams()
 
 
 def look(completed: int, seconds: float, workers: int = 1) -> StageLook:

@@ -7,14 +7,14 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.autoscaler.bin_packing import Room, Units, Vacancy, pack, sort_by_size
+from strandline.engine.autoscaler.bin_packing import FreeSpace, Units, Vacancy, pack, sort_by_size
 
 
-def make_room(*nodes: Units) -> Room:
-    return Room(Vacancy(is_late=False, free=units) for units in nodes)
+def make_room(*nodes: Units) -> FreeSpace:
+    return FreeSpace(Vacancy(is_late=False, free=units) for units in nodes)
 
 
-def count_by_node(room: Room) -> Counter[tuple[int, int]]:
+def count_by_node(room: FreeSpace) -> Counter[tuple[int, int]]:
     counts: Counter[tuple[int, int]] = Counter()
     for stage, nodes, each in room.blocks:
         counts.update({(stage, node): each for node in nodes})
@@ -32,7 +32,7 @@ def test_what_is_placed_and_what_is_free_make_the_whole(
 ) -> None:
     room = make_room(*nodes)
 
-    placed = [room.place(stage, needs, count) for stage, (needs, count) in enumerate(wants)]
+    placed = [room.assign(stage, needs, count) for stage, (needs, count) in enumerate(wants)]
 
     used: Counter[tuple[int, int]] = Counter()
     for (stage, node), count in count_by_node(room).items():
@@ -62,32 +62,32 @@ def test_sizes_that_divide_each_other_fill_nodes_to_the_last_unit(
 def test_a_worker_without_a_gpu_leaves_the_gpus_alone() -> None:
     room = make_room((4, 2), (8, 0))
 
-    assert room.place(0, (1, 0), 8) == 8
+    assert room.assign(0, (1, 0), 8) == 8
     assert count_by_node(room) == {(0, 1): 8}
 
 
 def test_the_tightest_node_is_filled_first() -> None:
     room = make_room((8,), (3,), (5,))
 
-    assert room.place(0, (2,), 3) == 3
+    assert room.assign(0, (2,), 3) == 3
     assert count_by_node(room) == {(0, 1): 1, (0, 2): 2}
 
 
 def test_room_that_is_free_now_comes_before_room_that_will_be() -> None:
-    room = Room([Vacancy(is_late=True, free=(2,)), Vacancy(is_late=False, free=(2,))])
+    room = FreeSpace([Vacancy(is_late=True, free=(2,)), Vacancy(is_late=False, free=(2,))])
 
-    assert room.place(0, (1,), 2) == 2
+    assert room.assign(0, (1,), 2) == 2
     assert count_by_node(room) == {(0, 1): 2}
 
 
 def test_who_needs_nothing_fits_anywhere_but_not_nowhere() -> None:
-    assert make_room((0,)).place(0, (0,), 5) == 5
-    assert make_room().place(0, (0,), 5) == 0
+    assert make_room((0,)).assign(0, (0,), 5) == 5
+    assert make_room().assign(0, (0,), 5) == 0
 
 
 def test_a_copy_is_changed_alone() -> None:
     room = make_room((4,))
-    room.copy().place(0, (1,), 4)
+    room.copy().assign(0, (1,), 4)
 
     assert room.sum_free(1) == [4]
     assert not room.blocks

@@ -22,7 +22,7 @@ from scaling_simulator import (
     print_table,
     spread,
 )
-from strandline.engine.autoscaler.model import Params, Resources
+from strandline.engine.autoscaler.model import NodeResources, ScalingParams
 
 NAMES = [f"{play.name}, {len(play.nodes)} nodes" for play in PLAYS]
 SETTLING = [number for number, play in enumerate(PLAYS) if not any(p.skew for p in play.parts)]
@@ -46,23 +46,23 @@ def test_pools_of_ten_reach_nine_tenths_of_the_optimum(number: int) -> None:
 def test_nothing_changes_in_the_last_third(number: int) -> None:
     result = judge_once(number)
 
-    late = [one for one in result.moments if one.now >= result.play.seconds * 2 / 3]
+    late = [moment for moment in result.moments if moment.now >= result.play.seconds * 2 / 3]
     assert len(late) >= 10
-    assert not any(stage.why for one in late for stage in one.plan.stages)
+    assert not any(stage.why for moment in late for stage in moment.plan.stages)
 
 
 def test_one_to_ten_to_two_on_eight_cpus_is_at_its_best_in_half_a_minute() -> None:
-    best, _ = find_best_whole(RATIO, [1.0] * 3, Resources(cpu=8))
+    best, _ = find_best_whole(RATIO, [1.0] * 3, NodeResources(cpu=8))
 
     moments = Player(ON_EIGHT).run()
 
     assert best == 5
     assert find_throughput(moments, 30) >= 0.9 * best
-    assert next(one.now for one in moments if one.pace >= 0.9 * best) < 30
+    assert next(moment.now for moment in moments if moment.pace >= 0.9 * best) < 30
 
 
 def test_the_linear_programme_agrees_with_arithmetic() -> None:
-    optimum, workers = find_optimum(RATIO, [1.0] * 3, [Resources(cpu=130)], 0)
+    optimum, workers = find_optimum(RATIO, [1.0] * 3, [NodeResources(cpu=130)], 0)
 
     assert optimum == pytest.approx(100)
     assert workers == pytest.approx([10, 100, 20])
@@ -80,19 +80,19 @@ def test_a_slow_stage_holds_back_the_ones_above() -> None:
 
     player.run()
 
-    assert all(crowd.queue <= 200 for crowd in player.crowds)
-    assert player.crowds[0].tasks_in < 300
+    assert all(exposed.queue <= 200 for exposed in player.exposed_groups)
+    assert player.exposed_groups[0].tasks_in < 300
 
 
 def test_at_the_end_of_the_listing_the_last_stage_gets_the_room() -> None:
     parts = (Part("first", 1.0), Part("last", 1.0, fan=0, later=4.0, changes_at=20))
-    play = Play("end", parts, spread(1, Resources(cpu=10)), seconds=300, sources=400)
-    players = Player(play), Player(play, Params(gain=1e9))
+    play = Play("end", parts, spread(1, NodeResources(cpu=10)), seconds=300, sources=400)
+    players = Player(play), Player(play, ScalingParams(gain=1e9))
 
     moved, held = (player.run() for player in players)
 
     assert players[0].is_done
-    assert max(one.workers[1] for one in moved) > max(one.workers[1] for one in held)
+    assert max(moment.workers[1] for moment in moved) > max(moment.workers[1] for moment in held)
     assert moved[100].done > held[100].done
 
 
@@ -103,7 +103,7 @@ def test_a_lost_node_costs_its_share_and_no_more() -> None:
 
     before, after = find_throughput(moments[:30], 20), find_throughput(moments, 60)
     assert after >= 0.9 * before * 3 / 4
-    assert not any(one.plan.below for one in moments[35:])
+    assert not any(moment.plan.below for moment in moments[35:])
 
 
 def test_the_page_has_the_table_that_the_command_prints() -> None:

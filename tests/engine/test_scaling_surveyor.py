@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.engine.autoscaler.inputs import (
-    HERE,
+    DRIVER_NODE,
     SETTLE_SECONDS,
     NodeFacts,
     Surveyor,
     WorkerFacts,
     find_share,
 )
-from strandline.engine.autoscaler.model import Inputs, Params, State
+from strandline.engine.autoscaler.model import Inputs, ScalingParams, ScalingState
 from strandline.engine.autoscaler.planner import plan
 from strandline.engine.core.flow import StageQueue
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.receipt import Counts
+from strandline.plan.receipt import StageCounts
 from strandline.plan.stage import SinkStage, Stage
 from strandline.plan.task import Task
 
@@ -85,10 +85,10 @@ def read_cpu(inputs: Inputs) -> list[float]:
 
 def test_counts_are_those_since_the_last_look() -> None:
     driver = Driver()
-    driver.queues[0].counts = Counts(tasks_in=10, tasks_out=20, seconds=4.0)
+    driver.queues[0].counts = StageCounts(tasks_in=10, tasks_out=20, seconds=4.0)
     first = driver.look([make_node()]).stages[0]
     assert (first.completed, first.seconds, first.tasks_in, first.tasks_out) == (10, 4.0, 10, 20)
-    driver.queues[0].counts = Counts(tasks_in=13, tasks_out=26, seconds=5.5)
+    driver.queues[0].counts = StageCounts(tasks_in=13, tasks_out=26, seconds=5.5)
     second = driver.look([make_node()], now=1.0).stages[0]
     assert (second.completed, second.seconds, second.tasks_in) == (3, 1.5, 13)
 
@@ -164,17 +164,17 @@ def test_what_workers_need_and_nodes_have_is_in_the_same_words() -> None:
 def test_sinks_that_must_run_with_the_driver_find_room_there_alone() -> None:
     plans = [READ, WRITE]
     inputs = Driver(plans, here="b").look([make_node(), make_node("b", 2.0)])
-    assert [HERE in stage.needs.custom for stage in inputs.stages] == [False, True]
-    answer = plan(Params(), State.begin(), inputs)
-    assert {one.node for one in answer["write"].start} == {"b"}
-    full = plan(Params(), State.begin(), Driver(plans, here="b").look([make_node()]))
+    assert [DRIVER_NODE in stage.needs.custom for stage in inputs.stages] == [False, True]
+    answer = plan(ScalingParams(), ScalingState.begin(), inputs)
+    assert {placement.node for placement in answer["write"].start} == {"b"}
+    full = plan(ScalingParams(), ScalingState.begin(), Driver(plans, here="b").look([make_node()]))
     assert full.below["write"].endswith("1 CPU, 1 place on the driver's node")
 
 
 def test_a_small_machine_is_shared_in_proportion() -> None:
     inputs = Driver([READ, StagePlan("b", "b", Stage(), cpu=3.0)]).look([make_node(cpu=2.0)])
     assert [stage.needs.cpu for stage in inputs.stages] == [0.475, 1.425]
-    assert not plan(Params(), State.begin(), inputs).below
+    assert not plan(ScalingParams(), ScalingState.begin(), inputs).below
 
 
 def test_a_stage_that_needs_little_has_no_more_workers_than_there_are_cpus() -> None:
@@ -211,4 +211,4 @@ def test_law_after_sharing_each_floor_finds_room_and_nobody_shares_without_need(
         return
     nodes = [make_node(str(number), cpu) for number, cpu in enumerate(have)]
     inputs = Driver(stages).look(nodes)
-    assert not plan(Params(), State.begin(), inputs).below
+    assert not plan(ScalingParams(), ScalingState.begin(), inputs).below

@@ -11,17 +11,18 @@ from typing import Any
 
 import pytest
 
-from strandline.engine.core.heartbeat import Heart
-from strandline.engine.core.pools import RayOptions
-from strandline.engine.core.ports import Control, Listing, NoLedger, Progress
-from strandline.engine.inline import LISTING_SECONDS, run_inline
+from strandline.engine.core.heartbeat import Heartbeat
+from strandline.engine.core.ports import Control, Listing, RunProgress
+from strandline.engine.inline import LISTING_SECONDS, NoLedger, run_inline
 from strandline.engine.ray.connection import Connection
+from strandline.engine.ray.driver import DriverInputs
 from strandline.engine.ray_data import engine as ray_data
-from strandline.ledger.entries import PARKED, RELEASED, Listed
+from strandline.ledger.entries import QUARANTINED, RELEASED, Listed
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Source, Stage
 from strandline.plan.task import Task
+from strandline.storage.outputs.outputs import OutputLocation
 from strandline.storage.outputs.remote import open_outputs
 
 PATIENCE = 120.0
@@ -44,7 +45,7 @@ def make_plan() -> PipelinePlan:
 
 def make_ray_data_driver(
     monkeypatch: pytest.MonkeyPatch, listing: Listing, control: Control
-) -> ray_data._Driver:
+) -> ray_data._RayDataDriver:
     """A driver without a ledger and without workers."""
     losses = SimpleNamespace(
         actor=None, look=list, leave=lambda: None, ask=lambda: None, note=lambda _: None
@@ -56,8 +57,9 @@ def make_ray_data_driver(
     monkeypatch.setattr(ray_data, "ray", SimpleNamespace(get=lambda _: None))
     monkeypatch.setattr(ray_data, "POLL_SECONDS", 0.01)
     connection = Connection(cpus=1.0)
-    options = RayOptions(None, None, "out")
-    return ray_data._Driver(make_plan(), listing, None, options, control, connection)
+    outputs = OutputLocation("out")
+    given = DriverInputs(make_plan(), listing, None, control, connection, outputs)
+    return ray_data._RayDataDriver(given)
 
 
 def test_law_ray_data_hears_a_stop_while_a_listing_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +106,7 @@ def test_law_ray_data_shows_life_while_it_waits_for_a_ledger_that_works(
     assert waited == ["answer"]
 
 
-class Steps(Heart):
+class Steps(Heartbeat):
     """Writes down when it is told of a step."""
 
     def __init__(self, days: SlowDays) -> None:
@@ -112,7 +114,7 @@ class Steps(Heart):
         self.days = days
         self.times: list[float] = []
 
-    def work(self) -> None:
+    def note_progress(self) -> None:
         self.times.append(self.days.now)
 
 
@@ -121,17 +123,17 @@ class SlowDays:
 
     def __init__(self, count: int, seconds: float) -> None:
         self.count, self.seconds, self.now = count, seconds, 0.0
-        self.heart = Steps(self)
+        self.heartbeat = Steps(self)
 
     def __iter__(self) -> Iterator[Source]:
         for number in range(self.count):
             self.now += self.seconds
             yield Source(str(number), "1", number)
 
-    def run(self, ledger: NoLedger, stop_at: float, tmp_path: Any) -> list[Progress]:
-        told: list[Progress] = []
+    def run(self, ledger: NoLedger, stop_at: float, tmp_path: Any) -> list[RunProgress]:
+        told: list[RunProgress] = []
         control = Control(lambda: self.now >= stop_at, told.append, lambda: self.now)
-        control.heart = self.heart
+        control.heartbeat = self.heartbeat
         outputs = open_outputs(str(tmp_path))
         run_inline(make_plan(), Listing(iter(self)), ledger, outputs, control)
         return told
@@ -146,16 +148,16 @@ def test_law_inline_a_stop_waits_for_a_moment_of_listing_and_no_longer(tmp_path:
 def test_law_inline_a_slow_listing_shows_life_after_a_moment_at_most(tmp_path: Any) -> None:
     days = SlowDays(300, 0.4)
     days.run(NoLedger(), 1e9, tmp_path)
-    gaps = map(operator.sub, days.heart.times[1:], days.heart.times)
+    gaps = map(operator.sub, days.heartbeat.times[1:], days.heartbeat.times)
     assert max(gaps) <= LISTING_SECONDS + days.seconds
-    assert days.now - days.heart.times[-1] <= LISTING_SECONDS + days.seconds
+    assert days.now - days.heartbeat.times[-1] <= LISTING_SECONDS + days.seconds
 
 
 class Parking(NoLedger):
     """Has every third source in quarantine."""
 
     def admit(self, batch: Sequence[Listed]) -> list[int]:
-        return [PARKED if listed.ordinal % 3 == 0 else RELEASED for listed in batch]
+        return [QUARANTINED if listed.ordinal % 3 == 0 else RELEASED for listed in batch]
 
 
 def test_inline_quarantined_sources_are_counted(tmp_path: Any) -> None:
@@ -166,4 +168,4 @@ def test_inline_quarantined_sources_are_counted(tmp_path: Any) -> None:
 
 def test_inline_a_fast_listing_comes_in_whole_batches(tmp_path: Any) -> None:
     told = SlowDays(600, 0.0).run(NoLedger(), 1e9, tmp_path)
-    assert sorted({one.listed for one in told}) == [0, 256, 512, 600]
+    assert sorted({progress.listed for progress in told}) == [0, 256, 512, 600]

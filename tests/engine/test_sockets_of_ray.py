@@ -19,7 +19,7 @@ SESSION = f"session_2026-11-23_09-30-00_123456_{os.getpid()}"
 OURS = "strandline-ray-12345678"
 
 
-class RayWasAskedError(Exception):
+class RayWasAskedError(BaseException):  # no error of Ray's, which would be put into a sentence
     """Ray would have been started."""
 
 

@@ -53,7 +53,9 @@ def test_law_a_table_arrives_as_it_was_sent(table: pa.Table) -> None:
     back.validate(full=True)
     assert back.equals(table)
     assert back.schema.equals(table.schema, check_metadata=True)
-    assert [one.num_chunks for one in back.columns] == [one.num_chunks for one in table.columns]
+    assert [column.num_chunks for column in back.columns] == [
+        column.num_chunks for column in table.columns
+    ]
 
 
 def test_of_a_large_table_only_the_slice_is_sent() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from strandline.engine.call.slots import Slot
 from strandline.engine.ray_data.window import Window
 from strandline.ledger.tally import Tally
-from strandline.plan.receipt import Counts, Event, Failure, Receipt
+from strandline.plan.receipt import Event, Failure, Receipt, StageCounts
 
 SOURCES = [bytes([number]) * 16 for number in range(3)]
 
@@ -18,7 +18,12 @@ def make_token(source: bytes, name: str) -> bytes:
 
 
 def make_window() -> Window:
-    return Window([Slot(one, one.hex(), make_token(one, "root"), None, None, 0) for one in SOURCES])
+    return Window(
+        [
+            Slot(source, source.hex(), make_token(source, "root"), None, None, 0)
+            for source in SOURCES
+        ]
+    )
 
 
 def list_events(source: bytes, width: int) -> list[Event]:
@@ -28,13 +33,13 @@ def list_events(source: bytes, width: int) -> list[Event]:
     return [fan_out, *(Event(source, (child,), ()) for child in children)]
 
 
-def hear(window: Window, *events: Event) -> list[Event]:
-    return window.hear(Receipt(events, (), (), Counts())).events
+def take(window: Window, *events: Event) -> list[Event]:
+    return window.take(Receipt(events, (), (), StageCounts())).events
 
 
 def fail(source: bytes) -> Receipt:
     failure = Failure(source, source.hex(), make_token(source, "root"), "stage", "no good")
-    return Receipt((), (failure,), (), Counts())
+    return Receipt((), (failure,), (), StageCounts())
 
 
 widths = st.lists(st.integers(0, 4), min_size=len(SOURCES), max_size=len(SOURCES))
@@ -51,13 +56,13 @@ def test_a_source_is_told_once_and_whole_in_whatever_order_it_was_heard(
     ]
     again = data.draw(st.lists(st.sampled_from(events)))
     window, ledger = make_window(), Tally(lambda _: False)
-    ledger.count(Event(one, (), (make_token(one, "root"),)) for one in SOURCES)
+    ledger.count(Event(source, (), (make_token(source, "root"),)) for source in SOURCES)
     told: list[Event] = []
 
     for event in data.draw(st.permutations([*events, *again])):
-        news = hear(window, event)
-        assert {one.source for one in news} <= {event.source}
-        assert not {one.source for one in news} & {one.source for one in told}
+        news = take(window, event)
+        assert {event.source for event in news} <= {event.source}
+        assert not {event.source for event in news} & {event.source for event in told}
         told += news
 
     assert set(told) == set(events)
@@ -74,7 +79,7 @@ def test_nothing_is_told_of_a_source_that_has_to_be_tried_again(
     for source, width in zip(SOURCES, widths, strict=True):
         events = list_events(source, width)
         del events[missing % len(events)]
-        told += hear(window, *events)
+        told += take(window, *events)
 
     assert told == []
     assert set(window.open) == set(SOURCES)
@@ -85,13 +90,13 @@ def test_a_failed_source_is_over_and_takes_what_was_heard_of_it_along() -> None:
     window = make_window()
     first, second, _ = SOURCES
     fan_out, *written = list_events(first, 2)
-    hear(window, fan_out)
+    take(window, fan_out)
 
-    told = window.hear(fail(first))
-    late = hear(window, *written)
+    told = window.take(fail(first))
+    late = take(window, *written)
 
-    assert ([one.source for one in told.failures], told.events, late) == ([first], [], [])
-    assert window.hear(fail(first)).failures == []
+    assert ([failure.source for failure in told.failures], told.events, late) == ([first], [], [])
+    assert window.take(fail(first)).failures == []
     assert first not in window.open
-    assert hear(window, *list_events(second, 0)) == list_events(second, 0)
+    assert take(window, *list_events(second, 0)) == list_events(second, 0)
     assert window.has_finished

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.engine.call import wire
-from strandline.plan.receipt import Counts, Effort, Emitted, Event, Failure, Output, Receipt
+from strandline.plan.receipt import Effort, Emitted, Event, Failure, Output, Receipt, StageCounts
 from strandline.plan.task import Lineage, Origin, Task
 
 token = st.binary(min_size=16, max_size=16)
@@ -28,7 +31,10 @@ event = st.builds(
 failure = st.builds(Failure, token, st.text(), token, st.text(), st.text())
 emitted = st.builds(Emitted, st.integers(0, 99), token, token, origin)
 counts = st.builds(
-    Counts, *[st.integers(0, 9)] * 6, st.floats(0, 9), st.dictionaries(st.text(), st.integers(1))
+    StageCounts,
+    *[st.integers(0, 9)] * 6,
+    st.floats(0, 9),
+    st.dictionaries(st.text(), st.integers(1)),
 )
 receipt = st.builds(
     Receipt,
@@ -71,9 +77,51 @@ def test_nothing_but_plain_values_is_sent() -> None:
             (Event(b"s", (b"t",), (), (Output(b"t", ".x", 1, b"d", 1),)),),
             (Failure(b"s", "k", b"t", "stage", "no"),),
             (Emitted(0, b"s", b"t", Origin(b"p", 0, 1)),),
-            Counts(counters={"dropped": 1}),
+            StageCounts(counters={"dropped": 1}),
             ((b"s", Effort("read", 1, 1, 0.5, 8)),),
         )
     )
 
     assert b"strandline" not in pickle.dumps(packed)
+
+
+@pytest.mark.parametrize("shared", [[1], {"n": 1}, bytearray(b"1"), np.arange(3), [[1]]], ids=repr)
+@pytest.mark.parametrize("where", ["data", "meta"])
+def test_law_tasks_that_share_a_payload_share_it_no_more_behind_the_wire(
+    shared: Any, where: str
+) -> None:
+    lineage = Lineage(b"s" * 16, b"t" * 16, "key")
+    content = {"data": {"data": shared}, "meta": {"meta": {"of": "many", "shared": shared}}}[where]
+    packed = wire.pack_tasks([Task(**content, lineage=lineage) for _ in range(3)])
+
+    # Ray pickles an answer as a whole, and what is in it twice comes back as one.
+    first, *others = map(wire.unpack_task, pickle.loads(pickle.dumps(packed, protocol=5)))  # noqa: S301
+
+    kept = [getattr(task, where) for task in (first, *others)]
+    assert len({id(each) for each in kept}) == 3
+    values = [each["shared"] if where == "meta" else each for each in kept]
+    assert len({id(value) for value in values}) == 3
+    assert all(pickle.dumps(value) == pickle.dumps(shared) for value in values)
+
+
+def test_arrays_that_stay_in_a_process_are_shared_and_nobody_can_change_them() -> None:
+    array, lineage = np.arange(10_000), Lineage(b"s" * 16, b"t" * 16, "key")
+    tasks = [Task(array, {"of": 2}, lineage), Task({"deep": [array]}, None, lineage)]
+    first, second = map(wire.unpack_task, wire.pack_sharing(tasks, pickle.dumps))
+
+    assert (first.meta, first.lineage) == ({"of": 2}, lineage)
+    for found in (first.data, second.data["deep"][0]):
+        assert np.array_equal(found, array)
+        assert np.shares_memory(found, array)
+        with pytest.raises(ValueError, match="read-only"):
+            found[0] = 1
+    array[0] = 1  # whose it was may still do so
+
+
+@given(data=st.recursive(st.integers() | st.text(), st.lists, max_leaves=5))
+def test_law_what_stays_in_a_process_shares_nothing_else_that_can_be_changed(data: Any) -> None:
+    lineage = Lineage(b"s" * 16, b"t" * 16, "key")
+    packed = wire.pack_sharing([Task(data, data, lineage) for _ in range(2)], pickle.dumps)
+    for found in map(wire.unpack_task, packed):
+        assert (found.data, found.meta) == (data, data)
+        assert not isinstance(data, list) or found.data is not data

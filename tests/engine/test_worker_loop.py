@@ -5,14 +5,14 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.call.worker_loop import WorkerLoop
+from strandline.engine.call.worker_loop import PARTS_AHEAD, WorkerLoop
 
 PATIENCE = 120.0
 
@@ -114,3 +114,54 @@ def test_what_was_worked_on_is_not_kept() -> None:
     gc.collect()
 
     assert seen[0]() is None
+
+
+def test_law_a_call_is_worked_on_to_its_end_before_the_next_is() -> None:
+    loop = WorkerLoop()
+    done: list[int | str] = []
+
+    def work() -> Iterator[int]:
+        for number in range(5):
+            done.append(number)
+            yield number
+
+    parts = loop.begin(0, work)
+    with ThreadPoolExecutor(1) as pool:
+        second = call(pool, lambda: loop.run(1, lambda: done.append("second")))
+        assert [parts.take() for _ in range(4)] == [0, 1, 2, 3]
+        assert not second.done()
+        assert parts.take() == 4
+        second.result(PATIENCE)
+
+    assert done == [0, 1, 2, 3, 4, "second"]
+
+
+def test_law_no_more_parts_are_made_ahead_than_may_wait() -> None:
+    loop, made = WorkerLoop(), []
+    changed = threading.Condition()
+
+    def work() -> Iterator[int]:
+        for number in range(9):
+            with changed:
+                made.append(number)
+                changed.notify()
+            yield number
+
+    parts = loop.begin(0, work)
+    for taken in range(9 - PARTS_AHEAD):
+        with changed:
+            assert changed.wait_for(lambda: len(made) > taken + PARTS_AHEAD, PATIENCE)  # noqa: B023
+            assert len(made) == taken + PARTS_AHEAD + 1
+        parts.take()
+
+
+def test_an_error_between_two_parts_reaches_who_waits_for_the_next() -> None:
+    def work() -> Iterator[int]:
+        yield 1
+        raise ValueError
+
+    parts = WorkerLoop().begin(0, work)
+
+    assert parts.take() == 1
+    with pytest.raises(ValueError, match=r"^$"):
+        parts.take()

@@ -10,10 +10,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.call.memory_watch import (
+from strandline.engine.call.limits import (
     LOOK_SECONDS,
-    Limits,
     MemoryWatch,
+    WorkerLimits,
     choose_limits,
     read_own_memory,
 )
@@ -24,7 +24,7 @@ steps = st.lists(st.tuples(st.floats(0.01, 5), st.integers(0, 200)), max_size=20
 class Life:
     """A worker's clock, and what it takes at that time."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: WorkerLimits) -> None:
         self.seconds, self.memory, self.looks = 100.0, 0, 0
         self.watch = MemoryWatch(limits, lambda: self.seconds, self._read)
 
@@ -40,7 +40,7 @@ class Life:
 
 @given(steps=steps)
 def test_law_without_a_limit_nothing_is_looked_at(steps: list[tuple[float, int]]) -> None:
-    life = Life(Limits())
+    life = Life(WorkerLimits())
     assert {life.go_on(*step) for step in steps} <= {""}
     assert life.looks == 0
 
@@ -49,7 +49,7 @@ def test_law_without_a_limit_nothing_is_looked_at(steps: list[tuple[float, int]]
 def test_law_a_worker_is_replaced_at_its_age_and_not_before(
     steps: list[tuple[float, int]],
 ) -> None:
-    life = Life(Limits(seconds=10.0))
+    life = Life(WorkerLimits(seconds=10.0))
     for step in steps:
         word = life.go_on(*step)
         assert word == ("age" if life.seconds - 100.0 >= 10.0 else "")
@@ -59,7 +59,7 @@ def test_law_a_worker_is_replaced_at_its_age_and_not_before(
 def test_law_a_worker_above_its_limit_is_replaced_at_the_next_look(
     steps: list[tuple[float, int]],
 ) -> None:
-    life = Life(Limits(memory=100))
+    life = Life(WorkerLimits(memory=100))
     for step in steps:
         looks = life.looks
         word = life.go_on(*step)
@@ -68,7 +68,7 @@ def test_law_a_worker_above_its_limit_is_replaced_at_the_next_look(
 
 @given(steps=steps)
 def test_law_looks_are_half_a_second_apart(steps: list[tuple[float, int]]) -> None:
-    life = Life(Limits(memory=1000))
+    life = Life(WorkerLimits(memory=1000))
     for step in steps:
         life.go_on(*step)
     assert life.looks <= 1 + (life.seconds - 100.0) / LOOK_SECONDS
@@ -84,9 +84,9 @@ def test_what_a_stage_reserves_is_a_limit_unless_it_takes_more_from_the_start() 
 
 
 def test_a_limit_of_ones_own_comes_before_what_is_reserved() -> None:
-    assert choose_limits(60.0, 2000, 1000) == Limits(60.0, 2000)
-    assert choose_limits(None, None, 1000) == Limits(None, 900, is_reserved=True)
-    assert choose_limits(None, None, None) == Limits()
+    assert choose_limits(60.0, 2000, 1000) == WorkerLimits(60.0, 2000)
+    assert choose_limits(None, None, 1000) == WorkerLimits(None, 900, is_reserved=True)
+    assert choose_limits(None, None, None) == WorkerLimits()
 
 
 def test_memory_is_the_workers_own_and_its_childrens() -> None:

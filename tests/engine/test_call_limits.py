@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from strandline.engine.call.call_watch import CallWatch, explain_overdue
+from strandline.engine.call.limits import CallWatch, explain_overdue
+from strandline.engine.core.chains import Chain
 from strandline.engine.core.worker_pool import Call, Pool, Worker
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Stage
@@ -30,11 +31,11 @@ def test_a_call_that_hangs_is_told_of_while_it_hangs() -> None:
     said: list[str] = []
     is_told = threading.Event()
 
-    def hear(words: str) -> None:
+    def take(words: str) -> None:
         said.append(words)
         is_told.set()
 
-    watch = CallWatch(lambda: 100.0, hear)
+    watch = CallWatch(lambda: 100.0, take)
 
     with watch.watching(0.0, "too long"):
         assert is_told.wait(PATIENCE)
@@ -45,11 +46,11 @@ def test_a_call_that_hangs_is_told_of_while_it_hangs() -> None:
 def test_calls_that_are_over_in_time_are_never_told_of() -> None:
     clock, said, last = Clock(), list[str](), threading.Event()
 
-    def hear(words: str) -> None:
+    def take(words: str) -> None:
         said.append(words)
         last.set()
 
-    watch = CallWatch(clock, hear)
+    watch = CallWatch(clock, take)
     for number in range(20):
         with watch.watching(10.0, f"call {number}"):
             clock.seconds += 9.0
@@ -71,7 +72,8 @@ def test_it_is_said_what_took_too_long(tasks: int, said: str) -> None:
 
 def make_pool(timeout: float | None = 10.0, group: int | None = None) -> Pool:
     """A pool of one worker that works on two tasks since 100."""
-    pool = Pool(StagePlan("s", "s", Stage(), batch_size=2, timeout=timeout, group=group))
+    plan = StagePlan("s", "s", Stage(), batch_size=2, timeout=timeout, group=group)
+    pool = Pool(Chain(0, (plan,)))
     worker = Worker(0, "actor", is_ready=True, busy_since=100.0)
     worker.calls["first"] = Call(0, worker, make_slots(2), "data", 1)
     worker.calls["second"] = Call(0, worker, make_slots(1), "data", 2)

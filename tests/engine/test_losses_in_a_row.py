@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.core.loss_streak import LossStreak
+from strandline.engine.core.worker_pool import LossStreak
 
 sources = st.binary(min_size=1, max_size=1)
-crowds = st.lists(st.frozensets(sources, max_size=4), max_size=8)
+exposed_groups = st.lists(st.frozensets(sources, max_size=4), max_size=8)
 
 
 def note_all(losses: list[frozenset[bytes]]) -> LossStreak:
@@ -20,7 +20,7 @@ def note_all(losses: list[frozenset[bytes]]) -> LossStreak:
 
 @given(killers=st.lists(sources, max_size=20))
 def test_law_one_that_dies_alone_again_and_again_is_one_cause(killers: list[bytes]) -> None:
-    assert note_all([frozenset([one]) for one in killers]).causes == len(set(killers))
+    assert note_all([frozenset([killer]) for killer in killers]).causes == len(set(killers))
 
 
 @given(neighbours=st.frozensets(sources, min_size=2, max_size=4), times=st.integers(1, 5))
@@ -31,7 +31,7 @@ def test_law_a_crowd_and_the_culprit_that_is_found_in_it_are_one_cause(
     assert note_all([neighbours, *[frozenset([culprit])] * times]).causes == 1
 
 
-@given(losses=crowds)
+@given(losses=exposed_groups)
 def test_law_there_is_a_cause_at_least_and_never_more_than_losses(
     losses: list[frozenset[bytes]],
 ) -> None:
@@ -39,7 +39,10 @@ def test_law_there_is_a_cause_at_least_and_never_more_than_losses(
     assert min(len(losses), 1) <= streak.causes <= len(losses)
 
 
-@given(losses=crowds, loss=st.frozensets(sources, min_size=2, max_size=4) | st.just(frozenset()))
+@given(
+    losses=exposed_groups,
+    loss=st.frozensets(sources, min_size=2, max_size=4) | st.just(frozenset()),
+)
 def test_law_whoever_cannot_be_told_is_a_cause_of_its_own(
     losses: list[frozenset[bytes]], loss: frozenset[bytes]
 ) -> None:

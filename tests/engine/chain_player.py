@@ -1,0 +1,264 @@
+"""Plays pipelines in this process: the real queues and calls, cut into chains as a test says."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from strandline.engine.call.chain_call import ChainCall
+from strandline.engine.call.handover import pack_answers, read_input
+from strandline.engine.call.slots import Slot as Waiting
+from strandline.engine.call.slots import split_opened
+from strandline.engine.call.stage_call import StageCall
+from strandline.engine.call.wire import pack_receipt, pack_tasks, unpack_receipt
+from strandline.engine.core.chains import Chain
+from strandline.engine.core.flow import Flow
+from strandline.plan.fingerprint import Fingerprint
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.planning import mark_streaming
+from strandline.plan.receipt import Event, Piece, Receipt
+from strandline.plan.stage import Stage, StatefulFilter
+from strandline.plan.task import FailedTask, Lineage, NoneTask, Slot, Task
+from strandline.plan.token import derive_root, digest_key
+
+
+class Pass(Stage):
+    """Adds to the numbers that it hands on, in place."""
+
+    def process(self, task: Task) -> Task:
+        """The same list, changed."""
+        task.data.append(len(task.data))
+        self.count("passed")
+        return task
+
+
+class Drop(Stage):
+    """Drops one in three."""
+
+    def process(self, task: Task) -> Task | None:
+        """The same task, or nothing."""
+        return None if sum(task.data) % 3 == 0 else task
+
+
+class Spread(Stage):
+    """Fans out into as many as the last number says, some of them missing."""
+
+    def process(self, task: Task) -> list[Slot]:
+        """Tasks that share a list, which whoever changes it must not change for the others."""
+        shared = list(task.data)
+        slots: list[Slot] = [
+            None if index % 4 == 1 else Task(shared) for index in range(task.data[-1] % 6)
+        ]
+        return [NoneTask() if slot is None and len(slots) % 2 else slot for slot in slots]
+
+
+class SpreadSlowly(Stage):
+    """The same, yielded."""
+
+    def process(self, task: Task):  # type: ignore[no-untyped-def]  # noqa: ANN201
+        """Yield tasks."""
+        for index in range(task.data[-1] % 7):
+            yield Task([*task.data, index]) if index % 3 else None
+
+
+class Fail(Stage):
+    """Fails one in seven, in one way or another."""
+
+    def process(self, task: Task) -> Task | list[Slot]:
+        """The same task, or trouble.
+
+        Raises:
+            ValueError: it is one of these.
+        """
+        number = sum(task.data) % 14
+        if number == 0:
+            raise ValueError(str(task.data))
+        if number == 7:
+            return [FailedTask("seven")]
+        return Task(lambda: 1) if number == 13 else task  # which can't be pickled
+
+
+class Twice(Stage):
+    """Works on batches."""
+
+    def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
+        """Each with a number more; every fifth is filtered."""
+        return [
+            NoneTask() if sum(task.data) % 5 == 0 else task.replace([*task.data, 2])
+            for task in tasks
+        ]
+
+
+class Keep(StatefulFilter):
+    """Gathers the sums of what passes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[int] = []
+
+    def process(self, task: Task) -> Task:
+        """The same task."""
+        self.kept.append(sum(task.data))
+        return task
+
+    def flush(self) -> bytes | None:
+        """What was gathered since."""
+        kept, self.kept = self.kept, []
+        return bytes(str(kept), "ascii")
+
+    @staticmethod
+    def merge(paths: Sequence[Path], out: Path) -> None:
+        """Not called here."""
+
+
+class Join(Stage):
+    """Joins a group into one task."""
+
+    def join(self, tasks: list[Task]) -> Task:
+        """All of their numbers, and how many they were."""
+        return Task([*(sum(task.data) for task in tasks), len(tasks)])
+
+    def process(self, task: Task) -> Task:
+        """The same."""
+        return task
+
+
+KINDS: dict[str, Callable[[str], StagePlan]] = {
+    "pass": lambda name: StagePlan(name, name, Pass()),
+    "drop": lambda name: StagePlan(name, name, Drop()),
+    "spread": lambda name: StagePlan(name, name, Spread()),
+    "yield": lambda name: StagePlan(name, name, SpreadSlowly()),
+    "fail": lambda name: StagePlan(name, name, Fail()),
+    "batch": lambda name: StagePlan(name, name, Twice(), batch_size=2),
+    "keep": lambda name: StagePlan(name, name, Keep()),
+    "join": lambda name: StagePlan(name, name, Join(), group=2),
+}
+
+
+def make_plan(kinds: Sequence[str]) -> PipelinePlan:
+    """A pipeline of stages of these kinds; there is no sink, and what comes out is kept."""
+    stages = [KINDS[kind](f"{kind}-{number}") for number, kind in enumerate(kinds)]
+    source = StagePlan("source", "source", Stage())
+    return PipelinePlan("ns", "p", source, tuple(mark_streaming(stages)), Fingerprint("", {}))
+
+
+@dataclass
+class Played:
+    """What came of a pipeline.
+
+    Attributes:
+        events: by source, in any order.
+        failed: sources, with the stages that failed them.
+        outputs: by token; without those of failed sources.
+        counts: of each stage: tasks in and out, filtered; where nothing has failed.
+    """
+
+    events: dict[bytes, set[Event]] = field(default_factory=dict)
+    failed: dict[bytes, set[str]] = field(default_factory=dict)
+    outputs: dict[bytes, list[int]] = field(default_factory=dict)
+    counts: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    given_back: int = 0
+
+    def keep_whole(self) -> Played:
+        """Without what a failed source has left, which depends on who was quick."""
+        events = {key: said for key, said in self.events.items() if key not in self.failed}
+        return replace(self, events=events, counts={} if self.failed else self.counts, given_back=0)
+
+
+class Player:
+    """Runs a pipeline's calls one after the other, in an order that is drawn.
+
+    Args:
+        chains: how its stages run together.
+        seed: of the order, of what calls take, and of suspicions.
+        suspected: share of sources that are tried stage by stage.
+    """
+
+    def __init__(
+        self, plan: PipelinePlan, chains: Sequence[Chain], seed: int, suspected: float = 0.2
+    ) -> None:
+        self._rng = random.Random(seed)
+        self._suspected = suspected
+        self._time = 0.0
+        self._flow = Flow(plan, chains)
+        self._calls = [self._set_up(chain, chains) for chain in chains]
+        self.played = Played()
+
+    def _set_up(self, chain: Chain, chains: Sequence[Chain]) -> ChainCall:
+        plans = [replace(plan, stage=copy.deepcopy(plan.stage)) for plan in chain.stages]
+        plans[1:] = [replace(plan, streams=False) for plan in plans[1:]]
+        calls = [StageCall(plan, None, self._tell_time) for plan in plans]
+        joins = any(later.plan.group for later in chains if later.first > chain.first)
+        return ChainCall(plans, calls, self._tell_time, pickle.dumps, joins_below=joins)
+
+    def _tell_time(self) -> float:
+        self._time += self._rng.choice([0.0, 0.001, 0.06])
+        return self._time
+
+    def play(self, numbers: Sequence[int]) -> Played:
+        """Play it for a source a number."""
+        flow = self._flow
+        for number in numbers:
+            source = digest_key(str(number))
+            root = derive_root(source, b"1")
+            block = pack_tasks([Task([number], None, Lineage(source, root, str(number)))])
+            slot = Waiting(source, str(number), root, None, block, 0)
+            flow.enter([slot._replace(is_suspect=self._rng.random() < self._suspected)])
+        while not flow.is_idle():
+            self._play_one()
+        self.played.counts = {
+            name: (each.tasks_in, each.tasks_out, each.filtered)
+            for name, each in flow.counts.items()
+        }
+        return self.played
+
+    def _play_one(self) -> None:
+        stages = list(range(len(self._calls)))
+        self._rng.shuffle(stages)
+        for stage in stages:
+            batch = self._flow.next_batch(stage, self._rng.choice([1, 2, 5]))
+            if batch:
+                self._call(stage, batch)
+                return
+
+    def _call(self, stage: int, batch: list[Waiting]) -> None:
+        tasks, unreadable = read_input(slot.block[slot.position] for slot in batch)
+        link, is_alone = batch[0].link, batch[0].is_suspect
+        call = self._calls[stage]
+        for part in call.stream(tasks, unreadable, {}, link, is_alone=is_alone):
+            _, block, receipt = pack_answers(
+                partial(call.name_maker, part.receipt),
+                part.data,
+                part.receipt,
+                lambda data: pack_tasks(data, pickle.dumps),
+            )
+            block = pickle.loads(pickle.dumps(block))  # noqa: S301 - as it crosses to a worker
+            receipt = unpack_receipt(pack_receipt(receipt))
+            rest: list[Waiting] = []
+            if part.opened is not None:
+                batch, rest = split_opened(batch, *part.opened)
+            self._note(stage, receipt, block)
+            self._flow.complete(stage, batch, receipt, block, rest[0] if rest else None)
+            batch = rest
+
+    def _note(self, stage: int, receipt: Receipt, block: list[list[object]]) -> None:
+        played = self.played
+        played.given_back += sum(emitted.link > 0 for emitted in receipt.emitted)
+        for failure in receipt.failures:
+            played.failed.setdefault(failure.source, set()).add(failure.stage)
+        for event in receipt.events:
+            pieces = [left for left in event.outputs if isinstance(left, Piece)]
+            played.events.setdefault(event.source, set()).add(event._replace(outputs=tuple(pieces)))
+        if stage + 1 == len(self._calls):
+            (made, _) = read_input(
+                block[each.position] for each in receipt.emitted if not each.link
+            )
+            tokens = [each.token for each in receipt.emitted if not each.link]
+            for token, task in zip(tokens, made, strict=True):
+                assert token not in played.outputs  # nothing comes twice
+                played.outputs[token] = task.data

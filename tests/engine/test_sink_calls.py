@@ -1,0 +1,143 @@
+"""Outputs become durable several at a time; none waits long, and no receipt comes early."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.engine.call.stage_call import StageCall
+from strandline.engine.core.call_size import CALL_SECONDS, SINK_SECONDS, TaskCost, bound_call
+from strandline.engine.core.ports import Control, Listing
+from strandline.engine.inline import SINK_TASKS, NoLedger, run_inline
+from strandline.plan.fingerprint import Fingerprint
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.receipt import StageCounts
+from strandline.plan.stage import SinkStage, Source, Stage
+from strandline.plan.task import Lineage, Task
+from strandline.storage import faults
+from strandline.storage.errors import VolumeError
+from strandline.storage.outputs.outputs import LocalGroup, LocalOutputs
+
+
+class Day:
+    """A clock that moves while a stage works, as long as it is told for each task.
+
+    Attributes:
+        ends: when each task was done.
+    """
+
+    def __init__(self, seconds: list[float]) -> None:
+        self.now = 0.0
+        self.ends: list[float] = []
+        self._left = iter(seconds)
+
+    def work(self) -> None:
+        """Let a task's time pass."""
+        self.now += next(self._left)
+        self.ends.append(self.now)
+
+
+class Work(Stage):
+    """Takes its time; each worker has a copy of it, and all have one day."""
+
+    day: ClassVar[Day]
+
+    def process(self, task: Task) -> Task:
+        """The task as it came."""
+        self.day.work()
+        return task
+
+
+class Write(SinkStage):
+    """Writes what the task carries."""
+
+    suffix = ".txt"
+
+    def write(self, task: Task, file: BinaryIO) -> None:
+        """As text."""
+        file.write(str(task.data).encode())
+
+
+class WatchedOutputs(LocalOutputs):
+    """Notes at what time how many became durable together."""
+
+    def __init__(self, root: Path, day: Day) -> None:
+        super().__init__(root)
+        self.day = day
+        self.groups: list[tuple[float, int]] = []
+
+    @contextmanager
+    def grouped(self) -> Iterator[LocalGroup]:
+        with super().grouped() as group:
+            yield group
+            self.groups.append((self.day.now, len(group._pending)))
+
+
+def run(seconds: list[float], timeout: float | None = None) -> tuple[Day, WatchedOutputs]:
+    day = Work.day = Day(seconds)
+    stages = (StagePlan("work", "w", Work()), StagePlan("sink", "s", Write(), timeout=timeout))
+    listed = StagePlan("source", "source", Stage())
+    plan = PipelinePlan("ns", "name", listed, stages, Fingerprint("", {}))
+    sources = (Source(str(number), "1", number) for number in range(len(seconds)))
+    with tempfile.TemporaryDirectory() as folder:
+        outputs = WatchedOutputs(Path(folder), day)
+        control = Control(lambda: False, lambda _: None, lambda: day.now)
+        run_inline(plan, Listing(sources), NoLedger(), outputs, control)
+        assert len(list(outputs.list_names())) == len(seconds)
+    return day, outputs
+
+
+@given(st.lists(st.sampled_from((0.0, 0.01, 0.1, 1.0, 60.0)), max_size=100))
+def test_law_no_output_waits_longer_than_a_moment_and_a_task_that_is_worked_on_then(
+    seconds: list[float],
+) -> None:
+    day, outputs = run(seconds)
+    durable = [time for time, size in outputs.groups for _ in range(size)]
+    assert max((size for _, size in outputs.groups), default=0) <= SINK_TASKS
+    for number, (made, written) in enumerate(zip(day.ends, durable, strict=True)):
+        later = [end for end in day.ends[number:] if end >= made + SINK_SECONDS]
+        assert written <= (later or day.ends)[0 if later else -1]
+
+
+def test_what_comes_in_a_moment_is_written_together() -> None:
+    _, outputs = run([0.001] * 100)
+    assert [size for _, size in outputs.groups] == [1, SINK_TASKS, 35]
+
+
+def test_what_takes_long_is_written_at_once() -> None:
+    _, outputs = run([60.0] * 3)
+    assert outputs.groups == [(60.0, 1), (120.0, 1), (180.0, 1)]
+
+
+def test_a_task_with_a_time_limit_has_a_call_of_its_own() -> None:
+    _, outputs = run([0.001] * 3, timeout=5.0)
+    assert [size for _, size in outputs.groups] == [1, 1, 1]
+
+
+def test_a_sink_on_ray_has_more_in_a_call_than_others() -> None:
+    cost = TaskCost()
+    cost.note(StageCounts(tasks_in=1, seconds=CALL_SECONDS), 0)
+    assert bound_call(cost, 0, 1) == 1
+    assert bound_call(cost, 0, 1, SINK_SECONDS) == 12
+
+
+@pytest.mark.parametrize("step", [step for step in faults.STEPS if step.startswith("output.")])
+def test_law_no_receipt_leaves_while_an_output_may_be_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Of the first output all is well, and a step of the second one fails."""
+    monkeypatch.setattr(faults, "_reached", {step: 0})
+    monkeypatch.setenv("STRANDLINE_FAULT", f"{step}:eio:2")
+    stage = StageCall(StagePlan("sink", "s", Write()), LocalOutputs(tmp_path), time.monotonic)
+    sources = [bytes([number]) * 16 for number in range(3)]
+    tasks = [Task("text", None, Lineage(source, source, "key")) for source in sources]
+    with pytest.raises(VolumeError, match="input/output error"):
+        stage.run(tasks)

@@ -1,0 +1,249 @@
+"""A local Ray that is slow or fails to start, and a cluster that does not let everybody in."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ray._private import node, services
+from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
+
+from strandline.engine.ray import connection
+from strandline.engine.ray.connection import (
+    START_SECONDS,
+    ClusterRefusedError,
+    RayStartError,
+    choose_start_limit,
+    connected,
+)
+from strandline.plan.errors import code_of
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.exit_codes import ExitCode
+
+ADVICE = "; `strandline doctor` looks at the machine, and --workers 1 has Ray start less"
+SLOW = "The current node timed out during startup. This could happen because some of the raylet"
+
+
+class AuthenticationError(Exception):
+    """As Ray calls it, in versions that have it."""
+
+
+def begin(error: Exception, begun: list[subprocess.Popen[bytes]]) -> Callable[..., None]:
+    """`ray.init`, which has begun a process when it fails."""
+
+    def init(**_: object) -> None:
+        begun.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE))
+        raise error
+
+    return init
+
+
+def refuse(error: Exception) -> Callable[..., None]:
+    """`ray.init`, which fails."""
+
+    def init(**_: object) -> None:
+        raise error
+
+    return init
+
+
+@pytest.mark.parametrize(
+    ("error", "load", "sentence", "cause"),
+    [
+        (
+            Exception(SLOW),
+            1.0,
+            f"the local Ray did not start within 180 s, as where a machine is busy or full{ADVICE}",
+            Cause.SCHEDULING_TIMEOUT,
+        ),
+        (
+            Exception(SLOW),
+            3.0,
+            f"the local Ray did not start within 540 s, as where a machine is busy or full{ADVICE}",
+            Cause.SCHEDULING_TIMEOUT,
+        ),
+        (
+            RuntimeError("no room in /dev/shm.\nSee its logs."),
+            1.0,
+            f"the local Ray did not start: no room in /dev/shm{ADVICE}",
+            None,
+        ),
+    ],
+)
+def test_a_ray_that_does_not_start_is_told_and_nothing_of_it_is_left(
+    error: Exception,
+    load: float,
+    sentence: str,
+    cause: Cause | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[subprocess.Popen[bytes]] = []
+    share = load * len(os.sched_getaffinity(0))
+    monkeypatch.setattr("os.getloadavg", lambda: (share, 0.0, 0.0))
+    monkeypatch.setattr("ray.init", begin(error, begun))
+    with pytest.raises(RayStartError) as caught, connected(None, 1):
+        pass
+    assert str(caught.value) == sentence
+    assert (ExitCode.APPLICATION_ERROR, False) == (code_of(caught.value), caught.value.is_lasting)
+    assert caught.value.cause is cause
+    (process,) = begun
+    assert -signal.SIGKILL == process.wait()
+    process.communicate()
+
+
+@given(load=st.floats(0, 1e4), cpus=st.integers(1, 256))
+def test_law_ray_has_longer_to_start_where_others_take_the_cpus(load: float, cpus: int) -> None:
+    seconds = choose_start_limit(load, cpus)
+    assert START_SECONDS <= seconds <= 900.0
+    assert seconds == START_SECONDS or load > cpus
+    assert seconds <= choose_start_limit(load * 2, cpus)
+
+
+def test_a_local_ray_takes_nothing_over_of_the_job_that_starts_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = '{"runtime_env": {"working_dir": "gcs://_ray_pkg_0123456789abcdef.zip"}}'
+    monkeypatch.setenv(RAY_JOB_CONFIG_JSON_ENV_VAR, job)
+    seen: list[str | None] = []
+
+    def init(**_: object) -> None:
+        seen.append(os.environ.get(RAY_JOB_CONFIG_JSON_ENV_VAR))
+        raise RuntimeError
+
+    monkeypatch.setattr("ray.init", init)
+    with pytest.raises(RayStartError), connected(None, 1):
+        pass
+    assert seen == [None]
+    assert os.environ[RAY_JOB_CONFIG_JSON_ENV_VAR] == job
+    with pytest.raises(RuntimeError), connected("ray://127.0.0.1:1", None):
+        pass
+    assert seen == [None, job]  # to enter the Ray that runs the job, it is needed
+
+
+def test_a_folder_that_ray_may_not_write_to_is_named_and_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refused = PermissionError(errno.EACCES, "Permission denied", "/data/me/.ray")
+    monkeypatch.setattr("ray.init", refuse(refused))
+    with pytest.raises(RayStartError) as caught, connected(None, 1):
+        pass
+    assert caught.value.is_lasting
+    assert str(caught.value) == (
+        "the local Ray did not start, without the right to write /data/me/.ray; set HOME, or "
+        "TMPDIR, to a folder that may be written to"
+    )
+
+
+WAITS = [(services, "get_node"), (node, "wait_for_persisted_port")]
+
+
+def ask_ray(
+    monkeypatch: pytest.MonkeyPatch, wait: tuple[ModuleType, str], *, fails: int, seconds: float
+) -> list[int]:
+    """How often Ray's own process was asked for that is there after so many times."""
+    asked: list[int] = []
+    module, name = wait
+
+    def ask(*_: object, timeout_ms: int = 0) -> dict[str, Any]:
+        assert timeout_ms <= 1000  # no signal is taken while it waits
+        asked.append(1)
+        if len(asked) <= fails:
+            raise RuntimeError("it is not there yet")
+        return {"node": 1}
+
+    monkeypatch.setattr(module, name, ask)
+    monkeypatch.setattr(connection, "_NODE_SECONDS", 0.0)
+    with connection._waiting_for_node(seconds):
+        assert getattr(module, name)("gcs", "id", "port") == {"node": 1}
+    assert getattr(module, name) is ask
+    return asked
+
+
+@pytest.mark.parametrize("wait", WAITS, ids=lambda wait: wait[1])
+def test_a_process_of_ray_that_is_slow_is_waited_for(
+    wait: tuple[ModuleType, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_find_child", lambda _: psutil.Process())
+    assert 5 == len(ask_ray(monkeypatch, wait, fails=4, seconds=600.0))
+    with pytest.raises(RuntimeError, match="not there yet"):
+        ask_ray(monkeypatch, wait, fails=2, seconds=-1.0)
+
+
+@pytest.mark.parametrize("wait", WAITS, ids=lambda wait: wait[1])
+def test_a_process_of_ray_that_has_died_is_not_waited_for(
+    wait: tuple[ModuleType, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(connection._ProcessDiedError, match="died as it began"):
+        ask_ray(monkeypatch, wait, fails=1, seconds=600.0)
+
+
+@pytest.mark.parametrize("deaths", [1, 2, 3])
+def test_a_ray_whose_process_dies_is_begun_three_times(
+    deaths: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    begun: list[subprocess.Popen[bytes]] = []
+    died = connection._ProcessDiedError("its gcs_server died as it began")
+
+    def init(**_: object) -> None:
+        if len(begun) < deaths:
+            begin(died, begun)()
+
+    monkeypatch.setattr("ray.init", init)
+    if deaths < 3:
+        connection._start(1, tmp_path)
+    else:
+        with pytest.raises(RayStartError) as caught:
+            connection._start(1, tmp_path)
+        assert str(caught.value) == (
+            f"the local Ray did not start: its gcs_server died as it began{ADVICE}"
+        )
+    for process in begun:
+        assert -signal.SIGKILL == process.wait()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("mode", "sentence"),
+    [
+        (
+            "",
+            "wants a token; set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to the one of the cluster",
+        ),
+        (
+            "Token",
+            "wants the token of its cluster; set RAY_AUTH_TOKEN to it, or RAY_AUTH_TOKEN_PATH to "
+            "its file",
+        ),
+    ],
+)
+def test_a_cluster_that_wants_a_token_is_told_with_what_to_set(
+    mode: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    monkeypatch.setattr("ray.init", refuse(AuthenticationError("token is missing")))
+    with pytest.raises(ClusterRefusedError) as caught, connected("ray://head:10001", None):
+        pass
+    assert str(caught.value) == f"the Ray at ray://head:10001 {sentence}"
+    assert code_of(caught.value) is ExitCode.BAD_SPEC
+
+
+def test_a_client_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs = ValueError("Ray Client requires pip package `ray[client]`. If you installed the")
+    monkeypatch.setattr("ray.init", refuse(needs))
+    with pytest.raises(ClusterRefusedError) as caught, connected("ray://head:10001", None):
+        pass
+    wanted = (
+        "ray://head:10001 needs Ray's client, which is not installed; pip install 'ray[client]'"
+    )
+    assert str(caught.value) == wanted
