@@ -2,30 +2,61 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-GOLDEN = Path(__file__).parent / "golden"
+# Tables are as wide as it says, and whoever runs these tests may have said something.
+os.environ.pop("COLUMNS", None)
 
-# Examples are the same on every run and machine. `--hypothesis-profile=search` looks for new ones.
-settings.register_profile(
-    "ci",
-    deadline=None,
-    derandomize=True,
-    max_examples=100,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.register_profile("search", deadline=None, max_examples=2000)
-settings.load_profile("ci")
+HERE = Path(__file__).parent
+GOLDEN = HERE / "golden"
+
+# Most of their tests start a Ray, or several: one process has them all, or they would starve each
+# other. Those of other folders start one now and then, so that all processes have as much to do.
+RAY = frozenset({"fuzz", "journeys", "runtime"})
+
+# Examples are the same on every run and machine; those of `make laws` are new ones each time.
+EXAMPLES = {"quick": 5, "usual": 25, "hundred": 100, "many": 1000}
+for profile, count in EXAMPLES.items():
+    settings.register_profile(
+        profile,
+        deadline=None,
+        derandomize=profile != "many",
+        max_examples=count,
+        print_blob=True,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile("usual")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write tests/golden anew instead of comparing"
     )
+
+
+class FileScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """Keeps the tests of a file in one process, for the fixtures that they share."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return find_group(nodeid)
+
+
+def find_group(nodeid: str) -> str:
+    """Find what a test is kept together with: its file, or all that start a Ray."""
+    path = nodeid.partition("::")[0]
+    return "ray" if path.split("/")[1] in RAY else path
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FileScheduling:
+    """Take this scheduling, whatever `--dist` says."""
+    return FileScheduling(config, log)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,12 +11,24 @@ import yaml
 
 from source_tree import ROOT
 
-WORKFLOW = ROOT / ".github" / "workflows" / "ci.yaml"
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
+PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+USES = re.compile(r"^\s*(?:- )?uses: (.+)$", re.MULTILINE)
 MAKE = re.compile(r"^\s*make ([a-z0-9-]+)", re.MULTILINE)
 
 
-def read_jobs() -> dict[str, Any]:
-    return dict(yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))["jobs"])
+def read_workflow(name: str) -> dict[str, Any]:
+    path = ROOT / ".github" / "workflows" / f"{name}.yaml"
+    return dict(yaml.safe_load(path.read_text(encoding="utf-8")))
+
+
+def read_jobs(name: str = "ci") -> dict[str, Any]:
+    return dict(read_workflow(name)["jobs"])
+
+
+def find_movable(text: str) -> list[str]:
+    """Actions that somebody else could change under their name."""
+    return [used for used in USES.findall(text) if not PINNED.fullmatch(used)]
 
 
 def list_targets(text: str) -> list[str]:
@@ -42,16 +55,36 @@ def test_the_workflow_runs_what_ci_runs() -> None:
     assert "e2e-all" in list_targets(spell_commands(jobs["kind"]))
 
 
-def test_every_target_exists() -> None:
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: str(path.stem))
+def test_every_target_exists(path: Path) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for job in read_jobs().values():
+    for job in read_jobs(path.stem).values():
         for target in list_targets(spell_commands(job)):
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
-def test_every_job_ends() -> None:
-    for name, job in read_jobs().items():
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: str(path.stem))
+def test_every_job_ends(path: Path) -> None:
+    for name, job in read_jobs(path.stem).items():
         assert job["timeout-minutes"] <= 120, name
+
+
+@pytest.mark.parametrize(
+    ("used", "expected"),
+    [
+        (f"actions/checkout@{'0a' * 20} # v7.0.1", []),
+        ("actions/checkout@v7", ["actions/checkout@v7"]),
+        (f"actions/checkout@{'0a' * 20}", [f"actions/checkout@{'0a' * 20}"]),
+    ],
+)
+def test_actions_that_can_move_are_seen(used: str, expected: list[str]) -> None:
+    assert find_movable(f"    steps:\n      - uses: {used}\n") == expected
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: str(path.stem))
+def test_actions_are_pinned_and_rights_are_few(path: Path) -> None:
+    assert find_movable(path.read_text(encoding="utf-8")) == []
+    assert read_workflow(path.stem)["permissions"] in ({}, {"contents": "read"})
 
 
 def test_kuberay_is_looked_for_where_its_manifests_put_it() -> None:

@@ -24,7 +24,7 @@ class Tree(NamedTuple):
 
     @property
     def outputs(self) -> list[Left]:
-        return sorted((one for event in self.events for one in event.outputs), key=repr)
+        return sorted((output for event in self.events for output in event.outputs), key=repr)
 
 
 @dataclass

@@ -61,7 +61,7 @@ def test_law_a_source_that_begins_anew_owes_everything_again(
         counting.count(message)
     is_open = chosen.source in counting.open
     counting.count([Event(chosen.source, root, root)])
-    assert (chosen.source in counting.tally.begun_anew) is is_open
+    assert (chosen.source in counting.tally.restarted) is is_open
     counting.count([event for event in chosen.events if event.settled])
     if is_open:
         assert counting.outputs[chosen.source] == chosen.outputs

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from strandline.ledger.entries import HAS_FAILED, PARKED, RELEASED, SKIPPED, Listed
+from strandline.ledger.entries import HAS_FAILED, QUARANTINED, RELEASED, SKIPPED, Listed
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.lease import Claim, open_attempt
@@ -216,6 +216,10 @@ def test_two_pipelines_sharing_one_place(tmp_path: Path) -> None:
 def test_changed_config(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         open_attempt(store, claim(minWords=5), claimant("one"))
+        keeper = keeper_of(store, tmp_path)
+        keeper.admit([listed("a.txt")])
+        keeper.apply(1, [settle(listed("a.txt"))])
+        keeper.commit()
         with pytest.raises(LedgerError, match="minWords: 5 -> 8"):
             open_attempt(store, claim(minWords=8), claimant("two"))
 
@@ -230,7 +234,7 @@ def test_content_identity(tmp_path: Path) -> None:
         first.commit()
         second = keeper_of(store, tmp_path, attempt=2)
         assert [SKIPPED, RELEASED] == second.admit([sources[0], listed("b.txt", 1, version="2")])
-        assert {sources[0].source} == {source for source, _ in store.list_finished()}
+        assert {sources[0].source} == {source for source, *_ in store.list_records()}
 
 
 def test_poison_is_counted_over_attempts(tmp_path: Path) -> None:
@@ -243,5 +247,5 @@ def test_poison_is_counted_over_attempts(tmp_path: Path) -> None:
             keeper.apply(1, [], [fail(poison)])
             keeper.commit()
         assert [] == list(store.list_failures())
-        assert [3] == [parked.times for _, parked in store.list_parked()]
-        assert [PARKED] == keeper_of(store, tmp_path, 4).admit([poison])
+        assert [3] == [parked.times for _, parked in store.list_quarantined()]
+        assert [QUARANTINED] == keeper_of(store, tmp_path, 4).admit([poison])

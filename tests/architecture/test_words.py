@@ -1,0 +1,194 @@
+"""Names and docstrings use the field's words: the dictionary of CONTRIBUTING.md, held to."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from source_tree import PACKAGES, ROOT, Function, Module, list_modules
+
+# Rooms that keep to the dictionary.
+CHECKED = ("bench", "e2e", *PACKAGES)
+# Names that users write or that Python gives: they stay, whatever they are made of.
+PUBLISHED = {
+    "PlaceTakenError": "public in strandline.errors",
+    "UnreadablePlaceError": "public in strandline.errors",
+    "list_places": "public: stages of users have it",
+    "work": "public: strandline.work",
+    "tell": "Python's own name of where a file is",
+}
+# A docstring of a function begins with a verb, so with none of these.
+# fmt: off
+NO_VERBS = {
+    "a", "all", "an", "another", "any", "as", "both", "each", "every", "false", "from", "held",
+    "how", "in", "it", "its", "no", "none", "nothing", "of", "on", "one", "only", "our",
+    "several", "so", "such", "that", "the", "their", "there", "this", "those", "true", "two",
+    "what", "when", "where", "whether", "which", "who", "why", "with", "without",
+}
+# fmt: on
+# A property is a noun, and no sentence about when it is so.
+NO_NOUNS = {"as", "false", "how", "so", "that", "true", "what", "when", "where", "whether", "why"}
+Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+class Entry(NamedTuple):
+    """A row of the dictionary: words to avoid, and where they are looked for."""
+
+    words: frozenset[str]
+    in_parts: bool
+    in_docstrings: bool
+
+
+def read_dictionary(text: str) -> list[Entry]:
+    """Read the table below `## Words` of CONTRIBUTING.md."""
+    section = text.partition("\n## Words\n")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("| `")]
+    return [
+        Entry(
+            frozenset(re.findall(r"`(\w+)`", row[0])),
+            "whole" not in row[2],
+            "docstrings" in row[2],
+        )
+        for row in rows
+    ]
+
+
+DICTIONARY = read_dictionary((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+
+
+def split(name: str) -> list[str]:
+    """Split a name into its words: `HeldError`, `held_error` and `_HELD_ERROR` have the same."""
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+
+
+def list_names(module: Module) -> Iterator[tuple[int, str]]:
+    """Yield the names that a module gives, each with its line."""
+    yield 1, module.path.rpartition("/")[2].removesuffix(".py")
+    for node in ast.walk(module.tree):
+        if isinstance(node, Documented):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
+
+
+def find_dialect(module: Module) -> Iterator[str]:
+    whole = {word for entry in DICTIONARY if not entry.in_parts for word in entry.words}
+    parts = {word for entry in DICTIONARY if entry.in_parts for word in entry.words}
+    for line, name in list_names(module):
+        found = parts.intersection(split(name)) | whole.intersection([name.strip("_")])
+        if found and name.strip("_") not in PUBLISHED:
+            yield f"{module.path}:{line}: {name}"
+
+
+def list_docstrings(module: Module) -> Iterator[tuple[Documented, str]]:
+    """Yield classes and functions with the first line of their docstrings."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, Documented) and (text := ast.get_docstring(node)):
+            yield node, text.splitlines()[0]
+
+
+def find_spoken(module: Module) -> Iterator[str]:
+    """Find words of the dictionary in first lines of docstrings."""
+    words = {word for entry in DICTIONARY if entry.in_docstrings for word in entry.words}
+    for node, line in list_docstrings(module):
+        if found := words.intersection(re.findall(r"[a-z]+", line.lower())):
+            yield f"{module.path}:{node.lineno}: {', '.join(sorted(found))}: {line}"
+
+
+def has_decorator(node: Function, name: str) -> bool:
+    return any(name in ast.unparse(decorator) for decorator in node.decorator_list)
+
+
+def find_no_verbs(module: Module) -> Iterator[str]:
+    """Find functions whose docstrings begin with what is no verb."""
+    for node, line in list_docstrings(module):
+        if not isinstance(node, Function) or has_decorator(node, "command"):
+            continue
+        first = re.sub(r"[^\w].*", "", line.strip("`")).lower()
+        if first in (NO_NOUNS if has_decorator(node, "property") else NO_VERBS):
+            yield f"{module.path}:{node.lineno}: {node.name}: {line}"
+
+
+def make_module(text: str, path: str = "crds/strandline_api/sample.py") -> Module:
+    return Module(path, text, ast.parse(text))
+
+
+def test_the_dictionary_has_words_of_each_kind() -> None:
+    assert len(DICTIONARY) > 10
+    assert any(not entry.in_parts for entry in DICTIONARY)
+    assert any(entry.in_docstrings for entry in DICTIONARY)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("def spell_time(): ...", ["spell_time"]),
+        ("class ParkedSource: ...", ["ParkedSource"]),
+        ("def find(place): ...", ["place"]),
+        ("self._place = 1", ["_place"]),
+        ("names = [one.name for one in pods]", ["one"]),
+        ("names = [pod.name for pod in pods if is_one(pod)]", []),
+        ("class PlaceTakenError(Exception): ...", []),
+        ("replaced = spelling_of(displace)", []),
+    ],
+)
+def test_a_name_of_the_dialect_is_seen(text: str, expected: list[str]) -> None:
+    assert [found.rpartition(": ")[2] for found in find_dialect(make_module(text))] == expected
+
+
+def test_a_module_of_the_dialect_is_seen() -> None:
+    assert list(find_dialect(make_module("", "crds/strandline_api/places.py")))
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("Spell a time.", ["spell"]),
+        ("Return what was parked, as it is spelled.", ["parked, spelled"]),
+        ("Return the place of a pod.", []),
+    ],
+)
+def test_a_docstring_in_dialect_is_seen(line: str, expected: list[str]) -> None:
+    module = make_module(f'def run():\n    """{line}"""')
+    assert [found.split(": ")[1] for found in find_spoken(module)] == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "decorator", "is_found"),
+    [
+        ("Return the time.", "", False),
+        ("The time.", "", True),
+        ("Whether it is so.", "", True),
+        ("When it was last another one.", "", True),
+        ("The time.", "@property", False),
+        ("Whether it is so.", "@property", True),
+        ("The program's help.", "@click.command()", False),
+    ],
+)
+def test_a_docstring_without_a_verb_is_seen(line: str, decorator: str, is_found: bool) -> None:
+    module = make_module(f'{decorator}\ndef run():\n    """{line}"""')
+    assert bool(list(find_no_verbs(module))) == is_found
+
+
+def test_names_are_words_of_the_field() -> None:
+    found = [name for module in list_modules(*CHECKED) for name in find_dialect(module)]
+    assert found == [], "\n".join(found)
+
+
+def test_docstrings_have_words_of_the_field() -> None:
+    found = [line for module in list_modules(*CHECKED) for line in find_spoken(module)]
+    assert found == [], "\n".join(found)
+
+
+def test_docstrings_of_functions_begin_with_a_verb() -> None:
+    rooms = [room for room in CHECKED if room.startswith(("crds", "pipelines"))]
+    found = [line for module in list_modules(*rooms) for line in find_no_verbs(module)]
+    assert found == [], "\n".join(found)
