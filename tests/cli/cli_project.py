@@ -32,6 +32,7 @@ PIPELINE: dict[str, Any] = {
         "sink": {"use": "jsonl"},
     },
 }
+PROGRESS = re.compile(r"[0-9][^:]*: [0-9,]+ of [0-9,]+\+? sources? ")
 _numbers = itertools.count()
 
 
@@ -102,7 +103,9 @@ class Project:
         """Run the command line to its end as a process of its own, on this pipeline."""
         process = self.start(command, *words)
         out, err = process.communicate(timeout=300)
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+        return subprocess.CompletedProcess(
+            process.args, process.returncode, out, drop_progress(err)
+        )
 
     def wait_for(self, name: str) -> None:
         """Wait until there is a file of that name in the folder."""
@@ -122,10 +125,15 @@ class Project:
         }
 
 
+def drop_progress(text: str) -> str:
+    """Leave out the lines in which a slow machine is told meanwhile how far it is."""
+    return "".join(line for line in text.splitlines(keepends=True) if not PROGRESS.match(line))
+
+
 def read_errors(result: Result) -> str:
     """What was said on stderr, which must be sentences and nothing else."""
     assert "Traceback" not in result.output
-    lines = result.stderr.splitlines()
-    assert result.stderr.startswith("strandline: error: "), result.stderr
+    lines = drop_progress(result.stderr).splitlines()
+    assert "".join(lines[:1]).startswith("strandline: error: "), result.stderr
     text = "\n".join(line.removeprefix("strandline: error: ") for line in lines)
     return re.sub(r"own_stage_\d+", "own_stage", text)

@@ -14,7 +14,7 @@ from strandline.cli.views.announcer import (
     TerminalAnnouncer,
     create_announcer,
 )
-from strandline.run.supervise.supervision import Ended
+from strandline.run.supervise.supervision import EndedAttempt
 from strandline.storage.errors import HeldError
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.law.retry import GiveUp, PastAttempt, RetryAt, decide
@@ -26,13 +26,15 @@ from strandline_api.spec.policy import RetryPolicy
 Capture = pytest.CaptureFixture[str]
 
 
-def ended_with(code: int, *, is_told: bool = False, attempt: int = 2, **fields: Any) -> Ended:
+def ended_with(
+    code: int, *, is_reported: bool = False, attempt: int = 2, **fields: Any
+) -> EndedAttempt:
     seen = tuple(filter(None, [read_exit(code)]))
     known = {"message": "killed by signal 9 (SIGKILL)", "evidence": seen, **fields}
     outcome = DriverOutcome(
         exit_code=code, attempt=attempt, sources=SourceCounts(finished=1), **known
     )
-    return Ended(outcome, 7.0, "id", is_stopped=False, is_told=is_told)
+    return EndedAttempt(outcome, 7.0, "id", is_stopped=False, is_reported=is_reported)
 
 
 def retry_after(cause: Cause) -> RetryAt:
@@ -57,7 +59,7 @@ def read_json(capsys: Capture) -> list[dict[str, Any]]:
 
 def test_an_end_that_the_driver_told_is_not_told_again(capsys: Capture) -> None:
     for announcer in (Announcer(), JsonAnnouncer()):
-        announcer.attempt_ended(ended_with(3, is_told=True))
+        announcer.attempt_ended(ended_with(3, is_reported=True))
     assert read(capsys) == ""
 
 
@@ -94,6 +96,8 @@ def test_why_none_follows_is_said_but_where_none_ever_could(capsys: Capture) -> 
     Announcer().give_up(ended_with(137), why)
     assert read(capsys) == f"no further attempt: {why.why}\n"
     Announcer().give_up(ended_with(64), GiveUp("attempt 2 ended with InvalidSpec, which is never"))
+    lasting = ended_with(1)._replace(is_lasting=True)
+    Announcer().give_up(lasting, GiveUp("another one would end the same way"))
     assert read(capsys) == ""
 
 
@@ -117,7 +121,7 @@ def test_a_single_attempts_last_word_can_be_found_again(capsys: Capture) -> None
     said = read(capsys)
     assert said.splitlines()[0].startswith("attempt 2 ended with Killed")
     assert find_outcome_line(said) == ended.outcome
-    told = ended_with(0, is_told=True, message="complete")
+    told = ended_with(0, is_reported=True, message="complete")
     JsonAnnouncer().end(told)
     assert find_outcome_line(read(capsys)) == told.outcome
 

@@ -13,13 +13,14 @@ import pytest
 from cli_project import Call, Project, read_errors
 from strandline.ledger.entries import Change
 from strandline.ledger.store.store import Store
-from strandline.run.history.records import AttemptRecord, Trigger, Witness, write_record
+from strandline.run.history.records import AttemptRecord, Witness, write_record
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.volume.locks import Process, find_process, read_boot_id
 from strandline.storage.volume.publications import publish
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
 from strandline_api.outcome.evidence import Evidence, read_exit
+from strandline_api.status.enums import Trigger
 
 NOON = 1_700_000_000.0 - 1_700_000_000.0 % 86_400 + 43_200
 GONE = Process(2**22 + 1, 1)  # greater than any pid

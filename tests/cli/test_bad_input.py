@@ -162,7 +162,7 @@ CASES = [
     Case(
         "sources in a folder that is not there",
         set_field("spec.source.with.paths", ["gone/*.txt"]),
-        1,
+        64,
         "the sources can't be listed: the folder 'gone/' of the pattern does not exist",
     ),
     Case(
@@ -179,9 +179,9 @@ CASES = [
     ),
     Case(
         "a batch of wrong length",
-        batch("return tasks[:1]"),
+        batch("return []"),
         1,
-        "stage 'own' answered a batch of 3 tasks with 1; it must give one answer a task, in "
+        "stage 'own' answered a batch of {many} tasks with 0; it must give one answer a task, in "
         "order: NoneTask() for a filtered one, FailedTask(msg) for one to be tried again",
     ),
     Case(
@@ -202,7 +202,9 @@ def test_bad_input_is_one_sentence_and_an_exit_code(
 ) -> None:
     case.spoil(project)
     result = run()
-    assert read_errors(result) == case.sentence.replace("{path}", str(project.path))
+    # How many sources come together depends on how fast they are listed.
+    told = re.sub(r"a batch of \d+ tasks", "a batch of {many} tasks", read_errors(result))
+    assert told == case.sentence.replace("{path}", str(project.path))
     assert result.exit_code == case.code
 
 
@@ -274,7 +276,8 @@ LEDGERS = [
         65,
         "the pipeline is not the one that wrote this ledger:\n"
         '  read-files.with.onError: "fail" -> "drop"\n'
-        "set onChange to Restart to redo everything, or to Continue to keep what is finished",
+        "set onChange to Restart to redo everything, or to Continue to keep what is finished, "
+        "as by --set onChange=Continue",
     ),
 ]
 

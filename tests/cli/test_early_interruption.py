@@ -26,6 +26,32 @@ MOMENTS = [
     "strandline.run.attempt.attempt",
     "strandline.stages.catalogue",
 ]
+# Lasts for a second when Python takes its modules apart, and tells as it does of those it loads.
+LINGERING = """\
+import os
+import time
+
+
+class Lingering:
+    def __del__(self, write=os.write, sleep=time.sleep):
+        write(2, b"import time: 1 | 1 | gone\\n")
+        sleep(1)
+
+
+LINGERING = Lingering()
+"""
+LASTING = r"""
+import os, time
+os.write(2, b"import time: 1 | 1 | begun\n")
+time.sleep(60)
+"""
+
+
+def _add_stage_module(project: Project, head: str) -> None:
+    """Have what the pipeline names be loaded from a module that begins with these lines."""
+    module = project.add_stage("def process(self, task):\n    return task").partition(":")[0]
+    file = project.path / f"{module}.py"
+    file.write_text(head + file.read_text())
 
 
 def interrupt(process: subprocess.Popen[str], moment: str) -> str:
@@ -58,12 +84,37 @@ def test_law_ctrl_c_while_it_starts_is_an_interruption(project: Project, moment:
 
 @pytest.mark.parametrize("moment", ["click.core", "strandline.run.manifest.yaml_file"])
 def test_another_command_ends_as_programs_of_a_shell_do(project: Project, moment: str) -> None:
+    _add_stage_module(project, "import time\n\ntime.sleep(2)\n")
     process = project.start("validate", env=TELLING)
 
     said = interrupt(process, moment)
 
     assert "Traceback" not in said
     assert process.returncode == 130, said
+
+
+def test_another_command_ends_so_in_code_that_is_made_of_text(project: Project) -> None:
+    """As dataclasses are: Python notes that, and would die of the signal when all is over."""
+    _add_stage_module(project, f"exec({LASTING!r})\n")
+    process = project.start("validate", env=TELLING)
+
+    interrupt(process, "begun")
+
+    assert process.returncode == 130
+
+
+@pytest.mark.parametrize("command", ["validate", "run"])
+def test_law_ctrl_c_changes_nothing_of_a_command_that_is_done(
+    project: Project, command: str
+) -> None:
+    """Python has taken its handlers down by then, and takes its modules apart."""
+    _add_stage_module(project, LINGERING)
+    process = project.start(command, *["--engine", "inline"][: 2 * (command == "run")], env=TELLING)
+
+    said = interrupt(process, "gone")
+
+    assert "Traceback" not in said
+    assert process.returncode == 0, said
 
 
 def test_who_was_started_to_ignore_it_goes_on(project: Project) -> None:

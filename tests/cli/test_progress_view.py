@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from strandline.cli.views.format import align, spell_bytes, spell_rate, spell_seconds, spell_text
+from strandline.cli.views.format import (
+    align,
+    escape_text,
+    format_bytes,
+    format_rate,
+    format_seconds,
+)
 from strandline.cli.views.progress import describe_line, describe_sources, draw
-from strandline.cli.views.snapshot import Pace, Snapshot, StageView, spell_json, spell_pool
+from strandline.cli.views.snapshot import (
+    Pace,
+    Snapshot,
+    StageView,
+    parse_json,
+    render_pool,
+    render_snapshot,
+    take_snapshot,
+)
 from strandline.engine.core.pools import PoolState
+from strandline.engine.core.ports import RunProgress
 
 STAGES = (
     StageView("read-files", 1200, 1190, 8, 2),
@@ -68,10 +85,25 @@ def test_no_time_is_promised_before_the_listing_has_ended() -> None:
     assert "left" not in describe_sources(BUSY._replace(is_listed=False))
 
 
+@pytest.mark.parametrize(("seconds", "left"), [(9.9, None), (10.1, 60.6)])
+def test_no_time_is_promised_in_the_first_ten_seconds_of_measuring(
+    seconds: float, left: float | None
+) -> None:
+    pace, flow = Pace(), SimpleNamespace(failed=set(), list_stages=list)
+    progress = RunProgress(cast("Any", flow), 0, 0, 0, False, [])
+    take_snapshot(progress, 100.0, pace)  # Ray and the listing take their time
+    busy = progress._replace(listed=70, finished=10, is_listed=True)
+    snapshot = take_snapshot(busy, 100.0 + seconds, pace)
+    assert snapshot.rate == pytest.approx(10 / seconds)
+    assert snapshot.seconds_left == (left and pytest.approx(left))
+    # Who reads what was written promises no more.
+    assert (parse_json(render_snapshot(snapshot)).seconds_left is None) is (left is None)
+
+
 def test_what_is_quarantined_is_no_work_that_is_left() -> None:
     stuck = Snapshot(40, 100, True, 0, 39, 0, 1.0, (), 0, quarantined=60)
     assert stuck.seconds_left == pytest.approx(1.0)
-    assert spell_json(stuck)["sources"]["quarantined"] == 60
+    assert render_snapshot(stuck)["sources"]["quarantined"] == 60
     assert describe_sources(stuck) == (
         "39 of 100 sources finished, 60 quarantined; 1.0/s, about 1.0 s left"
     )
@@ -83,7 +115,7 @@ def test_no_end_is_promised_at_a_pace_that_nobody_sees() -> None:
 
 
 def test_a_snapshot_for_scripts() -> None:
-    assert spell_json(BUSY._replace(stages=STAGES[:1])) == {
+    assert render_snapshot(BUSY._replace(stages=STAGES[:1])) == {
         "event": "progress",
         "seconds": 125.2,
         "sources": {
@@ -107,16 +139,16 @@ def test_a_snapshot_for_scripts() -> None:
                 "rate": 0.0,
                 "utilisation": 0.0,
                 "oldestCall": 0.0,
-                **spell_pool(PoolState()),
+                **render_pool(PoolState()),
             }
         ],
         "incidents": 2,
         "bottleneck": None,
         "dashboard": None,
     }
-    known = spell_json(BUSY._replace(bottleneck="parquet", dashboard="10.0.0.7:8265"))
+    known = render_snapshot(BUSY._replace(bottleneck="parquet", dashboard="10.0.0.7:8265"))
     assert (known["bottleneck"], known["dashboard"]) == ("parquet", "10.0.0.7:8265")
-    early = spell_json(EARLY)
+    early = render_snapshot(EARLY)
     assert (early["sources"]["total"], early["secondsLeft"]) == (None, None)
 
 
@@ -154,7 +186,7 @@ def test_law_a_pace_is_never_negative_nor_faster_than_the_fastest_step(
     ],
 )
 def test_lengths_of_time(seconds: float, text: str) -> None:
-    assert spell_seconds(seconds) == text
+    assert format_seconds(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -171,15 +203,15 @@ def test_lengths_of_time(seconds: float, text: str) -> None:
     ],
 )
 def test_sizes(size: int, text: str) -> None:
-    assert spell_bytes(size) == text
+    assert format_bytes(size) == text
 
 
 def test_rates() -> None:
-    assert [spell_rate(rate) for rate in (0.123, 3.14, 1234.5)] == ["0.12/s", "3.1/s", "1,234/s"]
+    assert [format_rate(rate) for rate in (0.123, 3.14, 1234.5)] == ["0.12/s", "3.1/s", "1,234/s"]
 
 
 def test_text_from_outside_can_not_move_the_cursor() -> None:
-    assert spell_text("é a\n\x1b[2J\udc80") == r"é a\n\x1b[2J\udc80"
+    assert escape_text("é a\n\x1b[2J\udc80") == r"é a\n\x1b[2J\udc80"
 
 
 def test_columns_are_in_line() -> None:

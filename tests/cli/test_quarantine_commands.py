@@ -15,12 +15,13 @@ import pytest
 from click.testing import Result
 
 from cli_project import Call, Project, read_errors
-from strandline.ledger.entries import Change, Parked
+from strandline.ledger.entries import Change, Quarantined
 from strandline.ledger.errors import LedgerInUseError
 from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
-from strandline.run.attempt.attempt import Options, run_attempt
-from strandline.run.attempt.outcome import Outcome
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import find_process, read_boot_id
@@ -36,14 +37,15 @@ def process(self, task):
 BAD = ("in/0.txt", "in/2.txt")
 
 
-def attempt(tolerate: int = 0) -> Outcome:
+def attempt(tolerate: int = 0) -> AttemptResult:
     """One more attempt at `pipeline.yaml`."""
     quarantine = Quarantine(tolerate=tolerate)
-    options = Options(Path("strandline-data"), engine="inline", quarantine=quarantine)
-    return run_attempt(read_manifest(Path("pipeline.yaml"), ()).plan, options)
+    plan = read_manifest(Path("pipeline.yaml"), ()).plan
+    volume = Path("strandline-data")
+    return run_attempt(AttemptConfig(plan, volume, engine="inline", quarantine=quarantine))
 
 
-def mend(key: str) -> None:
+def repair(key: str) -> None:
     Path(f"{key}.bad").unlink()
 
 
@@ -57,14 +59,14 @@ def failing(project: Project) -> Project:
 
 
 @pytest.fixture
-def parked(failing: Project) -> Project:
+def quarantined(failing: Project) -> Project:
     """And have done so three times."""
     codes = [attempt().code for _ in range(3)]
     assert [ExitCode.SOURCES_FAILED, ExitCode.SOURCES_FAILED, ExitCode.QUARANTINE_EXCEEDED] == codes
     return failing
 
 
-def say(call: Call, *words: str) -> str:
+def announce(call: Call, *words: str) -> str:
     """What a command of the quarantine says when all is well."""
     result = call("ledger", "quarantine", *words)
     assert (0, "") == (result.exit_code, result.stderr)
@@ -72,7 +74,7 @@ def say(call: Call, *words: str) -> str:
 
 
 def list_keys(call: Call) -> list[str]:
-    lines = say(call, "list", "pipeline.yaml", "--json").splitlines()
+    lines = announce(call, "list", "pipeline.yaml", "--json").splitlines()
     return sorted(json.loads(line)["key"] for line in lines)
 
 
@@ -80,15 +82,17 @@ def release(call: Call, *words: str) -> Result:
     return call("ledger", "quarantine", "release", "pipeline.yaml", *words)
 
 
-def test_the_list_says_what_failed_how_often_and_why(parked: Project, call: Call) -> None:
-    assert sorted(say(call, "list", "pipeline.yaml").splitlines()) == [
+def test_the_list_says_what_failed_how_often_and_why(quarantined: Project, call: Call) -> None:
+    assert sorted(announce(call, "list", "pipeline.yaml").splitlines()) == [
         "   3     3  in/0.txt: ApplicationError: own: no such codec",
         "   3     3  in/2.txt: ApplicationError: own: no such codec",
     ]
 
 
-def test_the_list_for_scripts(parked: Project, call: Call) -> None:
-    rows = [json.loads(line) for line in say(call, "list", "pipeline.yaml", "--json").splitlines()]
+def test_the_list_for_scripts(quarantined: Project, call: Call) -> None:
+    rows = [
+        json.loads(line) for line in announce(call, "list", "pipeline.yaml", "--json").splitlines()
+    ]
     (row,) = [row for row in rows if row["key"] == "in/0.txt"]
     version = row.pop("version")
     assert 16 == len(version)
@@ -107,14 +111,14 @@ def test_the_list_for_scripts(parked: Project, call: Call) -> None:
 def test_a_source_that_processes_died_over_has_no_stage(project: Project, call: Call) -> None:
     (project.folder / "ledger").mkdir(parents=True)
     store = Store(project.folder / "ledger")
-    entry = Parked("in/0\n.txt", b"v" * 8, 12, "OOMKilled", "", "a process died over it", 4)
-    store.write(Change(park=[(digest_key(entry.key), entry)]))
+    entry = Quarantined("in/0\n.txt", b"v" * 8, 12, "OOMKilled", "", "a process died over it", 4)
+    store.write(Change(quarantine=[(digest_key(entry.key), entry)]))
     store.close()
     line = "   4    12  in/0\\n.txt: OOMKilled: a process died over it\n"
-    assert line == say(call, "list", "pipeline.yaml")
+    assert line == announce(call, "list", "pipeline.yaml")
 
 
-def test_the_other_commands_know_the_state(parked: Project, call: Call) -> None:
+def test_the_other_commands_know_the_state(quarantined: Project, call: Call) -> None:
     facts = json.loads(call("ledger", "stats", "pipeline.yaml", "--json").stdout)
     assert (1, 0, 0, 2) == tuple(
         facts[name] for name in ("finished", "failed", "inflight", "quarantined")
@@ -127,7 +131,7 @@ def test_the_other_commands_know_the_state(parked: Project, call: Call) -> None:
     ]
 
 
-def test_an_export_has_the_cause(parked: Project, call: Call) -> None:
+def test_an_export_has_the_cause(quarantined: Project, call: Call) -> None:
     lines = call("ledger", "export", "pipeline.yaml").stdout.splitlines()
     rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
     causes = {row["key"]: row["cause"] for row in rows}
@@ -138,20 +142,20 @@ def test_an_export_has_the_cause(parked: Project, call: Call) -> None:
     assert pq.read_table("all.parquet").to_pylist() == rows
 
 
-def test_what_is_quarantined_is_not_tried_and_can_be_tolerated(parked: Project) -> None:
+def test_what_is_quarantined_is_not_tried_and_can_be_tolerated(quarantined: Project) -> None:
     for key in BAD:
-        mend(key)
+        repair(key)
     outcome = attempt(tolerate=2)
     assert ExitCode.COMPLETE == outcome.code
     assert (0, 2) == (outcome.standing.finished, outcome.standing.quarantined)
 
 
-def test_a_released_source_is_tried_by_the_next_run(parked: Project, call: Call) -> None:
+def test_a_released_source_is_tried_by_the_next_run(quarantined: Project, call: Call) -> None:
     result = release(call, "in/0.txt")
     assert (0, "") == (result.exit_code, result.stderr)
     assert "1 source released, to be tried by the next run\n" == result.stdout
     assert ["in/2.txt"] == list_keys(call)
-    mend("in/0.txt")
+    repair("in/0.txt")
     outcome = attempt(tolerate=1)
     assert ExitCode.COMPLETE == outcome.code
     assert (1, 1) == (outcome.standing.finished, outcome.standing.quarantined)
@@ -159,24 +163,24 @@ def test_a_released_source_is_tried_by_the_next_run(parked: Project, call: Call)
 
 
 def test_a_released_source_that_still_fails_has_all_its_tries_again(
-    parked: Project, call: Call
+    quarantined: Project, call: Call
 ) -> None:
     release(call, "--all")
     assert [2, 2, 0] == [attempt().standing.failed for _ in range(3)]
     assert list(BAD) == list_keys(call)
 
 
-def test_all_are_released_at_once(parked: Project, call: Call) -> None:
+def test_all_are_released_at_once(quarantined: Project, call: Call) -> None:
     assert "2 sources released, to be tried by the next run\n" == release(call, "--all").stdout
     assert [] == list_keys(call)
-    assert "nothing is quarantined\n" == say(call, "list", "pipeline.yaml")
+    assert "nothing is quarantined\n" == announce(call, "list", "pipeline.yaml")
     assert "nothing is quarantined\n" == release(call, "--all").stdout
     for key in BAD:
-        mend(key)
+        repair(key)
     assert ExitCode.COMPLETE == attempt().code
 
 
-def test_a_release_for_scripts(parked: Project, call: Call) -> None:
+def test_a_release_for_scripts(quarantined: Project, call: Call) -> None:
     words = ("in/2.txt", "in/0.txt", "in/2.txt", "--json")
     assert {"released": list(BAD)} == json.loads(release(call, *words).stdout)
     assert {"released": []} == json.loads(release(call, "--all", "--json").stdout)
@@ -204,7 +208,7 @@ def test_a_release_for_scripts(parked: Project, call: Call) -> None:
     ],
 )
 def test_a_bad_release_gets_one_sentence_and_changes_nothing(
-    words: tuple[str, ...], code: int, sentence: str, parked: Project, call: Call
+    words: tuple[str, ...], code: int, sentence: str, quarantined: Project, call: Call
 ) -> None:
     result = release(call, *words)
     assert (code, "", sentence) == (result.exit_code, result.stdout, read_errors(result))
@@ -223,20 +227,20 @@ def test_where_nothing_was_ever_run_there_is_no_quarantine(
     assert not project.folder.exists()
 
 
-def test_a_changed_source_leaves_by_itself(parked: Project, call: Call) -> None:
+def test_a_changed_source_leaves_by_itself(quarantined: Project, call: Call) -> None:
     Path("in/0.txt").write_text("other words than before")
-    mend("in/0.txt")
+    repair("in/0.txt")
     assert 1 == attempt().standing.quarantined
     assert ["in/2.txt"] == list_keys(call)
 
 
 @pytest.fixture
-def driver(parked: Project) -> Iterator[subprocess.Popen[bytes]]:
+def driver(quarantined: Project) -> Iterator[subprocess.Popen[bytes]]:
     """A process that the lease names as the driver of the last attempt."""
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     found = find_process(process.pid)
     assert found is not None
-    store = Store(parked.folder / "ledger")
+    store = Store(quarantined.folder / "ledger")
     lease = store.read_meta("lease") | {"pid": found.pid, "started": found.started, "ended": False}
     store.write(Change(meta={"lease": lease | {"boot": read_boot_id()}}))
     store.close()
@@ -260,12 +264,12 @@ def test_nothing_is_released_while_a_driver_lives(
 
 
 def test_a_driver_that_came_while_the_release_waited_for_the_lock_is_seen(
-    parked: Project, call: Call, monkeypatch: pytest.MonkeyPatch
+    quarantined: Project, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[bool] = []
 
     def refuse(*_: object, **__: object) -> None:
-        asked.append(is_locked(PipelineFolder(parked.folder).writers_lock))
+        asked.append(is_locked(PipelineFolder(quarantined.folder).writers_lock))
         if len(asked) > 1:
             told = "attempt 4 is still running as process 1; stop it first"
             raise LedgerInUseError(told)
@@ -285,7 +289,7 @@ def is_locked(path: Path) -> bool:
         return False
 
 
-def test_a_release_takes_no_lease(parked: Project, call: Call) -> None:
+def test_a_release_takes_no_lease(quarantined: Project, call: Call) -> None:
     """The next attempt has the next number, and the last one's end is still known."""
     before = json.loads(call("ledger", "stats", "pipeline.yaml", "--json").stdout)
     release(call, "--all")

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import subprocess
+import sys
 import time
 import tracemalloc
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +20,12 @@ from filled_ledger import fill
 from report_builders import Outline
 from strandline.cli.report.panels import MAX_PANEL, read_artifacts
 from strandline.cli.report.reading import read_facts
+from strandline.cli.report.sections.overview import list_parts
 from strandline.ledger.entries import Change, FailureRecord
 from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
 from strandline.run.history.records import read_record, write_record
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
@@ -94,6 +101,71 @@ def test_failures_are_told_as_text(project: Project, run: Call, call: Call) -> N
     assert "3 sources failed: 3 in own" in outline.text
     assert "ValueError: <script>x</script>" in outline.text
     assert "script" not in outline.tags
+
+
+def test_each_failure_leads_to_the_command_that_lists_its_kind(
+    project: Project, run: Call, call: Call
+) -> None:
+    project.add_stage(
+        "def process(self, task: Task) -> Task:\n"
+        "    text = str(task.table['text'][0])\n"
+        "    if '1' in text:\n"
+        "        raise KeyError('one')\n"
+        "    raise ValueError('others')"
+    )
+    run()
+    page = report(call)
+    links = {a["href"] for tag, a in page.elements if tag == "a" and "kind-" in (a["href"] or "")}
+    assert links == {"#kind-1", "#kind-2"}
+    commands = [line.strip() for line in page.words if "ledger sources --state failed" in line]
+    assert len(commands) == 2
+    found = [
+        subprocess.run(
+            ["/bin/sh", "-c", command],  # as who copies it would
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        ).stdout
+        for command in commands
+    ]
+    assert [text.count("\n") for text in found] == [2, 1]
+    assert "in/1.txt" in found[1]
+
+
+def test_what_an_interrupted_run_says_adds_up(project: Project, call: Call) -> None:
+    """Two sources fail; the next attempt is stopped before it has tried both again."""
+    project.add_stage(
+        "def process(self, task: Task) -> Task:\n"
+        "    if str(task.table['text'][0]).strip()[-2] in '06':\n"
+        "        raise ValueError('not these')\n"
+        "    return task"
+    )
+    for number in range(3, 10):
+        (project.path / f"in/{number}.txt").write_text(f"Note number {number}.\n")
+    plan = read_manifest(Path("pipeline.yaml")).plan
+    config = AttemptConfig(plan, project.path / "strandline-data", engine="inline")
+    run_attempt(config)
+    for turns in (3, 1000):
+        asked = [None] * turns
+        run_attempt(config, must_stop=partial(_has_run_out, asked))
+        facts = read_facts(plan, PipelineFolder(project.folder), time.time())
+        counts = facts.count_sources()
+        assert counts.listed == 10
+        assert sum(part.number for part in list_parts(counts)) == 10
+        assert counts.finished == 8
+        assert (counts.failed + counts.interrupted, counts.inflight) == (2, 0)
+        assert facts.last is not None
+        row = facts.count_attempt(facts.last)
+        assert (row.finished, row.failed) == (counts.finished_now, counts.failed_now)
+    assert counts.failed_now == 2
+    assert facts.funnel[0].counts.tasks_in >= 12  # what was tried again went through again
+
+
+def _has_run_out(turns: list[None]) -> bool:
+    if turns:
+        turns.pop()
+    return not turns
 
 
 def test_to_standard_output(project: Project, run: Call, call: Call) -> None:
@@ -202,3 +274,22 @@ def test_memory_and_page_are_bounded_whatever_is_in_the_ledger(
     assert peak < 4_000_000  # of ten million that are there; a list is read in portions
     assert "20,000 sources failed" in report(call).text
     assert Path("page.html").stat().st_size < 200_000
+
+
+def test_every_command_that_the_page_names_works(project: Project, run: Call, call: Call) -> None:
+    project.add_stage(
+        "def process(self, task: Task) -> Task:\n    raise ValueError('not this one')"
+    )
+    run("--volume", "the volume", "--set", "quarantine.after=1")
+    run("--volume", "the volume", "--set", "quarantine.after=1")
+    result = call(
+        "report", "pipeline.yaml", "--volume", "the volume", "--set", "quarantine.after=1",
+        "--out", "page.html",
+    )  # fmt: skip
+    assert result.exit_code == 0
+    words = Outline(Path("page.html").read_text(encoding="utf-8")).words
+    commands = [word.strip() for word in words if word.strip().startswith("strandline ")]
+    assert len({command.split()[1] for command in commands}) >= 3
+    for command in commands:
+        result = call(*shlex.split(command.partition(" | ")[0])[1:])
+        assert result.exit_code == 0, (command, result.output)

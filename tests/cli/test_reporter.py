@@ -11,11 +11,12 @@ import pytest
 from rich.console import Console
 
 from strandline.cli.views.reporter import JsonReporter, Reporter, TerminalReporter, create_reporter
-from strandline.cli.views.summary import Details, Written, describe_outcome
-from strandline.engine.core.ports import Progress
-from strandline.ledger.entries import FailureRecord, Parked, Standing
-from strandline.plan.receipt import Counts
-from strandline.run.attempt.outcome import Outcome
+from strandline.cli.views.summary import Details, WrittenFiles, describe_outcome
+from strandline.engine.core.ports import RunProgress
+from strandline.ledger.entries import FailureRecord, Quarantined, Standing
+from strandline.plan.receipt import StageCounts
+from strandline.run.attempt.failures import group_failures
+from strandline.run.attempt.outcome import AttemptResult
 from strandline_api.outcome.exit_codes import ExitCode
 
 
@@ -29,9 +30,9 @@ class Clock:
         return self.seconds
 
 
-def make_progress(listed: int = 5, finished: int = 2) -> Progress:
-    flow: Any = SimpleNamespace(failed={b"one"}, queues=[])
-    return Progress(flow, listed, 1, finished, True, [])
+def make_progress(listed: int = 5, finished: int = 2) -> RunProgress:
+    flow: Any = SimpleNamespace(failed={b"one"}, list_stages=list)
+    return RunProgress(flow, listed, 1, finished, True, [])
 
 
 def test_a_log_gets_a_line_every_five_seconds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,7 +49,7 @@ def test_a_log_gets_a_line_every_five_seconds(capsys: pytest.CaptureFixture[str]
         clock.seconds = 110.0
         assert reporter.report(make_progress(finished=3))
     assert capsys.readouterr().err == (
-        "5.0 s: 2 of 5 sources finished, 1 failed, 1 skipped; 0.60/s, about 1.7 s left\n"
+        "5.0 s: 2 of 5 sources finished, 1 failed, 1 skipped; 0.60/s\n"
         "10 s: 3 of 5 sources finished, 1 failed, 1 skipped; 0.40/s\n"
     )
 
@@ -106,10 +107,11 @@ def test_a_terminal_shows_a_table_and_leaves_nothing_behind() -> None:
     console = Console(file=out, force_terminal=True, width=60, color_system=None)
     reporter = TerminalReporter(console, clock)
     with reporter.watching("notes"):
+        assert "starting" in out.getvalue()  # before the engine has a word to say
         clock.seconds = 101.0
         reporter.report(make_progress())
         shown = out.getvalue()
-        reporter.say("stopping: [not markup]")
+        reporter.announce("stopping: [not markup]")
     assert "2 of 5 sources finished, 1 failed, 1 skipped" in shown
     assert "stopping: [not markup]" in out.getvalue()
     assert out.getvalue().rstrip("\n").endswith("\x1b[2K")  # the table's last line is wiped
@@ -125,12 +127,61 @@ def test_the_reporter_fits_where_it_writes_to() -> None:
     assert type(create_reporter(is_json=False, stderr=io.StringIO())) is Reporter
 
 
+@pytest.mark.parametrize(
+    ("files", "size", "is_packable", "is_advised"),
+    [
+        (3000, 3000 * 2100, True, True),
+        (3000, 3000 * 2100, False, False),  # packed already, or a source that can't
+        (999, 999, True, False),
+        (3000, 3000 * 100_000, True, False),
+    ],
+)
+def test_of_thousands_of_tiny_files_a_summary_says_what_makes_fewer(
+    files: int, size: int, is_packable: bool, is_advised: bool
+) -> None:
+    outcome = AttemptResult(ExitCode.COMPLETE, "complete", attempt=1, output="/data/out")
+    details = Details(WrittenFiles(files, size), is_packable=is_packable)
+    hints = [line for line in describe_outcome(outcome, details) if line.startswith("hint: ")]
+    advice = (
+        "hint: 3,000 files of 2.1 kB on average; "
+        "`buckets: 32` in the source packs small sources together (and begins anew)"
+    )
+    assert hints == ([advice] if is_advised else [])
+
+
+@pytest.mark.parametrize(
+    ("finished", "written", "is_told"), [(6, 0, True), (6, 1, False), (0, 0, False)]
+)
+def test_a_run_that_has_written_nothing_says_who_dropped_it(
+    finished: int, written: int, is_told: bool
+) -> None:
+    counts = {
+        "files": StageCounts(tasks_out=6),
+        "quality": StageCounts(6, 1, 5, 0, 6, written, 0.1, {"dropped: repeated lines": 5}),
+        "language": StageCounts(1, written, 1 - written, 0, 1, written, 0.1),
+        "jsonl": StageCounts(written, written, 0, 0, written, written, 0.1),
+    }
+    standing = Standing(finished, 0, 0, 0, 0)
+    outcome = AttemptResult(ExitCode.COMPLETE, "complete", 1, standing=standing, counts=counts)
+    hints = [line for line in describe_outcome(outcome, Details()) if line.startswith("hint: ")]
+    told = (
+        "hint: nothing was written; quality dropped most of it, and what it has counted above "
+        "says why"
+    )
+    assert hints == ([told] if is_told else [])
+
+
 def test_the_summary_as_a_whole() -> None:
     counts = {
-        "files": Counts(tasks_out=1500),
-        "read": Counts(1400, 1300, 99, 1, 1400, 90_000, 12.34, {"dropped: not utf-8": 1234}),
+        "files": StageCounts(tasks_out=1500),
+        "read": StageCounts(1400, 1300, 99, 1, 1400, 90_000, 12.34, {"dropped: not utf-8": 1234}),
     }
-    outcome = Outcome(
+    raised = "ValueError: no {} (moody.py:10)"
+    failures = [
+        *(FailureRecord(f"key{n}\x1b", 3, "read", raised.format(n), 1) for n in range(11)),
+        FailureRecord("key11", 3, "read", "KeyError: 'a' (moody.py:20)", 1),
+    ]
+    outcome = AttemptResult(
         ExitCode.SOURCES_FAILED,
         "12 of 1500 sources failed; the next attempt tries them again",
         attempt=3,
@@ -138,14 +189,19 @@ def test_the_summary_as_a_whole() -> None:
         counts=counts,
         output="/data/out",
         seconds=65.0,
+        failures=tuple(failures),
+        failure_groups=group_failures(failures),
         incidents=("a worker of read died",),
     )
-    failures = [FailureRecord(f"key{number}\x1b", 3, "read", "no", 1) for number in range(12)]
-    parked = [
-        Parked("deep/one", b"", 3, "OOMKilled", "", "a process died over it", 3),
-        Parked("deep/two", b"", 3, "ApplicationError", "read", "no", 3),
+    quarantined = [
+        Quarantined("deep/one", b"", 3, "OOMKilled", "", "a process died over it", 3),
+        Quarantined("deep/two", b"", 3, "ApplicationError", "read", "no", 3),
     ]
-    assert describe_outcome(outcome, Details(failures, Written(1, 2000), parked)) == [
+    groups = group_failures(
+        FailureRecord(entry.key, 3, where, entry.message, 3)
+        for entry, where in zip(quarantined, ("OOMKilled", "ApplicationError: read"), strict=True)
+    )
+    assert describe_outcome(outcome, Details(WrittenFiles(1, 2000), quarantined, groups)) == [
         "12 of 1500 sources failed; the next attempt tries them again "
         "(attempt 3, 1 min 5 s, 100 skipped, 2 no longer listed)",
         "",
@@ -156,8 +212,10 @@ def test_the_summary_as_a_whole() -> None:
         "read  dropped: not utf-8  1,234",
         "",
         "12 sources failed:",
-        *(f"  key{number}\\x1b: read: no" for number in range(10)),
-        "  and 2 more; see `strandline ledger sources --state failed`",
+        "  11 × read: ValueError (moody.py:10)",
+        "      such as key0\\x1b: ValueError: no 0 (moody.py:10)",
+        "  key11: read: KeyError: 'a' (moody.py:20)",
+        "  all of them: `strandline failures FILE`",
         "quarantined now:",
         "  deep/one: OOMKilled: a process died over it",
         "  deep/two: ApplicationError: read: no",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -11,14 +12,15 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from cli_project import Call, Project
-from strandline.cli.commands.runs.drive import read_details
-from strandline.engine.core.ports import Progress
+from cli_project import Call, Project, drop_progress
+from strandline.cli.commands.runs.outcome_details import read_details
+from strandline.cli.views.summary import Details
+from strandline.engine.core.ports import RunProgress
 from strandline.ledger.entries import Change, FailureRecord
+from strandline.ledger.store.rows import list_failures
 from strandline.ledger.store.store import Store
-from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.attempt import Options
-from strandline.run.attempt.outcome import Outcome
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.outcome import AttemptResult
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -31,7 +33,7 @@ def test_a_run_says_what_went_through_and_where_it_is(project: Project, run: Cal
     result = run()
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("complete: all 3 sources are finished (attempt 1, 0.")
+    assert lines[0].startswith("complete: all 3 sources are finished (attempt 1, ")
     counts = {line.split()[0]: line.split()[1:-1] for line in lines[3:7]}
     assert counts == {
         "files": ["0", "3", "0", "0", "0", "0"],
@@ -41,7 +43,7 @@ def test_a_run_says_what_went_through_and_where_it_is(project: Project, run: Cal
     }
     size = sum(map(len, project.list_outputs().values()))
     assert lines[-1] == f"output: {project.folder / 'output'} (3 files, {size} bytes)"
-    assert result.stderr == ""
+    assert drop_progress(result.stderr) == ""
 
 
 def test_the_file_names_its_engine_and_the_command_line_another(
@@ -90,13 +92,15 @@ def test_counters_and_failures_are_shown_by_stage(project: Project, run: Call) -
     assert tail in result.stdout
 
 
-def test_only_ten_failures_are_shown(project: Project, run: Call) -> None:
+def test_failures_are_shown_by_reason(project: Project, run: Call) -> None:
     for number in range(9):
         (project.path / f"in/more{number}.txt").write_text("x")
-    project.add_stage("def process(self, task):\n    return FailedTask('no')")
+    project.add_stage("def process(self, task):\n    raise ValueError(task.lineage.key)")
     lines = run().stdout.splitlines()
-    assert sum(line.endswith(": own: no") for line in lines) == 10
-    assert "  and 2 more; see `strandline ledger sources --state failed`" in lines
+    at = lines.index("12 sources failed:")
+    assert re.fullmatch(r"  12 × own: ValueError \(own_stage_\d+\.py:6\)", lines[at + 1])
+    assert re.fullmatch(r"      such as in/(.*): ValueError: in/\1 \(own.*\)", lines[at + 2])
+    assert lines[at + 3] == "  all of them: `strandline failures FILE`"
 
 
 def test_json_ends_in_the_outcome_with_stages_and_failures(project: Project, run: Call) -> None:
@@ -127,7 +131,7 @@ def test_json_ends_in_the_outcome_with_stages_and_failures(project: Project, run
     ]
     assert stages[3]["failed"] == 1
     assert outcome["failures"] == [{"key": "in/1.txt", "stage": "own", "message": "no"}]
-    assert result.stderr == ""
+    assert drop_progress(result.stderr) == ""
 
 
 def test_settings_reach_the_run(project: Project, run: Call) -> None:
@@ -175,7 +179,7 @@ def test_being_ended_while_ray_starts_is_an_interruption(
     result = run()
     assert result.exit_code == 75
     sentence = "the run was ended while it started; run it again to go on"
-    assert result.stderr == f"strandline: error: {sentence}\n"
+    assert drop_progress(result.stderr) == f"strandline: error: {sentence}\n"
     assert json.loads(run("--json").stdout)["message"] == sentence
     assert not project.folder.exists()
 
@@ -185,34 +189,45 @@ def test_a_request_to_stop_is_heard_though_ray_put_its_handler_in_place(
     run: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def attempt(
-        _plan: PipelinePlan,
-        _options: Options,
+        _config: AttemptConfig,
         must_stop: Callable[[], bool],
-        report: Callable[[Progress], None],
-    ) -> Outcome:
+        report: Callable[[RunProgress], None],
+    ) -> AttemptResult:
         signal.signal(signal.SIGTERM, lambda *_: pytest.fail("the library's handler"))
-        flow: Any = SimpleNamespace(failed=set(), queues=[])
-        report(Progress(flow, 0, 0, 0, False, []))
+        flow: Any = SimpleNamespace(failed=set(), list_stages=list)
+        report(RunProgress(flow, 0, 0, 0, False, []))
         signal.raise_signal(signal.SIGTERM)
-        return Outcome(ExitCode.INTERRUPTED if must_stop() else ExitCode.COMPLETE, "over")
+        return AttemptResult(ExitCode.INTERRUPTED if must_stop() else ExitCode.COMPLETE, "over")
 
     monkeypatch.setattr("strandline.cli.commands.runs.drive.run_attempt", attempt)
     assert run().exit_code == 75
 
 
-def test_a_summary_tells_of_this_attempts_failures_only(project: Project, run: Call) -> None:
+def test_failures_are_those_of_one_attempt(project: Project, run: Call) -> None:
     assert run().exit_code == 0
     store = Store(project.folder / "ledger")
     failures = [(bytes([number] * 16), number) for number in (1, 2)]
     records = [(key, FailureRecord(f"key{n}", n, "own", "no", 1)) for key, n in failures]
     store.write(Change(fail=records))
+    assert [failure.key for failure in list_failures(store, 2)] == ["key2"]
+    assert [failure.key for failure in list_failures(store)] == ["key1", "key2"]
     store.close()
     details = read_details(PipelineFolder(project.folder), 2)
-    assert [failure.key for failure in details.failures] == ["key2"]
     assert details.written is not None
     assert details.written.files == 3
 
 
 def test_a_summary_without_a_ledger_says_less(project: Project) -> None:
-    details = read_details(PipelineFolder(project.folder), 1)
-    assert (details.failures, details.written) == ((), None)
+    assert read_details(PipelineFolder(project.folder), 1) == Details()
+    assert read_details(None, 1) == Details()
+
+
+def test_a_run_in_a_job_of_another_ray_needs_nothing_of_that_ray(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `ray job submit --working-dir . -- strandline run` starts it."""
+    files = {"working_dir": "gcs://_ray_pkg_0123456789abcdef.zip"}  # which only that one has
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", json.dumps({"runtime_env": files}))
+    result = project.execute("run", "--no-supervise", "--workers", "1")
+    assert 0 == result.returncode, result.stderr
+    assert len(project.list_outputs()) == 3

@@ -12,7 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cli_project import Call, Project
-from strandline.run.attempt.attempt import Options, run_attempt
+from example_counts import scale_examples
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
 from strandline.run.manifest.manifest import read_manifest
 from strandline_api.spec.policy import Checkpoint
 
@@ -98,7 +100,9 @@ def test_metrics_go_with_nothing_else(words: list[str], project: Project, call: 
 
 
 @settings(
-    max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=scale_examples(20),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
 )
 @given(data=st.data())
 def test_law_metrics_of_all_sources_add_up_to_the_counts_of_the_run(
@@ -116,9 +120,9 @@ def test_law_metrics_of_all_sources_add_up_to_the_counts_of_the_run(
     metered.save()
     volume = Path(f"volume-{data.draw(st.uuids())}")
     plan = read_manifest(Path("pipeline.yaml")).plan
-    options = Options(volume, "inline", checkpoint=Checkpoint(source_metrics=True))
+    config = AttemptConfig(plan, volume, "inline", checkpoint=Checkpoint(source_metrics=True))
 
-    outcome = run_attempt(plan, options)
+    outcome = run_attempt(config)
 
     result = call(
         "ledger", "export", "pipeline.yaml", "--volume", str(volume), "--metrics", "out.parquet"

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from cli_project import Call, Project, read_errors
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.manifest.manifest import read_manifest
 from strandline_api.names import STORED_ANNOTATION
 from strandline_api.outcome.exit_codes import ExitCode
@@ -123,3 +125,24 @@ def test_a_cause_that_nobody_knows_is_refused_where_a_person_typed_it(
     assert refused.exit_code == ExitCode.BAD_SPEC
     assert "'Preemptd' is not one of Preempted, Evicted" in refused.output
     assert not project.folder.exists()
+
+
+def test_only_a_run_by_hand_bounds_the_wait_for_workers(
+    project: Project, run: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has stored it ends what does not begin; a driver on a cluster has begun."""
+    waits: list[float | None] = []
+
+    def attempt(config: AttemptConfig, *_: object) -> AttemptResult:
+        waits.append(config.wait)
+        return AttemptResult(ExitCode.COMPLETE, "over")
+
+    monkeypatch.setattr("strandline.cli.commands.runs.drive.run_attempt", attempt)
+    assert run().exit_code == 0
+    project.spec["deadlines"] = {"preRunning": "10m"}
+    project.save()
+    assert run().exit_code == 0
+    project.document["metadata"]["annotations"] = {STORED_ANNOTATION: "true"}
+    project.save()
+    assert run().exit_code == 0
+    assert waits == [None, 600.0, None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,11 +17,12 @@ from typing import Any
 import pytest
 
 from cli_project import Project
-from strandline.run.history.records import Trigger, Witness, read_chain
+from strandline.run.history.records import Witness, read_chain
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import find_process
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import find_outcome_line
+from strandline_api.status.enums import Trigger
 
 # Kills its process over the second note as often as the file `deaths` says.
 DIE = """
@@ -42,6 +44,23 @@ def process(self, task):
         time.sleep(0.02)
     return task
 """
+# A stage of one's own, and what is told of it: nothing but the sentence, or what to do besides.
+MISTAKES = {
+    "a set-up that fails": (
+        "def setup(self):\n    raise KeyError('no-such-model')\n"
+        "def process(self, task):\n    return task",
+        1,
+        ["strandline: error: stage 'own' can't be set up: KeyError: 'no-such-model' (FILE:6)"],
+    ),
+    "sources that fail": (
+        "def process(self, task):\n    raise ValueError('bad text')",
+        3,
+        [
+            "no further attempt: mend the sources or the stage, then `strandline retry` tries what "
+            "failed"
+        ],
+    ),
+}
 KILLED = "killed by signal 9 (SIGKILL)"
 # Gives a command a terminal of its own, as a person's shell does.
 AT_TERMINAL = """
@@ -144,6 +163,41 @@ def test_what_no_retry_can_mend_is_told_once(project: Project) -> None:
     assert (64, "") == (result.returncode, result.stdout)
     (line,) = result.stderr.splitlines()
     assert "no-such-stage" in line
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_not_waited_for(project: Project, mistake: str) -> None:
+    stage, code, told = MISTAKES[mistake]
+    project.add_stage(stage)
+    result = run(project)
+    assert code == result.returncode
+    assert told == [
+        re.sub(r"own_stage_\d+\.py", "FILE", line) for line in result.stderr.splitlines()
+    ]
+    assert [Trigger.RUN] == list_triggers(project)
+
+
+def test_a_folder_that_is_not_there_is_not_waited_for(project: Project) -> None:
+    project.spec["source"]["with"]["paths"] = ["gone/*.txt"]
+    project.save()
+    result = run(project, "--json")
+    assert 64 == result.returncode
+    assert 1 == len(result.stderr.splitlines())
+    last = json.loads(result.stdout.splitlines()[-1])
+    assert ("BAD_SPEC", 64) == (last["outcome"], last["exitCode"])
+
+
+def test_a_server_that_does_not_answer_is_waited_for(project: Project) -> None:
+    project.add_stage(
+        "def setup(self):\n    import pathlib\n    if not pathlib.Path('asked').exists():\n"
+        "        pathlib.Path('asked').touch()\n        raise TimeoutError('no answer')\n"
+        "def process(self, task):\n    return task"
+    )
+    project.spec["retry"] = {"delay": "0s"}
+    project.save()
+    result = run(project)
+    assert 0 == result.returncode
+    assert [Trigger.RUN, Trigger.RETRY] == list_triggers(project)
 
 
 def test_a_single_attempt_ends_in_its_outcome_line(project: Project) -> None:

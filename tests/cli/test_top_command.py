@@ -23,11 +23,11 @@ from rich.console import Console
 
 from cli_project import Call, Project
 from report_builders import VERSION, facts_of, live_of, running
-from strandline.cli.report.page import spell_page
-from strandline.cli.views.attempt import State, read_live
-from strandline.cli.views.snapshot import parse_json, spell_json
-from strandline.cli.views.top import LATELY, Lately, TopFacts, draw_top
-from strandline.ledger.entries import FailureRecord, Parked
+from strandline.cli.report.page import render_page
+from strandline.cli.views.attempt import AttemptState, read_live
+from strandline.cli.views.snapshot import parse_json, render_snapshot
+from strandline.cli.views.top import RECENT, RecentFailures, TopFacts, draw_top
+from strandline.ledger.entries import FailureRecord, Quarantined
 from strandline.run.supervise.status_server import AttemptServer
 from strandline.storage.layout import PipelineFolder
 
@@ -44,7 +44,7 @@ _ANYTHING = st.recursive(
 )
 _SOURCE_KEYS = ("listed", "total", "finished", "failed", "skipped", "quarantined")
 _STAGE = st.fixed_dictionaries(
-    {}, optional=dict.fromkeys(spell_json(live_of())["stages"][0], _ANYTHING)
+    {}, optional=dict.fromkeys(render_snapshot(live_of())["stages"][0], _ANYTHING)
 )
 ODD = _ANYTHING | st.fixed_dictionaries(
     {},
@@ -70,7 +70,7 @@ def show(facts: TopFacts, width: int = 120) -> str:
 
 def test_what_a_driver_spells_is_read_back() -> None:
     live = live_of()
-    again = parse_json(json.loads(json.dumps(spell_json(live))))
+    again = parse_json(json.loads(json.dumps(render_snapshot(live))))
     assert again == live
     assert parse_json({}).stages == ()
     assert parse_json({"sources": None, "stages": [{"name": "a"}]}).stages[0].name == "a"
@@ -94,20 +94,20 @@ def test_before_a_run_there_is_little_to_show() -> None:
 
 
 def test_what_failed_last_comes_first_and_is_told_once() -> None:
-    lately = Lately()
-    assert lately.take([]) == ()
-    assert lately.take([failed(1), failed(2)]) == (failed(2), failed(1))
-    assert lately.take([failed(1), failed(2)]) == (failed(2), failed(1))
-    assert lately.take([failed(0), failed(1), failed(2)])[0] == failed(0)
-    assert len(lately.take(map(failed, range(50)))) == LATELY
+    recent = RecentFailures()
+    assert recent.take([]) == ()
+    assert recent.take([failed(1), failed(2)]) == (failed(2), failed(1))
+    assert recent.take([failed(1), failed(2)]) == (failed(2), failed(1))
+    assert recent.take([failed(0), failed(1), failed(2)])[0] == failed(0)
+    assert len(recent.take(map(failed, range(50)))) == RECENT
 
 
 def test_what_an_earlier_attempt_failed_is_no_news() -> None:
-    lately = Lately()
-    assert lately.take([failed(1), failed(2)], 1) == (failed(2), failed(1))
-    assert lately.take([], 2) == ()
+    recent = RecentFailures()
+    assert recent.take([failed(1), failed(2)], 1) == (failed(2), failed(1))
+    assert recent.take([], 2) == ()
     again = failed(1)._replace(attempt=2)
-    assert lately.take([again], 2) == (again,)
+    assert recent.take([again], 2) == (again,)
 
 
 def test_failures_that_lead_to_quarantine_are_shown(
@@ -122,8 +122,10 @@ def test_failures_that_lead_to_quarantine_are_shown(
 
 
 def test_a_process_that_died_over_a_source_has_no_stage() -> None:
-    parked = Parked("in/x.txt", VERSION, 3, "Killed", "", "its worker was killed alone", 3)
-    text = show(TopFacts("default/notes", failures=(parked,)))
+    quarantined = Quarantined(
+        "in/x.txt", VERSION, 3, "Killed", "", "its worker was killed alone", 3
+    )
+    text = show(TopFacts("default/notes", failures=(quarantined,)))
     assert "in/x.txt: its worker was killed alone" in text
 
 
@@ -142,7 +144,7 @@ def test_an_empty_ledger_is_none(
 def test_law_whatever_a_driver_says_can_be_drawn(said: object) -> None:
     live = parse_json(said)
     assert show(TopFacts("default/notes", running(2), live))
-    assert spell_page(facts_of(live=live))
+    assert render_page(facts_of(live=live))
 
 
 @pytest.mark.parametrize("moment", ["2026-11-22T12:00:00Z", None, [], 10**400, True])
@@ -151,7 +153,7 @@ def test_a_driver_that_gives_no_time_has_said_it_long_ago(tmp_path: Path, moment
     folder.progress.parent.mkdir(parents=True, exist_ok=True)
     folder.progress.write_text(json.dumps({"pid": view.record.pid, "time": moment}))
     assert read_live(folder, view, 1e9) is not None
-    assert read_live(folder, view._replace(state=State.UNKNOWN), 1e9) is None
+    assert read_live(folder, view._replace(state=AttemptState.UNKNOWN), 1e9) is None
 
 
 def test_without_a_terminal_it_is_printed_once(project: Project, run: Call, call: Call) -> None:
@@ -175,7 +177,7 @@ def test_without_a_terminal_it_is_printed_once(project: Project, run: Call, call
 def server(tmp_path: Path) -> Iterator[AttemptServer]:
     """A driver that serves."""
     path = tmp_path / "progress.json"
-    path.write_text(json.dumps({"pid": 7, **spell_json(live_of())}))
+    path.write_text(json.dumps({"pid": 7, **render_snapshot(live_of())}))
     server = AttemptServer(0)
     server.watch(path, lambda: 7, lambda: "")
     yield server

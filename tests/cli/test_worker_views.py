@@ -8,26 +8,35 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.cli.views.snapshot import Pace, Snapshot, spell_counts, spell_json, take_snapshot
-from strandline.cli.views.summary import Details, describe_outcome, spell_outcome
-from strandline.engine.core.flow import StageQueue
+from strandline.cli.views.snapshot import (
+    Pace,
+    Snapshot,
+    render_counts,
+    render_snapshot,
+    take_snapshot,
+)
+from strandline.cli.views.summary import Details, describe_outcome, render_outcome
+from strandline.engine.core.flow import StageStanding
 from strandline.engine.core.pools import PoolState
-from strandline.engine.core.ports import Progress
+from strandline.engine.core.ports import RunProgress
 from strandline.ledger.entries import Standing
-from strandline.plan.receipt import Counts
-from strandline.run.attempt.outcome import Outcome
+from strandline.plan.receipt import StageCounts
+from strandline.run.attempt.outcome import AttemptResult
 from strandline_api.outcome.exit_codes import ExitCode
 
 POOL = PoolState(workers=4, ready=3, draining=1, started=9, lost=2, recycled=1, deaths=2)
 
 
-def take(pace: Pace, seconds: float, counts: Counts, pool: PoolState, listed: int = 5) -> Snapshot:
-    flow: Any = SimpleNamespace(failed=set(), queues=[StageQueue("read", 1, None, counts=counts)])
-    return take_snapshot(Progress(flow, listed, 0, 0, False, [], lambda: [pool]), seconds, pace)
+def take(
+    pace: Pace, seconds: float, counts: StageCounts, pool: PoolState, listed: int = 5
+) -> Snapshot:
+    stages = [StageStanding("read", counts, 0, 0)]
+    flow: Any = SimpleNamespace(failed=set(), list_stages=lambda: stages)
+    return take_snapshot(RunProgress(flow, listed, 0, 0, False, [], lambda: [pool]), seconds, pace)
 
 
 def test_a_stage_has_its_workers_and_what_became_of_them() -> None:
-    (stage,) = spell_json(take(Pace(), 0.0, Counts(failed=3), POOL))["stages"]
+    (stage,) = render_snapshot(take(Pace(), 0.0, StageCounts(failed=3), POOL))["stages"]
     assert stage == {
         "name": "read",
         "tasksIn": 0,
@@ -50,8 +59,8 @@ def test_a_stage_has_its_workers_and_what_became_of_them() -> None:
 
 def test_rate_and_utilisation_are_those_of_late() -> None:
     pace = Pace()
-    take(pace, 1.0, Counts(tasks_in=10, seconds=2.0), PoolState(seconds=2.0))
-    counts = Counts(tasks_in=30, seconds=5.0)
+    take(pace, 1.0, StageCounts(tasks_in=10, seconds=2.0), PoolState(seconds=2.0))
+    counts = StageCounts(tasks_in=30, seconds=5.0)
     view = take(pace, 11.0, counts, PoolState(seconds=12.0)).stages[0]
     assert (view.rate, view.utilisation) == (30 / 11, 5 / 12)
 
@@ -59,15 +68,15 @@ def test_rate_and_utilisation_are_those_of_late() -> None:
 def test_a_stage_is_measured_from_the_first_source_on_however_slow_the_listing_begins() -> None:
     pace = Pace()
     for seconds in range(0, 301, 2):
-        take(pace, seconds, Counts(), PoolState(seconds=seconds), listed=0)
-    counts = Counts(tasks_in=40, seconds=3.0)
+        take(pace, seconds, StageCounts(), PoolState(seconds=seconds), listed=0)
+    counts = StageCounts(tasks_in=40, seconds=3.0)
     view = take(pace, 304.0, counts, PoolState(seconds=304.0)).stages[0]
     assert (view.rate, view.utilisation) == (10.0, 0.75)
 
 
 def test_a_call_that_is_under_way_counts_as_work() -> None:
     pool = PoolState(seconds=20.0, under_way=10.0)
-    assert take(Pace(), 20.0, Counts(), pool).stages[0].utilisation == 0.5
+    assert take(Pace(), 20.0, StageCounts(), pool).stages[0].utilisation == 0.5
 
 
 @given(
@@ -81,12 +90,12 @@ def test_law_utilisation_is_a_share(looks: list[tuple[float, float, float, float
     for step, worked, stood, under_way in looks:
         seconds, busy, ready = seconds + step, busy + worked, ready + stood
         pool = PoolState(seconds=ready, under_way=under_way)
-        assert 0 <= take(pace, seconds, Counts(seconds=busy), pool).stages[0].utilisation <= 1
+        assert 0 <= take(pace, seconds, StageCounts(seconds=busy), pool).stages[0].utilisation <= 1
 
 
 def test_counts_at_the_end_have_what_became_of_workers() -> None:
-    counts = {"files": Counts(), "read": Counts(tasks_in=8, calls=4)}
-    source, read = spell_counts(counts, {"read": POOL})
+    counts = {"files": StageCounts(), "read": StageCounts(tasks_in=8, calls=4)}
+    source, read = render_counts(counts, {"read": POOL})
     assert not {"calls", "started", "lost", "recycled"} & source.keys()
     assert {name: read[name] for name in ("calls", "started", "lost", "recycled")} == {
         "calls": 4,
@@ -96,15 +105,15 @@ def test_counts_at_the_end_have_what_became_of_workers() -> None:
     }
 
 
-def conclude(**pools: PoolState) -> Outcome:
+def conclude(**pools: PoolState) -> AttemptResult:
     standing = Standing(5, 0, 0, 0, 0)
-    return Outcome(
+    return AttemptResult(
         ExitCode.COMPLETE,
         "all done",
         1,
         5,
         standing,
-        counts={"read": Counts()},
+        counts={"read": StageCounts()},
         output="/out",
         pools=pools,
     )
@@ -117,5 +126,5 @@ def test_the_summary_names_pools_of_which_workers_were_lost_or_replaced() -> Non
 
 
 def test_the_outcome_for_scripts_has_them_too() -> None:
-    (stage,) = spell_outcome(conclude(read=POOL), Details())["stages"]
+    (stage,) = render_outcome(conclude(read=POOL), Details())["stages"]
     assert (stage["name"], stage["lost"]) == ("read", 2)

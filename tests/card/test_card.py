@@ -1,0 +1,76 @@
+"""The card: what programs and people read of it, in each state of a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from report_builders import HARM, facts_of, harmful, troubled
+from strandline.cli.card.card import list_patterns, make_front, name_size, render_card
+from strandline.cli.card.facts import CardFacts, DataSetFacts
+from strandline.cli.report.facts import RunFacts, RunLedger, StageDefinition
+
+ORDER = "n<1K, 1K<n<10K, 10K<n<100K, 100K<n<1M, 1M<n<10M, 10M<n<100M, 100M<n<1B, 1B<n<10B"
+KINDS = (".parquet", ".jsonl", ".jsonl.gz", ".zarr.zip")
+READ_ALIKE = ({".parquet"}, {".jsonl"}, {".jsonl.gz"}, {".jsonl", ".jsonl.gz"})
+STAGES = tuple(StageDefinition(name, name, {}) for name in ("files", "read", "write"))
+
+
+def card_of(run: RunFacts, data: DataSetFacts | None = None) -> CardFacts:
+    return CardFacts("Notes", "cc0-1.0", "ab12", data or DataSetFacts(), run)
+
+
+def test_sizes_are_the_hubs() -> None:
+    sizes = [name_size(10**power) for power in range(2, 10)]
+    assert ", ".join(sizes) == ORDER
+    assert name_size(0) == "n<1K"
+    assert name_size(999) == "n<1K"
+    assert name_size(10**13) == "n>1T"
+
+
+@given(st.dictionaries(st.sampled_from(KINDS), st.just(1)))
+def test_law_files_are_named_where_one_reader_takes_them_all(suffixes: dict[str, int]) -> None:
+    found = list_patterns(DataSetFacts(suffixes=suffixes))
+    is_readable = set(suffixes) in READ_ALIKE
+    assert bool(found) == is_readable
+    assert len(found) in {0, len(suffixes)}
+
+
+def test_a_kind_of_its_own_has_no_files_to_load() -> None:
+    facts = card_of(facts_of(definition=STAGES), DataSetFacts(2, 10, 4, {".zarr.zip": 2}))
+    assert "configs" not in make_front(facts)
+    assert "no kind that `load_dataset` reads" in render_card(facts)
+
+
+def test_a_run_in_trouble_says_so_and_what_it_knows() -> None:
+    run = replace(troubled(), definition=STAGES)
+    text = render_card(card_of(run, DataSetFacts(5, 10**6, 1_234_567, {".parquet": 5})))
+    for words in (
+        "1,234,567 rows in 5 files, 1.0 MB",
+        "**It is not complete**",
+        "120 failed, 1 quarantined",
+        "### moments",
+        "| mean | 2.5 |",
+        "In files of the run: words.bin",
+        "- use: write",
+    ):
+        assert words in text, words
+
+
+def test_no_text_from_outside_breaks_the_head() -> None:
+    for harm in HARM:
+        stages = tuple(StageDefinition(harm, harm, {harm: harm}) for _ in range(2))
+        run = replace(harmful(harm), definition=stages)
+        text = render_card(CardFacts(harm, None, harm, DataSetFacts(), run))
+        _, front, _ = text.split("---\n", 2)
+        assert set(yaml.safe_load(front)) == {"pretty_name", "size_categories", "tags"}
+
+
+def test_an_empty_ledger_makes_a_card() -> None:
+    text = render_card(card_of(facts_of(definition=STAGES, ledger=RunLedger(listed=0))))
+    assert "0 rows in 0 files" in text
+    assert "not complete" not in text
+    assert "Nothing was counted." in text

@@ -1,0 +1,136 @@
+"""`strandline init` writes pipelines that run as they are; a misspelt command names the nearest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from cli_project import Call, Project, read_errors
+from strandline.cli.commands.pipelines.init import DEFAULT_INPUTS, make_name, render_template
+from strandline_api.names import SUBDOMAIN
+
+SENTENCES = (
+    "The tide comes in twice a day and leaves a line of weed on the sand. "
+    "People who walk there in the morning find shells, ropes and pieces of wood. "
+    "What the sea has brought is gone with the next storm, and another line is drawn. "
+    "That is how far the water came, and it can be seen by all who pass. "
+    "Children build walls against it, although they know that no wall will stay."
+)
+
+
+def write_documents(folder: Path) -> None:
+    (folder / "tide.txt").write_text(SENTENCES)
+
+
+def write_code(folder: Path) -> None:
+    body = '"""Do what is done with tides every day."""\n    high = 1\n    return high\n'
+    (folder / "tides.py").write_text(f"def measure():\n    {body}")
+
+
+def write_images(folder: Path) -> None:
+    Image.new("RGB", (8, 8), (200, 100, 50)).save(folder / "sand.png")
+
+
+def write_jsonl(folder: Path) -> None:
+    (folder / "tides.jsonl").write_text(json.dumps({"text": SENTENCES}) + "\nno JSON\n")
+
+
+def write_parquet(folder: Path) -> None:
+    pq.write_table(pa.table({"text": [SENTENCES, SENTENCES]}), folder / "tides.parquet")
+
+
+INPUTS: dict[str, Callable[[Path], None]] = {
+    "documents": write_documents,
+    "code": write_code,
+    "images": write_images,
+    "jsonl": write_jsonl,
+    "parquet": write_parquet,
+}
+
+
+@pytest.mark.parametrize("kind", DEFAULT_INPUTS)
+def test_what_is_written_is_valid_and_keeps_what_is_good(
+    kind: str, project: Project, call: Call, run: Call
+) -> None:
+    folder = project.path / "data"
+    folder.mkdir()
+    INPUTS[kind](folder)
+    (project.path / "pipeline.yaml").unlink()
+    result = call("init", kind, "--input", "data/**/*")
+    assert result.stdout == "wrote pipeline.yaml; next: strandline plan pipeline.yaml --list\n"
+    assert call("validate", "pipeline.yaml").exit_code == 0
+    outcome = run("--json")
+    assert outcome.exit_code == 0, outcome.stderr
+    sink = json.loads(outcome.stdout.splitlines()[-1])["stages"][-1]
+    assert sink["tasksIn"] > 0
+
+
+@pytest.mark.parametrize("kind", DEFAULT_INPUTS)
+def test_without_an_input_the_defaults_are_valid(kind: str, project: Project, call: Call) -> None:
+    assert call("init", kind, "--out", "first.yaml").exit_code == 0
+    assert call("validate", "first.yaml").exit_code == 0
+    written = yaml.safe_load((project.path / "first.yaml").read_text())
+    assert written["metadata"]["name"] == "first"
+    assert written["spec"]["source"]["with"]["paths"] == [DEFAULT_INPUTS[kind]]
+
+
+def test_the_code_that_is_on_every_machine_lists_something(project: Project, call: Call) -> None:
+    call("init", "code", "--out", "functions.yaml")
+    plan = call("plan", "functions.yaml", "--list", "--json")
+    assert json.loads(plan.stdout)["sources"]["total"] > 0, project.path
+
+
+def test_a_file_that_exists_is_kept(project: Project, call: Call) -> None:
+    before = (project.path / "pipeline.yaml").read_text()
+    result = call("init", "code")
+    assert result.exit_code == 64
+    assert "pipeline.yaml exists already; name another file with --out" in read_errors(result)
+    assert (project.path / "pipeline.yaml").read_text() == before
+
+
+def test_a_folder_that_is_missing_is_told(project: Project, call: Call) -> None:
+    result = call("init", "code", "--out", "missing/first.yaml")
+    assert result.exit_code == 64
+    assert "missing/first.yaml can't be written: No such file" in read_errors(result)
+    assert not (project.path / "missing").exists()
+
+
+@given(st.text(max_size=80))
+def test_law_every_file_name_gives_a_name_that_kubernetes_takes(stem: str) -> None:
+    name = make_name(stem, "code")
+    assert SUBDOMAIN.fullmatch(name)
+    assert len(name) <= 40
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40))
+def test_law_a_pattern_is_read_back_as_it_was_given(pattern: str) -> None:
+    document = yaml.safe_load(render_template("code", (pattern,), Path("first.yaml")))
+    assert document["spec"]["source"]["with"]["paths"] == [pattern]
+
+
+@pytest.mark.parametrize(
+    ("word", "nearest"), [("rrun", "run"), ("verifyy", "verify"), ("attemptss", "attempts")]
+)
+def test_a_misspelt_command_names_the_nearest(word: str, nearest: str, call: Call) -> None:
+    result = call(word)
+    assert result.exit_code == 64
+    expected = f"No such command {word!r}. Did you mean {nearest!r}?; see `strandline --help`"
+    assert read_errors(result) == expected
+
+
+def test_a_command_like_no_other_names_none(call: Call) -> None:
+    result = call("qqqq")
+    assert read_errors(result) == "No such command 'qqqq'; see `strandline --help`"
+
+
+def test_the_version_is_an_option_too(call: Call) -> None:
+    assert call("--version").stdout == call("version").stdout

@@ -1,0 +1,57 @@
+"""A pipeline that asks for what this machine does not have: run, plan and doctor say so."""
+
+from __future__ import annotations
+
+import json
+
+from cli_project import Call, Project
+
+HINT = "ask for less, or run it on a cluster that has it, with --address"
+ASKED = "spec.stages[0].resources.custom.nvdec: stage 'read-files' asks for 2 nvdec a worker"
+LACKS = f"{ASKED}, and here is no nvdec"
+
+
+def ask_for_decoders(project: Project) -> None:
+    project.spec["stages"][0]["resources"] = {"custom": {"nvdec": 2}}
+    project.save()
+
+
+def test_a_run_is_refused_before_anything_is_begun(project: Project) -> None:
+    ask_for_decoders(project)
+    result = project.execute("run")
+    assert (64, "") == (result.returncode, result.stdout)
+    assert result.stderr == f"strandline: error: {LACKS}; {HINT}\n"
+    assert not (project.folder / "attempts").exists()
+
+
+def test_more_cpus_than_the_local_ray_may_have_are_refused(project: Project) -> None:
+    project.spec["stages"][1]["resources"] = {"cpu": 4}
+    project.save()
+    result = project.execute("run", "--workers", "3")
+    assert 64 == result.returncode
+    assert "'parse-documents' asks for 4 CPU a worker, and here are 3 CPU; " in result.stderr
+
+
+def test_an_engine_that_reserves_nothing_refuses_nothing(project: Project, run: Call) -> None:
+    ask_for_decoders(project)
+    assert 0 == run().exit_code
+
+
+def test_a_plan_says_that_a_run_here_is_refused(project: Project, call: Call) -> None:
+    assert [] == json.loads(call("plan", "pipeline.yaml", "--json").stdout)["refused"]
+    ask_for_decoders(project)
+    assert [f"{LACKS}; {HINT}"] == json.loads(call("plan", "pipeline.yaml", "--json").stdout)[
+        "refused"
+    ]
+    last = call("plan", "pipeline.yaml").stdout.splitlines()[-1]
+    assert last == f"refused on this machine: {LACKS}; {HINT}"
+
+
+def test_a_doctor_says_that_a_run_here_is_refused(project: Project, call: Call) -> None:
+    ask_for_decoders(project)
+    result = call("doctor", "pipeline.yaml", "--json")
+    (found,) = (
+        line for line in map(json.loads, result.stdout.splitlines()) if line["name"] == "requests"
+    )
+    assert ("problem", LACKS, HINT) == (found["level"], found["found"], found["advice"])
+    assert 1 == result.exit_code
