@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from strandline.run.history.records import AttemptRecord, Trigger
+from strandline.run.history.records import AttemptRecord
 from strandline.storage.volume.locks import Process
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
 from strandline_api.outcome.evidence import Evidence, read_exit
+from strandline_api.status.enums import Trigger
 
 BOOT = "boot-1"
 DRIVER = Process(100, 1000)
+# A pipeline over the text files of a folder.
+LETTERS = """
+apiVersion: strandline.dev/v1alpha1
+kind: CurationPipeline
+metadata: {name: letters}
+spec:
+  source: {use: files, with: {paths: ["FOLDER/*.txt"]ON_REMOVED}}
+  stages: [{use: read-files}]
+  sink: {use: jsonl}
+"""
 
 
 def record_of(number: int, **changes: Any) -> AttemptRecord:

@@ -12,8 +12,9 @@ from strandline.ledger.entries import Change
 from strandline.ledger.lease import OnChange
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.attempt import Options, run_attempt
-from strandline.run.attempt.outcome import Outcome
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
 
@@ -67,10 +68,10 @@ class Letters:
         manifest.write_text(yaml.safe_dump(document))
         return read_manifest(manifest).plan
 
-    def run(self, *, on_change: OnChange = OnChange.FAIL, **changes: Any) -> Outcome:
+    def run(self, *, on_change: OnChange = OnChange.FAIL, **changes: Any) -> AttemptResult:
         """One attempt in this process; `changes` as in `plan`."""
-        options = Options(self.volume, engine="inline", on_change=on_change)
-        return run_attempt(self.plan(**changes), options)
+        plan = self.plan(**changes)
+        return run_attempt(AttemptConfig(plan, self.volume, engine="inline", on_change=on_change))
 
     def count(self, place: Path) -> int:
         """Outputs at a place."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from attempt_builders import LETTERS
 from strandline.engine.core.ports import Ending
 from strandline.ledger.entries import Standing
 from strandline.ledger.errors import LedgerInUseError
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import code_of
-from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import describe_error, judge
 from strandline.run.history.records import Witness, read_record
 from strandline.run.manifest.manifest import Manifest, read_manifest
@@ -24,16 +27,6 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import name_cause
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.policy import Quarantine
-
-MANIFEST = """
-apiVersion: strandline.dev/v1alpha1
-kind: CurationPipeline
-metadata: {name: letters}
-spec:
-  source: {use: files, with: {paths: ["FOLDER/*.txt"]ON_REMOVED}}
-  stages: [{use: read-files}]
-  sink: {use: jsonl}
-"""
 
 
 @pytest.fixture
@@ -48,7 +41,7 @@ def letters(tmp_path: Path) -> Path:
 
 def write_manifest(letters: Path, on_removed: str = "") -> Manifest:
     path = letters.parent / "letters.yaml"
-    text = MANIFEST.replace("FOLDER", str(letters)).replace("ON_REMOVED", on_removed)
+    text = LETTERS.replace("FOLDER", str(letters)).replace("ON_REMOVED", on_removed)
     path.write_text(text)
     return read_manifest(path, ())
 
@@ -59,7 +52,7 @@ def count_outputs(root: Path) -> int:
 
 def test_what_a_killed_attempt_left_half_written_is_swept(letters: Path, tmp_path: Path) -> None:
     plan = write_manifest(letters).plan
-    run_attempt(plan, Options(tmp_path, engine="inline"))
+    run_attempt(AttemptConfig(plan, tmp_path, engine="inline"))
     folder = PipelineFolder.of(tmp_path, "default", "letters")
     record = read_record(folder, 1)
     assert record is not None
@@ -68,34 +61,35 @@ def test_what_a_killed_attempt_left_half_written_is_swept(letters: Path, tmp_pat
     for path in (left, neighbours):
         path.write_text("half")
 
-    run_attempt(plan, Options(tmp_path, engine="inline"))
+    run_attempt(AttemptConfig(plan, tmp_path, engine="inline"))
 
     assert not left.exists()
     assert neighbours.exists()  # whoever that is may be at work
 
 
 def test_a_trial_of_a_few_sources_removes_nothing(letters: Path, tmp_path: Path) -> None:
-    options = Options(tmp_path, engine="inline")
-    deleting = write_manifest(letters, ", onRemoved: Delete").plan
-    first = run_attempt(deleting, options)
-    trial = run_attempt(write_manifest(letters, ", onRemoved: Delete, limit: 1").plan, options)
+    plan = write_manifest(letters, ", onRemoved: Delete").plan
+    limited = write_manifest(letters, ", onRemoved: Delete, limit: 1").plan
+    deleting = AttemptConfig(plan, tmp_path, engine="inline")
+    first = run_attempt(deleting)
+    trial = run_attempt(replace(deleting, plan=limited))
     assert trial.standing.removed == 0
     assert count_outputs(Path(first.output)) == 3
-    counted = trial.counts[deleting.source.name].counters
+    counted = trial.counts[plan.source.name].counters
     assert counted == {"removed sources keep their output: limit is 1": 1}
     (letters / "b.txt").unlink()
-    whole = run_attempt(deleting, options)
+    whole = run_attempt(deleting)
     assert (whole.standing.skipped, whole.standing.removed) == (2, 1)
     assert count_outputs(Path(first.output)) == 2
 
 
 def test_a_changed_file_replaces_its_output_and_no_other(letters: Path, tmp_path: Path) -> None:
-    plan, options = write_manifest(letters).plan, Options(tmp_path, engine="inline")
-    first = run_attempt(plan, options)
+    config = AttemptConfig(write_manifest(letters).plan, tmp_path, engine="inline")
+    first = run_attempt(config)
     before = {path: path.stat().st_mtime_ns for path in Path(first.output).rglob("*.jsonl")}
     (letters / "b.txt").write_text("another b")
 
-    second = run_attempt(plan, options)
+    second = run_attempt(config)
 
     after = {path: path.stat().st_mtime_ns for path in Path(first.output).rglob("*.jsonl")}
     assert (second.standing.finished, second.standing.skipped) == (1, 2)
@@ -107,19 +101,19 @@ def test_a_changed_file_replaces_its_output_and_no_other(letters: Path, tmp_path
 def test_a_file_that_is_gone_keeps_its_output_unless_told(
     letters: Path, tmp_path: Path, on_removed: str, left: int
 ) -> None:
-    plan, options = write_manifest(letters, on_removed).plan, Options(tmp_path, engine="inline")
-    run_attempt(plan, options)
+    config = AttemptConfig(write_manifest(letters, on_removed).plan, tmp_path, engine="inline")
+    run_attempt(config)
     (letters / "b.txt").unlink()
 
-    outcome = run_attempt(plan, options)
+    outcome = run_attempt(config)
 
     assert outcome.code is ExitCode.COMPLETE
     assert count_outputs(Path(outcome.output)) == left
 
 
 def test_a_live_driver_is_not_disturbed(letters: Path, tmp_path: Path) -> None:
-    plan, options = write_manifest(letters).plan, Options(tmp_path, engine="inline")
-    run_attempt(plan, options)
+    config = AttemptConfig(write_manifest(letters).plan, tmp_path, engine="inline")
+    run_attempt(config)
     store = Store(PipelineFolder.of(tmp_path, "default", "letters").ledger)
     parent = find_process(os.getppid())
     assert parent is not None
@@ -138,7 +132,7 @@ def test_a_live_driver_is_not_disturbed(letters: Path, tmp_path: Path) -> None:
 
     told = f"attempt 7 is still running as process {parent.pid}"
     with pytest.raises(LedgerInUseError, match=told) as refused:
-        run_attempt(plan, options)
+        run_attempt(config)
     outcome = describe_error(refused.value, 0, 0)
     assert (outcome.exit_code, outcome.outcome) == (69, "LEDGER_IN_USE")
     assert name_cause(outcome.evidence).cause is Cause.LEDGER_IN_USE
@@ -147,21 +141,21 @@ def test_a_live_driver_is_not_disturbed(letters: Path, tmp_path: Path) -> None:
 def test_a_ledger_is_handed_back_even_by_an_attempt_that_fails(
     letters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan, options = write_manifest(letters).plan, Options(tmp_path, engine="inline")
+    config = AttemptConfig(write_manifest(letters).plan, tmp_path, engine="inline")
     monkeypatch.setenv("STRANDLINE_FAULT", "output.written:enospc")
     with pytest.raises(VolumeError, match="no space is left"):
-        run_attempt(plan, options)
+        run_attempt(config)
     monkeypatch.delenv("STRANDLINE_FAULT")
 
     store = Store(PipelineFolder.of(tmp_path, "default", "letters").ledger, readonly=True)
     lease = store.read_meta("lease")
     store.close()
     assert (lease["attempt"], lease["ended"]) == (1, True)
-    assert run_attempt(plan, options).code is ExitCode.COMPLETE
+    assert run_attempt(config).code is ExitCode.COMPLETE
 
 
 def test_an_attempt_that_completes_says_so_in_its_record(letters: Path, tmp_path: Path) -> None:
-    outcome = run_attempt(write_manifest(letters).plan, Options(tmp_path, engine="inline"))
+    outcome = run_attempt(AttemptConfig(write_manifest(letters).plan, tmp_path, engine="inline"))
 
     record = read_record(PipelineFolder.of(tmp_path, "default", "letters"), 1)
     assert record is not None
@@ -190,9 +184,9 @@ def test_an_attempt_that_an_error_ends_says_so_in_its_record(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("strandline.run.attempt.attempt.run_inline", fail)
+    monkeypatch.setattr("strandline.engine.inline.InlineEngine.run", fail)
     with pytest.raises(type(error)):
-        run_attempt(write_manifest(letters).plan, Options(tmp_path, engine="inline"))
+        run_attempt(AttemptConfig(write_manifest(letters).plan, tmp_path, engine="inline"))
 
     record = read_record(PipelineFolder.of(tmp_path, "default", "letters"), 1)
     assert record is not None

@@ -9,7 +9,6 @@ import pytest
 
 from attempt_builders import BOOT, DRIVER, killed_for, outcome_of, record_of
 from strandline.run.history.records import (
-    BLAMELESS,
     RECORD,
     Witness,
     end_unfinished,
@@ -22,7 +21,7 @@ from strandline.run.history.records import (
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import Process
-from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.causes import BLAMELESS, Cause
 
 
 @pytest.fixture

@@ -60,10 +60,10 @@ def test_an_archive_is_fetched_once_and_imported_by_this_process_and_its_childre
     path = ["/a"]
     for _ in range(2):
         brought = bring_code(code, environment, path)
-        place = find_cache(environment) / archive["sha256"] / "code-1/src"
-        assert path == [str(place), "/a"]
-        assert environment["PYTHONPATH"] == os.pathsep.join([str(place), "/mine"])
-        assert (place / "mystages.py").read_text() == "MIN = 5\n"
+        root = find_cache(environment) / archive["sha256"] / "code-1/src"
+        assert path == [str(root), "/a"]
+        assert environment["PYTHONPATH"] == os.pathsep.join([str(root), "/mine"])
+        assert (root / "mystages.py").read_text() == "MIN = 5\n"
         assert brought.parts == {
             "code.archive": archive["sha256"],
             "code.archive.path": "code-1/src",

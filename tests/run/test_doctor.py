@@ -17,7 +17,7 @@ from strandline.run.doctor.checks import (
     choose_code,
     examine,
     fits,
-    spell_size,
+    format_size,
 )
 from strandline.run.doctor.facts import (
     Disk,
@@ -27,8 +27,8 @@ from strandline.run.doctor.facts import (
     Machine,
     Need,
     Package,
-    Volume,
-    Work,
+    StagesProbe,
+    VolumeFact,
 )
 
 NOW = 1_800_000_000.0
@@ -44,17 +44,27 @@ MACHINE = Machine(
     time=NOW,
 )
 DISK = Disk(100 * GIB, 50 * GIB, 1_000_000, 900_000)
-VOLUME = Volume("/data", "/data", filesystem="ext4", disk=DISK, lag=0.01)
+VOLUME = VolumeFact("/data", "/data", filesystem="ext4", disk=DISK, lag=0.01)
 LEASE = Lease(3, 4711, has_ended=True, is_alive=False, age=900.0)
 LEDGER = Ledger("default/notes", None, LEASE, 120)
-WORK = Work((Need("read", 1, 1.0, None), Need("parse", 2, 0.5, GIB)), "/data/out", is_url=False)
+WORK = StagesProbe(
+    (Need("read", 1, 1.0, None), Need("parse", 2, 0.5, GIB)), "/data/out", is_url=False
+)
 WELL = Facts(MACHINE, VOLUME, (LEDGER,), WORK)
 SHORT = "/data/shards: merging what was gathered will take up to 9 MiB, and 1 MiB are free"
 UNSAFE = "/data: the ledger can't live on nfs4: it is not reliable; put it on a local disk"
 
 
+TOKENS: dict[str, Any] = {"token_mode": "Token"}
+
+
 def machine(**fields: Any) -> Facts:
     return replace(WELL, machine=replace(MACHINE, **fields))
+
+
+def temporary(size: int, free: int) -> Facts:
+    disk = DISK._replace(size=size, free=free)
+    return machine(temporary="/scratch", temporary_disk=disk)
 
 
 def volume(**fields: Any) -> Facts:
@@ -73,12 +83,12 @@ def lease(**fields: Any) -> Facts:
     return ledger(lease=LEASE._replace(**fields))
 
 
-def work(**fields: Any) -> Facts:
-    return replace(WELL, work=replace(WORK, **fields))
+def stages(**fields: Any) -> Facts:
+    return replace(WELL, stages=replace(WORK, **fields))
 
 
 def needing(workers: int, cpu: float, memory: int) -> Facts:
-    return work(needs=(Need("parse", workers, cpu, memory),))
+    return stages(needs=(Need("parse", workers, cpu, memory),))
 
 
 NOTES = "ledger default/notes"
@@ -104,6 +114,23 @@ CASES = [
     (machine(memory=GIB), "memory", WARNING, "1.1 GB"),
     (machine(limit=2 * GIB - 1), "memory", WARNING, "2.1 GB, the limit of the cgroup"),
     (machine(), "shared memory", OK, "17.2 GB are free in /dev/shm"),
+    (machine(free_memory=8 * GIB), "free memory", OK, "8.6 GB are free"),
+    (machine(free_memory=GIB), "free memory", WARNING, "1.1 GB are free"),
+    (machine(load=16.0), "load", OK, "16.0 on 4 CPUs"),
+    (machine(load=16.1), "load", WARNING, "16.1 on 4 CPUs"),
+    (temporary(size=100 * GIB, free=6 * GIB), "temporary space", OK, "6.4 GB are free in /scr"),
+    (temporary(size=100 * GIB, free=4 * GIB), "temporary space", WARNING, "4.3 GB are free in"),
+    (temporary(size=10 * GIB, free=GIB - 1), "temporary space", WARNING, "1.1 GB are free in "),
+    (temporary(size=10 * GIB, free=MIB), "temporary space", PROBLEM, "1 MB are free in /scr"),
+    (machine(**TOKENS), "ray token", WARNING, "RAY_AUTH_MODE asks for one, and none"),
+    (machine(**TOKENS, has_token=True), "ray token", OK, "there is one"),
+    (
+        stages(lacks=("spec.sink.use: needs zarr; pip it",)),
+        "packages",
+        PROBLEM,
+        "spec.sink.use",
+    ),
+    (stages(unmet=("spec.sink: asks; ask for less",)), "requests", PROBLEM, "spec.sink: asks"),
     (machine(shared_memory=64 * MIB), "shared memory", WARNING, "67 MB are free in /dev/shm"),
     (machine(shared_memory=9 * GIB), "shared memory", WARNING, "9.7 GB are free in /dev/shm"),
     (machine(shared_memory=GIB, limit=3 * GIB), "shared memory", OK, "1.1 GB are free"),
@@ -121,7 +148,7 @@ CASES = [
     (machine(time=1_704_067_199.0), "clock", PROBLEM, "it says 2023-12-31"),
     (machine(time=0.0), "clock", PROBLEM, "it says 1970-01-01"),
     (volume(), "volume", OK, "/data"),
-    (volume(place="/"), "volume", WARNING, "/data is not there; looked at / instead"),
+    (volume(location="/"), "volume", WARNING, "/data is not there; looked at / instead"),
     (volume(blocked="/data: a file stands"), "volume", PROBLEM, "/data: a file stands"),
     (volume(), "file system", OK, "ext4"),
     (volume(unsafe=UNSAFE), "file system", PROBLEM, UNSAFE.partition("; ")[0]),
@@ -180,19 +207,19 @@ CASES = [
     ),
     (ledger(shortage=f"{SHORT}; give it more"), "gathering default/notes", PROBLEM, SHORT),
     (ledger(failure="/l: it is cut short; restore it"), NOTES, PROBLEM, "/l: it is cut short"),
-    (work(), "cpus", OK, "4 for stages that ask for 2 at least"),
+    (stages(), "cpus", OK, "4 for stages that ask for 2 at least"),
     (
         needing(9, 0.5, 0),
         "cpus",
         OK,
         "4 for stages that ask for 4.5 at least; all reserve less and share",
     ),
-    (work(), "reservations", OK, "stages reserve 2.1 GB of 34.4 GB at least"),
+    (stages(), "reservations", OK, "stages reserve 2.1 GB of 34.4 GB at least"),
     (needing(3, 1.0, 8 * GIB), "reservations", WARNING, "stages reserve 25.8 GB of 34.4 GB"),
     (needing(5, 1.0, 8 * GIB), "reservations", PROBLEM, "stages reserve 42.9 GB of 34.4 GB"),
-    (work(), "output", OK, "/data/out"),
-    (work(output="s3://b/x", is_url=True), "output", OK, "s3://b/x (a URL, not tried)"),
-    (work(failure="/out: no right to write there"), "output", PROBLEM, "/out: no right"),
+    (stages(), "output", OK, "/data/out"),
+    (stages(output="s3://b/x", is_url=True), "output", OK, "s3://b/x (a URL, not tried)"),
+    (stages(failure="/out: no right to write there"), "output", PROBLEM, "/out: no right"),
 ]
 
 
@@ -263,7 +290,7 @@ def test_what_was_not_tried_is_not_spoken_of() -> None:
         (needing(5, 1.0, 8 * GIB), 1),
         (disk(free=0), 73),
         (volume(unsafe=UNSAFE), 73),
-        (work(failure="no"), 73),
+        (stages(failure="no"), 73),
         (
             replace(machine(ray=Package(None, "")), volume=replace(VOLUME, writing="no")),
             73,
@@ -309,4 +336,9 @@ def test_a_version_is_below_or_above_or_the_same(first: list[int], second: list[
 
 
 def test_sizes_are_spelled_in_a_unit_that_fits() -> None:
-    assert ["0 MB", "64 MB", "1.0 GB"] == [spell_size(n) for n in (1, 64 * 10**6, 10**9)]
+    assert ["0 MB", "64 MB", "1.0 GB"] == [format_size(n) for n in (1, 64 * 10**6, 10**9)]
+
+
+def test_of_tokens_and_disks_that_are_not_there_nothing_is_told() -> None:
+    names = {each.name for each in examine(machine(has_token=True))}
+    assert not names & {"ray token", "temporary space", "free memory", "packages", "requests"}

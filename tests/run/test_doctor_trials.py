@@ -24,10 +24,12 @@ from strandline.run.doctor.facts import (
     Package,
 )
 from strandline.run.doctor.probes import (
-    find_place,
+    find_existing,
+    find_token,
     look_at_ledgers,
     look_at_machine,
     look_at_volume,
+    parse_free_memory,
     parse_readers,
     read_bounds,
     try_ledger,
@@ -77,7 +79,7 @@ def list_all(folder: Path) -> list[Path]:
 def test_a_volume_is_tried_and_left_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "kept").touch()
     seen = look_at_volume(tmp_path)
-    assert (seen.path, seen.place) == (str(tmp_path), str(tmp_path))
+    assert (seen.path, seen.location) == (str(tmp_path), str(tmp_path))
     assert (seen.blocked, seen.unsafe, seen.writing, seen.lmdb) == (None, None, None, None)
     assert seen.filesystem != "unknown"
     assert seen.disk is not None
@@ -89,7 +91,7 @@ def test_a_volume_is_tried_and_left_as_it_was(tmp_path: Path) -> None:
 
 def test_a_volume_that_is_missing_is_not_made(tmp_path: Path) -> None:
     seen = look_at_volume(tmp_path / "a/b")
-    assert (seen.place, seen.writing) == (str(tmp_path), None)
+    assert (seen.location, seen.writing) == (str(tmp_path), None)
     assert list_all(tmp_path) == []
 
 
@@ -105,9 +107,9 @@ def test_a_file_in_the_way_is_named(tmp_path: Path, kind: str) -> None:
 
 
 def test_the_nearest_folder_is_found(tmp_path: Path) -> None:
-    assert find_place(tmp_path / "x/y") == tmp_path
-    assert find_place(tmp_path) == tmp_path
-    assert find_place(Path("/")) == Path("/")
+    assert find_existing(tmp_path / "x/y") == tmp_path
+    assert find_existing(tmp_path) == tmp_path
+    assert find_existing(Path("/")) == Path("/")
 
 
 def raise_for(name: str, number: int) -> Callable[..., Any]:
@@ -178,7 +180,7 @@ def test_a_file_system_without_safe_maps_is_not_mapped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor_trials, "read_mounts", lambda: "1 0 0:1 / / rw - nfs4 s:/ rw")
-    monkeypatch.setattr(doctor_trials, "try_ledger", lambda place: "was tried")
+    monkeypatch.setattr(doctor_trials, "try_ledger", lambda path: "was tried")
     seen = look_at_volume(tmp_path)
     assert (seen.filesystem, seen.lmdb, seen.writing) == ("nfs4", None, None)
     assert str(seen.unsafe).startswith(f"{tmp_path}: the ledger can't live on nfs4: ")
@@ -277,3 +279,25 @@ def test_a_reader_that_died_is_seen(tmp_path: Path) -> None:
         [seen] = look_at_ledgers(tmp_path, None)
         alive.communicate(b"", 60)
     assert seen.stale == (dead.pid,)
+
+
+def test_the_free_memory_is_read() -> None:
+    table = "MemTotal:  100 kB\nMemAvailable:   2048 kB\nBuffers: 1 kB\n"
+    assert parse_free_memory(table) == 2 << 20
+    assert parse_free_memory("") is None
+    assert (look_at_machine().free_memory or 0) > 0
+
+
+def test_a_token_is_found_where_ray_looks_for_it(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path)}
+    assert not find_token(home)
+    assert find_token(home | {"RAY_AUTH_TOKEN": "a"})
+    file = tmp_path / "token"
+    named = {"RAY_AUTH_TOKEN_PATH": str(file)}
+    assert not find_token(named)
+    file.write_text("a")
+    assert find_token(named)
+    (tmp_path / ".ray").mkdir()
+    file.rename(tmp_path / ".ray/auth_token")
+    assert find_token(home)
+    assert not find_token(home | named)

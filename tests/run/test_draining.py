@@ -15,7 +15,7 @@ from strandline.run.supervise.drain import (
     PAUSE_SECONDS,
     Drain,
     DrainError,
-    Sight,
+    FolderView,
     choose,
     look,
     wait_for,
@@ -44,90 +44,90 @@ def lease_of(process: Process = DRIVER, **changes: Any) -> dict[str, Any]:
     return lease | {"time": NOW, "ended": False, "parent": None} | changes
 
 
-def decide(sight: Sight, *alive: Process) -> Drain | None:
-    return choose(sight, BOOT, NOW, Host(*alive).find)
+def decide(view: FolderView, *alive: Process) -> Drain | None:
+    return choose(view, BOOT, NOW, Host(*alive).find)
 
 
 @pytest.mark.parametrize(
-    "sight",
+    "view",
     [
-        Sight(None, None, None),
-        Sight(None, lease_of(ended=True), ENDED),
-        Sight(None, lease_of(), record_of(3)),  # killed: neither process lives
-        Sight(None, lease_of(boot="boot-2", time=NOW - 601.0), record_of(3, boot="boot-2")),
-        Sight(None, lease_of(boot="boot-2", ended=True), None),
+        FolderView(None, None, None),
+        FolderView(None, lease_of(ended=True), ENDED),
+        FolderView(None, lease_of(), record_of(3)),  # killed: neither process lives
+        FolderView(None, lease_of(boot="boot-2", time=NOW - 601.0), record_of(3, boot="boot-2")),
+        FolderView(None, lease_of(boot="boot-2", ended=True), None),
     ],
 )
-def test_where_nothing_runs_nobody_is_asked(sight: Sight) -> None:
-    assert decide(sight) is None
+def test_where_nothing_runs_nobody_is_asked(view: FolderView) -> None:
+    assert decide(view) is None
 
 
 def test_a_process_that_got_the_drivers_pid_is_not_asked() -> None:
-    sight = Sight(None, lease_of(), record_of(3))
-    assert decide(sight, Process(DRIVER.pid, DRIVER.started + 1)) is None
+    view = FolderView(None, lease_of(), record_of(3))
+    assert decide(view, Process(DRIVER.pid, DRIVER.started + 1)) is None
 
 
 def test_the_supervisor_is_asked_and_both_are_waited_for() -> None:
-    sight = Sight(Holder(SUPERVISOR), lease_of(), record_of(3))
-    assert Drain(SUPERVISOR, (SUPERVISOR, DRIVER)) == decide(sight, SUPERVISOR, DRIVER)
+    view = FolderView(Holder(SUPERVISOR), lease_of(), record_of(3))
+    assert Drain(SUPERVISOR, (SUPERVISOR, DRIVER)) == decide(view, SUPERVISOR, DRIVER)
 
 
 @pytest.mark.parametrize("lease", [None, lease_of(ended=True), lease_of(boot="boot-2")])
 def test_a_supervisor_between_two_attempts_is_asked_too(lease: dict[str, Any] | None) -> None:
-    sight = Sight(Holder(SUPERVISOR), lease, None)
-    assert Drain(SUPERVISOR, (SUPERVISOR,)) == decide(sight, SUPERVISOR, DRIVER)
+    view = FolderView(Holder(SUPERVISOR), lease, None)
+    assert Drain(SUPERVISOR, (SUPERVISOR,)) == decide(view, SUPERVISOR, DRIVER)
 
 
 @pytest.mark.parametrize(
-    "sight",
+    "view",
     [
-        Sight(None, lease_of(), record_of(3)),
-        Sight(None, lease_of(), None),
-        Sight(None, lease_of(), record_of(2).end(outcome_of(1), 1.0, Witness.SUPERVISOR)),
-        Sight(None, None, record_of(3)),
-        Sight(None, lease_of(boot="boot-2"), record_of(3)),
-        Sight(None, lease_of(parent=list(SUPERVISOR)), record_of(3)),
+        FolderView(None, lease_of(), record_of(3)),
+        FolderView(None, lease_of(), None),
+        FolderView(None, lease_of(), record_of(2).end(outcome_of(1), 1.0, Witness.SUPERVISOR)),
+        FolderView(None, None, record_of(3)),
+        FolderView(None, lease_of(boot="boot-2"), record_of(3)),
+        FolderView(None, lease_of(parent=list(SUPERVISOR)), record_of(3)),
     ],
 )
-def test_a_driver_that_nobody_supervises_is_asked_itself(sight: Sight) -> None:
-    record = sight.record
+def test_a_driver_that_nobody_supervises_is_asked_itself(view: FolderView) -> None:
+    record = view.record
     if record is not None and record.ended is not None:  # of an earlier process
-        sight = Sight(None, sight.lease, record.model_copy(update={"pid": 7}))
-    assert Drain(DRIVER, (DRIVER,)) == decide(sight, DRIVER, SUPERVISOR)
+        view = FolderView(None, view.lease, record.model_copy(update={"pid": 7}))
+    assert Drain(DRIVER, (DRIVER,)) == decide(view, DRIVER, SUPERVISOR)
 
 
 def test_two_drivers_are_both_waited_for() -> None:
     """The one before is killed but not gone; the new one has the lease and no record yet."""
-    sight = Sight(None, lease_of(LATER), record_of(3))
-    assert Drain(LATER, (LATER, DRIVER)) == decide(sight, LATER, DRIVER)
+    view = FolderView(None, lease_of(LATER), record_of(3))
+    assert Drain(LATER, (LATER, DRIVER)) == decide(view, LATER, DRIVER)
 
 
 def test_a_driver_that_has_lost_its_parent_stops_by_itself() -> None:
     """The signal would be its second one, and end it at once."""
-    sight = Sight(None, lease_of(parent=list(SUPERVISOR)), record_of(3))
-    assert Drain(None, (DRIVER,)) == decide(sight, DRIVER)
+    view = FolderView(None, lease_of(parent=list(SUPERVISOR)), record_of(3))
+    assert Drain(None, (DRIVER,)) == decide(view, DRIVER)
 
 
 def test_a_driver_that_has_said_its_last_word_is_only_waited_for() -> None:
-    assert Drain(None, (DRIVER,)) == decide(Sight(None, lease_of(), ENDED), DRIVER)
+    assert Drain(None, (DRIVER,)) == decide(FolderView(None, lease_of(), ENDED), DRIVER)
 
 
 def test_a_program_that_has_run_a_pipeline_and_lives_on_is_not_asked() -> None:
-    assert decide(Sight(None, lease_of(ended=True), ENDED), DRIVER) is None
+    assert decide(FolderView(None, lease_of(ended=True), ENDED), DRIVER) is None
 
 
 def test_a_supervisor_elsewhere_is_out_of_reach() -> None:
     told = "a process on another host or in another container runs this; drain it there"
     with pytest.raises(DrainError, match=told):
-        decide(Sight(Holder(None), lease_of(), record_of(3)), DRIVER)
+        decide(FolderView(Holder(None), lease_of(), record_of(3)), DRIVER)
 
 
 @pytest.mark.parametrize(("time", "ago"), [(NOW - 40.0, 40), (NOW - 600.0, 600), (NOW + 9.0, 0)])
 def test_a_driver_elsewhere_is_out_of_reach(time: float, ago: int) -> None:
-    sight = Sight(None, lease_of(boot="boot-2", time=time), record_of(3, boot="boot-2"))
+    view = FolderView(None, lease_of(boot="boot-2", time=time), record_of(3, boot="boot-2"))
     told = f"attempt 3 was alive {ago} s ago on another host or in another container; drain it"
     with pytest.raises(DrainError, match=told):
-        decide(sight, DRIVER)
+        decide(view, DRIVER)
     assert 1 == DrainError.exit_code
 
 
@@ -158,7 +158,7 @@ def test_a_pid_that_is_used_again_is_not_waited_for() -> None:
 
 def test_what_is_seen_is_in_the_folder(tmp_path: Path) -> None:
     folder = PipelineFolder(tmp_path)
-    assert Sight(None, None, None) == look(folder)
+    assert FolderView(None, None, None) == look(folder)
     folder.ledger.mkdir()
     with closing(Store(folder.ledger)) as store:
         store.take_lease(lease_of(uid="a"))
@@ -176,4 +176,4 @@ def test_a_ledger_that_cant_be_read_hides_nobody_else(tmp_path: Path) -> None:
     folder.ledger.mkdir()
     (folder.ledger / "data.mdb").write_bytes(b"rubbish" * 2000)
     write_record(folder, record_of(3))
-    assert Sight(None, None, record_of(3)) == look(folder)
+    assert FolderView(None, None, record_of(3)) == look(folder)

@@ -17,20 +17,21 @@ from typing import Any, cast
 
 import pytest
 
-from strandline.run.history.records import AttemptRecord, Trigger, Witness, read_record
+from strandline.run.history.records import AttemptRecord, Witness, read_record
 from strandline.run.supervise import driver_process
 from strandline.run.supervise.driver_process import (
+    DriverLimits,
     DriverProcess,
-    Limits,
     Stop,
     make_command,
     wait_until,
 )
-from strandline.run.supervise.supervision import Ended
+from strandline.run.supervise.supervision import EndedAttempt
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import name_cause
+from strandline_api.status.enums import Trigger
 
 LONG = 1e6
 # What every driver begins with. `note` says something in a file; `linger` lives on with its parent.
@@ -48,10 +49,11 @@ def linger():
 """
 # A driver that has begun an attempt.
 BEGIN = """
-from strandline.run.history.records import AttemptRecord, Trigger, Witness, write_record
+from strandline.run.history.records import AttemptRecord, Witness, write_record
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import find_process, read_boot_id
 from strandline_api.outcome.driver_outcome import DriverOutcome
+from strandline_api.status.enums import Trigger
 me = find_process(os.getpid())
 folder = PipelineFolder(here)
 record = AttemptRecord(
@@ -74,11 +76,11 @@ note("ready")
 
 
 class StopAsSeen:
-    """Asks as many times as there are files of these names; the first `heard` were heard."""
+    """Asks as many times as there are files of these names; the first `received` were heard."""
 
-    def __init__(self, here: Path, *names: str, heard: int = 0) -> None:
+    def __init__(self, here: Path, *names: str, received: int = 0) -> None:
         self._paths = [here / name for name in names]
-        self.heard = heard
+        self.received = received
         self.signal = signal.SIGTERM
 
     @property
@@ -97,12 +99,12 @@ class Parent:
         self.folder = PipelineFolder(here)
 
     def make(self, *parts: str, stop: Any = None, **fields: Any) -> DriverProcess:
-        limits = Limits(**{"grace": LONG, **fields.pop("limits", {})})
+        limits = DriverLimits(**{"grace": LONG, **fields.pop("limits", {})})
         command = [sys.executable, "-c", "\n".join((HEAD, *parts)), str(self.here)]
         asked = cast("Stop", stop or Stop())
         return DriverProcess(command, self.folder, limits, asked, **fields)
 
-    def run(self, *parts: str, most_seconds: float | None = None, **fields: Any) -> Ended:
+    def run(self, *parts: str, most_seconds: float | None = None, **fields: Any) -> EndedAttempt:
         return self.make(*parts, **fields).attempt(Trigger.RUN, most_seconds)
 
     def read(self) -> AttemptRecord:
@@ -110,7 +112,7 @@ class Parent:
         assert record is not None
         return record
 
-    def heard(self) -> int:
+    def received(self) -> int:
         path = self.here / "heard"
         return len(path.read_text()) if path.exists() else 0
 
@@ -123,7 +125,7 @@ def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parent:
     return Parent(tmp_path)
 
 
-def cause_of(ended: Ended) -> Cause:
+def cause_of(ended: EndedAttempt) -> Cause:
     return name_cause(ended.outcome.evidence).cause
 
 
@@ -131,13 +133,13 @@ def cause_of(ended: Ended) -> Cause:
 def test_the_exit_code_is_the_drivers(parent: Parent, code: int) -> None:
     ended = parent.run(f"sys.exit({code})")
     assert (code, 0, "") == (ended.outcome.exit_code, ended.outcome.attempt, ended.ledger)
-    assert (False, True) == (ended.is_stopped, ended.is_told)
+    assert (False, True) == (ended.is_stopped, ended.is_reported)
 
 
 def test_a_killed_driver_is_put_down_as_killed(parent: Parent) -> None:
     ended = parent.run(BEGIN, "os.kill(os.getpid(), signal.SIGKILL)")
     assert (137, Cause.KILLED) == (ended.outcome.exit_code, cause_of(ended))
-    assert (1, "id", False) == (ended.outcome.attempt, ended.ledger, ended.is_told)
+    assert (1, "id", False) == (ended.outcome.attempt, ended.ledger, ended.is_reported)
     record = parent.read()
     assert (Cause.KILLED, Witness.SUPERVISOR) == (record.cause, record.witness)
     assert (ended.outcome, ended.time) == (record.outcome, record.ended)
@@ -145,21 +147,44 @@ def test_a_killed_driver_is_put_down_as_killed(parent: Parent) -> None:
 
 def test_a_driver_that_is_killed_before_it_began_leaves_no_record(parent: Parent) -> None:
     ended = parent.run("os.kill(os.getpid(), signal.SIGKILL)")
-    assert (137, 0, False) == (ended.outcome.exit_code, ended.outcome.attempt, ended.is_told)
+    assert (137, 0, False) == (ended.outcome.exit_code, ended.outcome.attempt, ended.is_reported)
     assert not parent.folder.attempts.exists()
 
 
 def test_the_drivers_own_words_stay(parent: Parent) -> None:
     ended = parent.run(BEGIN, "end(3, message='1 of 3 failed')", "sys.exit(3)")
-    assert ("1 of 3 failed", True) == (ended.outcome.message, ended.is_told)
+    assert ("1 of 3 failed", True) == (ended.outcome.message, ended.is_reported)
     record = parent.read()
     assert (Cause.SOURCES_FAILED, Witness.DRIVER) == (record.cause, record.witness)
 
 
 def test_a_driver_that_dies_after_its_words_has_not_told_all(parent: Parent) -> None:
     ended = parent.run(BEGIN, "end(0)", "os.kill(os.getpid(), signal.SIGKILL)")
-    assert (137, False) == (ended.outcome.exit_code, ended.is_told)
+    assert (137, False) == (ended.outcome.exit_code, ended.is_reported)
     assert Witness.DRIVER is parent.read().witness  # so it accuses nobody
+
+
+@pytest.mark.parametrize(
+    ("reported", "leave", "expected"),
+    [
+        ("ended", "sys.exit(3)", True),
+        ("begun", "sys.exit(3)", False),
+        ("ended", "os.kill(os.getpid(), signal.SIGKILL)", False),  # of that it has told nobody
+    ],
+)
+def test_whether_a_lineage_system_knows_the_end_is_told(
+    parent: Parent, reported: str, leave: str, expected: bool
+) -> None:
+    mark = f"(folder.attempt(1) / 'lineage').write_text('{reported}')"
+    ended = parent.run(BEGIN, "end(3)", mark, leave)
+    assert ended.outcome.lineage is expected
+    assert parent.read().outcome == ended.outcome
+
+
+def test_a_driver_that_said_nothing_has_told_no_lineage_system(parent: Parent) -> None:
+    mark = "(folder.attempt(1) / 'lineage').write_text('ended')"
+    ended = parent.run(BEGIN, mark, "os.kill(os.getpid(), signal.SIGKILL)")
+    assert ended.outcome.lineage is False
 
 
 def test_a_record_of_an_earlier_process_with_its_pid_is_not_touched(parent: Parent) -> None:
@@ -189,7 +214,7 @@ def test_a_request_to_stop_is_passed_on_once(parent: Parent) -> None:
         ended.is_stopped,
         cause_of(ended),
     )
-    assert 1 == parent.heard()
+    assert 1 == parent.received()
 
 
 def test_a_second_request_is_passed_on_too(parent: Parent) -> None:
@@ -204,7 +229,7 @@ def on_request():
     assert (143, Cause.INTERRUPTED, 2) == (
         ended.outcome.exit_code,
         cause_of(ended),
-        parent.heard(),
+        parent.received(),
     )
 
 
@@ -216,7 +241,7 @@ def test_force_is_used_after_the_grace_period(parent: Parent) -> None:
     assert (137, Cause.INTERRUPTED, 1) == (
         ended.outcome.exit_code,
         cause_of(ended),
-        parent.heard(),
+        parent.received(),
     )
     assert ended.outcome.message == "asked to stop by SIGTERM"
     assert ended.outcome.evidence[-1].source == "signal"
@@ -225,14 +250,14 @@ def test_force_is_used_after_the_grace_period(parent: Parent) -> None:
 def test_who_asks_twice_does_not_wait_for_the_grace_period(parent: Parent) -> None:
     stop = StopAsSeen(parent.here, "ready", "heard")
     ended = parent.run("on_request = lambda: None", LISTEN, "linger()", stop=stop)
-    assert (137, 2) == (ended.outcome.exit_code, parent.heard())
+    assert (137, 2) == (ended.outcome.exit_code, parent.received())
 
 
 def test_a_key_that_the_driver_has_heard_itself_is_not_passed_on(parent: Parent) -> None:
-    stop = StopAsSeen(parent.here, "ready", heard=1)
+    stop = StopAsSeen(parent.here, "ready", received=1)
     limits = {"grace": 0.1}
     ended = parent.run("on_request = lambda: None", LISTEN, "linger()", stop=stop, limits=limits)
-    assert (137, 0) == (ended.outcome.exit_code, parent.heard())
+    assert (137, 0) == (ended.outcome.exit_code, parent.received())
     assert (True, Cause.INTERRUPTED) == (ended.is_stopped, cause_of(ended))
 
 
@@ -241,7 +266,7 @@ def test_a_driver_that_is_asked_before_it_listens_was_interrupted(parent: Parent
     assert (75, Cause.INTERRUPTED, False) == (
         ended.outcome.exit_code,
         cause_of(ended),
-        ended.is_told,
+        ended.is_reported,
     )
 
 
@@ -314,7 +339,7 @@ def test_a_request_to_a_driver_that_is_stopping_already_is_the_same_request(pare
         ended.is_stopped,
         cause_of(ended),
     )
-    assert 1 == parent.heard()
+    assert 1 == parent.received()
 
 
 @pytest.mark.parametrize("setup", [SILENT, ""])
@@ -426,7 +451,7 @@ def test_a_machine_that_slept_waits_no_longer(monkeypatch: pytest.MonkeyPatch) -
 def test_a_request_counts_what_the_driver_has_heard() -> None:
     stop = Stop()
     assert not stop.is_asked()
-    stop.ask(signal.SIGTERM, is_heard=True)
+    stop.ask(signal.SIGTERM, is_received=True)
     stop.ask(signal.SIGINT)
-    assert (2, 1, True) == (stop.times, stop.heard, stop.is_asked())
+    assert (2, 1, True) == (stop.times, stop.received, stop.is_asked())
     assert stop.signal == signal.SIGTERM  # the first is why it ends

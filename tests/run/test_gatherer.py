@@ -13,21 +13,22 @@ from pathlib import Path
 import pytest
 
 from strandline.engine.core import heartbeat
-from strandline.engine.core.heartbeat import Heart
-from strandline.engine.core.ports import Progress
+from strandline.engine.core.heartbeat import Heartbeat
+from strandline.engine.core.ports import RunProgress
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.merge import MergeError
-from strandline.ledger.gather.state import State, read_state
+from strandline.ledger.gather.state import GatherState, read_state
 from strandline.ledger.lease import OnChange
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
+from strandline.python.pipeline import Pipeline
 from strandline.run.attempt import gather as gatherer_module
-from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.gather import Gatherer, gather_by_hand
 from strandline.run.attempt.takeover import opened
 from strandline.run.history.records import TABLE
-from strandline.run.pipeline import Pipeline
 from strandline.stages.sinks.jsonl_sink import JsonlSink
 from strandline.stages.sources.files import Files
 from strandline.stages.tables.read_files import ReadFiles
@@ -91,12 +92,12 @@ class Kept(Letters):
     artifacts = StatefulFilter.artifacts
 
 
-class Steps(Heart):
+class Steps(Heartbeat):
     """Counts what it is told."""
 
     steps = 0
 
-    def work(self) -> None:
+    def note_progress(self) -> None:
         self.steps += 1
 
 
@@ -123,7 +124,9 @@ class Ground:
 
     def run(self, **options: object) -> ExitCode:
         checkpoint = Checkpoint.model_validate(options)
-        return run_attempt(self.plan, Options(self.path, "inline", checkpoint=checkpoint)).code
+        return run_attempt(
+            AttemptConfig(self.plan, self.path, "inline", checkpoint=checkpoint)
+        ).code
 
     def by_hand(self) -> tuple[dict[str, int], bool]:
         done = gather_by_hand(self.plan, self.folder, OnChange.FAIL, 3, lambda: 1e9)
@@ -135,7 +138,7 @@ class Ground:
         published = resolve(self.folder)
         return published.path if published else None
 
-    def read_state(self) -> State:
+    def read_state(self) -> GatherState:
         with opened(self.folder) as store:
             return read_state(store)
 
@@ -227,7 +230,7 @@ def test_at_the_end_the_lease_is_renewed_and_work_is_shown(
 ) -> None:
     """However long a merge, or what is made of it, takes."""
     monkeypatch.setattr(heartbeat, "TICK_SECONDS", 0.005)
-    monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.0)
+    monkeypatch.setattr(heartbeat, "RENEWAL_SECONDS", 0.0)
     seen: list[tuple[float, float]] = []
 
     def look() -> tuple[float, float]:
@@ -254,11 +257,11 @@ def test_at_the_end_the_lease_is_renewed_and_work_is_shown(
 
 def test_each_piece_and_each_merge_is_a_step(ground: Ground) -> None:
     ground.run()
-    heart = Steps(lambda: 0.0)
+    heartbeat = Steps(lambda: 0.0)
     with opened(ground.folder) as store:
         stages = {"letters": Letters(), "other": Kept()}  # so that all is merged anew
-        Gatherer(ground.folder, stages, store=store, heart=heart).gather(is_whole=True)
-    assert 3 + 1 <= heart.steps
+        Gatherer(ground.folder, stages, store=store, heartbeat=heartbeat).gather(is_whole=True)
+    assert 3 + 1 <= heartbeat.steps
 
 
 def test_what_will_not_fit_at_the_end_is_said_once_before(
@@ -294,9 +297,9 @@ def test_law_room_is_looked_for_once_a_gathering_however_often_it_is_asked_for(
 
 
 def test_what_is_told_to_stop_leaves_the_sealing_to_the_next(ground: Ground) -> None:
-    seen: list[Progress] = []
-    options = Options(ground.path, "inline")
-    outcome = run_attempt(ground.plan, options, lambda: len(seen) > 4, seen.append)
+    seen: list[RunProgress] = []
+    config = AttemptConfig(ground.plan, ground.path, "inline")
+    outcome = run_attempt(config, lambda: len(seen) > 4, seen.append)
     assert ExitCode.INTERRUPTED == outcome.code
     assert not ground.read_state().is_sealed
     ground.run()
@@ -307,15 +310,28 @@ def test_what_is_told_to_stop_leaves_the_sealing_to_the_next(ground: Ground) -> 
 def test_in_the_middle_of_a_run_what_is_finished_is_published(ground: Ground) -> None:
     published: list[dict[str, int]] = []
 
-    def look(_: Progress) -> None:
+    def look(_: RunProgress) -> None:
         if ground.latest is not None and ground.names():
             published.append(ground.counts())
 
     checkpoint = Checkpoint(interval="1ms")
-    run_attempt(ground.plan, Options(ground.path, "inline", checkpoint=checkpoint), report=look)
+    run_attempt(
+        AttemptConfig(ground.plan, ground.path, "inline", checkpoint=checkpoint), report=look
+    )
     totals = [sum(counts.values()) for counts in published]
     assert totals == sorted(totals)
     assert 6 == sum(ground.counts().values())
+
+
+def test_what_can_not_be_merged_in_the_middle_of_a_run_is_told_in_it(ground: Ground) -> None:
+    seen: list[RunProgress] = []
+    BROKEN.add("merge")
+    config = AttemptConfig(
+        ground.plan, ground.path, "inline", checkpoint=Checkpoint(interval="1ms")
+    )
+    with pytest.raises(MergeError):
+        run_attempt(config, report=seen.append)
+    assert any("no merging today" in note for note in seen[-1].notes)
 
 
 def test_where_the_ledger_is_elsewhere_a_thread_gathers(ground: Ground) -> None:
@@ -348,7 +364,7 @@ def test_what_fails_in_the_thread_is_noted_or_raised(ground: Ground) -> None:
 def test_a_run_without_a_ledger_leaves_artifacts_beside_its_output(ground: Ground) -> None:
     out = ground.path / "out"
     ground.write("abb", "abb!")
-    outcome = run_attempt(ground.plan_of(to=out), Options(None, "inline"))
+    outcome = run_attempt(AttemptConfig(ground.plan_of(to=out), None, "inline"))
     assert (2, 1) == (outcome.standing.finished, outcome.standing.failed)
     beside = ground.path / "out-artifacts"
     assert {"a": 2, "c": 1} == json.loads((beside / "letters.json").read_bytes())
@@ -414,7 +430,7 @@ def test_by_hand_who_still_writes_for_the_last_attempt_is_refused(ground: Ground
     with opened(ground.folder) as late:
         late.keep_lease(int(lease["attempt"]), str(lease["uid"]))
         with pytest.raises(LedgerError, match="has taken the ledger over"):
-            late.beat(2.0)
+            late.renew_lease(2.0)
 
 
 def test_by_hand_there_must_be_a_ledger(ground: Ground) -> None:

@@ -8,19 +8,26 @@ import sys
 
 import pytest
 
-from strandline.run.supervise.driver_process import MOST_BYTES, VARIABLE, LastWords, leaving_words
+from strandline.plan.errors import StrandlineError
+from strandline.run.supervise.driver_process import (
+    MOST_BYTES,
+    VARIABLE,
+    DriverMessage,
+    LastMessage,
+    leaving_message,
+)
 
 
-def say_and_read(error: Exception | None) -> str:
-    words = LastWords.open()
+def say_and_read(error: Exception | None) -> LastMessage:
+    words = DriverMessage.open()
     environment = {VARIABLE: str(os.dup(words.sink))}
     sink = int(environment[VARIABLE])
     try:
         if error is None:
-            with leaving_words(environment):
+            with leaving_message(environment):
                 pass
         else:
-            with pytest.raises(type(error)), leaving_words(environment):
+            with pytest.raises(type(error)), leaving_message(environment):
                 raise error
         assert VARIABLE not in environment
         assert not os.get_inheritable(sink)
@@ -30,31 +37,38 @@ def say_and_read(error: Exception | None) -> str:
 
 
 def test_a_sentence_arrives() -> None:
-    assert say_and_read(ValueError("spec.sink: missing")) == "spec.sink: missing"
+    assert say_and_read(ValueError("spec.sink: missing")) == ("spec.sink: missing", False)
 
 
 def test_several_lines_become_one() -> None:
-    assert say_and_read(ValueError("first\n\n  second\n")) == "first; second"
+    assert say_and_read(ValueError("first\n\n  second\n")).text == "first; second"
 
 
 def test_a_long_sentence_is_cut() -> None:
-    assert say_and_read(ValueError("x" * 100_000)) == "x" * MOST_BYTES
+    assert say_and_read(ValueError("x" * 100_000)).text == "x" * (MOST_BYTES - 1)
+
+
+def test_what_would_come_again_is_marked() -> None:
+    error = StrandlineError("no model of that name")
+    error.is_lasting = True
+    assert say_and_read(error) == ("no model of that name", True)
+    assert say_and_read(StrandlineError("lasting")) == ("lasting", False)
 
 
 def test_no_error_leaves_no_words() -> None:
-    assert say_and_read(None) == ""
+    assert say_and_read(None) == ("", False)
 
 
 def test_nobody_listens() -> None:
-    with pytest.raises(ValueError, match="as it was"), leaving_words({}):
+    with pytest.raises(ValueError, match="as it was"), leaving_message({}):
         raise ValueError("as it was")
 
 
 def test_a_survivor_that_holds_the_pipe_keeps_nobody_waiting() -> None:
-    words = LastWords.open()
+    words = DriverMessage.open()
     command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     survivor = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(words.sink,))
     try:
-        assert words.read() == ""
+        assert words.read() == ("", False)
     finally:
         survivor.communicate()

@@ -317,12 +317,12 @@ eater = "taken = bytearray(b'x' * (1 << 20)) * 150"
 code = subprocess.run([sys.executable, "-c", eater], timeout=30).returncode
 numbers = [kills.limit(), code, before, kills.count(), kills.take(), kills.take()]
 logged = []
-for _ in range(100 if kills.is_logged else 0):  # the line comes just after the signal
+for _ in range(100 if kills._log is not None else 0):  # the line comes just after the signal
     logged += kills.read_log()
     if logged:
         break
     time.sleep(0.1)
-print(json.dumps([numbers, kills.is_logged, [kill.text for kill in logged]]))
+print(json.dumps([numbers, kills._log is not None, [kill.text for kill in logged]]))
 """
 GROUPS = (
     ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", 64 * MIB),

@@ -19,7 +19,8 @@ from strandline.ledger.lease import OnChange
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.plan.errors import code_of
-from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
 from strandline.run.moving import move_outputs, seize_outputs
 from strandline.storage.errors import VolumeError
 from strandline.storage.outputs.outputs import OWNER
@@ -28,7 +29,7 @@ from strandline.storage.outputs.ownership import (
     PlaceTakenError,
     UnreadablePlaceError,
     read_owner,
-    seize_place,
+    take_over_location,
 )
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.outcome.exit_codes import ExitCode
@@ -96,9 +97,9 @@ def test_what_a_place_says_is_plain(first: Letters, place: str) -> None:
 def test_a_run_without_a_ledger_overwrites_nobodys_outputs(first: Letters, place: str) -> None:
     first.run(url=place)
     with pytest.raises(PlaceTakenError, match="a run without a volume needs a place of its own"):
-        run_attempt(first.plan(url=place), Options(None, engine="inline"))
+        run_attempt(AttemptConfig(first.plan(url=place), None, engine="inline"))
     for _ in range(2):  # and owns none
-        run_attempt(first.plan(url=f"{place}-free"), Options(None, engine="inline"))
+        run_attempt(AttemptConfig(first.plan(url=f"{place}-free"), None, engine="inline"))
 
 
 def test_an_owners_file_is_no_output(first: Letters, place: str) -> None:
@@ -238,7 +239,7 @@ class TestOutputsThatAreGone:
             raise VolumeError("out: full")
 
         with monkeypatch.context() as patch:
-            patch.setattr("strandline.run.attempt.takeover.take_place", fail)
+            patch.setattr("strandline.run.attempt.takeover.claim_location", fail)
             with pytest.raises(VolumeError):
                 first.run(url=emptied, on_change=OnChange.RESTART)
         assert 3 == first.run(url=emptied).standing.finished
@@ -279,7 +280,7 @@ class TestMoving:
         shutil.copytree(old, new)
         (new / OWNER).unlink()
         seized = Owner("2" * 32, "default/second")
-        seize_place(str(old), seized)
+        take_over_location(str(old), seized)
         assert [] == move_outputs(first.plan(path=str(new)), first.folder).verdict.problems
         assert read_owner(str(old)) == seized
 
@@ -291,7 +292,7 @@ class TestMoving:
 
         first.run(path=str(tmp_path / "old"))
         shutil.copytree(tmp_path / "old", tmp_path / "new")
-        monkeypatch.setattr("strandline.run.moving.release_place", be_silent)
+        monkeypatch.setattr("strandline.run.moving.release_location", be_silent)
         plan = first.plan(path=str(tmp_path / "new"))
         assert [] == move_outputs(plan, first.folder).verdict.problems
         assert 3 == first.run(path=str(tmp_path / "new")).standing.skipped

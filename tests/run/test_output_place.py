@@ -5,20 +5,21 @@ from __future__ import annotations
 import threading
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 import pytest
 
 from place_builders import Letters, forget_place
 from strandline.engine.core import heartbeat
-from strandline.engine.core.pools import RayOptions
-from strandline.engine.ray.ledger_actor import LedgerPlace
+from strandline.engine.ray.engine import RayEngine
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import OnChange
+from strandline.ledger.location import LedgerLocation
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import Verdict, verify
-from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.ledger.verification import VerificationResult, verify
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
 from strandline.run.moving import move_outputs
 from strandline.storage.outputs.outputs import OWNER, OutputStore
 from strandline.storage.outputs.ownership import read_owner
@@ -152,20 +153,22 @@ def test_workers_are_told_the_place_and_not_its_spelling(
     class CalledError(Exception):
         pass
 
-    def engine(_: object, __: object, ledger: LedgerPlace | None, options: RayOptions, ___: object):  # type: ignore[no-untyped-def]  # noqa: ANN202
-        told.extend([options.output, ledger and ledger.output])
+    def look(
+        engine: RayEngine, _: object, __: object, ledger: LedgerLocation | None, *___: object
+    ) -> Never:
+        told.extend([engine.outputs.url, ledger and ledger.outputs.url])
         raise CalledError
 
-    monkeypatch.setattr("strandline.run.attempt.attempt.find_ray_engine", lambda _: engine)
+    monkeypatch.setattr(RayEngine, "run", look)
     for volume in (None, letters.volume):
         with pytest.raises(CalledError):
-            run_attempt(letters.plan(path="out"), Options(volume))
+            run_attempt(AttemptConfig(letters.plan(path="out"), volume))
     out = str(tmp_path / "start/out")
     assert [out, None, out, out] == told
 
 
 def test_a_run_without_a_ledger_says_where_it_wrote(letters: Letters, tmp_path: Path) -> None:
-    outcome = run_attempt(letters.plan(path="out"), Options(None, engine="inline"))
+    outcome = run_attempt(AttemptConfig(letters.plan(path="out"), None, engine="inline"))
     assert str(tmp_path / "start/out") == outcome.output
 
 
@@ -230,21 +233,23 @@ class TestMoving:
     ) -> None:
         """Else a driver on another host would take it, however much there is to read still."""
         monkeypatch.setattr(heartbeat, "TICK_SECONDS", 0.005)
-        monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.0)
+        monkeypatch.setattr(heartbeat, "RENEWAL_SECONDS", 0.0)
         beats: list[float] = []
-        real, beat, has_beaten = verify, Store.beat, threading.Event()
+        real, renew_lease, has_beaten = verify, Store.renew_lease, threading.Event()
 
         def note(store: Store, time: float) -> None:
-            beat(store, time)
+            renew_lease(store, time)
             beats.append(store.read_meta("lease")["time"])
             has_beaten.set()
 
-        def read_long(store: Store, outputs: OutputStore, *, reads_bytes: bool) -> Verdict:
+        def read_long(
+            store: Store, outputs: OutputStore, *, reads_bytes: bool
+        ) -> VerificationResult:
             assert has_beaten.wait(PATIENCE)
             return real(store, outputs, reads_bytes=reads_bytes)
 
         letters.run(path="old")
-        monkeypatch.setattr(Store, "beat", note)
+        monkeypatch.setattr(Store, "renew_lease", note)
         monkeypatch.setattr("strandline.run.moving.verify", read_long)
         Path("old").rename("new")
         has_beaten.clear()
@@ -257,7 +262,9 @@ class TestMoving:
         """Another host may have taken the ledger over while all was read."""
         letters.run(path="old")
 
-        def be_overtaken(store: Store, outputs: OutputStore, *, reads_bytes: bool) -> Verdict:
+        def be_overtaken(
+            store: Store, outputs: OutputStore, *, reads_bytes: bool
+        ) -> VerificationResult:
             store.write(Change(meta={"lease": {"attempt": 9, "uid": "other", "ended": False}}))
             return real(store, outputs, reads_bytes=reads_bytes)
 

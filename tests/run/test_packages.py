@@ -17,10 +17,10 @@ import pytest
 from strandline.plan.errors import code_of
 from strandline.run.code.packages import (
     PackageError,
-    Places,
+    PackageSources,
     find_absent,
+    format_command,
     install_packages,
-    spell_command,
 )
 from strandline.storage.downloads import NothingThereError, UnreachableError
 from strandline_api.outcome.exit_codes import ExitCode
@@ -38,10 +38,12 @@ def wheels(tmp_path: Path) -> Path:
     return folder
 
 
-def install(tmp_path: Path, packages: list[str], **places: str) -> list[str]:
+def install(tmp_path: Path, packages: list[str], **sources: str) -> list[str]:
     """What pip says over it."""
     said: list[str] = []
-    install_packages(packages, Places(**places), tmp_path / "fetched/packages", said.append)
+    install_packages(
+        packages, PackageSources(**sources), tmp_path / "fetched/packages", said.append
+    )
     return said
 
 
@@ -163,8 +165,8 @@ def test_a_version_is_the_same_however_it_is_spelled(
 
 def test_the_command_that_is_shown_names_the_places() -> None:
     assert find_absent(["nowhere-to-be-found==1"]) == {"nowhere-to-be-found==1": None}
-    assert spell_command(["a==1", "b[x]==2"], Places()) == "pip install a==1 'b[x]==2'"
-    only = spell_command(["a==1"], Places(wheels="/mnt/my wheels"))
+    assert format_command(["a==1", "b[x]==2"], PackageSources()) == "pip install a==1 'b[x]==2'"
+    only = format_command(["a==1"], PackageSources(wheels="/mnt/my wheels"))
     assert only == "pip install -f '/mnt/my wheels' --no-index a==1"
-    both = spell_command(["a==1"], Places("https://example.com/simple", "/mnt"))
+    both = format_command(["a==1"], PackageSources("https://example.com/simple", "/mnt"))
     assert both == "pip install -i https://example.com/simple -f /mnt a==1"

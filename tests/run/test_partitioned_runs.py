@@ -10,10 +10,11 @@ import pytest
 
 from partition_stages import plan_steps
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import Verdict, verify
-from strandline.run.attempt.attempt import Options, run_attempt
-from strandline.run.attempt.outcome import Outcome
-from strandline.run.pipeline import Pipeline
+from strandline.ledger.verification import VerificationResult, verify
+from strandline.python.pipeline import Pipeline
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.outcome import AttemptResult
 from strandline.stages.sinks.parquet_partitions import ParquetPartitions
 from strandline.stages.sources.files import Files
 from strandline.storage.layout import PipelineFolder
@@ -28,8 +29,8 @@ class Volume:
         self._path = path
         self.folder = PipelineFolder.of(path, "default", "waves")
 
-    def run(self, *args: Any, **params: Any) -> Outcome:
-        return run_attempt(plan_steps(*args, **params), Options(self._path, engine="inline"))
+    def run(self, *args: Any, **params: Any) -> AttemptResult:
+        return run_attempt(AttemptConfig(plan_steps(*args, **params), self._path, engine="inline"))
 
     def read(self) -> list[list[list[str]]]:
         """The keys in each row group of each file."""
@@ -39,7 +40,7 @@ class Volume:
             for file in files
         )
 
-    def verify(self) -> Verdict:
+    def verify(self) -> VerificationResult:
         store = Store(self.folder.ledger, readonly=True)
         try:
             return verify(store, LocalOutputs(self.folder.output))
@@ -56,7 +57,7 @@ def keys(*steps: int) -> list[list[str]]:
     return [[f"step {step:03d}"] for step in steps]
 
 
-def count(outcome: Outcome) -> tuple[int, int, int]:
+def count(outcome: AttemptResult) -> tuple[int, int, int]:
     standing = outcome.standing
     return standing.finished, standing.skipped, standing.removed
 
@@ -65,7 +66,7 @@ def test_each_partition_is_a_file_with_a_row_group_for_each_member(volume: Volum
     outcome = volume.run([12, 3, 11, 4])
     assert (outcome.code, count(outcome)) == (ExitCode.COMPLETE, (2, 0, 0))
     assert volume.read() == [keys(3, 4), keys(11, 12)]
-    assert volume.verify() == Verdict(2, 2, volume.verify().size, 0, [])
+    assert volume.verify() == VerificationResult(2, 2, volume.verify().size, 0, [])
     assert count(volume.run([3, 4, 11, 12])) == (0, 2, 0)
 
 

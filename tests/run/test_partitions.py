@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain as chain_of
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import Field
 
 from partition_stages import Steps, plan_steps
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.plan.errors import code_of
-from strandline.plan.partition import Joining
+from strandline.plan.partition import Chaining, Joining, LargestGroup
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import SinkStage, Source, SourceStage, Stage
 from strandline.plan.task import Task
-from strandline.run.attempt.partitions import PartitionError, open_listing
+from strandline.run.attempt.partitions import PartitionError, find_chaining, open_listing
 from strandline.stages.sinks.parquet_partitions import ParquetPartitions
+from strandline.stages.sinks.zarr_sink import ZarrSink
 from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -229,3 +233,99 @@ def test_keys_and_names_may_hold_what_is_no_unicode() -> None:
 
 def test_an_empty_listing_is_refused_as_ever() -> None:
     assert "'steps' lists no sources" in fail_to_list(plan_steps([]))
+
+
+class Runs(ParquetPartitions):
+    """Writes a file for so many steps in a row."""
+
+    class Params(ParquetPartitions.Params):
+        """How many steps."""
+
+        by: str = "never"
+        steps_a_file: int = Field(ge=4)
+
+    params: Params
+    chunked_by = "steps_a_file"
+
+    def partition_indices(self, source: Source) -> list[str]:
+        return [f"run {int(source.key[5:]) // self.params.steps_a_file}"]
+
+
+def chain(chunk: int, steps: int = 60, **params: Any) -> PipelinePlan:
+    source = Steps(steps=tuple(range(steps)), **params)
+    return replace_source(source, Runs(steps_a_file=chunk))
+
+
+def look(plan: PipelinePlan) -> Chaining | None:
+    return find_chaining(plan, lambda: 0.0)
+
+
+FIELD = "spec.sink.with.stepsAFile"
+
+
+@pytest.mark.parametrize(
+    ("plan", "found"),
+    [
+        (chain(7, per_file=6), Chaining(LargestGroup(42, 60, True), True, FIELD, 6, 6)),
+        (chain(7, 13, per_file=2), Chaining(LargestGroup(13, 13, True), True, FIELD, 6, 6)),
+        (chain(4, 12, per_file=3), Chaining(LargestGroup(12, 12, True), True, FIELD, 6, 6)),
+        (plan_steps(range(30), per_file=15), Chaining(LargestGroup(30, 30, True), True)),
+        (chain(7, per_file=40), Chaining(LargestGroup(60, 60, True), True)),
+    ],
+    ids=["smaller", "8 holds most", "3 is out of bounds", "no chunk", "no chunk would do"],
+)
+def test_most_sources_in_a_chain_are_seen_and_a_chunk_that_would_not(
+    plan: PipelinePlan, found: Chaining
+) -> None:
+    assert look(plan) == found
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        chain(6, per_file=6),
+        chain(5, per_file=6),  # two groups of half each
+        chain(60),  # one chunk, as it was asked for
+        replace_source(Steps(steps=()), Runs(steps_a_file=4)),
+        chain(7, 2, changed=(1,)),
+    ],
+)
+def test_what_is_no_chain_of_most_is_not_one(plan: PipelinePlan) -> None:
+    assert look(plan) is None
+
+
+def test_the_first_sources_show_a_chain_that_is_too_long_whatever_follows() -> None:
+    plan = chain(7, 10_000, per_file=6, max_group=10)
+    assert look(plan) == Chaining(LargestGroup(21, 21, True), False, FIELD, 6, 6)
+    assert fail_to_list(plan).endswith(
+        f"let the borders of what is shared meet, as with {FIELD}: 6"
+    )
+
+
+def test_a_look_at_a_slow_listing_ends_and_knows_nothing_of_what_follows() -> None:
+    plan = chain(7, per_file=6)
+    assert look(plan) is not None
+    clock = chain_of([0.0] * 20, count(9.0))
+    assert find_chaining(plan, clock.__next__) is None
+    assert next(clock) == 10.0
+
+
+def test_a_listing_that_fails_shows_no_chain() -> None:
+    class Broken(Steps):
+        def list_sources(self) -> Iterator[Source]:
+            yield from super().list_sources()
+            raise ValueError
+
+    source = Broken(steps=tuple(range(60)), per_file=6)
+    assert look(replace_source(source, Runs(steps_a_file=7))) is None
+
+
+def test_stores_of_a_zarr_sink_have_a_chunk_that_is_tried() -> None:
+    class Timed(Steps):
+        def list_sources(self) -> Iterator[Source]:
+            for source in super().list_sources():
+                yield source._replace(meta={"time": source.data})
+
+    source = Timed(steps=tuple(range(48)), per_file=24)
+    found = look(replace_source(source, ZarrSink(chunk=10)))
+    assert found == Chaining(LargestGroup(48, 48, True), True, "spec.sink.with.chunk", 12, 24)

@@ -18,7 +18,8 @@ from strandline.plan.planning import check_plan
 from strandline.plan.registry import list_registered
 from strandline.plan.stage import Source, SourceStage, Stage
 from strandline.plan.task import Task
-from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
 from strandline.run.code.requirements import check_requirements
 from strandline.stages.sinks.jsonl_sink import JsonlSink
 from strandline.stages.sources.files import Files
@@ -45,7 +46,7 @@ class Bare(SourceStage):
 
 def make_plan(paths: tuple[str, ...], *middle: Stage, path: str | None = None) -> PipelinePlan:
     source = StagePlan("files", "files", Files(paths=paths))
-    stages = [StagePlan(f"own-{at}", "own:Own", one) for at, one in enumerate(middle)]
+    stages = [StagePlan(f"own-{at}", "own:Own", stage) for at, stage in enumerate(middle)]
     return check_plan("default", "p", source, [*stages, StagePlan("j", "j", JsonlSink(path=path))])
 
 
@@ -83,7 +84,7 @@ def test_what_is_here_is_no_problem() -> None:
 @pytest.mark.parametrize("engine", ["inline", "ray", "ray-data"])
 def test_no_engine_begins_what_lacks_a_package(tmp_path: Path, engine: str) -> None:
     with pytest.raises(SpecError, match="did you mean s3"):
-        run_attempt(make_plan(("s4://a/*",)), Options(tmp_path, engine=engine))
+        run_attempt(AttemptConfig(make_plan(("s4://a/*",)), tmp_path, engine=engine))
     assert list(tmp_path.iterdir()) == []
 
 

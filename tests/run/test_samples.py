@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,10 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.plan.receipt import Counts
-from strandline.run.attempt.attempt import Options, run_attempt
-from strandline.run.history.samples import INTERVAL, LIMIT, Sample, Series, StagePoint, thin
-from strandline.run.history.sampling import Sampler, locate_samples, read_samples
+from strandline.engine.core.flow import Flow
+from strandline.engine.core.ports import RunProgress
+from strandline.plan.receipt import StageCounts
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.history.samples import (
+    INTERVAL,
+    LIMIT,
+    Sample,
+    Samples,
+    Series,
+    StagePoint,
+    thin,
+)
+from strandline.run.history.sampling import KEEP_SECONDS, Sampler, locate_samples, read_samples
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
 
@@ -99,9 +111,9 @@ def test_a_sampler_writes_beside_the_attempt(tmp_path: Path) -> None:
     folder, now = PipelineFolder(tmp_path), [100.0]
     folder.attempt(3).mkdir(parents=True)
     sampler = Sampler(folder, 3, lambda: now[0], lambda: 1_800_000_000.0)
-    sampler.take(0, {"read": Counts(tasks_in=1, rows_in=5)})
+    sampler.take(0, {"read": StageCounts(tasks_in=1, rows_in=5)})
     now[0] += 12.5
-    sampler.take(4, {"read": Counts(tasks_in=6, rows_in=30)})
+    sampler.take(4, {"read": StageCounts(tasks_in=6, rows_in=30)})
     kept = read_samples(folder, 3)
     assert kept is not None
     assert (kept.begun, kept.stages) == (1_800_000_000.0, ("read",))
@@ -146,7 +158,7 @@ def test_an_attempt_leaves_its_samples(tmp_path: Path) -> None:
         (tmp_path / f"in/{name}.txt").write_text(name)
     path = tmp_path / "letters.yaml"
     path.write_text(MANIFEST.replace("FOLDER", str(tmp_path / "in")))
-    run_attempt(read_manifest(path).plan, Options(tmp_path, engine="inline"))
+    run_attempt(AttemptConfig(read_manifest(path).plan, tmp_path, engine="inline"))
 
     kept = read_samples(PipelineFolder.of(tmp_path, "default", "letters"), 1)
 
@@ -155,3 +167,34 @@ def test_an_attempt_leaves_its_samples(tmp_path: Path) -> None:
     last = kept.samples[-1]
     assert (last.finished, last.failed) == (3, 0)
     assert last.stages == (StagePoint(3, 3), StagePoint(3, 3))
+    assert kept.counts["read-files"] == replace(kept.counts["read-files"], tasks_in=3, rows_out=3)
+
+
+def test_counts_are_kept_when_samples_have_become_rare(tmp_path: Path) -> None:
+    folder, now = PipelineFolder(tmp_path), [0.0]
+    folder.attempt(1).mkdir(parents=True)
+    sampler = Sampler(folder, 1, lambda: now[0], lambda: 1_800_000_000.0)
+    path = tmp_path / "letters.yaml"
+    path.write_text(MANIFEST)
+    flow = Flow(read_manifest(path).plan)
+    read = flow.queues[0].counts
+    progress = RunProgress(flow, 9, 0, 4, False, [])
+    for _ in range(1300):
+        now[0] += 30.0
+        sampler.report(progress)
+    now[0] += 1.0
+    sampler.take(4, {"read-files": read})
+    now[0] += KEEP_SECONDS  # much less than to the next sample
+    read.tasks_in, read.counters["dropped: empty"] = 7, 3
+    before = _read(folder).samples
+
+    sampler.report(progress)
+
+    assert _read(folder).counts["read-files"] == read
+    assert _read(folder).samples == before
+
+
+def _read(folder: PipelineFolder) -> Samples:
+    samples = read_samples(folder, 1)
+    assert samples is not None
+    return samples

@@ -22,10 +22,10 @@ from strandline.run.supervise.status_server import (
     AttemptServer,
     leave_message,
     read_shown,
-    spell_metrics,
+    render_metrics,
 )
 from strandline_api.outcome.driver_outcome import DriverOutcome, find_outcome_line
-from strandline_api.outcome.hearing import HEADER, derive_token, spell_digest
+from strandline_api.outcome.reader_token import HEADER, derive_token, digest_token
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 SHOWN: dict[str, Any] = {
@@ -100,7 +100,7 @@ def test_a_kernel_without_the_new_family_serves_the_old(monkeypatch: pytest.Monk
     def refuse(_: object) -> None:
         raise OSError(errno.EAFNOSUPPORT, "no such family")
 
-    monkeypatch.setattr(serving._DualServer, "server_bind", refuse)
+    monkeypatch.setattr(serving._DualStackServer, "server_bind", refuse)
     server = AttemptServer(0)
     assert ask(server, "/progress")[0] == 404
     with pytest.raises(ConnectionRefusedError):
@@ -133,7 +133,7 @@ def test_metrics_of_workers_are_by_stage() -> None:
     stage = {"name": "read", "workers": 4, "ready": 3, "draining": 1, "started": 9, "lost": 2}
     stage |= {"recycled": 1, "lostInARow": 2, "utilisation": 0.5, "rate": 7.5, "failed": 6}
     shown = {"stages": [stage, {"name": "write"}], "bottleneck": "read"}
-    lines = spell_metrics(shown).decode().splitlines()
+    lines = render_metrics(shown).decode().splitlines()
     assert {
         'strandline_driver_stage_workers{stage="read",state="all"} 4.0',
         'strandline_driver_stage_workers{stage="read",state="ready"} 3.0',
@@ -151,7 +151,7 @@ def test_metrics_of_workers_are_by_stage() -> None:
 
 
 def test_the_total_is_told_once_it_is_known() -> None:
-    text = spell_metrics({"sources": {**SHOWN["sources"], "total": 10, "quarantined": 2}}).decode()
+    text = render_metrics({"sources": {**SHOWN["sources"], "total": 10, "quarantined": 2}}).decode()
     told = dict(re.findall(r'^strandline_driver_sources{state="(.*)"} (.*)$', text, re.MULTILINE))
     assert told == {
         "listed": "10.0",
@@ -163,7 +163,7 @@ def test_the_total_is_told_once_it_is_known() -> None:
 
 
 def test_metrics_before_the_driver_are_empty() -> None:
-    assert b"strandline_driver_rate 0.0" in spell_metrics({})
+    assert b"strandline_driver_rate 0.0" in render_metrics({})
 
 
 def test_the_page_has_the_numbers_that_are_served() -> None:
@@ -173,7 +173,7 @@ def test_the_page_has_the_numbers_that_are_served() -> None:
         name: ", ".join(f"`{label}`" for label in re.findall(r"(\w+)=", labels))
         for name, labels in re.findall(
             r"^(strandline_\w+)(?:{(.*)})? ",
-            spell_metrics({**SHOWN, "secondsSilent": 1.0}).decode(),
+            render_metrics({**SHOWN, "secondsSilent": 1.0}).decode(),
             re.MULTILINE,
         )
     }
@@ -216,9 +216,9 @@ def test_the_outcome_is_held_until_it_is_read(
 
 def test_only_whoever_has_the_attempts_token_lets_the_driver_go() -> None:
     token = derive_token("8a1f")
-    server = AttemptServer(0, spell_digest(token))
+    server = AttemptServer(0, digest_token(token))
     answers: list[tuple[int, str]] = []
-    strangers = ["", "guessed", spell_digest(token), derive_token("8a1e"), "t\xf6kn"]
+    strangers = ["", "guessed", digest_token(token), derive_token("8a1e"), "t\xf6kn"]
 
     def sleep(seconds: float) -> None:
         # Whoever asks has the answer a moment before the server notes that it has left.

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from attempt_builders import killed_for, outcome_of
-from strandline.run.history.records import Trigger
-from strandline.run.supervise.supervision import Ended, Surroundings, recall, supervise
+from strandline.run.supervise.supervision import EndedAttempt, Environment, recall, supervise
 from strandline_api.law.retry import GiveUp, PastAttempt, RetryAt, decide
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.spec.policy import RetryPolicy
+from strandline_api.status.enums import Trigger
 
 LENGTH = 50.0  # of an attempt
 COMPLETE = outcome_of(0)
@@ -30,6 +30,7 @@ class Stage:
         stopped_in: int | None = None,
         is_patient: Callable[[RetryAt], bool] = lambda _: True,
         ends_after: float | None = None,
+        is_lasting: bool = False,
     ) -> None:
         self.now = 1000.0
         self.triggers: list[Trigger] = []
@@ -38,22 +39,25 @@ class Stage:
         self._outcomes, self._ledgers = outcomes, ledgers
         self._stopped_in, self._is_patient = stopped_in, is_patient
         self._draws = itertools.cycle([0.25, 0.5, 0.75, 0.0, 0.125])
+        self._is_lasting = is_lasting
         self._ends_at = None if ends_after is None else self.now + ends_after
 
     def run(self, **policy: Any) -> int:
-        around = Surroundings(
+        around = Environment(
             self.attempt, self.wait, lambda: self.now, lambda: next(self._draws), self._ends_at
         )
         return supervise(policy_of(**policy), around, self)
 
-    def attempt(self, trigger: Trigger) -> Ended:
+    def attempt(self, trigger: Trigger) -> EndedAttempt:
         number = len(self.triggers)
         self.triggers.append(trigger)
         self.starts.append(self.now)
         self.now += LENGTH
         ledger = self._ledgers[number] if self._ledgers else "ledger-id"
         is_stopped = self._stopped_in == number + 1
-        return Ended(self._outcomes[number], self.now, ledger, is_stopped)
+        return EndedAttempt(
+            self._outcomes[number], self.now, ledger, is_stopped, is_lasting=self._is_lasting
+        )
 
     def wait(self, retry: RetryAt) -> bool:
         if not self._is_patient(retry):
@@ -64,7 +68,7 @@ class Stage:
     def retry(self, decision: RetryAt) -> None:
         self.told.append(decision)
 
-    def give_up(self, ended: Ended, decision: GiveUp) -> None:
+    def give_up(self, ended: EndedAttempt, decision: GiveUp) -> None:
         assert ended.outcome is self._outcomes[len(self.triggers) - 1]
         self.told.append(decision)
 
@@ -106,7 +110,7 @@ def test_what_the_law_is_asked_is_the_whole_history() -> None:
     now = 1000.0
     for outcome, told in zip(outcomes, stage.told, strict=False):
         now += LENGTH
-        history.append(recall(Ended(outcome, now, "", is_stopped=False), resets=not history))
+        history.append(recall(EndedAttempt(outcome, now, "", is_stopped=False), resets=not history))
         assert decide(policy_of(), history, now, uid="ledger-id") == told
         assert isinstance(told, RetryAt)
         now = told.time
@@ -130,6 +134,37 @@ def test_a_ledger_that_was_taken_from_a_retry_is_not_taken_back() -> None:
     assert [Trigger.RUN, Trigger.RETRY] == stage.triggers
 
 
+def test_sources_that_fail_are_not_tried_again_before_somebody_has_looked() -> None:
+    stage = Stage(outcome_of(3), COMPLETE)
+    assert 3 == stage.run()
+    assert [Trigger.RUN] == stage.triggers
+    (told,) = stage.told
+    assert isinstance(told, GiveUp)
+    assert told.why == "mend the sources or the stage, then `strandline retry` tries what failed"
+
+
+def test_sources_that_fail_are_tried_again_where_the_pipeline_says_so() -> None:
+    stage = Stage(outcome_of(3), COMPLETE)
+    assert 0 == stage.run(eligibleCauses=["SourcesFailed", "Killed"])
+    stage = Stage(outcome_of(3, 1), outcome_of(3, 2))
+    assert 3 == stage.run(eligibleCauses=["SourcesFailed"], maxRetries=1)
+    assert 2 == len(stage.triggers)
+    stage = Stage(outcome_of(3), COMPLETE)
+    assert 3 == stage.run(eligibleCauses=["Killed"])
+
+
+def test_sources_that_died_for_memory_are_tried_again() -> None:
+    seen = outcome_of(3).evidence + killed_for(Cause.OOM_KILLED, 1).evidence
+    assert 0 == Stage(outcome_of(3, evidence=seen), COMPLETE).run()
+
+
+def test_what_would_end_the_same_way_again_is_not_waited_for() -> None:
+    stage = Stage(outcome_of(1), COMPLETE, is_lasting=True)
+    assert 1 == stage.run(eligibleCauses=["ApplicationError"])
+    assert [Trigger.RUN] == stage.triggers
+    assert 0 == Stage(outcome_of(1), COMPLETE).run()
+
+
 def test_when_the_retries_are_used_up_the_last_exit_code_is_the_runs() -> None:
     stage = Stage(*(killed(number) for number in (1, 2, 3, 4)))
     assert 137 == stage.run(maxRetries=3)
@@ -146,12 +181,6 @@ def test_what_no_retry_can_mend_ends_the_run_with_its_code(code: int) -> None:
     stage = Stage(outcome_of(code))
     assert code == stage.run()
     assert isinstance(stage.told[0], GiveUp)
-
-
-def test_failed_sources_are_tried_again() -> None:
-    stage = Stage(outcome_of(3, 1), outcome_of(3, 2))
-    assert 3 == stage.run(maxRetries=1)
-    assert 2 == len(stage.triggers)
 
 
 def test_progress_fills_the_budget_again() -> None:
@@ -215,4 +244,4 @@ def test_the_ledgers_id_spreads_the_jitter_even_where_an_attempt_never_reached_i
 
 
 def test_a_complete_attempt_has_no_cause() -> None:
-    assert recall(Ended(COMPLETE, 1.0, "", is_stopped=False)).cause is None
+    assert recall(EndedAttempt(COMPLETE, 1.0, "", is_stopped=False)).cause is None

@@ -7,14 +7,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from attempt_builders import killed_for, outcome_of, record_of
-from strandline.engine.core.heartbeat import Heart
-from strandline.ledger.entries import Change, Finish, Mark, Record
+from strandline.engine.core.heartbeat import Heartbeat
+from strandline.ledger.entries import Change, Finish, Mark, SourceRecord
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import OnChange
 from strandline.ledger.liveness import HEARTBEAT_SECONDS
@@ -22,15 +23,16 @@ from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.token import digest_key
 from strandline.run.attempt import takeover
-from strandline.run.attempt.takeover import Approach, Held, take_over
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.takeover import TakenFolder, take_over
 from strandline.run.history.records import (
     TABLE,
     AttemptRecord,
-    Trigger,
     Witness,
     read_record,
     write_record,
 )
+from strandline.run.history.sampling import Sampler
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder, make_folder
@@ -38,6 +40,8 @@ from strandline.storage.outputs.outputs import LocalOutputs, name_source_folder
 from strandline.storage.volume.inflight import InFlightTable, read_inflight
 from strandline.storage.volume.locks import find_process, read_boot_id
 from strandline_api.outcome.causes import Cause
+from strandline_api.spec.policy import Quarantine
+from strandline_api.status.enums import Trigger
 
 MANIFEST = """
 apiVersion: strandline.dev/v1alpha1
@@ -52,33 +56,36 @@ class Place:
     """A pipeline's folder whose attempts are begun and cut off at will."""
 
     def __init__(self, path: Path) -> None:
+        self.volume = path
         self.folder = PipelineFolder.of(path, "default", "letters")
         manifest = path / "letters.yaml"
         manifest.write_text(MANIFEST)
         self.plan: PipelinePlan = read_manifest(manifest).plan
         self.passed = 0.0
-        self.heart = Heart(lambda: self.passed, patience=HEARTBEAT_SECONDS)
+        self.heartbeat = Heartbeat(lambda: self.passed, limit=HEARTBEAT_SECONDS)
 
-    def take(self, **approach: Any) -> Any:
-        return take_over(self.plan, self.folder, Approach(**approach), self.heart)
+    def take(self, **given: Any) -> Any:
+        return take_over(replace(AttemptConfig(self.plan, self.volume), **given), self.heartbeat)
 
-    def go_through(self, **approach: Any) -> Held:
+    def go_through(self, **given: Any) -> TakenFolder:
         """An attempt that does nothing; what was held."""
-        with self.take(**approach) as held:
+        with self.take(**given) as held:
             held.end(outcome_of(0, held.attempt))
-        taken: Held = held
+        taken: TakenFolder = held
         return taken
 
     def leave_untidy(self, keys: str) -> list[Path]:
         """Finish the sources of these letters with something left in the folder of each."""
         self.go_through()
         sources = [digest_key(key) for key in keys]
-        left = [self.folder.output / name_source_folder(one) / "left.jsonl" for one in sources]
+        left = [
+            self.folder.output / name_source_folder(source) / "left.jsonl" for source in sources
+        ]
         for path in left:
             path.parent.mkdir(parents=True)
             path.touch()
         with closing(Store(self.folder.ledger)) as store:
-            done = [Finish(digest_key(key), VERSION, Record(key, ())) for key in keys]
+            done = [Finish(digest_key(key), VERSION, SourceRecord(key, ())) for key in keys]
             store.write(Change(finish=done, untidy=sources))
         return left
 
@@ -113,15 +120,18 @@ class Place:
         """By key: how often a source died alone, and the crowd in which it is suspected."""
         with closing(Store(self.folder.ledger, readonly=True)) as store:
             return {
-                mark.key: (mark.failed_before, mark.crowd)
+                mark.key: (mark.failed_before, mark.exposed)
                 for _, mark in store.list_marks()
-                if mark.crowd
+                if mark.exposed
             }
 
     @property
     def parked(self) -> list[tuple[str, str, int]]:
         with closing(Store(self.folder.ledger, readonly=True)) as store:
-            return [(one.key, one.cause, one.times) for _, one in store.list_parked()]
+            return [
+                (quarantined.key, quarantined.cause, quarantined.times)
+                for _, quarantined in store.list_quarantined()
+            ]
 
 
 @pytest.fixture
@@ -189,6 +199,37 @@ def test_an_end_that_nobody_saw_is_written_by_the_next_attempt(
     assert place.read(2).started == record.ended
 
 
+def test_an_attempt_lasted_until_its_last_sign_of_life(place: Place) -> None:
+    place.cut_off(1, "a", started=1000.0)
+    lease = place.read_meta("lease") | {"time": 1250.0, "ended": False}
+    with closing(Store(place.folder.ledger)) as store:
+        store.take_lease(lease)
+    place.go_through()
+    assert 1250.0 == place.read(1).ended
+
+
+def test_samples_are_signs_of_life_too(place: Place) -> None:
+    place.cut_off(1, "a", started=1000.0)
+    now = [0.0]
+    sampler = Sampler(place.folder, 1, lambda: now[0], lambda: 1002.0)
+    now[0] = 31.5
+    sampler.take(0, {})
+    place.go_through()
+    assert 1033.5 == place.read(1).ended
+
+
+@pytest.mark.parametrize("sign", [5.0, 9e9])
+def test_a_sign_of_life_by_another_clock_is_no_end(place: Place, sign: float) -> None:
+    place.cut_off(1, "a", started=1000.0)
+    lease = place.read_meta("lease") | {"time": sign, "ended": False}
+    with closing(Store(place.folder.ledger)) as store:
+        store.take_lease(lease)
+    place.go_through()
+    ended = place.read(1).ended
+    assert ended is not None
+    assert 1000.0 <= ended <= place.read(2).started
+
+
 def test_an_end_that_was_seen_is_not_written_again(place: Place) -> None:
     place.cut_off(1, "a")
     seen = place.read(1).end(killed_for(Cause.OOM_KILLED), 7.0, Witness.SUPERVISOR)
@@ -216,7 +257,7 @@ def test_who_was_alone_is_blamed_and_who_was_not_is_suspected(place: Place) -> N
 
 def test_who_was_alone_too_often_is_quarantined(place: Place) -> None:
     place.cut_off(1, "a")
-    place.go_through(quarantine_after=1, after=Cause.OOM_KILLED)
+    place.go_through(quarantine=Quarantine(after=1), after=Cause.OOM_KILLED)
     assert [("a", "OOMKilled", 1)] == place.parked
 
 
@@ -306,7 +347,7 @@ def test_the_lease_is_handed_back_by_whatever_ends_the_attempt(
 
 
 @pytest.mark.parametrize(
-    "name", ["open_outputs", "_look_back", "take_place", "write_record", "InFlightTable"]
+    "name", ["open_outputs", "_look_back", "claim_location", "write_record", "InFlightTable"]
 )
 def test_the_lease_is_handed_back_even_if_the_attempt_cant_begin(
     place: Place, name: str, monkeypatch: pytest.MonkeyPatch
@@ -333,18 +374,19 @@ def test_an_error_when_the_lease_is_handed_back_does_not_hide_the_one_before(
 
 
 def test_a_ledger_that_does_not_fit_is_left_as_it_is(place: Place, tmp_path: Path) -> None:
+    place.leave_untidy("a")
     place.go_through()
     (tmp_path / "letters.yaml").write_text(MANIFEST.replace("*.txt", "*.md"))
     other = read_manifest(tmp_path / "letters.yaml").plan
     lease = place.read_meta("lease")
     with (
         pytest.raises(LedgerError, match="set onChange to Restart"),
-        take_over(other, place.folder, Approach(), place.heart),
+        place.take(plan=other),
     ):
         pytest.fail("it must not begin")
     assert lease == place.read_meta("lease")
-    with take_over(other, place.folder, Approach(OnChange.CONTINUE), place.heart) as held:
-        assert 2 == held.attempt
+    with place.take(plan=other, on_change=OnChange.CONTINUE) as held:
+        assert lease["attempt"] + 1 == held.attempt
 
 
 def test_what_the_attempt_before_had_still_to_remove_goes(place: Place) -> None:
@@ -362,19 +404,19 @@ def test_law_the_lease_is_renewed_however_long_that_takes(
     """Else a driver on another host would take it from a living run."""
     left = place.leave_untidy("abc")
     beats: list[float] = []
-    monkeypatch.setattr(Store, "beat", lambda _, time: beats.append(time))
+    monkeypatch.setattr(Store, "renew_lease", lambda _, time: beats.append(time))
 
     class Slow(LocalOutputs):
         def remove_others(self, source: bytes, keep: Collection[str]) -> int:
             place.passed += HEARTBEAT_SECONDS - 1
-            place.heart.beat()
+            place.heartbeat.renew_lease()
             return super().remove_others(source, keep)
 
     monkeypatch.setattr(takeover, "open_outputs", lambda where: Slow(Path(where)))
     place.go_through()
     assert len(left) == len(beats)
     place.passed += HEARTBEAT_SECONDS
-    place.heart.beat()
+    place.heartbeat.renew_lease()
     assert len(left) == len(beats)  # the ledger is closed, and the engine has its own
 
 

@@ -17,7 +17,7 @@ def write_wheel(
     """A wheel of some modules by file name; `needs` are what else it asks for."""
     folder.mkdir(parents=True, exist_ok=True)
     about = f"{name}-{version}.dist-info"
-    needed = "".join(f"Requires-Dist: {one}\n" for one in needs)
+    needed = "".join(f"Requires-Dist: {need}\n" for need in needs)
     files = {
         **modules,
         f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needed}",

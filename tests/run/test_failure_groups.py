@@ -1,0 +1,56 @@
+"""Failures of one kind are one group; none is forgotten, however many kinds there are."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.engine.call.stage_call import explain_error
+from strandline.ledger.entries import FailureRecord
+from strandline.run.attempt.failures import FailureGroups, find_reason
+
+
+def failure(key: str, message: str, stage: str = "read") -> FailureRecord:
+    return FailureRecord(key, 1, stage, message, 1)
+
+
+def test_what_a_stage_raises_has_type_and_location() -> None:
+    with pytest.raises(ValueError, match="invalid literal") as caught:
+        int("no (number): 5")
+    reason = find_reason(explain_error(caught.value))
+    assert reason.error == "ValueError"
+    assert reason.location.startswith("test_failure_groups.py:")
+    assert find_reason(explain_error(KeyError())) == ("KeyError", "", "")
+
+
+@pytest.mark.parametrize(
+    "text", ["its worker was killed alone", "", "too many tasks (limit)", "Broken: all of it"]
+)
+def test_other_messages_are_texts(text: str) -> None:
+    assert find_reason(text) == ("", "", text)
+
+
+def test_the_largest_group_is_first_and_has_an_example() -> None:
+    groups = FailureGroups()
+    for number in range(5):
+        groups.add(failure(f"a{number}", f"KeyError: 'k{number}' (own.py:3)"))
+    groups.add(failure("b", "KeyError: 'x' (own.py:9)"))
+    groups.add(failure("c", "KeyError: 'x' (own.py:3)", stage="write"))
+    found = groups.list_groups()
+    assert [(each.stage, str(each.reason), each.count) for each in found] == [
+        ("read", "KeyError (own.py:3)", 5),
+        ("read", "KeyError (own.py:9)", 1),
+        ("write", "KeyError (own.py:3)", 1),
+    ]
+    assert found[0].example.key == "a0"
+
+
+@given(kinds=st.lists(st.integers(0, 20), max_size=80), limit=st.integers(1, 30))
+def test_law_every_failure_is_counted_once(kinds: list[int], limit: int) -> None:
+    groups = FailureGroups(limit)
+    for kind in kinds:
+        groups.add(failure("k", f"E: text (e.py:{kind})"))
+    found = groups.list_groups()
+    assert sum(each.count for each in found) + groups.others == len(kinds)
+    assert len(found) == min(limit, len(set(kinds)))

@@ -1,0 +1,70 @@
+"""The funnel of a run: nothing that went through a stage is forgotten, whatever ended attempts."""
+
+from __future__ import annotations
+
+import copy
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.plan.receipt import StageCounts
+from strandline.run.history.funnel import Cost, add_up, estimate_cost
+
+STAGES = ("read", "filter", "write")
+
+
+@st.composite
+def draw_counts(draw: st.DrawFn) -> StageCounts:
+    number = st.integers(0, 1000)
+    reasons = st.sampled_from(["dropped: too long", "dropped: empty", "replaced: odd"])
+    counters = draw(st.dictionaries(reasons, number))
+    names = ("tasks_in", "tasks_out", "filtered", "failed", "rows_in", "rows_out")
+    return StageCounts(**{name: draw(number) for name in names}, counters=counters)
+
+
+@given(attempts=st.lists(st.dictionaries(st.sampled_from(STAGES), draw_counts()), max_size=4))
+def test_law_a_funnel_is_the_sum_of_its_attempts(attempts: list[dict[str, StageCounts]]) -> None:
+    kept = copy.deepcopy(attempts)
+    funnel = {stage.name: stage for stage in add_up(attempts)}
+    for name in STAGES:
+        parts = [each[name] for each in attempts if name in each]
+        assert (name in funnel) == bool(parts)
+        for column in ("tasks_in", "rows_in", "rows_out", "failed"):
+            total = getattr(funnel[name].counts, column) if parts else 0
+            assert total == sum(getattr(part, column) for part in parts)
+        dropped = sum(number for _, number in funnel[name].dropped) if parts else 0
+        assert dropped == sum(
+            number
+            for part in parts
+            for counter, number in part.counters.items()
+            if counter.startswith("dropped: ")
+        )
+    assert attempts == kept  # what was added up stays as it was
+
+
+def test_reasons_come_with_the_most_first_and_without_their_mark() -> None:
+    counts = StageCounts(counters={"dropped: b": 2, "dropped: a": 2, "dropped: c": 9, "seen": 5})
+    (stage,) = add_up([{"filter": counts}])
+    assert stage.dropped == (("c", 9), ("a", 2), ("b", 2))
+
+
+def test_stages_come_in_their_order_and_new_ones_last() -> None:
+    attempts = [{"a": StageCounts(), "b": StageCounts()}, {"b": StageCounts(), "c": StageCounts()}]
+    assert [stage.name for stage in add_up(attempts)] == ["a", "b", "c"]
+
+
+@given(seconds=st.floats(0, 1e6), begun=st.integers(0, 1000), done=st.integers(0, 1000))
+def test_law_no_more_is_lost_than_was_used(seconds: float, begun: int, done: int) -> None:
+    counts = {"read": StageCounts(tasks_in=begun, seconds=seconds), "write": StageCounts(seconds=1)}
+    cost = estimate_cost(counts, {"read": 2.0}, done, is_cut=True)
+    assert cost.used == 2 * seconds + 1
+    assert 0 <= cost.lost <= cost.used
+    assert (cost.lost > 0) == (begun > done)
+    assert estimate_cost(counts, {"read": 2.0}, done, is_cut=False).lost == 0
+
+
+def test_what_an_interruption_costs_is_the_share_that_is_done_again() -> None:
+    counts = {"read": StageCounts(tasks_in=10, seconds=30.0), "write": StageCounts(seconds=10.0)}
+    assert estimate_cost(counts, {"read": 1.0, "write": 0.5}, 8, is_cut=True) == Cost(35.0, 7.0)
+    assert Cost(1, 2).add(Cost(3, 4)) == Cost(4, 6)
+    assert estimate_cost({}, {}, 0, is_cut=True) == Cost()

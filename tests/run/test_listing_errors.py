@@ -1,0 +1,96 @@
+"""What is made of sources that can't be listed: an end for good, or one that may pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import fsspec
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from strandline.plan.errors import StrandlineError, code_of
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.planning import check_plan
+from strandline.plan.stage import Source, SourceStage
+from strandline.run.attempt.partitions import ListingError, SourcePathError, open_listing
+from strandline.stages.sinks.jsonl_sink import JsonlSink
+from strandline.stages.sources.files import Files
+from strandline_api.outcome.exit_codes import ExitCode
+
+
+class NoCredentialsError(Exception):
+    """As the library of S3 calls it."""
+
+
+class Refusing(SourceStage):
+    """Raises instead of listing."""
+
+    error: ClassVar[Exception]
+
+    def list_sources(self) -> Iterator[Source]:
+        yield Source("first", "1", None)
+        raise self.error
+
+
+class Store(MemoryFileSystem):  # type: ignore[misc]  # fsspec has no types
+    """A store that raises whatever it is asked."""
+
+    protocol = "refusing"
+    cachable = False
+    error: ClassVar[Exception]
+
+    def walk(self, *_: object, **__: object) -> Iterator[object]:
+        raise self.error
+
+
+def plan_of(source: SourceStage) -> PipelinePlan:
+    sink = StagePlan("jsonl", "jsonl", JsonlSink())
+    return check_plan("default", "listed", StagePlan("listed", "listed", source), (sink,))
+
+
+def list_all(source: SourceStage) -> StrandlineError:
+    listing = open_listing(plan_of(source))
+    with pytest.raises(StrandlineError, match=r"^the sources can't be listed: ") as caught:
+        listing.draw()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "kind", [FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError]
+)
+def test_a_path_that_is_not_as_it_should_be_ends_the_run_for_good(
+    kind: type[OSError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Refusing, "error", kind("in/"), raising=False)
+    error = list_all(Refusing())
+    assert (SourcePathError, ExitCode.BAD_SPEC) == (type(error), code_of(error))
+
+
+@pytest.mark.parametrize("kind", [OSError, ConnectionResetError, TimeoutError])
+def test_a_server_that_does_not_answer_may_do_so_later(
+    kind: type[OSError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Refusing, "error", kind("no answer"), raising=False)
+    error = list_all(Refusing())
+    assert (ListingError, False) == (type(error), error.is_lasting)
+    assert code_of(error) is ExitCode.APPLICATION_ERROR
+
+
+@pytest.mark.parametrize(
+    ("raised", "is_lasting"),
+    [
+        (NoCredentialsError("Unable to locate credentials"), True),
+        (PermissionError("Access Denied"), True),
+        (RuntimeError("SlowDown"), False),
+    ],
+)
+def test_a_store_that_refuses_us_is_not_asked_again_by_hand(
+    raised: Exception, is_lasting: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a cluster it is: there credentials come from a server, which may be late."""
+    monkeypatch.setattr(Store, "error", raised, raising=False)
+    fsspec.register_implementation("refusing", Store, clobber=True)
+    error = list_all(Files(Files.Params(paths=("refusing://bucket/*.txt",))))
+    assert (is_lasting, ExitCode.APPLICATION_ERROR) == (error.is_lasting, code_of(error))
+    assert str(raised) in str(error)

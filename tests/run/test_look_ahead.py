@@ -1,0 +1,136 @@
+"""Looking ahead: no engine is started for nothing, and the listing stays what it was."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attempt_builders import LETTERS
+from ledger_builders import opened
+from strandline.engine.core.ports import Control, Listing
+from strandline.ledger.entries import Change, Finish, Quarantined, SourceRecord
+from strandline.ledger.store.store import Store
+from strandline.plan.errors import StrandlineError
+from strandline.plan.stage import Source
+from strandline.plan.token import digest_key, digest_version
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.look_ahead import look_ahead
+from strandline.run.manifest.manifest import read_manifest
+
+STATES = st.lists(st.sampled_from(("finished", "quarantined", "changed", "new")), max_size=30)
+
+
+class ListingBrokenError(StrandlineError):
+    """What a listing raises."""
+
+
+def make_control(*, must_stop: bool = False) -> Control:
+    return Control(lambda: must_stop, lambda _: None, time.monotonic)
+
+
+def list_sources(count: int) -> Iterator[Source]:
+    for number in range(count):
+        yield Source(f"source {number}", "2", None)
+
+
+@contextmanager
+def filled(states: Sequence[str]) -> Iterator[Store]:
+    """Open a ledger whose sources are in these states, as of version 2."""
+    change = Change()
+    for number, state in enumerate(states):
+        key, version = f"source {number}", digest_version("1" if state == "changed" else "2")
+        if state in {"finished", "changed"}:
+            change.finish.append(Finish(digest_key(key), version, SourceRecord(key, ())))
+        if state == "quarantined":
+            entry = Quarantined(key, version, 1, "", "", "", 3)
+            change.quarantine.append((digest_key(key), entry))
+    with tempfile.TemporaryDirectory() as folder, opened(Path(folder)) as store:
+        store.write(change)
+        yield store
+
+
+def draw_all(listing: Listing) -> list[str]:
+    keys: list[str] = []
+    while not listing.is_ended:
+        keys += [source.key for _, source in listing.draw(3)]
+    return keys
+
+
+@given(STATES)
+def test_law_an_engine_is_asked_for_where_a_source_is_left(states: list[str]) -> None:
+    with filled(states) as store:
+        listing, is_left = look_ahead(Listing(list_sources(len(states))), store, make_control())
+        assert is_left == bool({"changed", "new"}.intersection(states))
+        assert draw_all(listing) == [f"source {number}" for number in range(len(states))]
+        assert listing.listed == len(states)
+        assert listing.is_whole
+        listing.close()
+
+
+def test_a_stop_leaves_the_rest_to_the_engine() -> None:
+    blocked = threading.Event()
+
+    def hang() -> Iterator[Source]:
+        yield from list_sources(1)
+        blocked.wait(60)
+
+    with filled(["finished"]) as store:
+        listing, is_left = look_ahead(Listing(hang()), store, make_control(must_stop=True))
+        assert is_left
+        blocked.set()
+        assert draw_all(listing) == ["source 0"]
+        listing.close()
+
+
+def test_so_many_sources_are_kept_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strandline.run.attempt.look_ahead.MOST_SOURCES", 10)
+    with filled(["finished"] * 30) as store:
+        listing, is_left = look_ahead(Listing(list_sources(30)), store, make_control())
+        assert is_left
+        assert len(draw_all(listing)) == 30
+        listing.close()
+
+
+def test_what_a_listing_raises_is_raised_before_an_engine_starts() -> None:
+    def fail() -> Iterator[Source]:
+        yield from list_sources(2)
+        message = "no such bucket"
+        raise ListingBrokenError(message)
+
+    with filled(["finished", "finished"]) as store, pytest.raises(ListingBrokenError):
+        look_ahead(Listing(fail()), store, make_control())
+
+
+def test_no_engine_is_made_where_all_sources_are_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    path = tmp_path / "letters.yaml"
+    path.write_text(LETTERS.replace("FOLDER", str(tmp_path)).replace("ON_REMOVED", ""))
+    config = AttemptConfig(read_manifest(path, ()).plan, tmp_path, engine="inline")
+    first = run_attempt(config)
+
+    def refuse(*_: object) -> NoReturn:
+        message = "Ray was started"
+        raise AssertionError(message)
+
+    monkeypatch.setattr("strandline.engine.ray.driver.connected", refuse)
+    monkeypatch.setattr("strandline.engine.inline.set_up_stage", refuse)
+    again = run_attempt(replace(config, engine="ray"))
+    assert (first.standing.finished, again.standing.finished) == (1, 0)
+    assert (again.standing.skipped, again.total, again.code) == (1, 1, first.code)
+
+    (tmp_path / "b.txt").write_text("b")
+    with pytest.raises(AssertionError, match="Ray was started"):
+        run_attempt(replace(config, engine="ray"))
