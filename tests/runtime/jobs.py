@@ -6,6 +6,7 @@ Nothing here disturbs a run. Whoever does finds its processes here, and afterwar
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,10 +25,11 @@ from strandline.run.history.records import read_chain
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.outputs import OWNER, TEMPORARY, LocalOutputs, OutputStore
 from strandline.storage.volume.latest import find_target, resolve
-from strandline.storage.volume.published import list_places
+from strandline.storage.volume.published import list_publication_ids
 
-HERE = Path(__file__).parent
-PATIENCE = 300.0
+DRIVER_NODE = Path(__file__).parent
+PATIENCE = 500.0
+TRACE_SECONDS = 10.0
 TARGETS = ("parent", "driver", "worker", "ledger", "raylet")
 PATTERNS = {"worker": "ray::StageWorker", "ledger": "ray::LedgerActor", "raylet": "raylet"}
 
@@ -98,7 +100,19 @@ class Job:
     ) -> int:
         """Make one attempt; the exit code."""
         with self.started(volume, extra, engine=engine) as process:
-            return process.wait(PATIENCE)
+            try:
+                return process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                raise AssertionError(self._explain_hanging(process, volume)) from None
+
+    def _explain_hanging(self, process: subprocess.Popen[bytes], volume: Path) -> str:
+        """Its processes, and what it prints of its threads as it is ended."""
+        below = psutil.Process(process.pid).children(recursive=True)
+        names = [f"{child.pid} {child.status()} {_title(child)}" for child in below]
+        process.send_signal(signal.SIGABRT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(TRACE_SECONDS)
+        return "\n".join(["it does not end; its processes:", *names, self.read_log(volume)])
 
     def run_whole(self, volume: Path) -> dict[str, str]:
         """Run undisturbed; digests of the outputs by name."""
@@ -178,11 +192,11 @@ class Job:
         ]
 
     def _make_environment(self) -> dict[str, str]:
-        path = [str(HERE), str(self._absent), *filter(None, [os.environ.get("PYTHONPATH")])]
+        path = [str(DRIVER_NODE), str(self._absent), *filter(None, [os.environ.get("PYTHONPATH")])]
         # So many processes should find our modules compiled.
         unwanted = {"STRANDLINE_FAULT", "PYTHONDONTWRITEBYTECODE"}
         clean = {name: value for name, value in os.environ.items() if name not in unwanted}
-        return {**clean, "PYTHONPATH": os.pathsep.join(path)}
+        return {**clean, "PYTHONPATH": os.pathsep.join(path), "PYTHONFAULTHANDLER": "1"}
 
 
 def _find_unproven(folder: PipelineFolder, outputs: OutputStore, unfinished: int) -> Iterator[str]:
@@ -213,7 +227,7 @@ def _find_open_ends(folder: PipelineFolder) -> Iterator[str]:
 
 def _find_unpublished(folder: PipelineFolder, unfinished: int) -> Iterator[str]:
     published = resolve(folder)
-    if published is None or find_target(folder, folder.latest) != published.place:
+    if published is None or find_target(folder, folder.latest) != published.identity:
         yield "`latest` leads to nothing complete"
         return
     facts = published.facts
@@ -222,8 +236,8 @@ def _find_unpublished(folder: PipelineFolder, unfinished: int) -> Iterator[str]:
     done: Any = sources["finished"] + sources["skipped"]  # type: ignore[operator]
     if not facts["isFinal"] or sources["total"] != done + unfinished:
         yield f"`latest` says that the sources are {sources}"
-    if list_places(folder) != [published.place]:
-        yield f"there are other publications: {list_places(folder)}"
+    if list_publication_ids(folder) != [published.identity]:
+        yield f"there are other publications: {list_publication_ids(folder)}"
 
 
 def _find_leftovers(folder: PipelineFolder) -> Iterator[str]:
@@ -261,7 +275,11 @@ def find_victims(parent: int, target: str) -> list[psutil.Process]:
 def find_ray_processes(driver: psutil.Process, target: str) -> list[psutil.Process]:
     """Processes of one kind on the Ray that this driver has started."""
     pattern = PATTERNS[target]
-    return [one for one in driver.children(recursive=True) if _title(one).startswith(pattern)]
+    return [
+        process
+        for process in driver.children(recursive=True)
+        if _title(process).startswith(pattern)
+    ]
 
 
 def end_strays(volume: Path) -> None:

@@ -22,12 +22,13 @@ from ray.cluster_utils import Cluster
 
 import engine_stages as bad
 import worker_stages as told
-from strandline.engine.core.ports import Progress
+from strandline.engine.core.ports import RunProgress
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
-from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.outputs import LocalOutputs
 
@@ -61,8 +62,8 @@ class Trial:
 
     def run(self) -> dict[str, Any]:
         """Run it; what was seen."""
-        options = Options(self._volume)
-        outcome = run_attempt(make_plan(self._name, self._volume), options, report=self._watch)
+        config = AttemptConfig(make_plan(self._name, self._volume), self._volume)
+        outcome = run_attempt(config, report=self._watch)
         folder = PipelineFolder.of(self._volume, "default", self._name)
         store = Store(folder.ledger, readonly=True)
         try:
@@ -83,7 +84,7 @@ class Trial:
             "bottlenecks": sorted(filter(None, self._bottlenecks)),
         }
 
-    def _watch(self, progress: Progress) -> None:
+    def _watch(self, progress: RunProgress) -> None:
         pools = zip(progress.flow.queues, progress.list_pools(), strict=False)
         for queue, pool in pools:
             self._most[queue.name] = max(self._most[queue.name], pool.workers)

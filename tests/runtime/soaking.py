@@ -25,6 +25,7 @@ import yaml
 
 from jobs import PATIENCE, TARGETS, Job, end_strays, find_victims
 from strandline.storage.faults import STEPS
+from strandline_api.outcome.causes import RETRYABLE_CAUSES
 from strandline_api.outcome.exit_codes import ExitCode
 
 STOPS = ("stop", "stop twice")
@@ -242,6 +243,8 @@ def write_job(folder: Path, sources: int) -> Path:
             "checkpoint": {"interval": "2s", "keepLast": 1},
             "retry": {
                 "delay": "0s",
+                # Failed sources too: nobody looks on.
+                "eligibleCauses": [cause.value for cause in RETRYABLE_CAUSES],
                 "maxRetries": 10_000,
                 "maxAttempts": 10_000,
                 "disruptions": {"maxRetries": 10_000},

@@ -13,20 +13,25 @@ import ray
 
 import engine_stages as bad
 import worker_stages as told
+from strandline.engine.core.call_size import SINK_SECONDS
 from strandline.engine.core.pools import CALLS_PER_WORKER, bound_queue
-from strandline.engine.core.ports import Progress
+from strandline.engine.core.ports import RunProgress
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Source
-from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
 from strandline_api.outcome.exit_codes import ExitCode
 
 COUNT = 60
 TINY = 160
+TINY_SECONDS = 0.05
 SLOW_SECONDS = 0.2
 QUICK_SECONDS = SLOW_SECONDS / 20
 PATIENCE = 120.0
-FEW = {"ray": 3 * 5 * 2 + 5, "ray-data": TINY}
+# Of a stage two calls run and three wait: of two tasks each, and of as many as the sink takes at
+# once.
+FEW = {"ray": 3 * 5 * 2 + 5 * int(SINK_SECONDS / TINY_SECONDS), "ray-data": TINY}
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
@@ -66,7 +71,7 @@ def read_store() -> float:
 def test_law_a_producer_twenty_times_as_fast_fills_no_memory(tmp_path: Path) -> None:
     seen: list[float] = []
 
-    def report(progress: Progress) -> None:
+    def report(progress: RunProgress) -> None:
         if progress.finished:
             seen.append(read_store())
 
@@ -77,7 +82,7 @@ def test_law_a_producer_twenty_times_as_fast_fills_no_memory(tmp_path: Path) -> 
     ]
     plan = check_plan("default", "pressure", source, stages)
     before = read_store()
-    outcome = run_attempt(plan, Options(tmp_path), report=report)
+    outcome = run_attempt(AttemptConfig(plan, tmp_path), report=report)
 
     assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, COUNT)
     # What waits for the sink, is with it, and may yet come of calls that were sent before the
@@ -96,7 +101,7 @@ def test_law_sources_that_are_open_are_a_few_calls_of_the_slowest_stage(
     log, output = tmp_path / "opened", tmp_path / "output"
     most = 0
 
-    def look(_: Progress) -> None:
+    def look(_: RunProgress) -> None:
         nonlocal most
         written = len(list(output.rglob("*.txt")))  # first: what is opened meanwhile counts
         opened = log.stat().st_size if log.exists() else 0
@@ -108,15 +113,14 @@ def test_law_sources_that_are_open_are_a_few_calls_of_the_slowest_stage(
         StagePlan("open", "open", told.Opened(log=str(log)), **asked),
         StagePlan("pass", "pass", bad.Identity(), **asked),
         StagePlan("pass-on", "pass-on", bad.Identity(), **asked),
-        StagePlan("slow", "slow", told.SlowSink(seconds=SLOW_SECONDS / 4), **asked),
+        StagePlan("slow", "slow", told.SlowSink(seconds=TINY_SECONDS), **asked),
     ]
     plan = replace(check_plan("default", "tiny", source, stages), output=str(output))
 
-    outcome = run_attempt(plan, Options(tmp_path, engine=engine), report=look)
+    outcome = run_attempt(AttemptConfig(plan, tmp_path, engine=engine), report=look)
 
     assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, TINY)
     assert log.stat().st_size == TINY
-    # Of a stage two calls run and three wait, of two tasks each; the slow one takes one at a time.
     assert 0 < most <= FEW[engine]
 
 
@@ -126,6 +130,6 @@ def test_law_a_listing_that_hangs_holds_up_nothing_that_was_listed(tmp_path: Pat
     stages = [StagePlan("text", "text", bad.TextSink(), cpu=0.1)]
     plan = replace(check_plan("default", "listing", source, stages), output=str(output))
 
-    outcome = run_attempt(plan, Options(tmp_path))
+    outcome = run_attempt(AttemptConfig(plan, tmp_path))
 
     assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, 10)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import engine_stages as bad
 from jobs import PATIENCE
 from strandline.engine.call.receipts import ShapeError
 from strandline.engine.call.setup import PackageMissingError, StageSetupError
-from strandline.engine.core.ports import Progress
+from strandline.engine.core.ports import RunProgress
 from strandline.engine.ray.losses import PoolBrokenError
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.ledger.store.store import Store
@@ -22,8 +24,9 @@ from strandline.plan.errors import code_of
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage
-from strandline.run.attempt.attempt import Options, run_attempt
-from strandline.run.attempt.outcome import Outcome
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
@@ -48,8 +51,8 @@ def make_plan(*stages: Stage, count: int = 10, name: str = "numbers", **sink: An
     return check_plan("default", name, source, [*middle, last])
 
 
-def run(plan: PipelinePlan, volume: Path | None, engine: str, **more: Any) -> Outcome:
-    return run_attempt(plan, Options(volume, engine=engine), **more)
+def run(plan: PipelinePlan, volume: Path | None, engine: str, **more: Any) -> AttemptResult:
+    return run_attempt(AttemptConfig(plan, volume, engine=engine), **more)
 
 
 def read_outputs(root: Path) -> dict[str, bytes]:
@@ -88,6 +91,20 @@ def test_all_engines_write_the_same(
     assert rows[0] == rows[1] == rows[2]
 
 
+@pytest.mark.parametrize("isolate", [False, True], ids=["chained", "apart"])
+@both
+def test_arrays_are_read_only_with_every_engine(engine: str, isolate: bool, tmp_path: Path) -> None:
+    plan = make_plan(bad.Fill(), bad.Change(), count=4, name="arrays")
+    plan = replace(plan, stages=tuple(replace(each, isolate=isolate) for each in plan.stages))
+    outcome = run(plan, tmp_path, engine)
+    written = sorted(ast.literal_eval(path.read_text()) for path in find_texts(outcome))
+    assert written == [[number, "read-only"] for number in range(4)]
+
+
+def find_texts(outcome: AttemptResult) -> list[Path]:
+    return list(Path(outcome.output).rglob("*.txt"))
+
+
 @both
 def test_a_complete_run_has_nothing_left_to_do(engine: str, tmp_path: Path) -> None:
     plan = make_plan(bad.Spread())
@@ -122,7 +139,7 @@ def test_a_task_that_fails_takes_its_source_alone_and_is_tried_again(
 @both
 def test_stopping_keeps_what_is_finished(engine: str, tmp_path: Path) -> None:
     plan = make_plan(bad.Identity(), count=2000)
-    seen: list[Progress] = []
+    seen: list[RunProgress] = []
 
     def must_stop() -> bool:
         return len(seen) > 3
@@ -141,18 +158,8 @@ def test_stopping_keeps_what_is_finished(engine: str, tmp_path: Path) -> None:
 def test_without_a_checkpoint_nothing_is_tracked(engine: str, tmp_path: Path) -> None:
     plan = make_plan(bad.Spread())
 
-    outcome = run_attempt(
-        PipelinePlan(
-            plan.namespace,
-            plan.name,
-            plan.source,
-            plan.stages,
-            plan.fingerprint,
-            "r",
-            str(tmp_path / "out"),
-        ),
-        Options(None, engine=engine),
-    )
+    plan = replace(plan, output=str(tmp_path / "out"))
+    outcome = run_attempt(AttemptConfig(plan, None, engine=engine))
 
     assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, 10)
     assert len(read_outputs(tmp_path / "out")) == 25
@@ -161,8 +168,19 @@ def test_without_a_checkpoint_nothing_is_tracked(engine: str, tmp_path: Path) ->
 
 @both
 def test_a_stage_that_cannot_be_set_up_ends_the_run_by_name(engine: str, tmp_path: Path) -> None:
-    with pytest.raises(StageSetupError, match="'stage-0' can't be set up: FileNotFoundError: no m"):
+    with pytest.raises(StageSetupError, match="can't be set up: FileNotFoundError: no m") as caught:
         run(make_plan(bad.Unprepared()), tmp_path, engine)
+    assert "'stage-0'" in str(caught.value)
+    assert caught.value.is_lasting
+
+
+def test_a_worker_that_cannot_be_set_up_is_replaced_by_one_that_can(tmp_path: Path) -> None:
+    once = bad.UnpreparedOnce.Params(path=str(tmp_path / "tried"))
+    outcome = run(make_plan(bad.UnpreparedOnce(once)), tmp_path / "volume", "ray")
+    assert outcome.code is ExitCode.COMPLETE
+    (told,) = outcome.incidents
+    assert told.startswith("stage 'stage-0' can't be set up: RuntimeError: not yet (")
+    assert told.endswith("; another worker is tried")
 
 
 @both
@@ -191,8 +209,9 @@ def test_a_stage_that_workers_cannot_import_ends_the_run_by_name(
 
 @both
 def test_a_batch_of_the_wrong_length_ends_the_run_by_name(engine: str, tmp_path: Path) -> None:
-    with pytest.raises(ShapeError, match="'stage-0' answered a batch of 4 tasks with 3"):
+    with pytest.raises(ShapeError, match="'stage-0' answered a batch of 4 tasks with 3") as caught:
         run(make_plan(bad.ShortBatch(), batch_size=4), tmp_path, engine)
+    assert caught.value.is_lasting
 
 
 @both
@@ -229,10 +248,10 @@ def test_a_stage_that_kills_every_worker_ends_the_run(tmp_path: Path) -> None:
 def test_two_pipelines_share_a_ray_cluster_and_nothing_else(local_ray: str, tmp_path: Path) -> None:
     program = (
         "import sys, pathlib\n"
-        "from test_engines import bad, make_plan, Options, run_attempt\n"
+        "from test_engines import AttemptConfig, bad, make_plan, run_attempt\n"
         "plan = make_plan(bad.Spread(), name=sys.argv[1])\n"
-        "options = Options(pathlib.Path(sys.argv[2]), address=sys.argv[3])\n"
-        "outcome = run_attempt(plan, options)\n"
+        "config = AttemptConfig(plan, pathlib.Path(sys.argv[2]), address=sys.argv[3])\n"
+        "outcome = run_attempt(config)\n"
         "sys.exit(0 if outcome.standing.finished == 10 else 1)\n"
     )
     here = str(Path(__file__).parent)

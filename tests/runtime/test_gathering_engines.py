@@ -11,8 +11,9 @@ from kill_stages import JoinLengths, SplitLines
 from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.attempt import Options, run_attempt
-from strandline.run.pipeline import Pipeline, work
+from strandline.python.pipeline import Pipeline, work
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
 from strandline.stages.sinks.jsonl_sink import JsonlSink
 from strandline.stages.sources.files import Files
 from strandline.stages.tables.read_files import ReadFiles
@@ -61,8 +62,10 @@ def test_all_engines_gather_the_same(texts: Path, tmp_path: Path) -> None:
     found = {}
     for engine in ENGINES:
         volume = tmp_path / engine
-        options = Options(volume, engine, checkpoint=Checkpoint(interval="100ms"))
-        outcome = run_attempt(make_plan(texts), options)
+        config = AttemptConfig(
+            make_plan(texts), volume, engine, checkpoint=Checkpoint(interval="100ms")
+        )
+        outcome = run_attempt(config)
         assert (ExitCode.SOURCES_FAILED, SOURCES) == (outcome.code, outcome.standing.finished)
         folder = PipelineFolder.of(volume, "default", "lines")
         found[engine] = read_all(folder.latest / "artifacts")
@@ -80,7 +83,7 @@ def test_without_a_ledger_all_engines_gather_the_same(texts: Path, tmp_path: Pat
     found = []
     for engine in ENGINES:
         out = tmp_path / engine
-        outcome = run_attempt(make_plan(texts, out), Options(None, engine))
+        outcome = run_attempt(AttemptConfig(make_plan(texts, out), None, engine))
         assert (SOURCES, 1) == (outcome.standing.finished, outcome.standing.failed)
         found.append(read_all(tmp_path / f"{engine}-artifacts"))
     assert found[0] == found[1] == found[2]

@@ -11,7 +11,8 @@ from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage
 from strandline.plan.task import Slot, Task
-from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
 from strandline_api.outcome.exit_codes import ExitCode
 
 pytestmark = pytest.mark.usefixtures("local_ray")
@@ -55,7 +56,7 @@ def test_law_what_a_group_fans_out_into_is_grouped_again(engine: str, tmp_path: 
     ]
     plan = check_plan("default", "groups", source, stages)
 
-    outcome = run_attempt(plan, Options(tmp_path, engine=engine))
+    outcome = run_attempt(AttemptConfig(plan, tmp_path, engine=engine))
 
     assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, 4)
     texts = sorted(path.read_text() for path in Path(outcome.output).rglob("*.txt"))

@@ -22,8 +22,9 @@ import engine_stages as bad
 import worker_stages as told
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import pack_tasks
+from strandline.engine.core.chains import list_apart
 from strandline.engine.core.flow import Flow
-from strandline.engine.core.pools import CALLS_PER_WORKER, RayOptions
+from strandline.engine.core.pools import CALLS_PER_WORKER
 from strandline.engine.core.ports import Control
 from strandline.engine.core.worker_pool import Worker
 from strandline.engine.ray.ledger_actor import RayLedger
@@ -33,6 +34,7 @@ from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage
 from strandline.plan.task import Lineage, Task
+from strandline.storage.outputs.outputs import OutputLocation
 from strandline.storage.volume.inflight import InFlight, InFlightTable, read_inflight
 
 TIMEOUT = 120.0
@@ -53,8 +55,8 @@ class Bench:
         self.flow = Flow(check_plan("tests", "lost", ends[0], [plan, ends[1]]))
         self.table = folder / "table"
         self.inflight = InFlightTable(self.table)
-        options = RayOptions(None, None, tempfile.gettempdir())
-        self.pools = RayPools("tests.lost", [plan], options, self.inflight)
+        outputs = OutputLocation(tempfile.gettempdir())
+        self.pools = RayPools("tests.lost", list_apart([plan]), outputs, self.inflight)
         self.control = Control(lambda: False, lambda _: None, lambda: 0.0)
         self.losses = Losses(self.flow, self.pools, RayLedger(None), self.control)
         self.pools.start_worker(0, 0.1)
@@ -90,7 +92,9 @@ class Bench:
 
     def list_waiting(self) -> list[tuple[int, int, bool]]:
         """Token, deaths and suspicion of what waits, first in line first."""
-        return [(one.token[0], one.deaths, one.is_suspect) for one in self.flow.queues[0].waiting]
+        return [
+            (slot.token[0], slot.deaths, slot.is_suspect) for slot in self.flow.queues[0].waiting
+        ]
 
 
 @contextmanager
@@ -199,7 +203,7 @@ def test_data_that_is_lost_is_made_again_from_the_root(tmp_path: Path) -> None:
         bench.losses.lose_data(call, "it is gone")
         bench.losses.replays.release(bench.pools.list_sources())
 
-        assert [one.token for one in bench.flow.queues[0].waiting] == [b"r" * 16]
+        assert [slot.token for slot in bench.flow.queues[0].waiting] == [b"r" * 16]
         assert bench.flow.queues[0].running == 0
         assert not bench.flow.failed
 

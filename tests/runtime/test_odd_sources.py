@@ -46,7 +46,9 @@ def make_odd_plan() -> PipelinePlan:
 
 def read_failures(volume: Path, name: str) -> dict[str, tuple[str, str]]:
     store = Store(PipelineFolder.of(volume, "default", name).ledger, readonly=True)
-    failures = {one.key: (one.stage, one.message) for _, one in store.list_failures()}
+    failures = {
+        failure.key: (failure.stage, failure.message) for _, failure in store.list_failures()
+    }
     store.close()
     return failures
 

@@ -15,7 +15,7 @@ from memory_group import enter, made_group
 from strandline.ledger.store.store import Store
 from strandline.storage.layout import PipelineFolder
 
-HERE = Path(__file__).parent
+DRIVER_NODE = Path(__file__).parent
 HEALTHY = 12
 
 
@@ -57,7 +57,7 @@ def run_under(limit: int, manifest: Path, *arguments: str, **extra: str) -> tupl
     environment = {
         **os.environ,
         "MARKERS": str(manifest.parent),
-        "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONPATH": os.pathsep.join([str(DRIVER_NODE), os.environ.get("PYTHONPATH", "")]),
         # Else Ray may be quicker than the kernel.
         "RAY_memory_monitor_refresh_ms": "0",
         **extra,
@@ -82,7 +82,10 @@ def read_end(manifest: Path) -> tuple[set[str], dict[str, str], dict[str, int]]:
     store = Store(PipelineFolder.of(manifest.parent, "default", "poison").ledger, readonly=True)
     try:
         finished = {Path(record.key).stem for _, _, record in store.list_records()}
-        parked = {Path(one.key).stem: one.cause for _, one in store.list_parked()}
+        parked = {
+            Path(quarantined.key).stem: quarantined.cause
+            for _, quarantined in store.list_quarantined()
+        }
         return finished, parked, store.count()
     finally:
         store.close()

@@ -24,29 +24,29 @@ import engine_stages as bad
 import ray_data_stages as stages
 from jobs import PATIENCE, Job, find_ray_processes
 from strandline.engine.call.receipts import ShapeError
-from strandline.engine.call.setup import PackageMissingError, StageSetupError
+from strandline.engine.call.setup import PackageMissingError, StageSetupError, WorkerSite
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import pack_receipt, pack_tasks
-from strandline.engine.core.pools import RayOptions
-from strandline.engine.core.ports import Progress
+from strandline.engine.core.ports import RunProgress
 from strandline.engine.ray.losses import PoolBrokenError
 from strandline.engine.ray_data import engine as ray_data
 from strandline.engine.ray_data.losses import DEATHS_PER_TASK, Deaths
-from strandline.engine.ray_data.window import Ended
-from strandline.engine.ray_data.worker import Place, StageRows, make_rows, read_notes
+from strandline.engine.ray_data.window import StreamEnd
+from strandline.engine.ray_data.worker import StageRows, WorkerSettings, make_rows, read_notes
 from strandline.ledger.entries import FailureRecord
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
-from strandline.plan.receipt import Counts, Event, Receipt
+from strandline.plan.receipt import Event, Receipt, StageCounts
 from strandline.plan.stage import Stage
 from strandline.plan.task import Lineage, Task
-from strandline.run.attempt.attempt import Options, run_attempt
-from strandline.run.attempt.outcome import Outcome
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.outcome import AttemptResult
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.outputs import LocalOutputs
+from strandline.storage.outputs.outputs import LocalOutputs, OutputLocation
 from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.policy import Checkpoint
@@ -66,11 +66,13 @@ def make_plan(*middle: Stage, count: int = 10, **asked: Any) -> PipelinePlan:
     return check_plan("default", "numbers", source, [*plans, last])
 
 
-def run(plan: PipelinePlan, volume: Path | None, engine: str = "ray-data", **more: Any) -> Outcome:
-    return run_attempt(plan, Options(volume, engine=engine), **more)
+def run(
+    plan: PipelinePlan, volume: Path | None, engine: str = "ray-data", **more: Any
+) -> AttemptResult:
+    return run_attempt(AttemptConfig(plan, volume, engine=engine), **more)
 
 
-def read_outputs(outcome: Outcome) -> dict[str, bytes]:
+def read_outputs(outcome: AttemptResult) -> dict[str, bytes]:
     root = Path(outcome.output)
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.txt")}
 
@@ -113,11 +115,13 @@ def test_a_stop_drops_what_is_not_begun_and_the_next_run_goes_on(tmp_path: Path)
     plan = make_plan(stages.Slow(), count=40)
     worked: list[int] = []
 
-    def watch(progress: Progress) -> None:
+    def watch(progress: RunProgress) -> None:
         worked.append(progress.flow.queues[0].counts.tasks_in)
 
-    patient = Options(tmp_path, engine="ray-data", checkpoint=Checkpoint(grace_period="1h"))
-    first = run_attempt(plan, patient, must_stop=lambda: bool(worked and worked[-1]), report=watch)
+    patient = AttemptConfig(
+        plan, tmp_path, engine="ray-data", checkpoint=Checkpoint(grace_period="1h")
+    )
+    first = run_attempt(patient, must_stop=lambda: bool(worked and worked[-1]), report=watch)
     second = run(plan, tmp_path, "inline")  # any engine goes on with the ledger of the other
 
     kept = first.standing.finished
@@ -161,8 +165,10 @@ def test_what_ends_a_run_reaches_the_driver_as_it_is(
     deaths: Any = ray.remote(num_cpus=0)(Deaths).remote()
     for process in range(lost):  # this is no actor, so it is called None
         deaths.begin.remote("None", process, 0, b"", is_one=True)
-    options = RayOptions(None, None, "/nowhere")
-    place = Place(0, plan.name, cloudpickle.dumps(plan), None, options, deaths, ("here", "0001"))
+    outputs = OutputLocation("/nowhere")
+    place = WorkerSettings(
+        0, plan.name, cloudpickle.dumps(plan), None, outputs, deaths, WorkerSite("here", "0001")
+    )
     tasks = [
         Task(number, {}, Lineage(b"s" * 16, bytes([number]) * 16, "key", None))
         for number in range(4)
@@ -188,12 +194,12 @@ class LossyWindows:
         is_lost = len(healthy) < len(slots)
         # What is worked on when a window is lost was never heard of.
         events = [Event(slot.source, (slot.token,), ()) for slot in healthy[: 2 if is_lost else 99]]
-        receipt = pack_receipt(Receipt(tuple(events), (), (), Counts()))
+        receipt = pack_receipt(Receipt(tuple(events), (), (), StageCounts()))
         error = RayError("out of luck\nand more") if is_lost else None
-        self._items = [make_rows([], [cloudpickle.dumps([0, receipt])]), Ended(error)]
+        self._items = [make_rows([], [cloudpickle.dumps([0, receipt])]), StreamEnd(error)]
         return self
 
-    def take(self, seconds: float) -> pa.Table | Ended:
+    def take(self, seconds: float) -> pa.Table | StreamEnd:
         return self._items.pop(0)
 
     def close(self) -> None:
@@ -264,7 +270,7 @@ def test_what_it_cannot_do_is_refused_before_anything_is_begun(
     volume = tmp_path / "volume"
 
     with pytest.raises(SpecError, match=words):
-        run_attempt(plan, Options(volume, engine="ray-data", address=address))
+        run_attempt(AttemptConfig(plan, volume, engine="ray-data", address=address))
 
     assert not volume.exists()
 
@@ -299,9 +305,9 @@ def test_a_driver_killed_in_a_window_loses_and_doubles_nothing(tmp_path: Path) -
     # what else would run on the same Ray would have one worker at a time meanwhile.
     program = (
         "import sys, pathlib\n"
-        "from test_ray_data import Options, make_plan, run_attempt, stages\n"
-        "options = Options(pathlib.Path(sys.argv[1]), engine='ray-data')\n"
-        "run_attempt(make_plan(stages.Slow(), count=60), options)\n"
+        "from test_ray_data import AttemptConfig, make_plan, run_attempt, stages\n"
+        "plan = make_plan(stages.Slow(), count=60)\n"
+        "run_attempt(AttemptConfig(plan, pathlib.Path(sys.argv[1]), engine='ray-data'))\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
     here = str(Path(__file__).parent)

@@ -17,8 +17,9 @@ from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import SinkStage, Stage
 from strandline.plan.task import Slot, Task
-from strandline.run.attempt.attempt import Options, run_attempt
-from strandline.run.attempt.outcome import Outcome
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.outcome import AttemptResult
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.outputs import LocalOutputs
 from strandline_api.outcome.exit_codes import ExitCode
@@ -83,7 +84,7 @@ def make_plan(folder: Path, processes: int) -> PipelinePlan:
     return check_plan("default", "recording", source, stages)
 
 
-def read_groups(outcome: Outcome) -> list[list[int]]:
+def read_groups(outcome: AttemptResult) -> list[list[int]]:
     texts = [path.read_text() for path in Path(outcome.output).rglob("*.txt")]
     return sorted([int(frame) for frame in text.split()] for text in texts)
 
@@ -105,7 +106,7 @@ def test_law_one_long_source_is_shared_among_workers_and_counted_once(
     folder.mkdir()
     plan = make_plan(folder, workers)
 
-    outcome = run_attempt(plan, Options(tmp_path, engine=engine))
+    outcome = run_attempt(AttemptConfig(plan, tmp_path, engine=engine))
 
     assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, 1)
     assert len(list(folder.glob("*.worked"))) >= workers
@@ -116,5 +117,5 @@ def test_law_one_long_source_is_shared_among_workers_and_counted_once(
         assert verify(store, LocalOutputs(kept.output)).problems == []
     finally:
         store.close()
-    again = run_attempt(plan, Options(tmp_path, engine=engine))
+    again = run_attempt(AttemptConfig(plan, tmp_path, engine=engine))
     assert again.message == "nothing left to do: all 1 sources are finished"

@@ -13,15 +13,21 @@ import ray
 
 import engine_stages as bad
 import worker_stages as told
+from strandline.engine.autoscaler.capacity import NoRoomError
+from strandline.engine.core.chains import list_apart
 from strandline.engine.core.flow import StageQueue
-from strandline.engine.core.pools import RayOptions
-from strandline.engine.core.ports import Progress
+from strandline.engine.core.ports import RunProgress
 from strandline.engine.ray.pool import RayPools
 from strandline.engine.ray.scaler import LOOK_SECONDS, PENDING_SECONDS, Scaler
-from strandline.plan.pipeline import StagePlan
+from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
-from strandline.plan.receipt import Counts
-from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.plan.receipt import StageCounts
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.history.records import read_record
+from strandline.storage.outputs.outputs import OutputLocation
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.evidence import name_cause
 from strandline_api.outcome.exit_codes import ExitCode
 
 TIMEOUT = 120.0
@@ -36,10 +42,10 @@ class Bench:
         self.seconds = 100.0
         told = StagePlan("told", "told", bad.Identity(), **{"cpu": 0.1, **more})
         plans = [told, *others]
-        options = RayOptions(None, None, tempfile.gettempdir())
-        self.pools = RayPools("tests.scaler", plans, options, now=lambda: self.seconds)
+        outputs = OutputLocation(tempfile.gettempdir())
+        self.pools = RayPools("tests.scaler", list_apart(plans), outputs, now=lambda: self.seconds)
         self.notes: list[str] = []
-        self.scaler = Scaler(plans, self.pools, options, self.notes, lambda: self.seconds)
+        self.scaler = Scaler(plans, self.pools, outputs, self.notes, lambda: self.seconds)
         self.queues = [StageQueue(plan.name, 1, None) for plan in plans]
 
     def look(self, seconds: float = LOOK_SECONDS) -> None:
@@ -51,7 +57,7 @@ class Bench:
         """Wait for all workers that are being started."""
         here = ray.get_runtime_context().get_node_id()
         for take, words in (
-            (self.pools.take_placed, self.pools.placing),
+            (self.pools.take_placed, self.pools.unplaced),
             (self.pools.take_ready, self.pools.preparing),
         ):
             for word in list(words):
@@ -125,27 +131,48 @@ def test_the_bottleneck_is_the_slow_one_that_has_a_queue() -> None:
     with standing(max_workers=1) as bench:
         bench.look()
         assert bench.scaler.bottleneck is None
-        bench.queues[0].counts = Counts(tasks_in=10, tasks_out=10, seconds=5.0)
+        bench.queues[0].counts = StageCounts(tasks_in=10, tasks_out=10, seconds=5.0)
         bench.queues[0].waiting.extend([None] * 3)  # type: ignore[list-item]
         bench.look()
         assert bench.scaler.bottleneck == "told"
 
 
-def test_a_floor_that_finds_no_room_is_told_and_the_run_can_be_stopped(tmp_path: Path) -> None:
-    notes: list[str] = []
-
-    def report(progress: Progress) -> None:
-        notes[:] = progress.notes
-
+def plan_absent() -> PipelinePlan:
+    """A pipeline with a stage that asks for what no node has."""
     source = StagePlan("numbers", "numbers", bad.Numbers(count=3))
     stages = [
         StagePlan("told", "told", bad.Identity(), cpu=0.1, custom={"absent": 1.0}),
         StagePlan("text", "text", told.NodeSink(), cpu=0.1),
     ]
-    plan = check_plan("default", "absent", source, stages)
-    outcome = run_attempt(plan, Options(tmp_path), must_stop=lambda: bool(notes), report=report)
+    return check_plan("default", "absent", source, stages)
+
+
+def test_a_floor_that_finds_no_room_is_told_and_the_run_can_be_stopped(tmp_path: Path) -> None:
+    notes: list[str] = []
+
+    def report(progress: RunProgress) -> None:
+        notes[:] = progress.notes
+
+    config = AttemptConfig(plan_absent(), tmp_path)
+    outcome = run_attempt(config, must_stop=lambda: bool(notes), report=report)
 
     assert outcome.code is ExitCode.INTERRUPTED
     assert notes == [
         "'told' has 0 of at least 1 worker: no node is large enough for 0.1 CPU, 1 absent"
     ]
+
+
+def test_a_stage_that_never_finds_room_on_a_cluster_ends_the_run_at_its_limit(
+    tmp_path: Path,
+) -> None:
+    config = AttemptConfig(plan_absent(), tmp_path, address="auto", wait=0.5)
+    with pytest.raises(NoRoomError) as caught:
+        run_attempt(config)
+    assert str(caught.value) == (
+        "'told' has 0 of at least 1 worker: no node is large enough for 0.1 CPU, 1 absent; "
+        "deadlines.preRunning (0.5 s) has passed"
+    )
+    record = read_record(config.folder, 1)
+    assert record is not None
+    assert record.outcome is not None
+    assert name_cause(record.outcome.evidence).cause is Cause.SCHEDULING_TIMEOUT

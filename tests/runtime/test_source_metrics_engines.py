@@ -13,8 +13,9 @@ from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.run.attempt.attempt import Options, run_attempt
-from strandline.run.attempt.outcome import Outcome
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.outcome import AttemptResult
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.policy import Checkpoint
@@ -53,9 +54,9 @@ def make_plan(*stages: Stage) -> PipelinePlan:
     return check_plan("default", "metered", source, [*middle, sink])
 
 
-def run(plan: PipelinePlan, volume: Path, engine: str) -> tuple[Outcome, Numbers]:
-    options = Options(volume, engine=engine, checkpoint=Checkpoint(source_metrics=True))
-    outcome = run_attempt(plan, options)
+def run(plan: PipelinePlan, volume: Path, engine: str) -> tuple[AttemptResult, Numbers]:
+    config = AttemptConfig(plan, volume, engine=engine, checkpoint=Checkpoint(source_metrics=True))
+    outcome = run_attempt(config)
     store = Store(PipelineFolder.of(volume, "default", "metered").ledger, readonly=True)
     found = {
         (record.key, effort.stage): (effort.rows_in, effort.rows_out, effort.size)

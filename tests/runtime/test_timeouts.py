@@ -9,11 +9,12 @@ import yaml
 
 from hang_stages import Hang
 from jobs import Job
-from strandline.ledger.entries import Parked
+from strandline.ledger.entries import Quarantined
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
-from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
 from strandline.run.history.records import read_chain
 from strandline.storage.layout import PipelineFolder
 from strandline_api.documents.problems import SpecError
@@ -31,9 +32,9 @@ def make_hanging(batch_size: int = 1) -> PipelinePlan:
     return check_plan("default", "hanging", plan.source, [hang, plan.stages[-1]])
 
 
-def read_parked(folder: PipelineFolder) -> Parked:
+def read_parked(folder: PipelineFolder) -> Quarantined:
     store = Store(folder.ledger, readonly=True)
-    ((_, parked),) = store.list_parked()
+    ((_, parked),) = store.list_quarantined()
     store.close()
     return parked
 
@@ -42,9 +43,9 @@ def read_parked(folder: PipelineFolder) -> Parked:
 def test_law_a_source_that_hangs_fails_alone_and_its_cause_is_known(
     batch_size: int, tmp_path: Path
 ) -> None:
-    options = Options(tmp_path, quarantine=Quarantine.model_validate({"after": 1, "tolerate": 1}))
+    quarantine = Quarantine.model_validate({"after": 1, "tolerate": 1})
 
-    outcome = run_attempt(make_hanging(batch_size), options)
+    outcome = run_attempt(AttemptConfig(make_hanging(batch_size), tmp_path, quarantine=quarantine))
 
     assert outcome.code is ExitCode.COMPLETE
     assert (outcome.standing.finished, outcome.standing.quarantined) == (9, 1)
@@ -56,7 +57,7 @@ def test_law_a_source_that_hangs_fails_alone_and_its_cause_is_known(
 
 def test_an_engine_that_can_not_replace_a_worker_refuses(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"spec.stages\[0\].timeout: the engine ray-data can't"):
-        run_attempt(make_hanging(), Options(tmp_path, engine="ray-data"))
+        run_attempt(AttemptConfig(make_hanging(), tmp_path, engine="ray-data"))
 
 
 def test_law_inline_the_attempt_ends_and_the_next_one_knows_the_suspect(tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ def test_law_inline_the_attempt_ends_and_the_next_one_knows_the_suspect(tmp_path
 
     assert codes == [1, 1, 1, ExitCode.QUARANTINE_EXCEEDED], job.read_log(volume)
     folder = job.find_folder(volume)
-    assert [one.cause for one in read_chain(folder)][:3] == [Cause.TIMEOUT] * 3
+    assert [record.cause for record in read_chain(folder)][:3] == [Cause.TIMEOUT] * 3
     words = "stage 'hang': a task took longer than the 0.5 s that `timeout` leaves it: 'number-3'"
     assert words in job.read_log(volume)
     parked = read_parked(folder)

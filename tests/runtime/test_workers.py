@@ -18,18 +18,21 @@ from ray.exceptions import ObjectLostError
 
 import engine_stages as bad
 import worker_stages as told
-from strandline.engine.call.setup import StageSetupError
+from strandline.engine.call.setup import StageSetupError, WorkerSite
 from strandline.engine.call.wire import pack_tasks
 from strandline.engine.core import call_size
-from strandline.engine.core.pools import FIRST_CALL, PoolState, RayOptions
-from strandline.engine.ray.worker import Site, start_worker
+from strandline.engine.core.chains import WHOLE, Chain
+from strandline.engine.core.pools import FIRST_CALL, PoolState
+from strandline.engine.ray.worker import start_worker
 from strandline.ledger.lease import OnChange
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage
 from strandline.plan.task import Lineage, Task
-from strandline.run.attempt.attempt import Options, run_attempt
-from strandline.run.attempt.outcome import Outcome
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.outcome import AttemptResult
+from strandline.storage.outputs.outputs import OutputLocation
 from strandline_api.outcome.exit_codes import ExitCode
 
 both = pytest.mark.parametrize("engine", ["inline", "ray"])
@@ -46,11 +49,11 @@ def make_plan(stage: Stage, count: int = 10, **more: Any) -> PipelinePlan:
     return check_plan("default", "workers", source, [plan, sink])
 
 
-def run(plan: PipelinePlan, volume: Path, engine: str = "ray", **more: Any) -> Outcome:
-    return run_attempt(plan, Options(volume, engine=engine, **more))
+def run(plan: PipelinePlan, volume: Path, engine: str = "ray", **more: Any) -> AttemptResult:
+    return run_attempt(AttemptConfig(plan, volume, engine=engine, **more))
 
 
-def read_told(outcome: Outcome) -> list[Any]:
+def read_told(outcome: AttemptResult) -> list[Any]:
     files = Path(outcome.output).rglob("*.txt")
     return [ast.literal_eval(path.read_text()) for path in files]
 
@@ -58,9 +61,9 @@ def read_told(outcome: Outcome) -> list[Any]:
 @contextmanager
 def started(stage: Stage, name: str = "told") -> Iterator[Any]:
     """One ready worker, without a driver."""
-    options = RayOptions(None, None, tempfile.gettempdir())
-    plan = StagePlan(name, name, stage)
-    actor, _, ready = start_worker(plan, 0.1, options, Site("tests.workers", "0001"))
+    outputs = OutputLocation(tempfile.gettempdir())
+    chain = Chain(0, (StagePlan(name, name, stage),))
+    actor, _, ready = start_worker(chain, 0.1, outputs, WorkerSite("tests.workers", "0001"))
     try:
         ray.get(ready, timeout=TIMEOUT)
         yield actor
@@ -92,24 +95,24 @@ def test_law_set_up_and_tasks_see_one_thread(tmp_path: Path) -> None:
 def test_law_a_small_second_call_never_overtakes_a_large_first_one() -> None:
     with started(told.Ordered()) as actor:
         large, small = put((told.Slow(1.0), b"1" * 10_000_000)), put(1)
-        first = actor.run.remote(FIRST_CALL, [[0, 0]], large)
-        second = actor.run.remote(FIRST_CALL + 1, [[0, 0]], small)
+        first = actor.run.remote(FIRST_CALL, WHOLE, [[0, 0]], large)
+        second = actor.run.remote(FIRST_CALL + 1, WHOLE, [[0, 0]], small)
         assert (take(second), take(first)) == (1, 0)
 
 
 def test_the_next_input_is_read_while_a_task_is_worked_on(tmp_path: Path) -> None:
     with started(told.Overlapped(folder=str(tmp_path))) as actor:
-        first = actor.run.remote(FIRST_CALL, [[0, 0]], put(1))
+        first = actor.run.remote(FIRST_CALL, WHOLE, [[0, 0]], put(1))
         second = put(told.Slow(mark=str(tmp_path / "read")))
-        actor.run.remote(FIRST_CALL + 1, [[0, 0]], second)
+        actor.run.remote(FIRST_CALL + 1, WHOLE, [[0, 0]], second)
         assert take(first) is True
 
 
 def test_a_call_whose_input_is_lost_holds_up_nobody_once_it_is_skipped() -> None:
     with started(told.Ordered()) as actor:
         lost = told.put_and_lose()
-        first = actor.run.remote(FIRST_CALL, [[0, 0]], lost)
-        second = actor.run.remote(FIRST_CALL + 1, [[0, 0]], put(1))
+        first = actor.run.remote(FIRST_CALL, WHOLE, [[0, 0]], lost)
+        second = actor.run.remote(FIRST_CALL + 1, WHOLE, [[0, 0]], put(1))
         with pytest.raises(ObjectLostError):
             ray.get(first[1], timeout=TIMEOUT)
         assert not ray.wait([second[1]], timeout=0.5)[0]
@@ -159,7 +162,7 @@ def test_a_worker_that_dies_while_it_sets_up_its_node_leaves_it_to_the_next(
     assert len(list(tmp_path.glob("node-*"))) == 2
 
 
-def find_pool(outcome: Outcome) -> PoolState:
+def find_pool(outcome: AttemptResult) -> PoolState:
     """How the told stage's pool stood in the end."""
     return outcome.pools["told"]
 

@@ -21,11 +21,13 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from engine_stages import Identity
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import Plain, pack_tasks
-from strandline.engine.core.pools import CALLS_PER_WORKER, RayOptions
+from strandline.engine.core.chains import list_apart
+from strandline.engine.core.pools import CALLS_PER_WORKER
 from strandline.engine.core.worker_pool import Pool, Worker
 from strandline.engine.ray.pool import RayPools
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.task import Lineage, Task
+from strandline.storage.outputs.outputs import OutputLocation
 
 TIMEOUT = 120.0
 SIZE = 5_000_000
@@ -130,8 +132,8 @@ def main() -> None:
         here = ray.get_runtime_context().get_node_id()
         nodes = sorted(node["NodeID"] for node in ray.nodes())
         plan = StagePlan("told", "told", Identity())
-        place = RayOptions(None, None, folder)
-        pools = RayPools("tests.nodes", [plan], place)
+        outputs = OutputLocation(folder)
+        pools = RayPools("tests.nodes", list_apart([plan]), outputs)
         checks: list[Callable[[], None]] = [
             lambda: check_placement(pools, pools[0], here, nodes),
             lambda: check_calls(pools, pools[0], nodes),

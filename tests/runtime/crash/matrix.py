@@ -85,7 +85,7 @@ class Finding:
         code: exit code of the disturbed run.
         rerun: that of the run after it.
         problems: what is not as it has to be in the end.
-        log: the end of what was printed.
+        log: the end of what each of the two runs has printed.
     """
 
     case: Case
@@ -162,6 +162,7 @@ class Ground:
         armed = {"STRANDLINE_FAULT": f"{case.step}:{case.action}:{case.nth}"}
         try:
             code = self.job.run(volume, armed, engine=case.engine)
+            disturbed = self.job.read_log(volume)
             rerun = self.job.run(volume, engine=case.engine)
         finally:
             end_strays(volume)
@@ -172,7 +173,7 @@ class Ground:
             code,
             rerun,
             tuple(self._find_problems(volume)),
-            self.job.read_log(volume),
+            f"{disturbed}\n=== the run after it:\n{self.job.read_log(volume)}",
         )
         shutil.rmtree(volume)
         return finding

@@ -1,6 +1,7 @@
 """A fault at any named step costs the work in flight and nothing else.
 
-Here are all cases of the engine in one process and a sample of Ray's; `make crash` has them all.
+Here are, for the engine in one process, a kill and one of the errors at each step, and a sample of
+Ray's; `make crash` has them all.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pytest
 from matrix import ENGINES, TIMES, TOLERATED, Case, Finding, Ground, expect_code, list_cases
 from strandline.storage.faults import ACTIONS, STEPS
 
-AT_ONCE = {"inline": 2, "ray": 2}
+AT_ONCE = {"inline": 2, "ray": 1}
 SAMPLE = 8
 
 
@@ -30,7 +31,14 @@ def choose_sample(cases: list[Case], seed: int) -> list[Case]:
     ]
 
 
-CASES = [case for case in list_cases() if case.engine == "inline"]
+def choose_actions(cases: list[Case]) -> list[Case]:
+    """All kills, and at each step one of the errors, in turn: both are told in the same way."""
+    errors = [action for action in ACTIONS if action != "kill"]
+    turns = {step: errors[number % len(errors)] for number, step in enumerate(STEPS)}
+    return [case for case in cases if case.action in {"kill", turns[case.step]}]
+
+
+CASES = choose_actions([case for case in list_cases() if case.engine == "inline"])
 # Another sample whenever the steps change.
 CASES += choose_sample([case for case in list_cases() if case.engine == "ray"], seed=len(STEPS))
 
@@ -74,6 +82,15 @@ def test_every_step_and_every_action_is_in_the_matrix_for_both_engines() -> None
 
 def test_what_is_said_of_steps_is_said_of_steps_that_there_are() -> None:
     assert TIMES.keys() | TOLERATED.keys() <= set(STEPS)
+
+
+def test_here_is_a_kill_and_an_error_at_each_step() -> None:
+    chosen = [case for case in CASES if case.engine == "inline"]
+    for step in STEPS:
+        actions = {case.action for case in chosen if case.step == step}
+        assert "kill" in actions
+        assert len(actions) == 2
+    assert {case.action for case in chosen} == set(ACTIONS)
 
 
 def test_the_sample_has_all_actions_and_several_kinds_of_steps() -> None:

@@ -1,0 +1,87 @@
+"""Chains on a real Ray: work spreads over their workers, and what dies in one is named."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import chain_stages as chained
+import engine_stages as bad
+from strandline.ledger.store.store import Store
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.planning import check_plan
+from strandline.plan.stage import Stage
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.outcome import AttemptResult
+from strandline.storage.layout import PipelineFolder
+from strandline_api.outcome.exit_codes import ExitCode
+
+pytestmark = pytest.mark.usefixtures("local_ray")
+
+
+def make_plan(stages: dict[str, Stage], count: int, **more: Any) -> PipelinePlan:
+    """A pipeline over numbers with these stages; all of them and the sink can be one chain."""
+    source = StagePlan("numbers", "numbers", bad.Numbers(count=count))
+    middle = [StagePlan(name, name, stage, cpu=0.1, **more) for name, stage in stages.items()]
+    sink = StagePlan("text", "text", bad.TextSink(), cpu=0.1, **more)
+    return check_plan("default", "chained", source, [*middle, sink])
+
+
+def run(plan: PipelinePlan, volume: Path) -> AttemptResult:
+    return run_attempt(AttemptConfig(plan, volume, engine="ray"))
+
+
+def read_written(outcome: AttemptResult) -> list[Any]:
+    return [ast.literal_eval(path.read_text()) for path in Path(outcome.output).rglob("*.txt")]
+
+
+def test_what_comes_of_one_source_spreads_over_the_workers_of_its_chain(tmp_path: Path) -> None:
+    stages = {"split": chained.Split(count=200), "nap": chained.Nap(), "again": chained.Nap()}
+    outcome = run(make_plan(stages, 1, min_workers=3), tmp_path)
+
+    written = read_written(outcome)
+    assert sorted(line[:2] for line in written) == [[0, number] for number in range(200)]
+    workers = [line[2] for line in written]
+    shares = [workers.count(worker) for worker in set(workers)]
+    assert len(shares) == 3
+    assert min(shares) >= 20
+    assert sum(line[2] == line[3] for line in written) > 100  # most are carried on where they are
+    assert outcome.counts["nap"].tasks_in == outcome.counts["text"].tasks_in == 200
+    assert outcome.pools["split"].started >= 3
+    assert outcome.pools["nap"].started == 0  # they are those of the chain, told once
+
+
+@pytest.mark.parametrize("more", [{}, {"isolate": True}], ids=["chained", "apart"])
+def test_a_task_that_kills_its_worker_fails_its_source_under_the_stage_that_it_died_in(
+    more: dict[str, Any], tmp_path: Path
+) -> None:
+    stages = {"split": chained.Split(count=3), "nap": chained.Nap(), "die": chained.Die()}
+    outcome = run(make_plan(stages, 6, **more), tmp_path)
+
+    assert outcome.code is ExitCode.SOURCES_FAILED
+    assert (outcome.standing.finished, outcome.standing.failed) == (5, 1)
+    store = Store(PipelineFolder.of(tmp_path, "default", "chained").ledger, readonly=True)
+    ((_, failure),) = store.list_failures()
+    store.close()
+    assert (failure.key, failure.stage) == ("number-3", "die")
+    assert failure.message.startswith("lost 3 workers")
+    whole = [line[:2] for line in read_written(outcome) if line[0] != 3]
+    assert sorted(whole) == [[key, number] for key in (0, 1, 2, 4, 5) for number in range(3)]
+
+
+def test_a_stage_of_a_chain_that_kills_all_its_workers_ends_the_attempt_by_its_name(
+    tmp_path: Path,
+) -> None:
+    stages = {"split": chained.Split(count=2), "deadly": bad.Deadly(), "nap": chained.Nap()}
+    with pytest.raises(Exception, match="stage 'deadly' lost 4 workers in a row"):
+        run(make_plan(stages, 8), tmp_path)
+
+
+def test_a_stage_of_a_chain_that_can_not_be_set_up_is_named(tmp_path: Path) -> None:
+    stages = {"split": chained.Split(), "unprepared": bad.Unprepared(), "nap": chained.Nap()}
+    with pytest.raises(Exception, match="stage 'unprepared' can't be set up: FileNotFoundError"):
+        run(make_plan(stages, 2), tmp_path)

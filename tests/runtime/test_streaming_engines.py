@@ -1,0 +1,159 @@
+"""What a stage yields travels on before its answer has ended, and nothing of it is lost or doubled.
+
+Pieces are large, so that a part of an answer is a few of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import engine_stages as bad
+import streaming_stages as told
+from strandline.engine.call.worker_loop import PARTS_AHEAD
+from strandline.engine.core.pools import CALLS_PER_WORKER, bound_queue
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.planning import check_plan
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.spec.policy import Checkpoint
+
+SOURCES = 2
+PIECES = 12
+# Parts that are made, wait to be taken, and are with the driver; what waits for the sink, is with
+# it, and may yet come of what was asked for before the queue was full.
+AHEAD = {
+    "inline": told.PIECES_PER_PART,
+    "ray": told.PIECES_PER_PART * (PARTS_AHEAD + 4) + bound_queue(1, 1) + CALLS_PER_WORKER,
+}
+
+pytestmark = pytest.mark.usefixtures("local_ray")
+both = pytest.mark.parametrize("engine", ["inline", "ray"])
+every = pytest.mark.parametrize("engine", ["inline", "ray", "ray-data"])
+
+
+def make_plan(
+    folder: Path,
+    *,
+    sources: int = SOURCES,
+    pieces: int = PIECES,
+    seconds: float = 0.0,
+    refuses: int = -1,
+    **how: Any,
+) -> PipelinePlan:
+    """Numbers, each in pieces, which take the sink so long and of which it may refuse one."""
+    log = str(folder / "log")
+    asked: dict[str, Any] = {"cpu": 0.25, "max_workers": 1}
+    stages = [
+        StagePlan("pieces", "pieces", told.Pieces(log=log, count=pieces, **how), **asked),
+        StagePlan("name", "name", told.Name(log=log, seconds=seconds, refuses=refuses), **asked),
+    ]
+    source = StagePlan("numbers", "numbers", bad.Numbers(count=sources))
+    return check_plan("default", "pieces", source, stages)
+
+
+def read_log(folder: Path) -> list[str]:
+    return (folder / "log").read_text().splitlines()
+
+
+def list_outputs(folder: Path) -> list[str]:
+    return sorted(path.read_text() for path in folder.rglob("*.txt"))
+
+
+def name_pieces(sources: Sequence[int] = range(SOURCES), pieces: int = PIECES) -> list[str]:
+    return sorted(f"{source}-{piece}" for source in sources for piece in range(pieces))
+
+
+def count_ahead(log: list[str]) -> int:
+    """Most pieces that were made and not yet written, at any moment."""
+    ahead = most = 0
+    for line in log:
+        ahead += 1 if line.startswith("made") else -1
+        most = max(most, ahead)
+    return most
+
+
+@every
+def test_each_engine_writes_each_piece_once(engine: str, tmp_path: Path) -> None:
+    outcome = run_attempt(AttemptConfig(make_plan(tmp_path), tmp_path, engine=engine))
+
+    assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, SOURCES)
+    assert list_outputs(tmp_path) == name_pieces()
+    assert Counter(read_log(tmp_path)) == Counter(
+        f"{what} {piece}" for what in ("made", "written") for piece in name_pieces()
+    )
+    counts = outcome.counts["pieces"]
+    assert (counts.tasks_in, counts.tasks_out, counts.failed) == (SOURCES, SOURCES * PIECES, 0)
+
+
+@both
+def test_law_a_long_answer_fills_no_memory(engine: str, tmp_path: Path) -> None:
+    pieces = 4 * AHEAD[engine]
+    plan = make_plan(tmp_path, sources=1, pieces=pieces, seconds=0.02)
+
+    outcome = run_attempt(AttemptConfig(plan, tmp_path, engine=engine))
+
+    assert outcome.code == ExitCode.COMPLETE
+    assert len(list_outputs(tmp_path)) == pieces
+    assert count_ahead(read_log(tmp_path)) <= AHEAD[engine]
+
+
+@pytest.mark.parametrize("dies_at", [0, 1, 7, PIECES - 1])
+def test_law_a_worker_that_dies_in_the_middle_costs_no_piece_and_doubles_none(
+    dies_at: int, tmp_path: Path
+) -> None:
+    plan = make_plan(tmp_path, dies_at=dies_at)
+
+    outcome = run_attempt(AttemptConfig(plan, tmp_path))
+
+    assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, SOURCES)
+    assert list_outputs(tmp_path) == name_pieces()
+    written = Counter(line for line in read_log(tmp_path) if line.startswith("written"))
+    assert set(written.values()) == {1}
+    counts = outcome.counts["pieces"]
+    assert (counts.tasks_in, counts.tasks_out) == (SOURCES, SOURCES * PIECES)
+
+
+@both
+def test_one_that_raises_in_the_middle_fails_its_source(engine: str, tmp_path: Path) -> None:
+    plan = make_plan(tmp_path, raises_at=7)
+
+    outcome = run_attempt(AttemptConfig(plan, tmp_path, engine=engine))
+
+    assert (outcome.code, outcome.standing.failed) == (ExitCode.SOURCES_FAILED, SOURCES)
+    assert "ValueError: torn" in outcome.failures[0].message
+
+
+@both
+def test_of_a_source_that_has_failed_no_more_is_made(engine: str, tmp_path: Path) -> None:
+    plan = make_plan(tmp_path, sources=1, pieces=4 * AHEAD[engine], refuses=1)
+
+    outcome = run_attempt(AttemptConfig(plan, tmp_path, engine=engine))
+
+    assert outcome.code == ExitCode.SOURCES_FAILED
+    assert "refused" in outcome.failures[0].message
+    assert len(read_log(tmp_path)) <= 2 * AHEAD[engine]
+
+
+@pytest.mark.parametrize(("engine", "grace"), [("inline", "0s"), ("ray", "0s"), ("ray", "60s")])
+def test_a_run_that_is_stopped_in_the_middle_is_finished_by_the_next(
+    engine: str, grace: str, tmp_path: Path
+) -> None:
+    def must_stop() -> bool:
+        return (tmp_path / "log").exists() and "written" in (tmp_path / "log").read_text()
+
+    checkpoint = Checkpoint.model_validate({"gracePeriod": grace})
+    plan = make_plan(tmp_path, sources=1, seconds=0.1)
+    config = AttemptConfig(plan, tmp_path, engine=engine, checkpoint=checkpoint)
+
+    stopped = run_attempt(config, must_stop=must_stop)
+    ended = run_attempt(config)
+
+    assert (stopped.code, stopped.standing.finished) == (ExitCode.INTERRUPTED, 0)
+    assert (ended.code, ended.standing.finished + ended.standing.skipped) == (ExitCode.COMPLETE, 1)
+    assert list_outputs(tmp_path) == name_pieces([0])
