@@ -7,11 +7,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from ledger_builders import listed, opened, root_of
-from strandline.ledger.entries import Change, Finish, Mark, Record
+from strandline.ledger.entries import Change, Finish, Mark, SourceRecord
 from strandline.ledger.gather.gather import gather
 from strandline.ledger.gather.merge import Merge
-from strandline.ledger.gather.pieces import Shelf
-from strandline.ledger.gather.state import State, find_merged, read_state
+from strandline.ledger.gather.pieces import PieceStore
+from strandline.ledger.gather.state import GatherState, find_merged, read_state
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Piece
 from strandline.plan.token import digest_key
@@ -50,15 +50,15 @@ class Barn:
     def put(self, *keys: str, version: str = "1", stages: Sequence[str] = ("words",)) -> None:
         """Finish sources in an attempt of their own, each with a word a stage."""
         self.begin()
-        with closing(Shelf(self.shards, self.attempt)) as shelf:
+        with closing(PieceStore(self.shards, self.attempt)) as piece_store:
             finish = []
             for key in keys:
                 source = listed(key, version)
                 word = f"{key}{'' if version == '1' else version}\n".encode()
                 pieces = [Piece(stage, root_of(source), word) for stage in stages]
-                record = Record(key, (), shelf.keep(source.source, pieces))
+                record = SourceRecord(key, (), piece_store.keep(source.source, pieces))
                 finish.append(Finish(source.source, source.version, record))
-            shelf.sync()
+            piece_store.sync()
             self.store.write(Change(finish=finish))
 
     def mark(self, key: str) -> None:
@@ -84,7 +84,7 @@ class Barn:
         return self.merge.read
 
     @property
-    def state(self) -> State:
+    def state(self) -> GatherState:
         return read_state(self.store)
 
     def merged(self, stage: str = "words") -> list[str]:

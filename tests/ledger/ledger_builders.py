@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from strandline.ledger.entries import Change, Finish, Listed, Mark, Parked, Record
+from strandline.ledger.entries import Change, Finish, Listed, Mark, Quarantined, SourceRecord
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.lease import Claim, OnChange
 from strandline.ledger.liveness import Claimant
@@ -17,7 +17,7 @@ from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.receipt import Event, Failure, Output
 from strandline.plan.token import derive_root, digest_key, digest_version
 from strandline.storage.errors import VolumeError
-from strandline.storage.outputs.outputs import Written
+from strandline.storage.outputs.outputs import OutputGroup
 from strandline.storage.volume.locks import Process
 
 
@@ -70,7 +70,7 @@ def counts(
 
 def finish_of(source: Listed, *outputs: Output) -> Finish:
     """The source as the ledger is told of it at its end."""
-    return Finish(source.source, source.version, Record(source.key, outputs))
+    return Finish(source.source, source.version, SourceRecord(source.key, outputs))
 
 
 def claim(
@@ -111,7 +111,7 @@ class RecordingOutputs:
         self.log.append(("remove_others", source, sorted(keep)))
         return 0
 
-    def write(self, source: bytes, name: str, spell: Callable[[BinaryIO], None]) -> Written:
+    def grouped(self) -> AbstractContextManager[OutputGroup]:
         raise NotImplementedError
 
     def list_names(self) -> Iterator[tuple[str, int]]:
@@ -134,7 +134,7 @@ class RecordingStore(Store):
 
     def write(self, change: Change) -> None:
         super().write(change)
-        for kind in ("mark", "finish", "fail", "park"):
+        for kind in ("mark", "finish", "fail", "quarantine"):
             names = [item[0] for item in getattr(change, kind)]
             if names:
                 self.log.append((kind, *names))
@@ -177,9 +177,9 @@ class Desk:
             keeper.commit()
         return self.keeper
 
-    def find_parked(self, source: Listed) -> Parked | None:
+    def find_quarantined(self, source: Listed) -> Quarantined | None:
         """What the quarantine holds of a source."""
-        return self.store.find_parked([source.source]).get(source.source)
+        return self.store.find_quarantined([source.source]).get(source.source)
 
     def find_mark(self, source: Listed) -> Mark:
         """The mark of a source that is in flight."""

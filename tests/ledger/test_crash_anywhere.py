@@ -12,15 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_counts import scale_examples
 from ledger_builders import Clock, claim, claimant, failed, listed, opened, root_of
+from output_builders import write_output
 from strandline.ledger.entries import Listed
 from strandline.ledger.gather.gather import gather
-from strandline.ledger.gather.pieces import LARGE_BYTES, Shelf
+from strandline.ledger.gather.pieces import LARGE_BYTES, PieceStore
 from strandline.ledger.gather.state import find_merged, read_state
 from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.keeper import GROUP_SECONDS, Keeper
 from strandline.ledger.lease import open_attempt
-from strandline.ledger.placing import clean_up
+from strandline.ledger.output_root import clean_up
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.plan.receipt import Event, Output, Piece
@@ -125,10 +127,12 @@ def work(keeper: Keeper, outputs: LocalOutputs, source: Listed, number: int) -> 
 def put(outputs: LocalOutputs, source: Listed, token: bytes) -> Output:
     content = f"{source.key} {token.hex()}".encode()
 
-    def spell(file: BinaryIO) -> None:
+    def to_json(file: BinaryIO) -> None:
         file.write(content)
 
-    return Output(token, ".txt", *outputs.write(source.source, f"{token.hex()}.txt", spell), rows=1)
+    return Output(
+        token, ".txt", *write_output(outputs, source.source, f"{token.hex()}.txt", to_json), rows=1
+    )
 
 
 def attempt(path: Path, sources: list[Listed], uid: str) -> None:
@@ -140,8 +144,8 @@ def attempt(path: Path, sources: list[Listed], uid: str) -> None:
         clean_up(store, outputs)
         # Each look at the clock takes a while: groups of about two sources are committed.
         clock = Clock(step=GROUP_SECONDS / 4)
-        shelf = stack.enter_context(closing(Shelf(path / "shards", number)))
-        keeper = Keeper(store, outputs, number, clock, deletes_vanished=True, shelf=shelf)
+        pieces = stack.enter_context(closing(PieceStore(path / "shards", number)))
+        keeper = Keeper(store, outputs, number, clock, deletes_vanished=True, pieces=pieces)
         message = 0
         for start in range(0, len(sources), 4):
             batch = sources[start : start + 4]
@@ -187,7 +191,7 @@ def check(path: Path) -> None:
 
 
 def states(store: Store) -> tuple[set[bytes], set[bytes], set[bytes]]:
-    lists: list[Callable[[], object]] = [store.list_finished, store.list_failures, store.list_marks]
+    lists: list[Callable[[], object]] = [store.list_records, store.list_failures, store.list_marks]
     finished, failures, marks = ({item[0] for item in each()} for each in lists)  # type: ignore[attr-defined]
     return finished, failures, marks
 
@@ -228,6 +232,7 @@ def test_the_attempt_reaches_every_step(undisturbed: tuple[dict[str, object], li
     assert {"finished": len(LATER), **left} == end["open"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 def test_a_crash_at_any_step_changes_nothing_in_the_end(
     step: str,
@@ -244,7 +249,8 @@ def test_a_crash_at_any_step_changes_nothing_in_the_end(
         assert end == end_state(path)
 
 
-@settings(max_examples=15, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=scale_examples(15), deadline=None)
 @given(crashes=st.lists(st.integers(1, 120), min_size=2, max_size=4))
 def test_crash_after_crash_changes_nothing_in_the_end(
     crashes: list[int],

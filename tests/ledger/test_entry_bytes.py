@@ -10,16 +10,16 @@ from strandline.ledger.entries import (
     Change,
     FailureRecord,
     Mark,
-    Parked,
-    Record,
+    Quarantined,
+    SourceRecord,
     pack,
     pack_record,
     unpack_failure,
     unpack_mark,
-    unpack_parked,
+    unpack_quarantined,
     unpack_record,
 )
-from strandline.plan.receipt import Effort, Output, Piece, Place
+from strandline.plan.receipt import Effort, Output, Piece, PieceLocation
 from strandline.plan.token import derive_root
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -27,7 +27,7 @@ NUMBER = st.integers(0, 2**63)
 VERSIONS = st.binary(min_size=8, max_size=8)
 TOKENS = st.binary(min_size=16, max_size=16)
 OUTPUTS = st.builds(Output, TOKENS, st.sampled_from([".parquet", ""]), NUMBER, TOKENS, NUMBER)
-PIECES = st.builds(Piece, TEXT, TOKENS, st.builds(Place, NUMBER, NUMBER, NUMBER, TOKENS))
+PIECES = st.builds(Piece, TEXT, TOKENS, st.builds(PieceLocation, NUMBER, NUMBER, NUMBER, TOKENS))
 EFFORTS = st.builds(Effort, TEXT, NUMBER, NUMBER, st.floats(0, 1e9), NUMBER)
 
 
@@ -41,22 +41,22 @@ def test_records(
     efforts: list[Effort],
 ) -> None:
     root = Output(derive_root(source, version), ".jsonl", 5, b"d" * 16, 2)
-    record = Record(key, (root, *outputs), tuple(pieces), tuple(efforts))
+    record = SourceRecord(key, (root, *outputs), tuple(pieces), tuple(efforts))
     assert record == unpack_record(source, version, pack_record(source, version, record))
 
 
 def test_a_record_without_efforts_is_as_short_as_ever() -> None:
-    packed = pack_record(b"s" * 16, b"v" * 8, Record("key", ()))
+    packed = pack_record(b"s" * 16, b"v" * 8, SourceRecord("key", ()))
     assert msgpack.unpackb(packed) == ["key", []]
 
 
 def test_the_token_of_a_root_costs_nothing() -> None:
     source, version = b"s" * 16, b"v" * 8
     root = Output(derive_root(source, version), ".jsonl", 5, b"d" * 16, 2)
-    packed = pack_record(source, version, Record("key", (root,)))
+    packed = pack_record(source, version, SourceRecord("key", (root,)))
     assert root.token not in packed
     assert 16 == len(
-        pack_record(source, version, Record("key", (root._replace(token=b"t" * 16),)))
+        pack_record(source, version, SourceRecord("key", (root._replace(token=b"t" * 16),)))
     ) - len(packed)
 
 
@@ -70,14 +70,14 @@ def test_failures(failure: FailureRecord) -> None:
     assert failure == unpack_failure(pack(failure))
 
 
-@given(st.builds(Parked, TEXT, VERSIONS, NUMBER, TEXT, TEXT, TEXT, NUMBER))
-def test_quarantined_ones(parked: Parked) -> None:
-    assert parked == unpack_parked(pack(parked))
+@given(st.builds(Quarantined, TEXT, VERSIONS, NUMBER, TEXT, TEXT, TEXT, NUMBER))
+def test_quarantined_ones(parked: Quarantined) -> None:
+    assert parked == unpack_quarantined(pack(parked))
 
 
 def test_entries_of_before_the_quarantine_can_be_read() -> None:
     mark = unpack_mark(msgpack.packb(("key", b"v" * 8, 3, 7, True, 2)))
-    assert Mark("key", b"v" * 8, 3, 7, is_stale=True, failed_before=2, crowd=0) == mark
+    assert Mark("key", b"v" * 8, 3, 7, is_stale=True, failed_before=2, exposed=0) == mark
     failure = unpack_failure(msgpack.packb(("key", 3, "decode", "no such codec", 2)))
     assert FailureRecord("key", 3, "decode", "no such codec", 2, b"") == failure
 
@@ -85,5 +85,5 @@ def test_entries_of_before_the_quarantine_can_be_read() -> None:
 def test_a_change_is_true_where_it_changes_something() -> None:
     assert not Change()
     assert Change(forget=[b"s" * 16])
-    assert Change(park=[(b"s" * 16, Parked("key", b"", 1, "Killed", "", "", 3))])
+    assert Change(quarantine=[(b"s" * 16, Quarantined("key", b"", 1, "Killed", "", "", 3))])
     assert Change(meta={"listed": 0})

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barn import Barn, barn_at, in_order
+from example_counts import scale_examples
 from ledger_builders import opened
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
@@ -258,7 +259,7 @@ def test_sources_that_finish_while_it_gathers_are_gathered_next_time(
     assert [] == barn.gather()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=scale_examples(25), deadline=None)
 @given(
     steps=st.lists(
         st.tuples(
@@ -292,7 +293,7 @@ def test_law_what_is_merged_is_what_is_finished(
         assert [] == verify_pieces(barn.store, barn.shards).problems
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=scale_examples(25), deadline=None)
 @given(count=st.integers(0, 300))
 def test_law_a_tree_keeps_the_order_and_few_files(
     count: int, tmp_path_factory: pytest.TempPathFactory

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.ledger.store.index import (
-    MAX_ATTEMPT,
     WIDTH,
-    Entry,
+    IndexEntry,
     find_entry,
     key_row,
     list_entries,
@@ -18,21 +17,22 @@ from strandline.ledger.store.index import (
 
 # Few different bytes: so tails repeat inside each other and across the borders of entries.
 BYTES = st.sampled_from([b"\x00", b"\x01", b"\xff"])
+MAX_ATTEMPT = (1 << 24) - 1  # it has three bytes
 HEAD = b"\xab\xcd"
 DIGESTS = st.tuples(
     st.sampled_from([b"\x50", b"\x5f"]), st.lists(BYTES, min_size=13, max_size=13)
 ).map(lambda parts: HEAD + parts[0] + b"".join(parts[1]))
 ENTRIES = st.builds(
-    Entry, st.lists(BYTES, min_size=8, max_size=8).map(b"".join), st.integers(0, MAX_ATTEMPT)
+    IndexEntry, st.lists(BYTES, min_size=8, max_size=8).map(b"".join), st.integers(0, MAX_ATTEMPT)
 )
 STEPS = st.lists(st.tuples(DIGESTS, st.none() | ENTRIES), max_size=40)
 
 
 @given(STEPS, st.lists(DIGESTS))
 def test_a_row_holds_what_a_dictionary_would(
-    steps: list[tuple[bytes, Entry | None]], asked: list[bytes]
+    steps: list[tuple[bytes, IndexEntry | None]], asked: list[bytes]
 ) -> None:
-    row, model = b"", dict[bytes, Entry]()
+    row, model = b"", dict[bytes, IndexEntry]()
     for digest, entry in steps:
         if entry is None:
             row = remove_entry(row, digest)
@@ -55,7 +55,7 @@ def test_digests_share_a_row_when_their_first_20_bits_agree(one: bytes, other: b
 def test_a_match_across_two_entries_is_none() -> None:
     """A digest whose tail is the end of one entry and the start of the next is not in the row."""
     first, second = HEAD + bytes(14), HEAD + bytes([0, *[1] * 13])
-    row = put_entry(put_entry(b"", first, Entry(b"v" * 8, 7)), second, Entry(b"w" * 8, 7))
+    row = put_entry(put_entry(b"", first, IndexEntry(b"v" * 8, 7)), second, IndexEntry(b"w" * 8, 7))
     astride = HEAD + row[WIDTH - 3 : WIDTH + 11]
     assert 0 < row.find(astride[2:])
     assert find_entry(row, astride) is None

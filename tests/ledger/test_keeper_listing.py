@@ -9,7 +9,8 @@ import pytest
 from ledger_builders import Desk, counts, failed, listed, output_of, written
 from strandline.ledger.entries import HAS_FAILED, RELEASED, SKIPPED
 from strandline.ledger.errors import DuplicateKeyError
-from strandline.ledger.keeper import Keeper, Seen
+from strandline.ledger.keeper import Keeper
+from strandline.ledger.store.vanished import Seen
 
 A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))
 
@@ -44,7 +45,7 @@ def test_a_changed_version_is_released_and_no_longer_finished(desk: Desk) -> Non
     first_attempt(desk)
     keeper = desk.next_attempt(2)
     assert [RELEASED] == keeper.admit([listed("a", version="2")])
-    assert [] == list(desk.store.list_finished())
+    assert [] == list(desk.store.list_records())
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
@@ -111,7 +112,7 @@ def test_a_finished_source_that_vanished_is_kept(desk: Desk) -> None:
     first_attempt(desk)
     keeper = desk.next_attempt(2)
     keeper.end_listing(0)
-    assert {A.source} == {source for source, _ in desk.store.list_finished()}
+    assert {A.source} == {source for source, *_ in desk.store.list_records()}
     assert 3 == keeper.drain(0, anything_died=False).removed
 
 
@@ -120,7 +121,7 @@ def test_a_finished_source_that_vanished_is_deleted_on_request(desk: Desk) -> No
     keeper = desk.next_attempt(2, deletes_vanished=True)
     keeper.admit([B, C, D])
     keeper.end_listing(3)
-    assert [] == list(desk.store.list_finished())
+    assert [] == list(desk.store.list_records())
     steps: list[Any] = [("mark", A.source), ("remove_others", A.source, []), ("forget", A.source)]
     assert steps == desk.log[-3:]  # a record never speaks of files that are gone
     assert 1 == keeper.drain(0, anything_died=False).removed
@@ -154,7 +155,7 @@ def test_what_is_left_of_a_removal_is_removed_next_time(desk: Desk) -> None:
     desk.outputs.is_broken = True
     with pytest.raises(Exception, match="read-only"):
         keeper.end_listing(0)
-    assert [] == list(desk.store.list_finished())
+    assert [] == list(desk.store.list_records())
     desk.outputs.is_broken = False
     keeper = desk.next_attempt(3)
     keeper.end_listing(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledger_builders import Desk, counts, failed, listed, output_of, root_of, written
-from strandline.ledger.entries import RELEASED, Record, Standing
+from strandline.ledger.entries import RELEASED, SourceRecord, Standing
 from strandline.ledger.errors import NegativePendingCountError, NonDeterministicTaskError
 from strandline.ledger.keeper import GROUP_SECONDS
 from strandline.plan.receipt import Event
@@ -43,7 +43,7 @@ def test_a_source_is_committed_with_its_outputs_and_without_its_mark(desk: Desk)
     assert 1 == desk.keeper.finished
     ((source, entry, record),) = desk.store.list_records()
     assert (A.source, A.version) == (source, entry.version)
-    assert Record("a", (output_of(A),)) == record
+    assert SourceRecord("a", (output_of(A),)) == record
     assert {B.source} == {source for source, _ in desk.store.list_marks()}
 
 
@@ -129,9 +129,9 @@ def test_sources_stay_waiting_when_a_commit_fails(
     monkeypatch.setattr("strandline.storage.faults._reached", {"commit.written": 0})
     with pytest.raises(VolumeError):
         desk.keeper.commit()
-    assert [] == list(desk.store.list_finished())
+    assert [] == list(desk.store.list_records())
     desk.keeper.commit()
-    assert {A.source} == {source for source, _ in desk.store.list_finished()}
+    assert {A.source} == {source for source, *_ in desk.store.list_records()}
 
 
 def test_a_group_waits_for_its_time(desk: Desk) -> None:

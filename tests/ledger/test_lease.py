@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import pytest
 
 from ledger_builders import claim, claimant, finish_of, listed, output_of
-from strandline.ledger.entries import Change, Mark
+from strandline.ledger.entries import Change, FailureRecord, Mark
 from strandline.ledger.errors import LeaseLostError, LedgerError
 from strandline.ledger.lease import (
+    Claim,
     OnChange,
     end_attempt,
     find_changes,
@@ -98,10 +100,40 @@ def test_a_changed_pipeline_is_refused_untouched_and_told_what_changed(store: St
         "  quality.with.minWords: 5 -> 8\n"
         '  split.use: "split" -> (none)\n'
         '  write.use: (none) -> "jsonl"\n'
-        "set onChange to Restart to redo everything, or to Continue to keep what is finished"
+        "set onChange to Restart to redo everything, or to Continue to keep what is finished, "
+        "as by --set onChange=Continue"
     )
     assert before == {name: store.read_meta(name) for name in before}
     assert len(DONE) == store.count()["finished"]
+
+
+def test_a_mended_pipeline_is_taken_where_nothing_is_finished(store: Store) -> None:
+    open_attempt(store, claim(minWords=5), claimant("a"))
+    failure = FailureRecord("a", 1, "quality", "KeyError: 'txt'", 1, b"v" * 8)
+    mark = Mark("b", b"v" * 8, 1, 1, is_stale=False)
+    store.write(Change(fail=[(b"a" * 16, failure)], mark=[(b"b" * 16, mark)]))
+    wanted = claim(minWords=8)
+    assert 2 == open_attempt(store, wanted, claimant("b"))
+    assert [] == find_changes(store, wanted)
+    # What the old stages were blamed for is not held against the new ones.
+    assert [] == list(store.list_failures())
+    assert {("a", 0, True), ("b", 0, True)} == {
+        (mark.key, mark.attempt, mark.is_stale) for _, mark in store.list_marks()
+    }
+
+
+def test_more_paths_at_the_end_are_taken_and_no_longer_missed(store: Store) -> None:
+    def growing(*paths: str) -> Claim:
+        wanted = claim(paths=list(paths))
+        grown = wanted.fingerprint._replace(growing=frozenset({"paths"}))
+        return replace(wanted, fingerprint=grown)
+
+    open_attempt(store, growing("a"), claimant("a"))
+    finish_all(store)
+    assert 2 == open_attempt(store, growing("a", "b"), claimant("b"))
+    assert len(DONE) == store.count()["finished"]
+    with pytest.raises(LedgerError, match="not the one that wrote this ledger"):
+        open_attempt(store, growing("a"), claimant("c"))
 
 
 def test_continue_keeps_what_is_finished(store: Store) -> None:

@@ -29,12 +29,13 @@ MANY = [finish_of(listed(f"a key that takes some room, number {number}")) for nu
 TAKE_OVER = """
 import sys
 from pathlib import Path
-from strandline.ledger.entries import Change, Finish, Record
+from strandline.ledger.entries import Change, Finish, SourceRecord
 from strandline.ledger.store.store import Store
 store = Store(Path(sys.argv[1]), map_size=1 << 16)
 if sys.argv[2] == "lease":
     store.take_lease({"attempt": 2, "uid": "other"})
-finish = [Finish(i.to_bytes(16, "little"), b"v" * 8, Record("k" * 99, ())) for i in range(3000)]
+record = SourceRecord("k" * 99, ())
+finish = [Finish(i.to_bytes(16, "little"), b"v" * 8, record) for i in range(3000)]
 store.write(Change(finish=finish))
 """
 
@@ -70,7 +71,7 @@ def test_the_map_grows_by_itself(tmp_path: Path) -> None:
     with opened(tmp_path, map_size=TINY) as store:
         store.write(Change(finish=MANY[:1]))
         store.write(Change(finish=MANY))
-        assert {finish.source for finish in MANY} == {source for source, _ in store.list_finished()}
+        assert {finish.source for finish in MANY} == {source for source, *_ in store.list_records()}
         assert TINY < store._env.info()["map_size"]
     assert TINY < (tmp_path / "data.mdb").stat().st_size
     with opened(tmp_path, map_size=TINY) as store:  # the file is larger than the first map

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from ledger_builders import Desk, failed, finish_of, listed, opened, output_of, written
+from output_builders import write_output
 from strandline.ledger.entries import Change, Mark
 from strandline.ledger.errors import LeaseLostError
-from strandline.ledger.keeper import clean_away
-from strandline.ledger.placing import clean_up
+from strandline.ledger.output_root import clean_up
 from strandline.ledger.store.store import Store
+from strandline.ledger.store.vanished import clean_away
 from strandline.ledger.verification import verify
 from strandline.plan.token import derive_root
 from strandline.storage.errors import VolumeError
@@ -132,14 +133,14 @@ def test_who_has_lost_the_ledger_cleans_nothing_up(desk: Desk) -> None:
 def test_what_is_to_go_still_is_not_held_against_a_data_set(tmp_path: Path) -> None:
     outputs = LocalOutputs(tmp_path / "output")
     with opened(tmp_path / "ledger") as store:
-        outputs.write(A.source, "left.txt", lambda file: None)
+        write_output(outputs, A.source, "left.txt", lambda file: None)
         store.write(Change(finish=[finish_of(A)], untidy=[A.source]))
         assert [] == verify(store, outputs).problems
         store.take_lease({"attempt": 2, "uid": "b"})
         clean_up(store, outputs)
         assert [] == verify(store, outputs).problems
         assert not (outputs.root / name_source_folder(A.source)).exists()
-        outputs.write(A.source, "strange.txt", lambda file: None)
+        write_output(outputs, A.source, "strange.txt", lambda file: None)
         assert 1 == len(verify(store, outputs).problems)
 
 

@@ -125,7 +125,7 @@ def test_a_driver_on_another_host_lives_where_its_heartbeat_changes(
     """Clocks of hosts differ, so times are not compared, but one that is long past."""
     open_attempt(store, claim(), claimant("a", "boot-1", time=5000.0))
     later = Claimant("b", "boot-2", Process(200, 1), 5000.0 + skew)
-    nap = Nap(17, lambda: store.beat(5015.0))
+    nap = Nap(17, lambda: store.renew_lease(5015.0))
     with pytest.raises(LedgerError, match="attempt 1 is still running on another host; stop it"):
         refuse_live_driver(store, later, find_nobody, nap)
     assert 17 == nap.seconds
@@ -137,9 +137,11 @@ def test_a_heartbeat_that_stands_still_is_a_dead_drivers(store: Store) -> None:
     lease = refuse_live_driver(store, later, find_anybody, nap)
     assert HEARTBEAT_SECONDS == nap.seconds
     assert refuse_live_driver(store, later, find_anybody, never, known_dead=lease) == lease
-    store.beat(5002.0)
+    store.renew_lease(5002.0)
     with pytest.raises(LedgerError):  # the one that was thought dead has come back
-        refuse_live_driver(store, later, find_anybody, Nap(3, lambda: store.beat(5003.0)), lease)
+        refuse_live_driver(
+            store, later, find_anybody, Nap(3, lambda: store.renew_lease(5003.0)), lease
+        )
 
 
 def test_a_heartbeat_of_long_ago_is_not_watched(store: Store) -> None:

@@ -109,7 +109,7 @@ def test_a_piece_that_is_missing_in_the_pack_hides_no_other(barn: Barn) -> None:
 
 def test_pieces_that_were_not_merged_are_found(barn: Barn) -> None:
     barn.gather(is_whole=True)
-    spelled = barn.state.spell()
+    spelled = barn.state.to_json()
     spelled["merged"] = {"words": (4, *barn.state.merged["words"][1:])}
     barn.store.write(Change(meta={"gathered": spelled}))
     assert ["stage 'words': 4 pieces are merged, of 5"] == (

@@ -11,11 +11,11 @@ import pytest
 from ledger_builders import Clock, RecordingOutputs, failed, listed, opened, output_of, root_of
 from strandline.ledger.entries import Listed
 from strandline.ledger.gather import pieces
-from strandline.ledger.gather.pieces import LARGE_BYTES, Shelf, find_shard
+from strandline.ledger.gather.pieces import LARGE_BYTES, PieceStore, find_shard
 from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.store.store import Store
-from strandline.plan.receipt import Event, Left, Piece, Place
+from strandline.plan.receipt import Event, Left, Piece, PieceLocation
 from strandline.plan.token import derive_child
 from strandline.storage.outputs.shards import Title, open_frames, read_frame
 
@@ -25,10 +25,10 @@ A, B = listed("a"), listed("b")
 class Desk:
     """A keeper with a shelf, on a ledger that can be looked at."""
 
-    def __init__(self, path: Path, store: Store, shelf: Shelf) -> None:
+    def __init__(self, path: Path, store: Store, pieces: PieceStore) -> None:
         self.path = path
         self.store = store
-        self.keeper = Keeper(store, RecordingOutputs(), 1, Clock(), shelf=shelf)
+        self.keeper = Keeper(store, RecordingOutputs(), 1, Clock(), pieces=pieces)
         self.told = 0
 
     def tell(self, *events: Event) -> None:
@@ -41,7 +41,7 @@ class Desk:
         found = []
         with closing(open_frames(find_shard(self.path / "shards", 1), is_read_on=False)) as file:
             for piece in records[source.source].pieces:
-                assert isinstance(piece.data, Place)
+                assert isinstance(piece.data, PieceLocation)
                 title = Title(source.source, piece.token, piece.stage)
                 found.append(
                     (piece.stage, read_frame(file, piece.data.offset, title, piece.data.size))
@@ -52,10 +52,10 @@ class Desk:
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     with (
-        closing(Shelf(tmp_path / "shards", 1)) as shelf,
+        closing(PieceStore(tmp_path / "shards", 1)) as pieces,
         opened(tmp_path / "ledger") as store,
     ):
-        yield Desk(tmp_path, store, shelf)
+        yield Desk(tmp_path, store, pieces)
 
 
 def gathered(source: Listed, data: bytes, stage: str = "words", child: bytes = b"") -> Event:

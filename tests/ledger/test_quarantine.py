@@ -19,13 +19,13 @@ from ledger_builders import (
     written,
 )
 from strandline.ledger.entries import (
-    PARKED,
+    QUARANTINED,
     RELEASED,
     Change,
     FailureRecord,
     Listed,
     Mark,
-    Parked,
+    Quarantined,
     Standing,
 )
 from strandline.ledger.errors import DuplicateKeyError, UnknownSourceError
@@ -44,10 +44,10 @@ CAUSE = "ApplicationError"
 @pytest.mark.parametrize("after", [1, 2, 3, 5])
 def test_a_source_is_parked_with_the_failure_that_was_one_too_many(desk: Desk, after: int) -> None:
     keeper = desk.fail_in(A, *range(2, after + 1), quarantine_after=after)
-    assert desk.find_parked(A) is None
+    assert desk.find_quarantined(A) is None
     keeper = desk.fail_in(A, after + 1, quarantine_after=after)
-    parked = Parked("a", A.version, after + 1, CAUSE, "decode", "no such codec", after)
-    assert parked == desk.find_parked(A)
+    parked = Quarantined("a", A.version, after + 1, CAUSE, "decode", "no such codec", after)
+    assert parked == desk.find_quarantined(A)
     assert counts(quarantined=1) == desk.store.count()
     standing = keeper.drain(1, anything_died=False)
     assert Standing(0, 0, failed=0, unfinished=0, removed=0, quarantined=1) == standing
@@ -58,20 +58,20 @@ def test_the_cause_is_the_one_the_last_failure_names(desk: Desk) -> None:
     keeper.admit([A, B])
     keeper.apply(1, [], [failed(A)._replace(cause="OOMKilled"), failed(B)])
     keeper.commit()
-    causes = {parked.key: parked.cause for _, parked in desk.store.list_parked()}
+    causes = {parked.key: parked.cause for _, parked in desk.store.list_quarantined()}
     assert {"a": "OOMKilled", "b": CAUSE} == causes
 
 
 def test_what_is_parked_is_not_released_and_counted_in_every_attempt(desk: Desk) -> None:
     desk.fail_in(A, 2, 3, 4)
-    before = desk.find_parked(A)
+    before = desk.find_quarantined(A)
     for attempt in (5, 6):
         keeper = desk.next_attempt(attempt)
-        assert [PARKED, RELEASED] == keeper.admit([A, B])
+        assert [QUARANTINED, RELEASED] == keeper.admit([A, B])
         assert [("mark", B.source)] == desk.log
         standing = keeper.drain(0, anything_died=False)
         assert Standing(0, 0, 0, unfinished=1, removed=0, quarantined=1) == standing
-        assert before == desk.find_parked(A)
+        assert before == desk.find_quarantined(A)
 
 
 def test_a_new_version_leaves_the_quarantine_with_a_fresh_count(desk: Desk) -> None:
@@ -83,7 +83,7 @@ def test_a_new_version_leaves_the_quarantine_with_a_fresh_count(desk: Desk) -> N
     desk.fail_in(A2, 6, 7)
     assert counts(failed=1) == desk.store.count()
     desk.fail_in(A2, 8)
-    parked = desk.find_parked(A)
+    parked = desk.find_quarantined(A)
     assert parked is not None
     assert (A2.version, 3) == (parked.version, parked.times)
 
@@ -208,7 +208,7 @@ def test_released_sources_are_tried_anew(full: Desk) -> None:
     assert ["a", "c"] == release(full.store, ["c", "a", "c"])
     assert counts(inflight=2, quarantined=1) == full.store.count()
     keeper = full.next_attempt(5)
-    assert [RELEASED, PARKED, RELEASED] == keeper.admit([A, B, C])
+    assert [RELEASED, QUARANTINED, RELEASED] == keeper.admit([A, B, C])
     assert Mark("a", A.version, 5, 0, is_stale=True, failed_before=0) == full.find_mark(A)
     assert 1 == keeper.drain(0, anything_died=False).quarantined
 
@@ -243,9 +243,9 @@ def mixed(store: Store) -> Store:
         Change(
             finish=[finish_of(A, output_of(A))],
             fail=[(B.source, FailureRecord("b", 1, "decode", "no", 2, B.version))],
-            park=[(C.source, Parked("c", C.version, 1, CAUSE, "decode", "no", 3))],
+            quarantine=[(C.source, Quarantined("c", C.version, 1, CAUSE, "decode", "no", 3))],
             mark=[
-                (D.source, Mark("d", D.version, 1, 3, is_stale=False, failed_before=2, crowd=1)),
+                (D.source, Mark("d", D.version, 1, 3, is_stale=False, failed_before=2, exposed=1)),
                 (listed("e").source, Mark("e", D.version, 1, 4, is_stale=False)),
             ],
         )
@@ -278,7 +278,7 @@ def test_a_restart_goes_through_groups_of_all_states(
     restart(mixed)
     assert counts(inflight=5) == mixed.count()
     assert {(0, 0, 0)} == {
-        (mark.attempt, mark.failed_before, mark.crowd) for _, mark in mixed.list_marks()
+        (mark.attempt, mark.failed_before, mark.exposed) for _, mark in mixed.list_marks()
     }
 
 

@@ -13,11 +13,20 @@ from typing import BinaryIO
 import pytest
 
 from ledger_builders import failed, finish_of, listed, output_of, root_of
-from strandline.ledger.entries import Change, FailureRecord, Finish, Listed, Mark, Parked, Record
+from output_builders import write_output
+from strandline.ledger.entries import (
+    Change,
+    FailureRecord,
+    Finish,
+    Listed,
+    Mark,
+    Quarantined,
+    SourceRecord,
+)
 from strandline.ledger.store import portions
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
-from strandline.plan.receipt import Piece, Place
+from strandline.plan.receipt import Piece, PieceLocation
 from strandline.storage.outputs.outputs import LocalOutputs, name_source_folder
 
 WRITES = 60
@@ -29,13 +38,12 @@ with lmdb.open(sys.argv[1], readonly=True, max_dbs=16).begin() as reading:
     time.sleep(1000)
 """
 SOURCES = [listed(f"source {number}") for number in range(30)]
-SIZES = {"finished": 8, "records": 8, "marks": 8, "failures": 7, "parked": 7, "pieces": 8}
+SIZES = {"records": 8, "marks": 8, "failures": 7, "parked": 7, "pieces": 8}
 LISTS: dict[str, Callable[[Store], Iterator[object]]] = {
-    "finished": Store.list_finished,
     "records": Store.list_records,
     "marks": Store.list_marks,
     "failures": Store.list_failures,
-    "parked": Store.list_parked,
+    "parked": Store.list_quarantined,
     "pieces": lambda store: store.list_pieces(1, is_whole=True),
 }
 
@@ -45,9 +53,9 @@ def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(portions, "PORTION", 4)
 
 
-def gathered(one: Listed) -> Record:
-    piece = Piece("count", root_of(one), Place(1, 0, 3, b"d" * 16))
-    return Record(one.key, (output_of(one),), (piece,))
+def gathered(one: Listed) -> SourceRecord:
+    piece = Piece("count", root_of(one), PieceLocation(1, 0, 3, b"d" * 16))
+    return SourceRecord(one.key, (output_of(one),), (piece,))
 
 
 def fill(store: Store) -> None:
@@ -62,8 +70,8 @@ def fill(store: Store) -> None:
                 (one.source, FailureRecord(one.key, 1, "decode", failure, 1, one.version))
                 for one in third
             ],
-            park=[
-                (one.source, Parked(one.key, one.version, 1, "Killed", "decode", failure, 3))
+            quarantine=[
+                (one.source, Quarantined(one.key, one.version, 1, "Killed", "decode", failure, 3))
                 for one in fourth
             ],
         )
@@ -113,11 +121,11 @@ def test_a_proof_that_reads_every_output_keeps_no_transaction(tmp_path: Path, st
 
 def finish_with_files(store: Store, outputs: LocalOutputs, sources: list[Listed]) -> None:
     change = Change()
-    for one in sources:
-        output = output_of(one)
+    for source in sources:
+        output = output_of(source)
         name = f"{output.token.hex()}{output.suffix}"
-        written = outputs.write(one.source, name, write_rows)
-        change.finish.append(finish_of(one, output._replace(size=written[0], digest=written[1])))
+        written = write_output(outputs, source.source, name, write_rows)
+        change.finish.append(finish_of(source, output._replace(size=written[0], digest=written[1])))
     store.write(change)
 
 
@@ -147,7 +155,7 @@ def test_what_is_written_during_a_proof_is_no_problem(
 
     outputs = Meanwhile(tmp_path / "output")
     first = min(SOURCES, key=lambda one: one.source)
-    others = [one for one in SOURCES if one is not first]
+    others = [source for source in SOURCES if source is not first]
     # The first one in the ledger, so that the rest changes before it is come to.
     finish_with_files(store, outputs, [first] if what == "finished" else SOURCES)
     assert [] == verify(store, outputs).problems
@@ -188,7 +196,7 @@ def test_a_beat_forgets_readers_that_were_killed(store: Store) -> None:
     hold(store)
     rewrite(store)
     kill_a_reader(store._path)
-    store.beat(1.0)
+    store.renew_lease(1.0)
     before = measure(store)
     rewrite(store)
     assert measure(store) <= before + (1 << 17)

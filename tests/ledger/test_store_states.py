@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_counts import scale_examples
 from ledger_builders import counts, failed, finish_of, listed, opened, output_of
-from strandline.ledger.entries import Change, FailureRecord, Listed, Mark, Parked
+from strandline.ledger.entries import Change, FailureRecord, Listed, Mark, Quarantined
 from strandline.ledger.errors import LeaseLostError, LedgerError
 from strandline.ledger.store.store import FORMAT, Store
 from strandline.storage.errors import VolumeError
@@ -27,15 +28,15 @@ def failure(source: Listed, times: int = 1) -> tuple[bytes, FailureRecord]:
     return source.source, FailureRecord(source.key, 1, what.stage, what.message, times)
 
 
-def parked(source: Listed) -> tuple[bytes, Parked]:
-    return source.source, Parked(source.key, source.version, 1, "Killed", "decode", "gone", 3)
+def parked(source: Listed) -> tuple[bytes, Quarantined]:
+    return source.source, Quarantined(source.key, source.version, 1, "Killed", "decode", "gone", 3)
 
 
 CHANGES = {
     "mark": lambda source: Change(mark=[mark(source)]),
     "finish": lambda source: Change(finish=[finish_of(source, output_of(source))]),
     "fail": lambda source: Change(fail=[failure(source)]),
-    "park": lambda source: Change(park=[parked(source)]),
+    "park": lambda source: Change(quarantine=[parked(source)]),
     "forget": lambda source: Change(forget=[source.source]),
 }
 
@@ -50,18 +51,16 @@ def states_of(store: Store, source: Listed) -> set[str]:
         states.add("inflight")
     if digest in store.find_failures([digest]):
         states.add("failed")
-    if digest in store.find_parked([digest]):
+    if digest in store.find_quarantined([digest]):
         states.add("quarantined")
     listings = {
-        "finished": store.list_finished(),
-        "records": store.list_records(),
+        "finished": store.list_records(),
         "inflight": store.list_marks(),
         "failed": store.list_failures(),
-        "quarantined": store.list_parked(),
+        "quarantined": store.list_quarantined(),
     }
     found = {name for name, items in listings.items() if digest in {item[0] for item in items}}
-    assert found - {"records"} == states
-    assert ("records" in found) == ("finished" in states)
+    assert found == states
     return states
 
 
@@ -109,13 +108,17 @@ def test_what_is_kept_comes_back(store: Store) -> None:
         Change(
             mark=[mark(A)],
             fail=[failure(B, times=4)],
-            park=[parked(D)],
+            quarantine=[parked(D)],
             finish=[finish_of(C, output_of(C))],
         )
     )
     assert dict([mark(A)]) == dict(store.list_marks()) == store.find_marks([A.source, B.source])
     assert dict([failure(B, 4)]) == dict(store.list_failures()) == store.find_failures([B.source])
-    assert dict([parked(D)]) == dict(store.list_parked()) == store.find_parked([A.source, D.source])
+    assert (
+        dict([parked(D)])
+        == dict(store.list_quarantined())
+        == store.find_quarantined([A.source, D.source])
+    )
     ((source, entry, record),) = store.list_records()
     assert (C.source, C.version, "c") == (source, entry.version, record.key)
     assert (output_of(C),) == record.outputs
@@ -130,7 +133,7 @@ def test_a_new_version_replaces_the_old_one(store: Store) -> None:
     ((_, entry, record),) = store.list_records()
     assert newer.version == entry.version
     assert (output_of(newer),) == record.outputs
-    assert 1 == len(list(store.list_finished()))
+    assert 1 == len(list(store.list_records()))
 
 
 def test_the_index_names_the_attempt_that_finished(store: Store) -> None:
@@ -143,10 +146,10 @@ def test_asking_for_nothing_finds_nothing(store: Store) -> None:
     assert not store.find_finished([])
     assert not store.find_marks([])
     assert not store.find_failures([])
-    assert not store.find_parked([])
+    assert not store.find_quarantined([])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=scale_examples(20), deadline=None)
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from(sorted(CHANGES)), st.integers(0, 40)), min_size=1, max_size=60
@@ -165,7 +168,7 @@ def test_many_sources_keep_to_their_own_states(
                 finished.add(source.source)
             elif name not in {"fail", "park"}:
                 finished.discard(source.source)
-        assert finished == {source for source, _ in store.list_finished()}
+        assert finished == {source for source, *_ in store.list_records()}
 
 
 def test_a_change_is_kept_whole_or_not_at_all(
@@ -252,7 +255,7 @@ def test_a_finished_source_without_a_record_is_an_error(store: Store) -> None:
 def test_a_beat_changes_the_time_of_the_lease_and_nothing_else(store: Store) -> None:
     store.take_lease(LEASE | {"time": 1.0, "ended": True})
     store.write(Change(mark=[mark(A)], meta={"listed": 5}))
-    store.beat(2.5)
+    store.renew_lease(2.5)
     assert LEASE | {"time": 2.5, "ended": True} == store.read_meta("lease")
     assert (5, {"inflight"}) == (store.read_meta("listed"), states_of(store, A))
 
@@ -264,7 +267,7 @@ def test_a_beat_does_not_undo_what_was_written_since_the_lease_was_read(
     store.take_lease(LEASE | {"ended": False})
     monkeypatch.setattr(store, "read_meta", lambda _: LEASE | {"ended": False})
     store.write(Change(meta={"lease": LEASE | {"ended": True}}))
-    store.beat(2.5)
+    store.renew_lease(2.5)
     monkeypatch.undo()
     assert LEASE | {"time": 2.5, "ended": True} == store.read_meta("lease")
 
@@ -274,5 +277,5 @@ def test_who_has_lost_the_lease_beats_no_more(store: Store) -> None:
     theirs = {"attempt": 4, "uid": "another", "time": 1.0}
     store.write(Change(meta={"lease": theirs}))
     with pytest.raises(LeaseLostError, match="attempt 4 has taken the ledger over"):
-        store.beat(2.5)
+        store.renew_lease(2.5)
     assert theirs == store.read_meta("lease")

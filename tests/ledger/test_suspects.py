@@ -10,8 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_counts import scale_examples
 from ledger_builders import Clock, Desk, RecordingOutputs, counts, failed, listed, opened, written
-from strandline.ledger.entries import HAS_FAILED, PARKED, RELEASED, SKIPPED, Change, Listed, Parked
+from strandline.ledger.entries import (
+    HAS_FAILED,
+    QUARANTINED,
+    RELEASED,
+    SKIPPED,
+    Change,
+    Listed,
+    Quarantined,
+)
 from strandline.ledger.errors import LeaseLostError
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.quarantine import Crash, accuse
@@ -37,7 +46,7 @@ def crash(attempt: int, processing: Collection[Listed], queued: Collection[Liste
 def blame_of(desk: Desk, source: Listed) -> tuple[int, int]:
     """In how many attempts a source failed, and in which crowd it is suspected."""
     mark = desk.find_mark(source)
-    return mark.failed_before, mark.crowd
+    return mark.failed_before, mark.exposed
 
 
 def test_a_source_that_was_alone_is_blamed(desk: Desk) -> None:
@@ -50,7 +59,7 @@ def test_a_source_that_was_alone_is_blamed(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("processing", "queued", "crowd"),
+    ("processing", "queued", "exposed"),
     [
         ([A, B], [], 2),
         ([A, B, C], [], 3),
@@ -61,15 +70,15 @@ def test_a_source_that_was_alone_is_blamed(desk: Desk) -> None:
     ],
 )
 def test_those_of_a_crowd_are_suspected_by_its_size(
-    desk: Desk, processing: list[Listed], queued: list[Listed], crowd: int
+    desk: Desk, processing: list[Listed], queued: list[Listed], exposed: int
 ) -> None:
     everyone = [A, B, C, D]
     desk.keeper.admit(everyone)
     assert len(processing) == accuse(desk.store, crash(1, processing, queued), 3)
     for source in everyone:
-        suspected = (int(crowd == 1), crowd) if source in processing else (0, 0)
+        suspected = (int(exposed == 1), exposed) if source in processing else (0, 0)
         assert suspected == blame_of(desk, source)
-    wanted = [RELEASED + crowd if source in processing else RELEASED for source in everyone]
+    wanted = [RELEASED + exposed if source in processing else RELEASED for source in everyone]
     assert wanted == desk.next_attempt(2).admit(everyone)
 
 
@@ -120,7 +129,7 @@ def test_a_source_that_came_to_an_end_is_not_touched(desk: Desk, end: str) -> No
     before = desk.store.count()
     assert 0 == accuse(desk.store, crash(2, [A]), 1)
     assert before == desk.store.count()
-    verdict = {"finished": SKIPPED, "failed": RELEASED + HAS_FAILED, "parked": PARKED}[end]
+    verdict = {"finished": SKIPPED, "failed": RELEASED + HAS_FAILED, "parked": QUARANTINED}[end]
     assert [verdict, RELEASED] == desk.next_attempt(3).admit([A, B])
 
 
@@ -140,9 +149,9 @@ def test_the_third_time_alone_is_the_last(desk: Desk) -> None:
         assert (attempt - 1, 1) == blame_of(desk, A)
     desk.next_attempt(4).admit([A, B])
     assert 1 == accuse(desk.store, crash(4, [A]), 3)
-    assert Parked("a", A.version, 4, "OOMKilled", "", WHY, 3) == desk.find_parked(A)
+    assert Quarantined("a", A.version, 4, "OOMKilled", "", WHY, 3) == desk.find_quarantined(A)
     assert counts(inflight=1, quarantined=1) == desk.store.count()
-    assert [PARKED, RELEASED] == desk.next_attempt(5).admit([A, B])
+    assert [QUARANTINED, RELEASED] == desk.next_attempt(5).admit([A, B])
 
 
 def test_a_crowd_is_never_the_last_straw(desk: Desk) -> None:
@@ -165,7 +174,7 @@ def test_failures_and_crashes_add_up(desk: Desk, ends_in_failure: bool) -> None:
     else:
         desk.next_attempt(4).admit([A])
         accuse(desk.store, crash(4, [A]), 3)
-    parked = desk.find_parked(A)
+    parked = desk.find_quarantined(A)
     assert parked is not None
     assert ("decode" if ends_in_failure else "", 3) == (parked.stage, parked.times)
 
@@ -322,7 +331,7 @@ TRIES = st.builds(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=scale_examples(60))
 @given(st.lists(TRIES, min_size=1, max_size=8), st.integers(1, 3))
 def test_only_who_failed_or_was_alone_at_a_crash_is_ever_parked(
     tmp_path_factory: pytest.TempPathFactory, tries: list[Try], after: int
@@ -333,7 +342,7 @@ def test_only_who_failed_or_was_alone_at_a_crash_is_ever_parked(
         bench.guilt = {key: Guilt() for key in KEYS}
         for number, what in enumerate(tries, 1):
             bench.attempt(number, what)
-            parked = {parked.key: parked.times for _, parked in store.list_parked()}
+            parked = {parked.key: parked.times for _, parked in store.list_quarantined()}
             wanted = {
                 key: guilt.times for key, guilt in bench.guilt.items() if guilt.ended == "parked"
             }

@@ -7,10 +7,18 @@ from collections.abc import Collection
 import pytest
 
 from ledger_builders import Desk, counts, failed, finish_of, listed, output_of, written
-from strandline.ledger.entries import PARKED, RELEASED, Change, FailureRecord, Listed, Mark, Parked
-from strandline.ledger.keeper import Seen, find_vanished
+from strandline.ledger.entries import (
+    QUARANTINED,
+    RELEASED,
+    Change,
+    FailureRecord,
+    Listed,
+    Mark,
+    Quarantined,
+)
 from strandline.ledger.quarantine import Crash, accuse
 from strandline.ledger.store.store import Store
+from strandline.ledger.store.vanished import Seen, find_vanished
 from strandline.storage.errors import VolumeError
 
 A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))
@@ -38,7 +46,7 @@ def test_a_quarantined_source_that_vanished_goes_with_its_leftovers(
 
 
 @pytest.mark.parametrize("deletes", [True, False])
-@pytest.mark.parametrize(("named", "verdict"), [(A, PARKED), (A2, RELEASED)])
+@pytest.mark.parametrize(("named", "verdict"), [(A, QUARANTINED), (A2, RELEASED)])
 def test_a_quarantined_source_that_is_listed_stays(
     desk: Desk, named: Listed, verdict: int, deletes: bool
 ) -> None:
@@ -46,7 +54,7 @@ def test_a_quarantined_source_that_is_listed_stays(
     keeper = desk.next_attempt(5, deletes_vanished=deletes)
     assert [verdict] == keeper.admit([named])
     keeper.end_listing(1)
-    is_parked = verdict == PARKED
+    is_parked = verdict == QUARANTINED
     assert counts(quarantined=int(is_parked), inflight=int(not is_parked)) == desk.store.count()
     assert 0 == keeper.drain(0, anything_died=False).removed
     assert "remove_others" not in removed(desk)
@@ -69,7 +77,7 @@ def test_a_source_that_a_crash_quarantined_goes_only_if_it_vanished(desk: Desk) 
     crash = Crash(1, {A.source}, (), "Killed", "gone")
     accuse(desk.store, crash, quarantine_after=1)
     keeper = desk.next_attempt(2)
-    assert [PARKED, RELEASED] == keeper.admit([A, B])
+    assert [QUARANTINED, RELEASED] == keeper.admit([A, B])
     keeper.end_listing(2)
     assert counts(quarantined=1, inflight=1) == desk.store.count()
     keeper = desk.next_attempt(3)
@@ -133,7 +141,7 @@ def mixed(store: Store) -> Store:
         Change(
             finish=[finish_of(A, output_of(A))],
             fail=[(B.source, FailureRecord("b", 3, "decode", "no", 1, B.version))],
-            park=[(C.source, Parked("c", C.version, 3, "Killed", "", "no", 3))],
+            quarantine=[(C.source, Quarantined("c", C.version, 3, "Killed", "", "no", 3))],
             mark=[(D.source, Mark("d", D.version, 3, 3, is_stale=False))],
         )
     )

@@ -7,12 +7,18 @@ from pathlib import Path
 import pytest
 
 from ledger_builders import failed, finish_of, listed, opened
-from strandline.ledger.entries import Change, FailureRecord, Listed, Mark, Parked
+from output_builders import write_output
+from strandline.ledger.entries import Change, FailureRecord, Listed, Mark, Quarantined
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import Verdict, name_output, verify
+from strandline.ledger.verification import VerificationResult, verify
 from strandline.plan.receipt import Output
 from strandline.plan.token import derive_root
-from strandline.storage.outputs.outputs import TEMPORARY, LocalOutputs, name_source_folder
+from strandline.storage.outputs.outputs import (
+    TEMPORARY,
+    LocalOutputs,
+    name_output,
+    name_source_folder,
+)
 
 A, B = listed("a"), listed("b")
 CONTENT = b"rows\n"
@@ -25,7 +31,9 @@ def outputs(tmp_path: Path) -> LocalOutputs:
 
 def write(outputs: LocalOutputs, source: Listed, content: bytes = CONTENT) -> Output:
     token = derive_root(source.source, source.version)
-    written = outputs.write(source.source, f"{token.hex()}.txt", lambda file: _spell(file, content))
+    written = write_output(
+        outputs, source.source, f"{token.hex()}.txt", lambda file: _spell(file, content)
+    )
     return Output(token, ".txt", *written, rows=1)
 
 
@@ -43,11 +51,11 @@ def finish(store: Store, outputs: LocalOutputs, *sources: Listed) -> list[Path]:
 def test_all_is_well(store: Store, outputs: LocalOutputs) -> None:
     finish(store, outputs, A, B)
     store.write(Change(finish=[finish_of(listed("nothing was left of it"))]))
-    assert Verdict(3, 2, 2 * len(CONTENT), 0, []) == verify(store, outputs)
+    assert VerificationResult(3, 2, 2 * len(CONTENT), 0, []) == verify(store, outputs)
 
 
 def test_a_new_ledger_is_well(store: Store, outputs: LocalOutputs) -> None:
-    assert Verdict(0, 0, 0, 0, []) == verify(store, outputs)
+    assert VerificationResult(0, 0, 0, 0, []) == verify(store, outputs)
 
 
 def test_a_missing_file(store: Store, outputs: LocalOutputs) -> None:
@@ -108,13 +116,13 @@ def test_leftovers_of_an_unfinished_source_are_not_judged(
     if state == "inflight":
         store.write(Change(mark=[(B.source, Mark("b", B.version, 1, 0, False))]))
     elif state == "quarantined":
-        parked = Parked("b", B.version, 1, "Killed", "", "gone", 3)
-        store.write(Change(park=[(B.source, parked)]))
+        parked = Quarantined("b", B.version, 1, "Killed", "", "gone", 3)
+        store.write(Change(quarantine=[(B.source, parked)]))
     else:
         what = failed(B)
         entry = FailureRecord("b", 1, what.stage, what.message, 1)
         store.write(Change(fail=[(B.source, entry)]))
-    assert Verdict(1, 1, len(CONTENT), 1, []) == verify(store, outputs)
+    assert VerificationResult(1, 1, len(CONTENT), 1, []) == verify(store, outputs)
 
 
 def test_temporary_files_are_left_over_once_all_is_finished(

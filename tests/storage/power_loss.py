@@ -1,16 +1,20 @@
 """A folder on a machine that may lose power: what no sync has reached is gone then.
 
 Every sync is watched. A folder's names last as they were when that folder was synced last, a file's
-bytes as they were when that file was; all the rest may be lost, and here it always is.
+bytes as they were when that file was; all the rest may be lost, and here it always is. A file whose
+name alone lasts is empty.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from pathlib import Path
 
 import pytest
+
+from strandline.storage.outputs import outputs
 
 Inode = tuple[int, int]
 
@@ -20,18 +24,18 @@ class Disk:
 
     Args:
         root: the folder.
-        monkeypatch: takes the place of `os.fsync`.
+        monkeypatch: takes the place of `os.fsync`, and of `syncfs` where outputs use it.
     """
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._root = root
         self._names: dict[Inode, dict[str, Inode]] = {}
+        self._files: set[Inode] = set()
         self._bytes: dict[Inode, bytes] = {}
         self._held: list[int] = []  # no number of theirs is given to another file
-        for folder, _, files in os.walk(root):
-            for path in (folder, *(os.path.join(folder, file) for file in files)):
-                self._keep(os.open(path, os.O_RDONLY))
+        self._keep_all()
         monkeypatch.setattr(os, "fsync", lambda handle: self._keep(os.dup(handle)))
+        monkeypatch.setattr(outputs, "sync_filesystem", lambda _: self._keep_all())
 
     def lose_power(self, into: Path) -> Path:
         """What is left afterwards, as a new folder."""
@@ -43,24 +47,34 @@ class Disk:
         for handle in self._held:
             os.close(handle)
 
+    def _keep_all(self) -> None:
+        for folder, _, files in os.walk(self._root):
+            for path in (folder, *(os.path.join(folder, file) for file in files)):
+                with contextlib.suppress(FileNotFoundError):  # a writer removes files meanwhile
+                    self._keep(os.open(path, os.O_RDONLY))
+
     def _keep(self, handle: int) -> None:
         self._held.append(handle)
         found, path = os.fstat(handle), f"/proc/self/fd/{handle}"
         if stat.S_ISDIR(found.st_mode):
-            names = os.listdir(path)
-            children = {name: os.lstat(f"{path}/{name}") for name in names}
-            self._names[_number(found)] = {name: _number(one) for name, one in children.items()}
+            children = {}
+            for name in os.listdir(path):
+                with contextlib.suppress(FileNotFoundError):  # as above
+                    children[name] = os.lstat(f"{path}/{name}")
+            self._names[_number(found)] = {name: _number(info) for name, info in children.items()}
+            files = [info for info in children.values() if stat.S_ISREG(info.st_mode)]
+            self._files.update(map(_number, files))
         else:
             self._bytes[_number(found)] = Path(path).read_bytes()
 
     def _restore(self, number: Inode, into: Path) -> None:
         into.mkdir()
         for name, child in self._names.get(number, {}).items():
-            if child in self._bytes:
-                (into / name).write_bytes(self._bytes[child])
+            if child in self._files:
+                (into / name).write_bytes(self._bytes.get(child, b""))
             elif child in self._names:
                 self._restore(child, into / name)
-            # Else the name lasts and leads to nothing that does: an empty file or folder.
+            # Else the name lasts and leads to nothing that does: an empty folder.
 
 
 def _number(found: os.stat_result) -> Inode:

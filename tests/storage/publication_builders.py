@@ -10,7 +10,12 @@ import pytest
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.latest import resolve
 from strandline.storage.volume.publications import publish
-from strandline.storage.volume.published import MANIFEST, Place, Publication, read_publication
+from strandline.storage.volume.published import (
+    MANIFEST,
+    Publication,
+    PublicationId,
+    read_publication,
+)
 
 FILES = {"metrics.json": b'{"rows": 3}', "artifacts/hashes.bin": b"\0\1", "artifacts/empty": b""}
 
@@ -49,7 +54,7 @@ def make(folder: PipelineFolder, *places: tuple[int, int]) -> list[Publication]:
         made.append(publish(folder, attempt, FILES, {"at": f"{attempt}/{number}"}))
         if is_jump:
             before.rmdir()
-    assert list(places) == [each.place for each in made]
+    assert list(places) == [each.identity for each in made]
     return made
 
 
@@ -65,16 +70,16 @@ def spoil(published: Publication) -> None:
     (published.path / MANIFEST).write_bytes(b'{"format": 1, "att')
 
 
-def resolved(folder: PipelineFolder) -> Place | None:
+def resolved(folder: PipelineFolder) -> PublicationId | None:
     found = resolve(folder)
-    return found.place if found else None
+    return found.identity if found else None
 
 
-def complete_places(folder: PipelineFolder) -> list[Place]:
+def complete_places(folder: PipelineFolder) -> list[PublicationId]:
     """Found by looking at every folder, not by asking the product where to look."""
     found = []
     for path in folder.attempts.glob("[0-9]*/p[0-9]*"):
-        place = Place(int(path.parent.name), int(path.name[1:]))
+        place = PublicationId(int(path.parent.name), int(path.name[1:]))
         if folder.publication(*place) == path and read_publication(folder, place):
             found.append(place)
     return sorted(found)

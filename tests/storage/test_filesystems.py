@@ -13,9 +13,9 @@ from strandline.storage.filesystems import (
     UNKNOWN,
     explain_unsafe,
     find_filesystem,
+    is_synced_whole,
     judge,
     read_mounts,
-    spell_judgements,
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
@@ -107,10 +107,20 @@ def test_each_type_is_judged_once() -> None:
     assert UNKNOWN == judge("fusefs2") == judge("ext") == judge("")
 
 
+def format_judgements() -> str:
+    """All that is known, as a table in Markdown."""
+    lines = ["| file system | types | a ledger | why |", "|---|---|---|---|"]
+    for name, kinds, is_safe, reason in (*JUDGEMENTS, UNKNOWN):
+        types = ", ".join(f"`{kind}*`" if kind.endswith(".") else f"`{kind}`" for kind in kinds)
+        verdict = "may live there" if is_safe else "is refused"
+        lines.append(f"| {name} | {types or '–'} | {verdict} | {reason} |")
+    return "\n".join(lines) + "\n"
+
+
 def test_the_page_shows_the_table() -> None:
     page = PAGE.read_text(encoding="utf-8")
     begin, end = "<!-- table: filesystems -->\n", "<!-- end -->"
-    assert spell_judgements() == page.partition(begin)[2].partition(end)[0]
+    assert format_judgements() == page.partition(begin)[2].partition(end)[0]
 
 
 def test_links_are_followed_to_where_the_bytes_lie(tmp_path: Path) -> None:
@@ -126,3 +136,22 @@ def test_links_are_followed_to_where_the_bytes_lie(tmp_path: Path) -> None:
 
 def test_the_table_of_this_host_can_be_read() -> None:
     assert "proc" == find_filesystem("/proc/self", read_mounts())
+
+
+@pytest.mark.parametrize(
+    ("kind", "kernel", "is_synced"),
+    [
+        ("ext4", "6.1.0-18-amd64", True),
+        ("xfs", "5.8.0", True),
+        ("btrfs", "5.15.167.4-microsoft-standard-WSL2", True),
+        ("ext4", "5.4.0-150-generic", False),
+        ("ext4", "4.19.0", False),
+        ("nfs4", "6.1.0", False),
+        ("overlay", "6.1.0", False),
+        ("fuse.juicefs", "6.1.0", False),
+    ],
+)
+def test_a_file_system_is_synced_whole_where_that_tells_of_errors(
+    tmp_path: Path, kind: str, kernel: str, *, is_synced: bool
+) -> None:
+    assert is_synced == is_synced_whole(tmp_path, f"1 0 0:1 / / rw - {kind} what rw", kernel)

@@ -33,7 +33,12 @@ from strandline.storage.volume.latest import (
     unpin,
 )
 from strandline.storage.volume.publications import publish, retain
-from strandline.storage.volume.published import MANIFEST, Place, Publication, list_places
+from strandline.storage.volume.published import (
+    MANIFEST,
+    Publication,
+    PublicationId,
+    list_publication_ids,
+)
 from strandline_api.outcome.exit_codes import ExitCode
 
 MOVED = ["latest.linked", "latest.renamed", "latest.synced"]
@@ -266,7 +271,7 @@ def test_a_choice_holds_while_more_is_published_until_it_is_taken_back(
     folder: PipelineFolder,
 ) -> None:
     make(folder, (1, 1), (1, 2))
-    assert (1, 1) == pin(folder, "0001/p0001").place
+    assert (1, 1) == pin(folder, "0001/p0001").identity
     assert ("attempts/0001/p0001", "attempts/0001/p0001") == read_links(folder)
     make(folder, (1, 3), (2, 1))
     retain(folder, 1)
@@ -355,7 +360,7 @@ def test_nothing_can_be_chosen_where_there_is_nothing(
 def test_taking_back_no_choice_mends_the_link(folder: PipelineFolder) -> None:
     make(folder, (1, 1), (1, 2))
     link(folder.latest, "attempts/0001/p0099")
-    assert (1, 2) == getattr(unpin(folder), "place", None)
+    assert (1, 2) == getattr(unpin(folder), "identity", None)
     assert ("attempts/0001/p0002", None) == read_links(folder)
 
 
@@ -401,7 +406,7 @@ def test_a_crash_in_taking_a_choice_back_leaves_a_complete_one(
     with pytest.raises(Crash):
         unpin(folder)
     assert (1, 1) == resolved(folder)
-    assert (1, 2) == getattr(unpin(folder), "place", None)
+    assert (1, 2) == getattr(unpin(folder), "identity", None)
     assert (1, 2) == resolved(folder)
 
 
@@ -430,16 +435,18 @@ def test_a_reader_whose_findings_are_removed_meanwhile_looks_again(
 ) -> None:
     make(folder, (1, 1))
     folder.latest.unlink()
-    lists: list[list[Place]] = []
+    lists: list[list[PublicationId]] = []
 
-    def list_and_fall_behind(folder: PipelineFolder) -> list[Place]:
-        lists.append(list_places(folder))
+    def list_and_fall_behind(folder: PipelineFolder) -> list[PublicationId]:
+        lists.append(list_publication_ids(folder))
         if len(lists) == 1:
             publish(folder, 1, {}, {})
             shutil.rmtree(folder.publication(1, 1))
         return lists[-1]
 
-    monkeypatch.setattr("strandline.storage.volume.published.list_places", list_and_fall_behind)
+    monkeypatch.setattr(
+        "strandline.storage.volume.published.list_publication_ids", list_and_fall_behind
+    )
     assert (1, 2) == resolved(folder)
     assert [[(1, 1)]] == lists
 

@@ -16,10 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from output_builders import write_output
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError, naming_volume
-from strandline.storage.layout import PipelineFolder, make_folder
+from strandline.storage.layout import PipelineFolder, make_folder, sync_filesystem
 from strandline.storage.outputs.outputs import (
+    GROUP_FILES,
+    SYNCED_WHOLE_FROM,
     TEMPORARY,
     HashingFile,
     LocalOutputs,
@@ -54,7 +57,7 @@ def names(outputs: LocalOutputs) -> list[str]:
 
 
 def test_a_written_output_is_there_and_described(outputs: LocalOutputs) -> None:
-    written = outputs.write(SOURCE, "t.txt", spell(CONTENT, CONTENT))
+    written = write_output(outputs, SOURCE, "t.txt", spell(CONTENT, CONTENT))
     assert Written(2 * len(CONTENT), digest_of(2 * CONTENT)) == written
     assert 2 * CONTENT == (outputs.root / FOLDER / "t.txt").read_bytes()
     assert [(f"{FOLDER}/t.txt", 2 * len(CONTENT))] == list(outputs.list_names())
@@ -66,8 +69,8 @@ def test_folders_begin_with_what_spreads_sources() -> None:
 
 
 def test_a_replay_overwrites(outputs: LocalOutputs) -> None:
-    outputs.write(SOURCE, "t.txt", spell(b"the first and longer try"))
-    outputs.write(SOURCE, "t.txt", spell(CONTENT))
+    write_output(outputs, SOURCE, "t.txt", spell(b"the first and longer try"))
+    write_output(outputs, SOURCE, "t.txt", spell(CONTENT))
     assert CONTENT == (outputs.root / FOLDER / "t.txt").read_bytes()
     assert [f"{FOLDER}/t.txt"] == names(outputs)
 
@@ -91,7 +94,7 @@ def test_bytes_are_durable_before_the_name_and_the_name_before_the_end(
 
     monkeypatch.setattr(os, "fsync", record_fsync)
     monkeypatch.setattr(Path, "rename", record_rename)
-    outputs.write(SOURCE, "t.txt", spell(CONTENT))
+    write_output(outputs, SOURCE, "t.txt", spell(CONTENT))
     assert ("fsync", "abc") in calls  # the names of new folders
     assert ("fsync", ".") in calls
     (kind, temporary), *rest = calls[-3:]
@@ -104,7 +107,7 @@ def test_removed_names_are_made_durable(
     outputs: LocalOutputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("kept", "other"):
-        outputs.write(SOURCE, name, spell(CONTENT))
+        write_output(outputs, SOURCE, name, spell(CONTENT))
     synced: list[Path] = []
     monkeypatch.setattr("strandline.storage.outputs.outputs.sync_folder", synced.append)
     assert 1 == outputs.remove_others(SOURCE, {"kept"})
@@ -118,7 +121,7 @@ def test_a_failed_write_leaves_no_temporary_file(
     monkeypatch.setattr(faults, "_reached", {step: 0})
     monkeypatch.setenv("STRANDLINE_FAULT", f"{step}:enospc")
     with pytest.raises(VolumeError, match=f"{outputs.root}: {FULL}"):
-        outputs.write(SOURCE, "t.txt", spell(CONTENT))
+        write_output(outputs, SOURCE, "t.txt", spell(CONTENT))
     was_renamed = step == "output.renamed"
     assert ([f"{FOLDER}/t.txt"] if was_renamed else []) == names(outputs)
 
@@ -136,7 +139,7 @@ def test_a_full_disk_is_told_as_such(
     monkeypatch.setattr(Path, "open", open_full)
     for pieces in ([CONTENT], [CONTENT] * 5000, [CONTENT * 5000]):
         with pytest.raises(VolumeError, match=f"{outputs.root}: {FULL}"):
-            outputs.write(SOURCE, "t.txt", spell(*pieces))
+            write_output(outputs, SOURCE, "t.txt", spell(*pieces))
         assert [] == names(outputs)
 
 
@@ -149,7 +152,7 @@ def test_what_the_sink_itself_raises_stays_its_own(outputs: LocalOutputs) -> Non
         raise own
 
     with pytest.raises(OSError, match="the sink's own") as caught:
-        outputs.write(SOURCE, "t.txt", raise_own)
+        write_output(outputs, SOURCE, "t.txt", raise_own)
     assert own is caught.value
     assert [] == names(outputs)
 
@@ -185,7 +188,7 @@ def test_a_file_where_a_folder_is_needed(tmp_path: Path, outputs: LocalOutputs, 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("in the way")
     with pytest.raises(VolumeError, match="a file stands where a folder is needed"):
-        outputs.write(SOURCE, "t.txt", spell(CONTENT))
+        write_output(outputs, SOURCE, "t.txt", spell(CONTENT))
 
 
 def test_a_folder_that_may_not_be_written_to(
@@ -204,7 +207,7 @@ def test_others_are_removed(outputs: LocalOutputs, keep: set[str], left: set[str
     neighbour = bytes(16)
     for source in (SOURCE, neighbour):
         for name in "abc":
-            outputs.write(source, name, spell(CONTENT))
+            write_output(outputs, source, name, spell(CONTENT))
     (outputs.root / FOLDER / "folder").mkdir()
     assert 4 - len(left or ()) == outputs.remove_others(SOURCE, keep)
     folder = outputs.root / FOLDER
@@ -221,7 +224,7 @@ def test_nothing_is_removed_where_nothing_is(outputs: LocalOutputs) -> None:
 def test_leftovers_that_cannot_be_removed_are_told(
     outputs: LocalOutputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outputs.write(SOURCE, "t.txt", spell(CONTENT))
+    write_output(outputs, SOURCE, "t.txt", spell(CONTENT))
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, "read-only")
@@ -232,7 +235,7 @@ def test_leftovers_that_cannot_be_removed_are_told(
 
 
 def test_a_sweep_takes_the_owners_temporary_files_only(outputs: LocalOutputs) -> None:
-    outputs.write(SOURCE, "t.txt", spell(CONTENT))
+    write_output(outputs, SOURCE, "t.txt", spell(CONTENT))
     for owner in ("ours", "theirs", "oursandmore"):
         for number in range(3):
             (outputs.root / TEMPORARY / f"{owner}-0001-{number}").touch()
@@ -248,7 +251,7 @@ def test_a_missing_file_has_no_digest(outputs: LocalOutputs) -> None:
 
 def test_a_large_file_is_digested_piece_by_piece(outputs: LocalOutputs) -> None:
     content = bytes(range(256)) * 10_000
-    outputs.write(SOURCE, "t.bin", spell(content))
+    write_output(outputs, SOURCE, "t.bin", spell(content))
     assert digest_of(content) == outputs.digest(f"{FOLDER}/t.bin")
 
 
@@ -271,7 +274,7 @@ def test_a_hashing_file_counts_bytes_of_wider_buffers() -> None:
 
 def test_arrow_can_write_through_a_hashing_file(outputs: LocalOutputs) -> None:
     table = pa.table({"text": ["a", "b"]})
-    outputs.write(SOURCE, "t.parquet", lambda file: pq.write_table(table, file))
+    write_output(outputs, SOURCE, "t.parquet", lambda file: pq.write_table(table, file))
     assert table == pq.read_table(outputs.root / FOLDER / "t.parquet")
 
 
@@ -281,3 +284,52 @@ def test_a_pipeline_has_a_folder_of_its_own(tmp_path: Path) -> None:
     assert {
         "team/clips/" + name for name in ("ledger", "output", "writers.lock", "attempts/0007")
     } == {str(place.relative_to(tmp_path)) for place in places}
+
+
+@pytest.mark.parametrize("is_synced_whole", [False, True], ids=["each", "whole"])
+@pytest.mark.parametrize("count", [1, SYNCED_WHOLE_FROM, GROUP_FILES + 1])
+def test_a_group_is_there_when_it_ends(
+    tmp_path: Path, count: int, *, is_synced_whole: bool
+) -> None:
+    outputs = LocalOutputs(tmp_path / "output", "0001-7", is_synced_whole=is_synced_whole)
+    write_output(outputs, SOURCE, "first.txt", spell(CONTENT))
+    handles = len(os.listdir("/proc/self/fd"))
+    with outputs.grouped() as group:
+        for number in range(count):
+            group.write(number.to_bytes(16, "big"), f"{number}.txt", spell(b"%d" % number))
+    for number in range(count):
+        name = f"{name_source_folder(number.to_bytes(16, 'big'))}/{number}.txt"
+        assert b"%d" % number == (outputs.root / name).read_bytes()
+    assert count + 1 == len(names(outputs))
+    assert handles == len(os.listdir("/proc/self/fd"))
+
+
+def test_what_one_of_a_group_raises_takes_no_other_along(outputs: LocalOutputs) -> None:
+    def raise_own(file: BinaryIO) -> None:
+        file.write(CONTENT)
+        raise LookupError
+
+    with outputs.grouped() as group:
+        group.write(SOURCE, "a.txt", spell(CONTENT))
+        with pytest.raises(LookupError):
+            group.write(SOURCE, "b.txt", raise_own)
+        group.write(SOURCE, "c.txt", spell(CONTENT))
+    assert [f"{FOLDER}/a.txt", f"{FOLDER}/c.txt"] == names(outputs)
+
+
+def test_a_group_that_raises_leaves_nothing(outputs: LocalOutputs) -> None:
+    def write_and_raise() -> None:
+        with outputs.grouped() as group:
+            group.write(SOURCE, "a.txt", spell(CONTENT))
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        write_and_raise()
+    assert [] == names(outputs)
+
+
+def test_a_file_system_that_can_not_be_synced_is_told(tmp_path: Path) -> None:
+    closed = os.open(tmp_path, os.O_RDONLY)
+    os.close(closed)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        sync_filesystem(closed)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,10 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_counts import scale_examples
+from output_builders import write_output
 from power_loss import Disk
+from strandline.storage import faults
 from strandline.storage.layout import make_durable, sync_folder
 from strandline.storage.outputs.outputs import LocalOutputs, name_source_folder
-from strandline.storage.outputs.ownership import Owner, read_owner, take_place
+from strandline.storage.outputs.ownership import Owner, claim_location, read_owner
 
 SOURCE = bytes.fromhex("abcdef0123456789abcdef0123456789")
 NEIGHBOUR = bytes.fromhex("abc0000000000000abcdef0123456789")
@@ -43,7 +49,7 @@ def write(root: Path, *sources: bytes, name: str = "t.txt") -> None:
     """Write an output of each source, as one process does it."""
     outputs = LocalOutputs(root, "0001-7")
     for source in sources:
-        outputs.write(source, name, spell)
+        write_output(outputs, source, name, spell)
 
 
 def read(root: Path, source: bytes = SOURCE, name: str = "t.txt") -> bytes | None:
@@ -81,7 +87,7 @@ class TestTheDiskItself:
     ) -> None:
         (volume / "a").write_bytes(CONTENT)
         sync_folder(volume)
-        assert [] == list(disk.lose_power(tmp_path / "left").iterdir())
+        assert b"" == (disk.lose_power(tmp_path / "left") / "a").read_bytes()
 
     def test_a_folder_is_lost_with_all_in_it(
         self, volume: Path, disk: Disk, tmp_path: Path
@@ -126,48 +132,90 @@ def test_a_later_output_of_one_process_lasts_too(
     assert CONTENT == read(left) == read(left, source)
 
 
-@settings(max_examples=30, deadline=None)
+SOURCES = st.sampled_from([SOURCE, NEIGHBOUR, ELSEWHERE])
+
+
+@settings(max_examples=scale_examples(30), deadline=None)
 @given(
     st.lists(
-        st.tuples(
-            st.integers(0, 2), st.sampled_from([SOURCE, NEIGHBOUR, ELSEWHERE]), st.booleans()
-        ),
+        st.tuples(st.integers(0, 2), st.lists(SOURCES, min_size=1, max_size=12), st.booleans()),
         max_size=8,
-    )
+    ),
+    st.booleans(),
 )
 def test_whoever_writes_what_is_told_lasts(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, bytes, bool]]
+    tmp_path_factory: pytest.TempPathFactory,
+    steps: list[tuple[int, list[bytes], bool]],
+    is_synced_whole: bool,
 ) -> None:
-    """Three processes; each writes, or makes a source's folder and is killed before it syncs."""
+    """Three processes; each writes a group, or makes a folder and is killed before it syncs."""
     place = tmp_path_factory.mktemp("whoever")
     (place / "volume").mkdir()
     with pytest.MonkeyPatch.context() as monkeypatch:
         disk = Disk(place / "volume", monkeypatch)
-        root, told = place / "volume/out", set()
-        processes = [LocalOutputs(root, str(number)) for number in range(3)]
-        for process, source, is_killed in steps:
+        root, told = place / "volume/out", set[tuple[bytes, str]]()
+        begin = partial(LocalOutputs, root, is_synced_whole=is_synced_whole)
+        processes = [begin(str(number)) for number in range(3)]
+        for process, sources, is_killed in steps:
             if is_killed:
-                (root / name_source_folder(source)).mkdir(parents=True, exist_ok=True)
-                processes[process] = LocalOutputs(root, str(process))
-            else:
-                processes[process].write(source, f"{process}.txt", lambda file: None)
-                told.add((source, f"{process}.txt"))
+                (root / name_source_folder(sources[0])).mkdir(parents=True, exist_ok=True)
+                processes[process] = begin(str(process))
+                continue
+            names = [f"{process}-{number}.txt" for number in range(len(sources))]
+            with processes[process].grouped() as group:
+                for source, name in zip(sources, names, strict=True):
+                    group.write(source, name, spell)
+            told.update(zip(sources, names, strict=True))
         left = disk.lose_power(place / "left")
         disk.close()
-    assert all(read(left / "out", *one) == b"" for one in told)
+    assert all(read(left / "out", *written) == CONTENT for written in told)
+
+
+class PowerLostError(Exception):
+    """Ends a process where the power goes."""
+
+
+@settings(max_examples=scale_examples(50), deadline=None)
+@given(st.lists(SOURCES, min_size=1, max_size=12), st.integers(1, 60), st.booleans())
+def test_law_what_has_its_name_is_whole_whenever_power_is_lost(
+    tmp_path_factory: pytest.TempPathFactory,
+    sources: list[bytes],
+    last_step: int,
+    is_synced_whole: bool,
+) -> None:
+    place = tmp_path_factory.mktemp("whenever")
+    (place / "volume").mkdir()
+    steps = itertools.count(1)
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        disk = Disk(place / "volume", monkeypatch)
+
+        def reach(_step: str) -> None:
+            if next(steps) == last_step:
+                disk.lose_power(place / "left")
+                raise PowerLostError
+
+        monkeypatch.setattr(faults, "reach", reach)
+        outputs = LocalOutputs(place / "volume/out", is_synced_whole=is_synced_whole)
+        with suppress(PowerLostError), outputs.grouped() as group:
+            for number, source in enumerate(sources):
+                group.write(source, f"{number}.txt", spell)
+        disk.close()
+    named = (place / "left/out").glob("*/*/*.txt")
+    assert all(path.read_bytes() == CONTENT for path in named)
 
 
 def test_a_source_folder_that_was_removed_is_made_again(tmp_path: Path) -> None:
     outputs = LocalOutputs(tmp_path / "out", "0001-7")
     for _ in range(2):
-        outputs.write(SOURCE, "t.txt", spell)
+        write_output(outputs, SOURCE, "t.txt", spell)
         assert 1 == outputs.remove_others(SOURCE, ())
         assert read(tmp_path / "out") is None
 
 
 def test_an_owner_lasts(volume: Path, disk: Disk, tmp_path: Path) -> None:
     owner = Owner("1" * 32, "default/clips")
-    take_place(str(volume / "a/out"), owner)
+    claim_location(str(volume / "a/out"), owner)
     assert owner == read_owner(str(disk.lose_power(tmp_path / "left") / "a/out"))
 
 

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_counts import scale_examples
 from publication_builders import (
     FILES,
     Crash,
@@ -140,10 +141,10 @@ def test_a_number_is_never_used_again(
     for name in before:
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).touch()
-    assert (2, number) == publish(folder, 2, FILES, {}).place
+    assert (2, number) == publish(folder, 2, FILES, {}).identity
     assert all((home / name).exists() for name in before)
     assert (2, number) == resolved(folder)
-    assert (3, 1) == publish(folder, 3, {}, {}).place
+    assert (3, 1) == publish(folder, 3, {}, {}).identity
 
 
 @pytest.mark.parametrize("link", ["latest", "pinned"])
@@ -201,7 +202,7 @@ json_values = st.recursive(
 file_names = st.from_regex(r"([a-z][a-z.]{0,5}/)?[A-Z][a-zé\n ]{0,8}", fullmatch=True)
 
 
-@settings(max_examples=40)
+@settings(max_examples=scale_examples(40))
 @given(
     files=st.dictionaries(file_names, st.binary(max_size=50), max_size=4),
     facts=st.dictionaries(st.text(max_size=5), json_values, max_size=3),
@@ -226,7 +227,7 @@ def test_what_is_no_link_is_never_replaced(kind: str, name: str, folder: Pipelin
     spot.touch() if kind == "file" else (spot / "inner").mkdir(parents=True)
     before = list_tree(folder.path)
     if name == "pinned":
-        assert (1, 2) == publish(folder, 1, {}, {}).place  # it counts for nothing
+        assert (1, 2) == publish(folder, 1, {}, {}).identity  # it counts for nothing
         return
     sentence = f"^{spot}: this is no link, and a link is needed here; move it away and run again$"
     with pytest.raises(VolumeError, match=sentence):
@@ -269,7 +270,7 @@ if os.getuid() == 0:
     os.setuid(65534)
 folder = PipelineFolder(Path(sys.argv[1]))
 found = resolve(folder)
-print(found and found.place.name)
+print(found and found.identity.name)
 try:
     publish(folder, 2, {"a": b""}, {})
 except VolumeError as error:
@@ -391,6 +392,6 @@ def check_latest(folder: PipelineFolder) -> None:
     found = resolve(folder)
     assert found is not None
     assert target == found.path
-    assert found.place in complete_places(folder)
+    assert found.identity in complete_places(folder)
     for name, content in FILES.items():
         assert content == (found.path / name).read_bytes()

@@ -11,6 +11,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
+from output_builders import write_output
 from strandline.storage.errors import VolumeError
 from strandline.storage.outputs.outputs import LocalOutputs, Written
 from strandline.storage.outputs.remote import RemoteOutputs, open_outputs
@@ -29,7 +30,7 @@ def outputs() -> Iterator[RemoteOutputs]:
 
 
 def write(outputs: RemoteOutputs, source: bytes, name: str, content: bytes = CONTENT) -> Written:
-    return outputs.write(source, name, lambda file: _spell(file, content))
+    return write_output(outputs, source, name, lambda file: _spell(file, content))
 
 
 def _spell(file: object, content: bytes) -> None:
@@ -86,7 +87,7 @@ def test_what_the_sink_itself_raises_stays_its_own_and_puts_nothing(outputs: Rem
         raise own
 
     with pytest.raises(OSError, match="the sink's own") as caught:
-        outputs.write(SOURCE, "t.txt", raise_own)  # type: ignore[arg-type]
+        write_output(outputs, SOURCE, "t.txt", raise_own)  # type: ignore[arg-type]
     assert own is caught.value
     assert [] == list(outputs.list_names())
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_counts import scale_examples
 from publication_builders import FILES, complete_places, half_write, list_tree, make, resolved
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
@@ -154,7 +155,7 @@ states = st.lists(
 )  # attempt, complete?
 
 
-@settings(max_examples=60)
+@settings(max_examples=scale_examples(60))
 @given(states=states, keep_last=st.integers(1, 4), chosen=st.none() | st.integers(0, 6))
 def test_retention_keeps_the_newest_and_what_is_resolved(
     states: list[tuple[int, bool]], keep_last: int, chosen: int | None
@@ -191,7 +192,7 @@ def test_what_cannot_be_looked_at_is_not_taken_for_half_written(
     with pytest.raises(VolumeError, match="reports an input/output error"):
         retain(folder, 3)
     with pytest.raises(VolumeError, match=f"^{first.path}: "):
-        read_publication(folder, first.place)
-    assert read_publication(folder, second.place) == second
+        read_publication(folder, first.identity)
+    assert read_publication(folder, second.identity) == second
     monkeypatch.undo()
     assert [(1, 1), (1, 2)] == complete_places(folder)

@@ -1,0 +1,16 @@
+"""Writing outputs where a test needs only one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import BinaryIO
+
+from strandline.storage.outputs.outputs import OutputStore, Written
+
+
+def write_output(
+    outputs: OutputStore, source: bytes, name: str, write_content: Callable[[BinaryIO], None]
+) -> Written:
+    """Write one output durably, as a group of its own."""
+    with outputs.grouped() as group:
+        return group.write(source, name, write_content)
