@@ -18,14 +18,14 @@ from strandline_api.objects.attempt import (
     AttemptStatus,
     CurationAttempt,
     EvidenceRecord,
-    ObjectReference,
+    PipelineReference,
     parse_attempt_status,
 )
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence, name_cause
 from strandline_api.schema.crd import attempt_definition
 from strandline_api.status.enums import Trigger
-from strandline_api.status.pipeline_status import Counts
+from strandline_api.status.pipeline_status import ProgressCounts
 from structural_fit import fits
 
 SCHEMA = attempt_definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -232,7 +232,7 @@ def test_any_evidence_can_be_kept_and_names_the_same_cause(
 ) -> None:
     status = AttemptStatus(evidence=(EvidenceRecord.of(evidence, time),))
     assert fits(ATTEMPT_STATUS, status.to_json())
-    (kept,) = parse_attempt_status(status.to_json()).sights
+    (kept,) = parse_attempt_status(status.to_json()).observations
     assert name_cause([kept]).cause is evidence.cause
     assert kept.details.keys() <= evidence.details.keys()
     assert (status.evidence[0].time is None) == (time is None)
@@ -251,8 +251,8 @@ def test_the_first_of_much_evidence_stays_since_it_tells_most() -> None:
 
 def test_parts_are_made_with_names_of_python() -> None:
     status = AttemptStatus(
-        ray_job=ObjectReference(name="corpus-2", uid="u3"),
-        outcome=AttemptOutcome(exit_code=0, outcome="COMPLETE", sources=Counts(total=1)),
+        ray_job=PipelineReference(name="corpus-2", uid="u3"),
+        outcome=AttemptOutcome(exit_code=0, outcome="COMPLETE", sources=ProgressCounts(total=1)),
     )
     assert status.to_json()["rayJob"] == {"name": "corpus-2", "uid": "u3"}
     assert status.to_json()["outcome"]["exitCode"] == 0

@@ -14,7 +14,7 @@ from strandline_api.outcome.evidence import (
     find_signal,
     name_cause,
     read_exit,
-    spell_exit_code,
+    to_exit_code,
 )
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -180,12 +180,12 @@ def test_any_other_code_is_an_error_of_the_application(code: int) -> None:
 def test_any_number_is_read(code: int) -> None:
     evidence = read_exit(code)
     assert (evidence is None) == (code == 0)
-    assert find_signal(code) == find_signal(spell_exit_code(code)) or code < -64
+    assert find_signal(code) == find_signal(to_exit_code(code)) or code < -64
 
 
 @pytest.mark.parametrize(("returncode", "code"), [(0, 0), (75, 75), (-9, 137), (-15, 143)])
 def test_a_returncode_is_spelled_as_a_shell_does(returncode: int, code: int) -> None:
-    assert spell_exit_code(returncode) == code
+    assert to_exit_code(returncode) == code
 
 
 # --- As JSON

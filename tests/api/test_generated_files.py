@@ -69,7 +69,7 @@ def test_a_definition_is_written_as_it_is(name: str) -> None:
 
 
 # A word of the generated part; much of these files is their authors'.
-WORDS = {"docs/failures.md": "| cause |", SCHEMA: "Retries since"}
+WORDS = {"docs/failures.md": "| cause |", SCHEMA: "Number of retries since"}
 
 
 @pytest.mark.parametrize("name", [*CRDS, *PAGES, *CHART])

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 
+from example_counts import scale_examples
 from images.history import LAST_RELEASE
 from last_release import ROOT, LastRelease, reading
 from pipeline_documents import SMALLEST, pipelines
@@ -19,9 +20,9 @@ from strandline.run.manifest.manifest import read_manifest
 from strandline_api.documents.documents import parse_pipeline
 from strandline_api.documents.stored import (
     OPERATORS_OWN,
-    hand_on,
+    forward_document,
     parse_stored_pipeline,
-    spell_document,
+    render_document,
 )
 from strandline_api.objects.attempt import AttemptSpec, parse_attempt_status
 from strandline_api.objects.pipeline import PipelineSpec
@@ -82,30 +83,31 @@ def find_differences(older: Any, newer: Any, path: str = "") -> list[str]:
 
 
 @given(document=pipelines)
-@settings(max_examples=40)
+@settings(max_examples=scale_examples(40))
 def test_law_its_driver_reads_what_is_handed_on_today(last: LastRelease, document: Json) -> None:
     full = store(place(as_users_of(last, document)), TODAY)
     spec = parse_pipeline(full).spec
-    read = last.ask("drive", spell_document(hand_on(full, spec)))
+    read = last.ask("drive", render_document(forward_document(full, spec)))
     assert find_differences(without_operators_own(read), spell(spec)) == []
 
 
 def test_defaults_that_newer_definitions_write_never_reach_its_driver(last: LastRelease) -> None:
     full, planted = plant_unknown(store(place(SMALLEST), TODAY), TODAY)
     with pytest.raises(AssertionError, match="unknown field"):
-        last.ask("drive", spell_document(full))
+        last.ask("drive", render_document(full))
     read = parse_stored_pipeline(full)
     assert set(read.unknown) == planted
-    handed = hand_on(full, read.pipeline.spec)
+    handed = forward_document(full, read.pipeline.spec)
     assert (
         find_differences(
-            without_operators_own(last.ask("drive", spell_document(handed))),
+            without_operators_own(last.ask("drive", render_document(handed))),
             spell(read.pipeline.spec),
         )
         == []
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.stem))
 def test_its_driver_goes_on_with_the_same_ledger(
     last: LastRelease, path: Path, monkeypatch: pytest.MonkeyPatch
@@ -114,15 +116,15 @@ def test_its_driver_goes_on_with_the_same_ledger(
     document["metadata"]["namespace"] = "team"
     monkeypatch.syspath_prepend(str(path.parent))
     full = store(document, TODAY)
-    handed = hand_on(full, parse_pipeline(full).spec)
+    handed = forward_document(full, parse_pipeline(full).spec)
     assert (
-        last.ask("fingerprint", spell_document(handed))
+        last.ask("fingerprint", render_document(handed))
         == read_manifest(path).plan.fingerprint.digest
     )
 
 
 @given(document=pipelines)
-@settings(max_examples=40)
+@settings(max_examples=scale_examples(40))
 def test_law_today_reads_what_is_stored_by_its_definitions(
     last: LastRelease, document: Json
 ) -> None:
@@ -135,7 +137,7 @@ def test_law_today_reads_what_is_stored_by_its_definitions(
 
 
 @given(document=pipelines)
-@settings(max_examples=20)
+@settings(max_examples=scale_examples(20))
 def test_law_its_operator_reads_what_is_stored_by_todays_definitions(
     last: LastRelease, document: Json
 ) -> None:
@@ -148,7 +150,7 @@ def test_law_its_operator_reads_what_is_stored_by_todays_definitions(
 
 
 @given(written=like(PIPELINE_STATUS), attempt=like(ATTEMPT_STATUS))
-@settings(max_examples=60)
+@settings(max_examples=scale_examples(60))
 def test_law_each_reads_the_others_statuses(
     last: LastRelease, written: object, attempt: object
 ) -> None:

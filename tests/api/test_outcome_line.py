@@ -15,8 +15,8 @@ from strandline_api.outcome.driver_outcome import (
     DriverOutcome,
     SourceCounts,
     find_outcome_line,
+    format_outcome_line,
     name_outcome,
-    spell_outcome_line,
 )
 from strandline_api.outcome.evidence import Evidence
 
@@ -30,13 +30,14 @@ OUTCOME = DriverOutcome(
     evidence=(Evidence(Cause.OOM_KILLED, "one worker", "cgroup", {"stage": "parse"}),),
     memory_kills=1,
     latest="0007/p0002",
+    lineage=True,
 )
 LINE = (
     'strandline-outcome: {"exitCode":75,"outcome":"INTERRUPTED",'
     '"message":"interrupted; what is finished is kept","attempt":3,'
     '"sources":{"total":32,"finished":4,"failed":1,"quarantined":2,"skipped":20,"unfinished":5},'
     '"remaining":12,"evidence":[{"cause":"OOMKilled","message":"one worker","source":"cgroup",'
-    '"details":{"stage":"parse"}}],"memoryKills":1,"latest":"0007/p0002"}'
+    '"details":{"stage":"parse"}}],"memoryKills":1,"latest":"0007/p0002","lineage":true}'
 )
 
 counts = st.integers(0, 2**63 - 1)
@@ -72,13 +73,13 @@ large = outcomes(short | long, pieces(short | long), 9)
 
 @given(small)
 def test_what_fits_comes_back_whole(outcome: DriverOutcome) -> None:
-    line = spell_outcome_line(outcome)
+    line = format_outcome_line(outcome)
     assert find_outcome_line(line) == outcome
 
 
 @given(large)
 def test_the_line_is_one_and_short(outcome: DriverOutcome) -> None:
-    line = spell_outcome_line(outcome)
+    line = format_outcome_line(outcome)
     assert len(line.encode()) <= MAX_LINE_BYTES == 3500
     assert line.isascii()
     assert line.isprintable()
@@ -86,7 +87,7 @@ def test_the_line_is_one_and_short(outcome: DriverOutcome) -> None:
 
 @given(large)
 def test_what_is_too_long_loses_only_ends(outcome: DriverOutcome) -> None:
-    found = find_outcome_line(spell_outcome_line(outcome))
+    found = find_outcome_line(format_outcome_line(outcome))
     assert found is not None
     assert found.evidence == outcome.evidence[: len(found.evidence)]
     is_whole = found.message == outcome.message
@@ -99,13 +100,13 @@ def test_what_is_too_long_loses_only_ends(outcome: DriverOutcome) -> None:
 def test_a_line_is_found_in_any_log(
     before: str, outcome: DriverOutcome, prefix: str, after: str
 ) -> None:
-    log = f"{before}\n{prefix}{spell_outcome_line(outcome)}\n{after}"
+    log = f"{before}\n{prefix}{format_outcome_line(outcome)}\n{after}"
     assert find_outcome_line(log) == outcome
 
 
 @given(small, small)
 def test_the_last_line_counts(first: DriverOutcome, last: DriverOutcome) -> None:
-    log = f"{spell_outcome_line(first)}\n{spell_outcome_line(last)}\n"
+    log = f"{format_outcome_line(first)}\n{format_outcome_line(last)}\n"
     assert find_outcome_line(log) == last
 
 
@@ -113,9 +114,9 @@ def test_the_last_line_counts(first: DriverOutcome, last: DriverOutcome) -> None
 def test_a_truncated_line_is_passed_over(
     first: DriverOutcome, last: DriverOutcome, data: st.DataObject
 ) -> None:
-    line = spell_outcome_line(last)
+    line = format_outcome_line(last)
     cut = data.draw(st.integers(0, len(line) - 1))
-    assert find_outcome_line(f"{spell_outcome_line(first)}\n{line[:cut]}") == first
+    assert find_outcome_line(f"{format_outcome_line(first)}\n{line[:cut]}") == first
     assert find_outcome_line(line[cut + 1 :]) is None
 
 
@@ -129,7 +130,7 @@ def test_any_text_can_be_searched(text: str) -> None:
 
 
 def test_the_line_is_spelled_as_published() -> None:
-    assert spell_outcome_line(OUTCOME) == LINE
+    assert format_outcome_line(OUTCOME) == LINE
     assert find_outcome_line(LINE) == OUTCOME
 
 
@@ -200,18 +201,18 @@ def test_other_versions_are_read(written: dict[str, Any], expected: dict[str, An
 
 def test_a_long_message_is_cut_before_evidence_is_dropped() -> None:
     long = OUTCOME.model_copy(update={"message": "m" * 9000})
-    found = find_outcome_line(spell_outcome_line(long))
+    found = find_outcome_line(format_outcome_line(long))
     assert found is not None
     assert found.evidence == OUTCOME.evidence
     assert found.message.startswith("m" * 2900)
     assert found.message.endswith("m...")
-    assert len(spell_outcome_line(long)) == MAX_LINE_BYTES
+    assert len(format_outcome_line(long)) == MAX_LINE_BYTES
 
 
 def test_evidence_is_dropped_from_the_last_where_a_short_message_is_not_enough() -> None:
     evidence = tuple(Evidence(Cause.KILLED, f"{at}" * 400, "ray") for at in range(9))
     long = OUTCOME.model_copy(update={"message": "m" * 9000, "evidence": evidence})
-    found = find_outcome_line(spell_outcome_line(long))
+    found = find_outcome_line(format_outcome_line(long))
     assert found is not None
     assert found.evidence == evidence[:5]
     assert len(found.message) >= 1000
@@ -221,7 +222,7 @@ def test_odd_bytes_of_a_file_name_do_not_stop_the_line() -> None:
     name = b"caf\xe9.txt".decode("utf-8", "surrogateescape")
     outcome = DriverOutcome(exit_code=1, message=f"can't read {name}")
     assert outcome.message == "can't read caf\\udce9.txt"
-    assert find_outcome_line(spell_outcome_line(outcome)) == outcome
+    assert find_outcome_line(format_outcome_line(outcome)) == outcome
 
 
 @pytest.mark.parametrize(

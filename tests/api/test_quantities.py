@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from strandline_api.quantities import (
     MAX_BYTES,
+    format_memory,
     parse_cpu,
     parse_duration,
     parse_memory,
     shorten,
-    spell_memory,
 )
 
 
@@ -182,12 +182,12 @@ def test_a_shown_value_is_short(text: str) -> None:
 
 @given(st.integers(1, MAX_BYTES))
 def test_bytes_are_spelled_so_that_they_are_read_as_the_same(amount: int) -> None:
-    assert parse_memory(spell_memory(amount)) == amount
+    assert parse_memory(format_memory(amount)) == amount
 
 
 @given(st.integers(1, 2**13 - 1), st.sampled_from(["Ki", "Mi", "Gi", "Ti", "Pi"]))
 def test_bytes_are_spelled_as_short_as_people_would(amount: int, unit: str) -> None:
-    assert len(spell_memory(parse_memory(f"{amount}{unit}"))) <= len(f"{amount}{unit}")
+    assert len(format_memory(parse_memory(f"{amount}{unit}"))) <= len(f"{amount}{unit}")
 
 
 @pytest.mark.parametrize(
@@ -195,4 +195,4 @@ def test_bytes_are_spelled_as_short_as_people_would(amount: int, unit: str) -> N
     [(1, "1"), (1023, "1023"), (1536, "1536"), (6 * 2**30, "6Gi"), (1536 * 2**20, "1536Mi")],
 )
 def test_only_whole_units_are_spelled(amount: int, text: str) -> None:
-    assert spell_memory(amount) == text
+    assert format_memory(amount) == text

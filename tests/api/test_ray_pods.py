@@ -10,16 +10,16 @@ from pipeline_documents import with_change
 from strandline_api.documents.documents import parse_pipeline
 from strandline_api.documents.problems import SpecError
 from strandline_api.documents.stored import omit_defaults
-from strandline_api.spec.pod_places import (
-    CLOSED_PLACES,
+from strandline_api.spec.pod_paths import (
     CONTAINERS,
-    SHARED_PLACES,
+    RESERVED_PATHS,
+    SHARED_PATHS,
     VARIABLE_PREFIXES,
     VOLUME_NAMES,
 )
 from strandline_api.spec.ray_cluster import RayCluster
 from strandline_api.spec.variables import TAKEN_VARIABLE
-from strandline_api.spec.volumes import TAKEN_PLACE, TAKEN_VOLUME
+from strandline_api.spec.volumes import TAKEN_PATH, TAKEN_VOLUME
 
 SECRET = {"name": "s3", "key": "access-key"}
 FULL: dict[str, Any] = {
@@ -86,20 +86,20 @@ def test_a_volume_of_ours_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        *CLOSED_PLACES,
-        *SHARED_PLACES,
-        *(f"{place}/deep/er" for place in CLOSED_PLACES),
-        *(f"{place}/" for place in (*CLOSED_PLACES, *SHARED_PLACES)),
+        *RESERVED_PATHS,
+        *SHARED_PATHS,
+        *(f"{place}/deep/er" for place in RESERVED_PATHS),
+        *(f"{place}/" for place in (*RESERVED_PATHS, *SHARED_PATHS)),
     ],
 )
 def test_a_place_of_ours_is_refused(path: str) -> None:
     fields = {**FULL, "volumeMounts": [{"name": "keys", "mountPath": path}]}
-    assert refuse(**fields) == f"spec.ray.volumeMounts[0].mountPath: {TAKEN_PLACE}"
+    assert refuse(**fields) == f"spec.ray.volumeMounts[0].mountPath: {TAKEN_PATH}"
 
 
 @pytest.mark.parametrize(
     "path",
-    [f"{SHARED_PLACES[0]}/keys", "/var/lib/strandline2", "/etc/strand", f"{SHARED_PLACES[1]}2"],
+    [f"{SHARED_PATHS[0]}/keys", "/var/lib/strandline2", "/etc/strand", f"{SHARED_PATHS[1]}2"],
 )
 def test_a_place_beside_ours_is_free(path: str) -> None:
     ray = read_ray(**FULL | {"volumeMounts": [{"name": "keys", "mountPath": path}]})

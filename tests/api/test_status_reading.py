@@ -18,11 +18,11 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.status.enums import AttemptPhase, PipelinePhase, Trigger
 from strandline_api.status.pipeline_status import (
     Condition,
-    Counts,
     HandledTokens,
     PastAttemptRecord,
     PipelineStatus,
     Progress,
+    ProgressCounts,
     RetryCounts,
     parse_status,
 )
@@ -243,7 +243,7 @@ def test_progress_spells_what_is_finished_of_all(counts: dict[str, Any], text: s
 def test_a_drivers_words_are_read_as_forgivingly() -> None:
     said = {"total": 9, "finished": 10**30, "failed": "many", "ratePerSecond": math.inf}
     assert Progress.parse(said) == Progress(total=9)
-    assert Counts.parse("nothing") == Counts()
+    assert ProgressCounts.parse("nothing") == ProgressCounts()
 
 
 @given(

@@ -19,11 +19,11 @@ from strandline_api.documents.problems import SpecError
 from strandline_api.documents.stored import (
     OPERATORS_OWN,
     describe_unknown,
-    hand_on,
+    forward_document,
     is_stored,
     omit_unknown,
     parse_stored_pipeline,
-    spell_document,
+    render_document,
 )
 from strandline_api.objects.pipeline import CurationPipeline, PipelineSpec
 from strandline_api.schema.crd import pipeline_definition
@@ -124,7 +124,7 @@ def test_law_what_a_driver_is_given_means_the_same(
         full, _ = plant_unknown(full, DEFINITION)
     spec = parse_stored_pipeline(full).pipeline.spec
     before = copy.deepcopy(full)
-    handed = hand_on(full, spec)
+    handed = forward_document(full, spec)
     assert full == before
     read = parse_pipeline(handed)  # strictly, as drivers of before do
     assert without_operators_own(read.spec) == without_operators_own(spec)
@@ -138,7 +138,7 @@ def test_a_driver_is_given_nothing_that_is_a_default_or_the_operators_own() -> N
     full["spec"]["checkpoint"] |= {"keepLast": 7}
     full["spec"]["stages"][0] |= {"batchSize": 1, "resources": {"cpu": 1, "gpu": 0.5}}
     full["spec"]["retry"] = {"maxDelay": None, "delay": "60s"}
-    handed = hand_on(full, parse_pipeline(full).spec)
+    handed = forward_document(full, parse_pipeline(full).spec)
     assert handed["spec"] == {
         **SMALLEST["spec"],
         "stages": [
@@ -152,13 +152,15 @@ def test_a_driver_is_given_nothing_that_is_a_default_or_the_operators_own() -> N
 def test_free_objects_are_handed_on_as_they_are() -> None:
     parameters = {"tomorrow": None, "cpu": 1, "deep": {"name": None, "list": [{"x": None}]}}
     full = place(with_change("spec.source.with", parameters))
-    handed = hand_on(full, parse_pipeline(full).spec)
+    handed = forward_document(full, parse_pipeline(full).spec)
     assert handed["spec"]["source"]["with"] == parameters
     assert handed["spec"]["source"]["with"]["deep"] is not parameters["deep"]
 
 
 def test_no_driver_reads_what_it_is_not_given() -> None:
-    names = [name for name, one in PipelineSpec.model_fields.items() if one.alias in OPERATORS_OWN]
+    names = [
+        name for name, field in PipelineSpec.model_fields.items() if field.alias in OPERATORS_OWN
+    ]
     assert len(names) == len(OPERATORS_OWN)
     supervisor = (
         RUNTIME / "cli" / "commands" / "runs" / "run.py"
@@ -172,7 +174,7 @@ def test_no_driver_reads_what_it_is_not_given() -> None:
 def test_a_document_says_that_it_was_stored() -> None:
     full = place(SMALLEST)
     assert not is_stored(full)
-    assert is_stored(hand_on(full, parse_pipeline(full).spec))
+    assert is_stored(forward_document(full, parse_pipeline(full).spec))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +186,7 @@ def test_other_documents_do_not(document: object) -> None:
 
 @given(pipelines)
 def test_law_what_is_spelled_is_the_same_as_yaml_and_as_json(document: dict[str, Any]) -> None:
-    spelled = spell_document(document)
+    spelled = render_document(document)
     assert json.loads(spelled) == document
     assert yaml.load(spelled, Loader=yaml.CSafeLoader) == json.loads(spelled)
 
@@ -194,13 +196,13 @@ def test_law_what_is_spelled_is_the_same_as_yaml_and_as_json(document: dict[str,
 )
 def test_every_character_reaches_the_driver(text: str) -> None:
     document = with_change("spec.sink.with.path", text)
-    assert yaml.safe_load(spell_document(document)) == document
+    assert yaml.safe_load(render_document(document)) == document
 
 
 @pytest.mark.parametrize("number", [1e-7, 1e16, -2e-9, 1.5e-7, 0.5, 1e5, 7, -3])
 def test_every_number_reaches_the_driver(number: float) -> None:
     document = with_change("spec.sink.with.share", [number, "1e-07", '"1e-07', "\\"])
-    spelled = spell_document(document)
+    spelled = render_document(document)
     assert yaml.safe_load(spelled) == json.loads(spelled) == document
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline_api.times import parse_time, spell_time
+from strandline_api.times import format_time, parse_time
 
 EARLIEST, LATEST = -62135510400, 253402128000
 
@@ -14,12 +14,12 @@ EARLIEST, LATEST = -62135510400, 253402128000
 @given(st.integers(EARLIEST * 1000, LATEST * 1000))
 def test_what_is_spelled_is_read_to_the_millisecond(milliseconds: int) -> None:
     seconds = milliseconds / 1000
-    assert parse_time(spell_time(seconds)) == seconds
+    assert parse_time(format_time(seconds)) == seconds
 
 
 @given(st.integers(EARLIEST, LATEST), st.integers(EARLIEST, LATEST))
 def test_later_moments_are_spelled_later(one: int, other: int) -> None:
-    assert (one < other) == (spell_time(one) < spell_time(other))
+    assert (one < other) == (format_time(one) < format_time(other))
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_later_moments_are_spelled_later(one: int, other: int) -> None:
     ],
 )
 def test_a_moment_is_spelled_as_kubernetes_does(seconds: float, text: str) -> None:
-    assert spell_time(seconds) == text
+    assert format_time(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -65,4 +65,4 @@ def test_what_is_no_moment_is_refused(text: str) -> None:
 @pytest.mark.parametrize("seconds", [math.nan, math.inf, -math.inf, 1e12, -1e12])
 def test_what_is_not_within_ten_thousand_years_is_refused(seconds: float) -> None:
     with pytest.raises(ValueError, match="in the years 1 to 9999"):
-        spell_time(seconds)
+        format_time(seconds)

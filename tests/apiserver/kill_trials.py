@@ -157,7 +157,7 @@ def judge(performance: Performance, watch: OverlapWatch, peace: Finding | None) 
 def match_causes(causes: Sequence[str], allowed: Sequence[str]) -> bool:
     """Whether each cause is one of those that it may be."""
     pairs = zip(causes, allowed, strict=False)
-    return len(causes) == len(allowed) and all(one in each.split("|") for one, each in pairs)
+    return len(causes) == len(allowed) and all(pair in each.split("|") for pair, each in pairs)
 
 
 def compare(end: Json, peace: Json) -> list[str]:

@@ -165,7 +165,7 @@ class Performance:
     @property
     def causes(self) -> list[str]:
         """Why its attempts have ended, in order."""
-        return [one.get("cause", "") for one in self.status.get("attempts", ())]
+        return [attempt.get("cause", "") for attempt in self.status.get("attempts", ())]
 
     @property
     def is_over(self) -> bool:
@@ -185,9 +185,12 @@ class Performance:
         return {
             "phase": self.phase,
             **{name: status.get(name) for name in names},
-            "numbers": [one["number"] for one in status.get("attempts", ())],
+            "numbers": [attempt["number"] for attempt in status.get("attempts", ())],
             "causes": self.causes,
-            "conditions": {one["type"]: (one["status"], one["reason"]) for one in conditions},
+            "conditions": {
+                condition["type"]: (condition["status"], condition["reason"])
+                for condition in conditions
+            },
             "attempts": {
                 one["metadata"]["name"]: (describe(one["spec"]), one["status"].get("isFrozen"))
                 for one in self.client.list("CurationAttempt", self.namespace)

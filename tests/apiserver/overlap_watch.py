@@ -172,7 +172,7 @@ class OverlapWatch:
         metadata, now = body["metadata"], datetime.now(UTC)
         version = int(metadata["resourceVersion"])
         if change == "ADDED":
-            owners = [one["uid"] for one in metadata.get("ownerReferences", ())]
+            owners = [reference["uid"] for reference in metadata.get("ownerReferences", ())]
             owner = owners[0] if owners else ""
             name = f"{metadata['namespace']}/{metadata['name']}"
             labels = metadata.get("labels", {})

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from recordings import Json, Newcomer, Recording
-from strandline_api.outcome.driver_outcome import DriverOutcome, spell_outcome_line
+from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
 
 FINALIZER = "ray.io/rayjob-finalizer"
 SUBMITTER = "ray-job-submitter"
@@ -25,7 +25,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 def spell_played_outcome(code: int, why: str) -> str:
     """Spell the line that our driver prints where the recorded one printed its own."""
-    return spell_outcome_line(DriverOutcome(exit_code=code, message=f"played: {why}"))
+    return format_outcome_line(DriverOutcome(exit_code=code, message=f"played: {why}"))
 
 
 @dataclass(frozen=True, slots=True)

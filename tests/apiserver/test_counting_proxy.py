@@ -85,7 +85,7 @@ def test_calls_are_counted_and_go_through_as_the_user_of_the_server(tmp_path: Pa
         listed, put = scene.stub.asked
         assert (listed.path, listed.query) == (PODS, {"limit": "1"})
         assert (put.path, put.body) == (STATUS, {"status": 1})
-        assert {one.headers["authorization"] for one in scene.stub.asked} == {"Bearer secret"}
+        assert {asked.headers["authorization"] for asked in scene.stub.asked} == {"Bearer secret"}
         assert [str(call) for call in scene.proxy.calls] == [
             "GET namespaces/team/pods",
             "PUT namespaces/team/curationpipelines/corpus/status",
@@ -206,7 +206,7 @@ def test_random_trouble_fits_the_call_and_is_the_same_for_a_seed(
     seed: str, verbs: list[str]
 ) -> None:
     calls = [Call(at, at if verb == "PUT" else 0, verb, "") for at, verb in enumerate(verbs, 1)]
-    drawn = [[one.choose(call) for call in calls] for one in make_two(seed)]
+    drawn = [[random_troubles.choose(call) for call in calls] for random_troubles in make_two(seed)]
     assert drawn[0] == drawn[1]
     for call, trouble in zip(calls, drawn[0], strict=True):
         assert trouble is not None

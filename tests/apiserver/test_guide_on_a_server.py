@@ -89,6 +89,7 @@ def follow_guide(reader: Reader, operator: OperatorProcess, *, update: bool) -> 
                 assert step.fits(printed), f"$ {line}\n{printed}\nand not\n{output}"
 
 
+@pytest.mark.timeout(1800)  # a guide of many commands, each of which waits for a cluster
 def test_the_guide_is_true_to_the_letter(
     request: pytest.FixtureRequest, api_server: ApiServer, namespace: str, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from kube_client import KubeClient
 from recordings import Json
 from strandline_api.documents.documents import parse_pipeline
-from strandline_api.documents.stored import hand_on
+from strandline_api.documents.stored import forward_document
 from strandline_api.schema.crd import pipeline_definition
 from strandline_operator.reconcile.caches.specs import read_spec
 from waiting import wait_until
@@ -67,4 +67,4 @@ def test_what_a_newer_server_stores_is_read_and_handed_on_as_it_was_written(
     assert set(found.unknown) == {"spec.later", "spec.ray.later", "spec.storage.output.later"}
     assert found.spec is not None
     assert found.spec.model_dump() == parse_pipeline(PIPELINE).spec.model_dump()
-    assert hand_on(stored, found.spec)["spec"] == PIPELINE["spec"]
+    assert forward_document(stored, found.spec)["spec"] == PIPELINE["spec"]

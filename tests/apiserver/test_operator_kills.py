@@ -118,7 +118,7 @@ def test_schedules_are_the_same_for_a_seed_and_lie_all_over_every_story() -> Non
     assert trials != list(draw_trials(peace, 100, "8"))
     assert len({trial.seed for trial in trials}) == 100
     for name in peace:
-        own = [point for one in trials if one.story == name for point in one.points]
+        own = [point for trial in trials if trial.story == name for point in trial.points]
         changes = [point.count for point in own if not point.of_all]
         assert {count * 5 // 31 for count in changes} == set(range(5))
         assert 1 <= min(changes) <= max(changes) <= 30

@@ -129,7 +129,7 @@ def run_watched(
 def read_reasons(client: KubeClient, namespace: str, name: str = NAME) -> set[str]:
     """The reasons of all conditions of a pipeline."""
     body = client.get("CurationPipeline", name, namespace) or {}
-    return {one["reason"] for one in body.get("status", {}).get("conditions", ())}
+    return {condition["reason"] for condition in body.get("status", {}).get("conditions", ())}
 
 
 def count_changes(proxy: CountingProxy, namespace: str) -> int:
@@ -258,8 +258,8 @@ def test_a_mount_that_fails_is_read_from_the_events_of_its_pod(
         asked = [call for call in proxy.calls if call.verb == "GET" and "/events" in call.path]
     assert 0 < len(asked) < 10
     body = client.get("CurationPipeline", NAME, namespace) or {}
-    messages = [one["message"] for one in body["status"]["conditions"]]
-    assert any('head pod stuck: secret "s3" not found' in one for one in messages)
+    messages = [condition["message"] for condition in body["status"]["conditions"]]
+    assert any('head pod stuck: secret "s3" not found' in message for message in messages)
     client.delete("Namespace", namespace)
 
 

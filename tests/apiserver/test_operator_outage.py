@@ -9,6 +9,8 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from api_server import ApiServer
 from guide_cluster import Driver, GuideStage, serve_driver
 from kill_trials import PATIENCE, PAUSE
@@ -54,6 +56,7 @@ def read_attempt(one: Performance) -> Json:
     return dict(attempt.get("status", {}))
 
 
+@pytest.mark.timeout(1800)  # it is patient twice
 def test_a_run_goes_on_after_an_outage_that_is_longer_than_its_stall(
     api_server: ApiServer, overlap_watch: OverlapWatch, tmp_path: Path
 ) -> None:

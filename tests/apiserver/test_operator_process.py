@@ -48,11 +48,13 @@ PHASES: Mapping[str, list[str]] = {
 async def play(performances: Mapping[str, Performance], operator: OperatorProcess) -> None:
     """Play until all stories are over."""
     end = time.monotonic() + PATIENCE
-    while left := [one for one in performances.values() if not one.is_over]:
+    while left := [performance for performance in performances.values() if not performance.is_over]:
         assert operator.is_alive
-        assert time.monotonic() < end, [(one.namespace, one.status) for one in left]
-        for one in left:
-            await one.tick()
+        assert time.monotonic() < end, [
+            (performance.namespace, performance.status) for performance in left
+        ]
+        for performance in left:
+            await performance.tick()
         await asyncio.sleep(PAUSE)
 
 
@@ -65,15 +67,15 @@ def test_pipelines_come_to_their_ends(
         performances = {
             name: Performance.open(api_server, client, story) for name, story in stories.items()
         }
-        places = ",".join(one.namespace for one in performances.values())
+        places = ",".join(performance.namespace for performance in performances.values())
         with run_operator(
             api_server.kubeconfig, tmp_path, "--namespaces", places, **LIMITS
         ) as operator:
             asyncio.run(play(performances, operator))
             overlap_watch.catch_up()
-            for name, one in performances.items():
-                assert judge(one, overlap_watch, None) == [], name
-                assert find_conditions(one) == ENDS.get(name, DONE), name
+            for name, performance in performances.items():
+                assert judge(performance, overlap_watch, None) == [], name
+                assert find_conditions(performance) == ENDS.get(name, DONE), name
             for name, phases in PHASES.items():
                 assert drop_doubtful(performances[name].phases) == phases
             check_events(performances["out of memory"])
@@ -96,7 +98,7 @@ def drop_doubtful(phases: list[str]) -> list[str]:
 def check_events(performance: Performance) -> None:
     """What `kubectl describe` tells."""
     events = performance.client.list("Event", performance.namespace)
-    reasons = {one["reason"] for one in events}
+    reasons = {event["reason"] for event in events}
     assert {"AttemptStarted", "RetryScheduled", "MemoryRaised", "RunSucceeded"} <= reasons
 
 

@@ -121,7 +121,7 @@ class FakeApi:
     async def list_warnings(self, namespace: str, name: str) -> list[Body]:
         async with self._call("warnings", Resource.EVENT, name):
             events = self.store.list(Resource.EVENT, namespace)
-            return [one for one in events if _warns_of(one, name)]
+            return [event for event in events if _warns_of(event, name)]
 
     async def pull(self, url: str, token: str = "") -> object | None:
         async with self._call("pull", None, url):

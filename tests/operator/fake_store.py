@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeVar, cast
 
-from strandline_api.times import spell_time
+from strandline_api.times import format_time
 from strandline_operator.cluster.errors import Conflict, Invalid, NotFound
 from strandline_operator.model.plan import Resource
 
 Body = dict[str, Any]
 T = TypeVar("T")
-Place = tuple[Resource, str, str]
+DriverAddress = tuple[Resource, str, str]
 
 # Kinds whose status is written apart from the rest.
 WITH_STATUS = frozenset(
@@ -46,7 +46,7 @@ class FakeStore:
 
     time: float = 1_000_000.0
     patient: set[Resource] = field(default_factory=set)
-    objects: dict[Place, Body] = field(default_factory=dict)
+    objects: dict[DriverAddress, Body] = field(default_factory=dict)
     history: list[Change] = field(default_factory=list)
     _versions: Any = field(default_factory=lambda: count(1))
     _uids: Any = field(default_factory=lambda: count(1))
@@ -77,7 +77,7 @@ class FakeStore:
             "namespace": namespace,
             "uid": f"uid-{next(self._uids)}",
             "generation": 1,
-            "creationTimestamp": spell_time(int(self.time)),
+            "creationTimestamp": format_time(int(self.time)),
         }
         self._store(place, made, "ADDED")
         return clone(made)
@@ -126,7 +126,7 @@ class FakeStore:
             self.remove(*place)
         elif "deletionTimestamp" not in found["metadata"]:
             marked = clone(found)
-            marked["metadata"]["deletionTimestamp"] = spell_time(int(self.time))
+            marked["metadata"]["deletionTimestamp"] = format_time(int(self.time))
             self._store(place, marked, "MODIFIED")
 
     def remove(self, resource: Resource, namespace: str, name: str) -> None:
@@ -135,7 +135,9 @@ class FakeStore:
         self._note(body, resource, "DELETED")
         uid = body["metadata"]["uid"]
         for (kind, space, owned), other in list(self.objects.items()):
-            owners = {one.get("uid") for one in other["metadata"].get("ownerReferences") or ()}
+            owners = {
+                reference.get("uid") for reference in other["metadata"].get("ownerReferences") or ()
+            }
             if uid in owners and (kind, space, owned) in self.objects:
                 self.delete(kind, space, owned)
 
@@ -144,17 +146,17 @@ class FakeStore:
         self.version = next(self._versions)
         return self.version
 
-    def _find(self, place: Place) -> Body:
+    def _find(self, place: DriverAddress) -> Body:
         if place not in self.objects:
             raise NotFound(404, "NotFound", f"{place[0]} {place[2]} not found")
         return self.objects[place]
 
-    def _release(self, place: Place) -> None:
+    def _release(self, place: DriverAddress) -> None:
         metadata = self.objects[place]["metadata"]
         if "deletionTimestamp" in metadata and not metadata.get("finalizers"):
             self.remove(*place)
 
-    def _store(self, place: Place, body: Body, kind: str) -> None:
+    def _store(self, place: DriverAddress, body: Body, kind: str) -> None:
         self.objects[place] = body
         self._note(body, place[0], kind)
 

@@ -24,9 +24,9 @@ from operator_bodies import KEY, NAMESPACE, make_pipeline
 from recordings import Step, read_recording
 from strandline_api.names import ATTEMPT_LABEL, ROLE_LABEL
 from strandline_api.spec.policy import RetryPolicy
-from strandline_api.times import spell_time
+from strandline_api.times import format_time
 from strandline_operator.cluster.errors import ApiError
-from strandline_operator.cluster.watch import Sight
+from strandline_operator.cluster.watch import Observation
 from strandline_operator.decide.pipeline import decide
 from strandline_operator.decide.scene import is_head
 from strandline_operator.metrics.numbers import Numbers
@@ -36,9 +36,9 @@ from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.pods import PodMemory
 from strandline_operator.reconcile.drivers import DriverTalk
-from strandline_operator.reconcile.observe import Senses
+from strandline_operator.reconcile.observe import PassInputs
 from strandline_operator.reconcile.passes import Passes
-from strandline_operator.reconcile.schedule import DispatchGate, Roster
+from strandline_operator.reconcile.schedule import DispatchGate, SeenPipelines
 
 Body = dict[str, Any]
 # At midnight, so that every time in a status reads as time since the beginning.
@@ -62,10 +62,10 @@ class Operator:
             api=api,
             decide=decide,
             limits=limits,
-            senses=Senses(
+            inputs=PassInputs(
                 self.memory, DriverTalk(limits), NamespaceDefaults("none"), RetryPolicy()
             ),
-            roster=Roster(),
+            seen_pipelines=SeenPipelines(),
             gate=DispatchGate(60),
             counter=Numbers(),
             clock=lambda: api.store.time,
@@ -184,7 +184,7 @@ class Scenario:
 
     def see(self, pod: Body, *, is_gone: bool = False) -> None:
         """The watch tells of one pod."""
-        self.operator.memory.note(Sight(Pod.read(pod), is_gone))
+        self.operator.memory.note(Observation(Pod.read(pod), is_gone))
 
     def skip(self) -> None:
         """The watch never tells of what has happened up to now."""
@@ -193,7 +193,7 @@ class Scenario:
     def _serve(self) -> None:
         """Drivers answer, and have nothing to say, as long as their heads run."""
         heads = (Pod.read(one) for one in self.store.list(Resource.POD))
-        places = [one.ip for one in heads if is_head(one) and one.phase == "Running"]
+        places = [head.ip for head in heads if is_head(head) and head.phase == "Running"]
         pages = ("progress", "outcome")
         port = self.limits.driver_port
         self.api.drivers = {f"http://{ip}:{port}/{page}": None for ip in places for page in pages}
@@ -223,7 +223,7 @@ class Scenario:
             "kind": "Event",
             "metadata": {"name": f"{name}.{count}"},
             "involvedObject": {"kind": kind, "name": name, "uid": uid},
-            "lastTimestamp": spell_time(int(self.store.time)),
+            "lastTimestamp": format_time(int(self.store.time)),
             **{field: notice[field] for field in ("type", "reason", "message")},
         }
         self.store.create(Resource.EVENT, NAMESPACE, body)
@@ -238,9 +238,10 @@ class Scenario:
 
     def _note_status(self, body: Body) -> None:
         mine = [
-            one
-            for one in self.sightings
-            if one.kind == body["kind"] and one.body["metadata"]["name"] == body["metadata"]["name"]
+            sighting
+            for sighting in self.sightings
+            if sighting.kind == body["kind"]
+            and sighting.body["metadata"]["name"] == body["metadata"]["name"]
         ]
         if "status" in body and (not mine or mine[-1].body["status"] != body["status"]):
             at = round(self.store.time - MIDNIGHT, 3)

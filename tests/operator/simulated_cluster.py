@@ -16,7 +16,7 @@ from strandline_api.objects.attempt import AttemptSpec, AttemptStatus
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.pipeline_status import PipelineStatus, Progress
-from strandline_api.times import spell_time
+from strandline_api.times import format_time
 from strandline_operator.decide.obstacles.namesakes import may_launch
 from strandline_operator.decide.pipeline import decide
 from strandline_operator.model.capacity import NodeSize
@@ -24,18 +24,18 @@ from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.nodes import NodeView
 from strandline_operator.model.notices import Notice
-from strandline_operator.model.objects import Claim, Meta, Pod, RayCluster, RayJob
+from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
 from strandline_operator.model.plan import (
     Count,
     Create,
     Delete,
-    Event,
-    Plan,
+    EventDraft,
+    PassPlan,
     Resource,
     SetFinalizer,
 )
 from strandline_operator.model.view import (
-    AttemptView,
+    AttemptObject,
     DriverView,
     PipelineView,
     Refusal,
@@ -70,7 +70,7 @@ class SimulatedCluster:
     attempts: dict[str, tuple[Body, AttemptStatus]] = field(default_factory=dict)
     objects: dict[tuple[str, str], Body] = field(default_factory=dict)
     gone_pods: list[Body] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
+    events: list[EventDraft] = field(default_factory=list)
     counts: list[Count] = field(default_factory=list)
     audit: list[str] = field(default_factory=list)
     refusals: tuple[Refusal, ...] = ()
@@ -93,8 +93,8 @@ class SimulatedCluster:
     calls: int = 0
     cut_at: int | None = None
     cuts: int = 0
-    known: list[Plan] = field(default_factory=list)
-    plans: list[Plan] = field(default_factory=list)
+    known: list[PassPlan] = field(default_factory=list)
+    plans: list[PassPlan] = field(default_factory=list)
     _uids: Any = field(default_factory=lambda: count(1))
 
     @classmethod
@@ -125,10 +125,12 @@ class SimulatedCluster:
         return View(
             pipeline=self._view_pipeline(),
             attempts=tuple(self._view_attempts()),
-            rayjobs=tuple(RayJob.read(one) for one in self.list_of(Resource.RAYJOB)),
-            rayclusters=tuple(RayCluster.read(one) for one in self.list_of(Resource.RAYCLUSTER)),
-            pods=tuple(Pod.read(one) for one in self.list_of(Resource.POD)),
-            gone_pods=tuple(Pod.read(one, is_gone=True) for one in self.gone_pods),
+            rayjobs=tuple(RayJob.read(rayjob) for rayjob in self.list_of(Resource.RAYJOB)),
+            rayclusters=tuple(
+                RayClusterState.read(raycluster) for raycluster in self.list_of(Resource.RAYCLUSTER)
+            ),
+            pods=tuple(Pod.read(pod) for pod in self.list_of(Resource.POD)),
+            gone_pods=tuple(Pod.read(pod, is_gone=True) for pod in self.gone_pods),
             policy=self.policy or self._read_policy(),
             taken=self.taken,
             claim=self._read_claim(self._storage("ledger") or "corpus-ledger"),
@@ -158,11 +160,11 @@ class SimulatedCluster:
         found: str | None = spec.get("storage", {}).get(part, {}).get("claimName")
         return found
 
-    def _read_claim(self, name: str | None) -> Claim | None:
+    def _read_claim(self, name: str | None) -> VolumeClaim | None:
         body = self.objects.get((Resource.CLAIM, name or ""))
-        return None if body is None else Claim.read(body)
+        return None if body is None else VolumeClaim.read(body)
 
-    def pass_once(self) -> Plan:
+    def pass_once(self) -> PassPlan:
         """One pass; the operator is killed before the call whose number is `cut_at`."""
         plan = self._decide()
         self.plans.append(plan)
@@ -177,7 +179,7 @@ class SimulatedCluster:
         self.audit += plan.audit
         return plan
 
-    def _decide(self) -> Plan:
+    def _decide(self) -> PassPlan:
         """What follows; up to the cut that is what followed when the same story was uncut."""
         number = len(self.plans)
         if not self.cuts and number < len(self.known):
@@ -265,7 +267,7 @@ class SimulatedCluster:
 
     def fail_replicas(self, message: str, reason: str = "FailedCreateHeadPod") -> None:
         """KubeRay may not make a pod, and says so in the RayCluster's status."""
-        since = spell_time(self.time)
+        since = format_time(self.time)
         told = {"type": "ReplicaFailure", "status": "True", "reason": reason}
         for cluster in self.list_of(Resource.RAYCLUSTER):
             failure = {**told, "message": f"{reason}\n{message}", "lastTransitionTime": since}
@@ -275,7 +277,7 @@ class SimulatedCluster:
         """A controller warns of an object in an event."""
         uid = self.objects.get((Resource.POD, name), {}).get("metadata", {}).get("uid", "")
         about = {"kind": kind, "name": name, "uid": uid}
-        told = {"reason": reason, "message": message, "lastTimestamp": spell_time(self.time)}
+        told = {"reason": reason, "message": message, "lastTimestamp": format_time(self.time)}
         self.notices.append({"type": "Warning", "involvedObject": about, **told})
 
     def lose_pod(self, ending: str) -> None:
@@ -287,9 +289,9 @@ class SimulatedCluster:
     def sweep(self) -> None:
         """KubeRay and the kubelet finish what is being deleted."""
         deleting = {
-            one["metadata"]["labels"]["strandline.dev/attempt"]
-            for one in self.list_of(Resource.RAYJOB)
-            if "deletionTimestamp" in one["metadata"]
+            rayjob["metadata"]["labels"]["strandline.dev/attempt"]
+            for rayjob in self.list_of(Resource.RAYJOB)
+            if "deletionTimestamp" in rayjob["metadata"]
         }
         for key, body in list(self.objects.items()):
             number = body["metadata"].get("labels", {}).get("strandline.dev/attempt")
@@ -343,9 +345,9 @@ class SimulatedCluster:
             manifest=self.pipeline,
         )
 
-    def _view_attempts(self) -> list[AttemptView]:
+    def _view_attempts(self) -> list[AttemptObject]:
         views = [
-            AttemptView(Meta.read(body), AttemptSpec.parse(body["spec"]), status)
+            AttemptObject(Meta.read(body), AttemptSpec.parse(body["spec"]), status)
             for body, status in self.attempts.values()
         ]
         return sorted(views, key=lambda one: one.spec.number)
@@ -361,7 +363,7 @@ class SimulatedCluster:
     def _read_policy(self) -> RetryPolicy:
         return RetryPolicy.model_validate(self.spec.get("retry", {}))
 
-    def _enact(self, plan: Plan) -> None:
+    def _enact(self, plan: PassPlan) -> None:
         for name, status in plan.attempts.items():
             self._call()
             self.attempts[name] = (self.attempts[name][0], status)
@@ -389,7 +391,7 @@ class SimulatedCluster:
             self.refusals = (*self.refusals, self.refused[action.resource])
             return
         manifest["metadata"].setdefault("uid", f"uid-{next(self._uids)}")
-        manifest["metadata"]["creationTimestamp"] = spell_time(self.time)
+        manifest["metadata"]["creationTimestamp"] = format_time(self.time)
         manifest["metadata"]["generation"] = 1
         if action.resource is Resource.ATTEMPT:
             self.attempts.setdefault(name, (manifest, AttemptStatus()))
@@ -402,7 +404,7 @@ class SimulatedCluster:
             return
         body = self.objects.get((action.resource, action.name))
         if body is not None and body["metadata"]["uid"] == action.uid:
-            body["metadata"]["deletionTimestamp"] = spell_time(self.time)
+            body["metadata"]["deletionTimestamp"] = format_time(self.time)
 
     def _set_finalizer(self, action: SetFinalizer) -> None:
         self.pipeline["metadata"]["finalizers"] = [FINALIZER] if action.is_set else []

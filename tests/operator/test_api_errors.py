@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strandline_operator.cluster.client import spell_path
+from strandline_operator.cluster.client import build_path
 from strandline_operator.cluster.errors import (
     ApiError,
     Conflict,
@@ -65,4 +65,4 @@ def test_no_answer_is_said_without_a_status() -> None:
     ],
 )
 def test_objects_are_found_at_their_paths(arguments: tuple[Resource, str], path: str) -> None:
-    assert spell_path(*arguments) == path
+    assert build_path(*arguments) == path

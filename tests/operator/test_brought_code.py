@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simulated_cluster import SimulatedCluster
-from strandline_api.outcome.driver_outcome import DriverOutcome, spell_outcome_line
+from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
 from strandline_api.status.reasons import ConditionType
 from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.plan import Resource
@@ -43,7 +43,10 @@ def variables_of(container: Json) -> dict[str, Any]:
 
 
 def maps_of(cluster: SimulatedCluster) -> dict[str, Json]:
-    return {one["metadata"]["name"]: one for one in cluster.list_of(Resource.CONFIG_MAP)}
+    return {
+        config_map["metadata"]["name"]: config_map
+        for config_map in cluster.list_of(Resource.CONFIG_MAP)
+    }
 
 
 def said(cluster: SimulatedCluster) -> tuple[str, str]:
@@ -111,7 +114,7 @@ def test_what_is_fetched_is_fetched_as_the_user_set_up_rays_own_container() -> N
     assert json.loads(wanted) == code
     assert variables_of(fetch)["PIP_INDEX_URL"] == "https://example.com/simple"
     assert "PYTHONPATH" not in variables_of(fetch)
-    mounts = {one["mountPath"]: one.get("readOnly", False) for one in fetch["volumeMounts"]}
+    mounts = {mount["mountPath"]: mount.get("readOnly", False) for mount in fetch["volumeMounts"]}
     assert {"/mnt/wheels": False, "/tmp": False, place: False}.items() <= mounts.items()  # noqa: S108
     (ray,) = pod["containers"]
     assert fetch["securityContext"] == ray["securityContext"]
@@ -168,7 +171,7 @@ def test_no_attempt_is_made_without_the_files(files: CodeFiles | None, words: st
     reason, message = said(cluster)
     assert (reason, cluster.attempts) == ("CodeMissing", {})
     assert words in message
-    assert [one.reason for one in cluster.events] == ["RunStarted", "Blocked"]
+    assert [event.reason for event in cluster.events] == ["RunStarted", "Blocked"]
     cluster.code = FILES
     cluster.settle()
     assert list(cluster.attempts) == ["corpus-1"]
@@ -206,10 +209,10 @@ def test_the_end_of_an_attempt_misses_no_files(code: int) -> None:
     cluster.start_rayjob()
     cluster.settle()
     cluster.finish(code)
-    assert not [one for one in cluster.events if one.reason == "Blocked"]
+    assert not [event for event in cluster.events if event.reason == "Blocked"]
     statuses = [plan.pipeline for plan in cluster.plans if plan.pipeline is not None]
-    told = [one.find_condition(ConditionType.SUCCEEDED) for one in statuses]
-    assert "CodeMissing" not in {one.reason for one in told if one is not None}
+    told = [status.find_condition(ConditionType.SUCCEEDED) for status in statuses]
+    assert "CodeMissing" not in {condition.reason for condition in told if condition is not None}
 
 
 def end_fetch(code: int, message: str = "", reason: str = "Error") -> Json:
@@ -220,7 +223,7 @@ def end_fetch(code: int, message: str = "", reason: str = "Error") -> Json:
 
 
 def say(code: int, sentence: str) -> str:
-    return spell_outcome_line(DriverOutcome(exit_code=code, message=sentence))
+    return format_outcome_line(DriverOutcome(exit_code=code, message=sentence))
 
 
 WRONG = "spec.code.archive.sha256: the archive has another digest"

@@ -123,7 +123,7 @@ def test_nodes_are_read_once_in_ten_minutes_for_all() -> None:
 
     async def read() -> None:
         sizes = await asyncio.gather(*(memory.read(api, NOW) for _ in range(5)))
-        assert [[one.name for one in size or ()] for size in sizes] == [["a"]] * 5
+        assert [[node_size.name for node_size in size or ()] for size in sizes] == [["a"]] * 5
         assert count_lists(api) == 1
         await memory.read(api, NOW + 599)
         assert count_lists(api) == 1
@@ -164,12 +164,12 @@ def test_nodes_that_can_not_be_listed_are_left_alone_for_a_while(
 
 
 def look(api: FakeApi) -> tuple[NodeSize, ...] | None:
-    senses = Operator(api, Limits()).passes.senses
+    inputs = Operator(api, Limits()).passes.inputs
 
     async def run() -> tuple[NodeSize, ...] | None:
-        pipeline = await find_pipeline(api, KEY, senses.specs)
+        pipeline = await find_pipeline(api, KEY, inputs.specs)
         assert pipeline is not None
-        return (await observe(api, pipeline, senses, NOW)).view.sizes
+        return (await observe(api, pipeline, inputs, NOW)).view.sizes
 
     return asyncio.run(run())
 

@@ -110,6 +110,7 @@ def count_made(scenario: Scenario, resource: Resource) -> dict[str, int]:
     return {name: len(found) for name, found in uids.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STORIES)
 def test_a_run_ends_as_it_would_have_undisturbed(name: str) -> None:
     kinds, deaths = set(), 0
@@ -128,7 +129,7 @@ def test_a_run_ends_as_it_would_have_undisturbed(name: str) -> None:
         asyncio.run(calm_down(scenario))
         pipeline = scenario.pipeline["status"]
         assert pipeline["retries"]["through"] == 1, seed
-        assert [one["number"] for one in pipeline["attempts"]] == [1], seed
+        assert [attempt["number"] for attempt in pipeline["attempts"]] == [1], seed
     assert play_in_peace(name).get("cause") in STORIES[name]
     assert kinds == {"killed", "timeout", "429", "500", "409"}
     assert deaths

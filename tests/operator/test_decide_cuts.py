@@ -122,15 +122,17 @@ def summarise(cluster: SimulatedCluster) -> dict[str, Any]:
     status = cluster.status
     return {
         "attempts": {
-            name: (body["spec"], one.cause, one.is_frozen)
-            for name, (body, one) in cluster.attempts.items()
+            name: (body["spec"], attempt.cause, attempt.is_frozen)
+            for name, (body, attempt) in cluster.attempts.items()
         },
         "retries": status.retries,
         "phase": status.phase,
-        "history": [(one.number, one.cause) for one in status.attempts],
+        "history": [(attempt.number, attempt.cause) for attempt in status.attempts],
         "memory": status.memory,
         "next": status.next_attempt_time,
-        "conditions": {one.type: (one.status, one.reason) for one in status.conditions},
+        "conditions": {
+            condition.type: (condition.status, condition.reason) for condition in status.conditions
+        },
         "left": [key for key in cluster.objects if key[0] in {Resource.RAYJOB, Resource.POD}],
         "finalizers": cluster.pipeline["metadata"].get("finalizers", []),
     }

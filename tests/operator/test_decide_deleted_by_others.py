@@ -107,11 +107,15 @@ def test_an_attempt_that_somebody_deleted_is_followed_by_another(
     cluster.attempts.clear()
     cluster.settle()
     assert truth(cluster) == ("Unknown", "WaitingToRetry")
-    assert [(one.number, one.cause) for one in cluster.status.attempts] == [(1, Cause.INTERRUPTED)]
+    assert [(attempt.number, attempt.cause) for attempt in cluster.status.attempts] == [
+        (1, Cause.INTERRUPTED)
+    ]
     cluster.advance(61)
     assert list(cluster.attempts) == ["corpus-2"]
     # What the first has left behind goes before the second one's RayJob is made.
-    assert [one["metadata"]["name"] for one in cluster.list_of(Resource.RAYJOB)] == ["corpus-1"]
+    assert [rayjob["metadata"]["name"] for rayjob in cluster.list_of(Resource.RAYJOB)] == [
+        "corpus-1"
+    ]
     for key in [key for key in cluster.objects if key[0] != Resource.CLAIM]:
         del cluster.objects[key]
     cluster.settle()

@@ -73,7 +73,7 @@ def test_the_group_of_which_ray_says_that_it_lacks_memory_gets_more(
     cluster.settle()
     (status,) = [status for _, status in cluster.attempts.values()]
     assert cluster.status.memory == raised
-    assert len([one for one in status.evidence if one.source == "ray"]) == 1
+    assert len([record for record in status.evidence if record.source == "ray"]) == 1
 
 
 def test_what_a_driver_adds_to_its_word_is_taken_down_and_all_of_it_once(
@@ -93,7 +93,7 @@ def test_what_a_driver_adds_to_its_word_is_taken_down_and_all_of_it_once(
     cluster.gone_pods.clear()
     cluster.settle()
     (status,) = [status for _, status in cluster.attempts.values()]
-    placed = [one.details["pod"] for one in status.evidence if one.source == "ray"]
+    placed = [record.details["pod"] for record in status.evidence if record.source == "ray"]
     assert sorted(map(str, placed)) == ["corpus-1-cpu", "corpus-1-head"]
 
 

@@ -12,7 +12,7 @@ from simulated_cluster import SimulatedCluster
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.status.enums import AttemptPhase, PipelinePhase
 from strandline_api.status.reasons import ConditionType
-from strandline_api.times import spell_time
+from strandline_api.times import format_time
 from strandline_operator.decide.pipeline import decide
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Delete, Resource
@@ -141,7 +141,7 @@ def test_what_the_api_server_refuses_is_told(
     cluster.settle()
     assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", reason)
     assert words in message(cluster, ConditionType.SUCCEEDED)
-    told = [one.reason for one in cluster.events]
+    told = [event.reason for event in cluster.events]
     assert sorted(told) == ["AttemptStarted", "Blocked", "RunStarted"]
     assert words in cluster.events[-1].message
     cluster.refused.clear()
@@ -162,7 +162,7 @@ def test_a_quota_that_is_used_up_is_waited_for(
     cluster.advance(100_000)
     assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "QuotaUsedUp")
     assert QUOTA in message(cluster, ConditionType.SUCCEEDED)
-    assert [one.reason for one in cluster.events].count("Blocked") == 1
+    assert [event.reason for event in cluster.events].count("Blocked") == 1
     wake_at = cluster.pass_once().wake_at
     assert wake_at is not None
     assert 0 < wake_at - cluster.time <= cluster.limits.resync
@@ -440,7 +440,7 @@ def test_a_submitter_that_ended_unheard_ends_the_attempt_in_time(
     if ending == "submitter":
         cluster.add_pod("corpus-1-submitter", labels)
     cluster.settle()
-    ended = {"terminated": {"exitCode": 1, "finishedAt": spell_time(cluster.time)}}
+    ended = {"terminated": {"exitCode": 1, "finishedAt": format_time(cluster.time)}}
     containers = [{"name": "ray-job-submitter", "state": ended}]
     cluster.set_pod(ending, containerStatuses=containers)
     cluster.advance(44)

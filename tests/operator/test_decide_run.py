@@ -134,14 +134,16 @@ def test_what_the_teardown_makes_a_driver_say_is_not_why_the_attempt_ended(
     cluster.settle()
     cluster.advance(30)
     cluster.settle()
-    assert all("deletionTimestamp" in one["metadata"] for one in cluster.list_of(Resource.RAYJOB))
+    assert all(
+        "deletionTimestamp" in rayjob["metadata"] for rayjob in cluster.list_of(Resource.RAYJOB)
+    )
     told = Evidence(Cause.INTERRUPTED, "exit code 75: stopped", "exit code", {"exitCode": 75})
     sources = SourceCounts(total=9, finished=5)
     cluster.outcome = DriverOutcome(exit_code=75, evidence=(told,), sources=sources)
     cluster.settle()
     cluster.finish_teardown()
     (status,) = [status for _, status in cluster.attempts.values()]
-    assert (status.cause, {one.cause for one in status.evidence}) == (
+    assert (status.cause, {record.cause for record in status.evidence}) == (
         Cause.OOM_KILLED,
         {Cause.OOM_KILLED},
     )
@@ -156,10 +158,10 @@ def test_a_preempted_worker_is_absorbed(cluster: SimulatedCluster) -> None:
     cluster.settle()
     (status,) = [status for _, status in cluster.attempts.values()]
     assert (status.phase, status.incidents) == (AttemptPhase.RUNNING, 1)
-    assert [one for one in cluster.counts if one.name == "workers_lost"] == [
+    assert [count for count in cluster.counts if count.name == "workers_lost"] == [
         Count("workers_lost", "Preempted")
     ]
-    (told,) = [one for one in cluster.events if one.reason == "WorkerLost"]
+    (told,) = [event for event in cluster.events if event.reason == "WorkerLost"]
     assert told.message.startswith("corpus-1 goes on without a worker. worker corpus-1-cpu")
     assert told.is_warning
 
@@ -230,8 +232,12 @@ def test_the_time_to_the_next_driver_is_measured(cluster: SimulatedCluster) -> N
     assert ended is not None
     cluster.run_next()
     cluster.settle()
-    found = [one for plan in cluster.plans for one in plan.counts if one.name == "recovery_seconds"]
-    assert [(one.cause, one.value) for one in found] == [("ApplicationError", cluster.time - ended)]
+    found = [
+        count for plan in cluster.plans for count in plan.counts if count.name == "recovery_seconds"
+    ]
+    assert [(count.cause, count.value) for count in found] == [
+        ("ApplicationError", cluster.time - ended)
+    ]
 
 
 def test_a_run_that_waits_or_is_over_is_left_alone(cluster: SimulatedCluster) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from simulated_cluster import SimulatedCluster
 from strandline_api.status.reasons import ConditionType, Reason
-from strandline_api.times import spell_time
+from strandline_api.times import format_time
 from strandline_operator.model.plan import Resource
 
 HEAD, WORKER = "corpus-1-head", "corpus-1-cpu"
@@ -35,7 +35,7 @@ def cluster() -> SimulatedCluster:
     for pod in cluster.list_of(Resource.POD):
         name = "ray-head" if pod["metadata"]["name"] == HEAD else "ray-worker"
         pod["spec"] = {"nodeName": "node-1"}
-        pod["metadata"]["creationTimestamp"] = spell_time(cluster.time)
+        pod["metadata"]["creationTimestamp"] = format_time(cluster.time)
         containers = [{"name": name, "state": CREATING}]
         pod["status"] = {"phase": "Pending", "containerStatuses": containers}
     cluster.settle()
@@ -46,7 +46,9 @@ def read_told(cluster: SimulatedCluster) -> tuple[str, str]:
     """Reason and message of the condition Succeeded; attempt and pipeline say the same."""
     summary = cluster.status.find_condition(ConditionType.SUCCEEDED)
     (status,) = (status for _, status in cluster.attempts.values())
-    told = [one for one in status.conditions if one.type == ConditionType.SUCCEEDED]
+    told = [
+        condition for condition in status.conditions if condition.type == ConditionType.SUCCEEDED
+    ]
     assert summary is not None
     assert (summary.status, summary.reason) == ("Unknown", told[0].reason)
     if summary.reason != Reason.STARTING:
@@ -61,7 +63,7 @@ def wait_in(cluster: SimulatedCluster, pod: str, reason: str, words: str, kind: 
 
 
 def run_unready(cluster: SimulatedCluster, pod: str, since: float) -> None:
-    state = {"running": {"startedAt": spell_time(since)}}
+    state = {"running": {"startedAt": format_time(since)}}
     message = "containers with unready status: [ray]"
     ready = {"type": "Ready", "status": "False", "message": message}
     cluster.set_pod(
@@ -129,7 +131,7 @@ def test_an_init_container_that_fails_again_and_again_stays_told(cluster: Simula
         told, message = read_told(cluster)
         assert told == Reason.CONTAINER_NOT_STARTED
         assert "init container fetch: Error, exit code 3: no such bucket" in message
-    assert [one.reason for one in cluster.events].count("Blocked") == 1
+    assert [event.reason for event in cluster.events].count("Blocked") == 1
 
 
 def test_a_container_that_can_not_be_run_is_told_though_its_pod_is_gone(
@@ -211,8 +213,8 @@ def test_each_try_of_kuberay_draws_a_name_and_is_no_news(cluster: SimulatedClust
     since = cluster.time
     cluster.time += 5
     cluster.fail_replicas(QUOTA.replace("m692s", "xdfvd"))
-    for one in cluster.list_of(Resource.RAYCLUSTER):
-        one["status"]["conditions"][0]["lastTransitionTime"] = spell_time(since)
+    for raycluster in cluster.list_of(Resource.RAYCLUSTER):
+        raycluster["status"]["conditions"][0]["lastTransitionTime"] = format_time(since)
     assert cluster.pass_once().pipeline is None
     assert read_told(cluster) == before
 
@@ -268,7 +270,7 @@ def test_what_kuberay_may_not_make_beside_pods_is_told(
     told, message = read_told(cluster)
     assert (told, f"{kind} corpus-1: {words}" in message) == (Reason.OBJECT_REFUSED, True)
     # The same of an earlier RayJob of that name.
-    cluster.notices[0]["lastTimestamp"] = spell_time(cluster.time - 60)
+    cluster.notices[0]["lastTimestamp"] = format_time(cluster.time - 60)
     cluster.settle()
     assert read_told(cluster)[0] == Reason.STARTING
 
@@ -282,7 +284,7 @@ def test_a_quota_that_has_had_room_since_ends_nothing(
     cluster.time += 5
     for resource in (Resource.RAYCLUSTER, Resource.POD):
         for one in cluster.list_of(resource):
-            one["metadata"]["creationTimestamp"] = spell_time(cluster.time)
+            one["metadata"]["creationTimestamp"] = format_time(cluster.time)
     if has_pods:
         cluster.set_pod("", phase="Running", conditions=[{"type": "Ready", "status": "True"}])
     else:
@@ -319,7 +321,7 @@ def test_a_pod_that_runs_and_is_not_ready_is_named_after_a_minute(
     cluster.advance(7)
     told, message = read_told(cluster)
     assert told == Reason.POD_NOT_READY
-    since = spell_time(begun)[11:19]
+    since = format_time(begun)[11:19]
     unready = "containers with unready status: [ray]"
     assert f"head pod {HEAD} runs but is not Ready since {since}: {unready}; {probe}" in message
     # It says a moment, not a duration: nothing is written while nothing changes.

@@ -77,8 +77,8 @@ def test_silence_is_told_first_and_ends_the_attempt_when_all_of_it_has_passed(
     assert status_of(cluster).find_condition("Succeeded").message == message
     plan = cluster.pass_once()
     assert (plan.pipeline, plan.attempts) == (None, {})  # it is told once, and written once
-    told = [one for one in cluster.events if one.reason == EventReason.BLOCKED]
-    assert [one.message for one in told] == [message]
+    told = [event for event in cluster.events if event.reason == EventReason.BLOCKED]
+    assert [event.message for event in told] == [message]
 
     cluster.ask_in_vain(STALL - 90)
     assert status_of(cluster).end_time is None
@@ -175,7 +175,7 @@ class Watched:
     def poll(self, seconds: float) -> None:
         """The poller alone, some seconds later."""
         self.api.store.time += seconds
-        talk = self.operator.passes.senses.drivers
+        talk = self.operator.passes.inputs.drivers
         for uid in talk.list_due(self.api.store.time):
             asyncio.run(talk.ask(self.api, uid, self.api.store.time))
 
@@ -188,7 +188,9 @@ class Watched:
     @property
     def reason(self) -> str:
         (pipeline,) = self.api.store.list(Resource.PIPELINE)
-        conditions = {one["type"]: one["reason"] for one in pipeline["status"]["conditions"]}
+        conditions = {
+            condition["type"]: condition["reason"] for condition in pipeline["status"]["conditions"]
+        }
         return str(conditions["Succeeded"])
 
 

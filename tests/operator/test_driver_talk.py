@@ -10,13 +10,13 @@ import pytest
 from fake_api import FakeApi
 from operator_bodies import NAMESPACE, Body, make_attempt, make_pipeline, make_pod, make_rayjob
 from strandline_api.objects.attempt import AttemptOutcome
-from strandline_api.outcome.driver_outcome import DriverOutcome, spell_outcome_line
-from strandline_api.outcome.hearing import derive_token
+from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
+from strandline_api.outcome.reader_token import derive_token
 from strandline_operator.cluster.driver import pick_drivers_lines
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod, RayJob
 from strandline_operator.model.plan import Resource
-from strandline_operator.model.view import AttemptView, DriverView
+from strandline_operator.model.view import AttemptObject, DriverView
 from strandline_operator.reconcile.drivers import END_INTERVAL, DriverTalk
 from strandline_operator.reconcile.observe import read_attempt
 
@@ -44,7 +44,7 @@ class Scene:
         make_pod(self.api.store, self.pipeline, "submit", "submitter", ip="10.0.0.8")
         attempt = read_attempt(body)
         assert attempt is not None
-        self.attempt: AttemptView = attempt
+        self.attempt: AttemptObject = attempt
 
     def end(self, **status: str) -> None:
         self.api.store.put_status(Resource.RAYJOB, NAMESPACE, "corpus-1", status)
@@ -130,7 +130,7 @@ def test_at_the_end_the_log_is_read_too_and_more_often(status: dict[str, str]) -
     assert view.log_tail == tuple(lines[-10:])
     assert (view.log_outcome, ask_at) == (None, 100.0 + END_INTERVAL)
 
-    scene.api.logs[NAMESPACE, "submit"] += f"\n\n{spell_outcome_line(OUTCOME)}\nlast\n"
+    scene.api.logs[NAMESPACE, "submit"] += f"\n\n{format_outcome_line(OUTCOME)}\nlast\n"
     view, ask_at = scene.listen(102.0)
     assert view.log_outcome == OUTCOME
     assert view.log_tail == (*lines[-9:], "last")
@@ -183,7 +183,7 @@ def test_the_tail_is_of_the_driver_and_not_of_who_submitted_it(log: str, lines: 
 
 
 def test_where_nothing_is_said_once_more_the_lines_before_count() -> None:
-    picked = pick_drivers_lines(SUBMITTED + SAID + ENDED + spell_outcome_line(OUTCOME))
+    picked = pick_drivers_lines(SUBMITTED + SAID + ENDED + format_outcome_line(OUTCOME))
     assert picked[:-1] == SAID.splitlines()
 
 
@@ -199,7 +199,7 @@ def test_a_submitter_that_ended_is_read_though_the_rayjob_goes_on() -> None:
     end = {"terminated": {"exitCode": 1, "finishedAt": "2026-11-21T10:00:00Z"}}
     status = {"containerStatuses": [{"name": "ray-job-submitter", "state": end}]}
     scene.api.store.put_status(Resource.POD, NAMESPACE, "submit", {"phase": "Failed", **status})
-    scene.api.logs[NAMESPACE, "submit"] = spell_outcome_line(OUTCOME)
+    scene.api.logs[NAMESPACE, "submit"] = format_outcome_line(OUTCOME)
     view, ask_at = scene.listen(100.0)
     assert view.log_outcome == OUTCOME
     assert ask_at == 100.0 + END_INTERVAL

@@ -32,7 +32,14 @@ from strandline_operator.cluster.errors import (
     TooMany,
     Unavailable,
 )
-from strandline_operator.model.plan import Create, Delete, Event, Plan, Resource, SetFinalizer
+from strandline_operator.model.plan import (
+    Create,
+    Delete,
+    EventDraft,
+    PassPlan,
+    Resource,
+    SetFinalizer,
+)
 from strandline_operator.model.view import View
 from strandline_operator.reconcile.caches.specs import SpecMemory
 from strandline_operator.reconcile.enact import Enacted, enact, is_ours
@@ -47,11 +54,12 @@ def look(api: FakeApi) -> View:
     assert body is not None
     attempts = map(read_attempt, api.store.list(Resource.ATTEMPT))
     return View(
-        read_pipeline(body, SpecMemory()), tuple(one for one in attempts if one is not None)
+        read_pipeline(body, SpecMemory()),
+        tuple(attempt for attempt in attempts if attempt is not None),
     )
 
 
-def carry_out(api: FakeApi, plan: Plan, view: View | None = None) -> Enacted:
+def carry_out(api: FakeApi, plan: PassPlan, view: View | None = None) -> Enacted:
     return asyncio.run(enact(api, view or look(api), plan, 1_000_000.0))
 
 
@@ -82,11 +90,11 @@ def spell_config(pipeline: Body, name: str = "corpus-1") -> Body:
 
 def test_statuses_come_first_then_actions_then_events(api: FakeApi, pipeline: Body) -> None:
     make_attempt(api.store, pipeline)
-    plan = Plan(
+    plan = PassPlan(
         pipeline=PipelineStatus(attempt=1),
         attempts={"corpus-1": AttemptStatus(message="starts")},
         actions=(Create(Resource.CONFIG_MAP, spell_config(pipeline)), SetFinalizer(is_set=True)),
-        events=(Event("AttemptStarted", "it starts", attempt="corpus-1"),),
+        events=(EventDraft("AttemptStarted", "it starts", attempt="corpus-1"),),
     )
     done = carry_out(api, plan)
 
@@ -113,11 +121,11 @@ def test_a_status_that_has_changed_stops_all_that_follows(
     view = look(api)
     name = api.store.list(resource)[0]["metadata"]["name"]
     api.store.put_status(resource, NAMESPACE, name, {"message": "somebody else's"})
-    plan = Plan(
+    plan = PassPlan(
         pipeline=PipelineStatus(attempt=1),
         attempts={"corpus-1": AttemptStatus(message="starts")},
         actions=(Create(Resource.CONFIG_MAP, spell_config(pipeline)),),
-        events=(Event("RunStarted", "it starts"),),
+        events=(EventDraft("RunStarted", "it starts"),),
     )
     done = carry_out(api, plan, view)
 
@@ -129,15 +137,15 @@ def test_a_status_that_has_changed_stops_all_that_follows(
 def test_a_pipeline_of_the_same_name_is_another_one(api: FakeApi) -> None:
     view = look(api)
     api.store.remove(Resource.PIPELINE, NAMESPACE, "corpus")
-    assert carry_out(api, Plan(pipeline=PipelineStatus()), view).is_stale
+    assert carry_out(api, PassPlan(pipeline=PipelineStatus()), view).is_stale
     make_pipeline(api.store)
-    assert carry_out(api, Plan(pipeline=PipelineStatus()), view).is_stale
+    assert carry_out(api, PassPlan(pipeline=PipelineStatus()), view).is_stale
     assert "status" not in api.store.list(Resource.PIPELINE)[0]
 
 
 def test_a_status_that_is_refused_is_said_and_nothing_is_done(api: FakeApi, pipeline: Body) -> None:
     api.before.append(fail(Invalid(422, "Invalid", "too long"), lambda call: call.verb == "status"))
-    plan = Plan(pipeline=PipelineStatus(), actions=(SetFinalizer(is_set=True),))
+    plan = PassPlan(pipeline=PipelineStatus(), actions=(SetFinalizer(is_set=True),))
     done = carry_out(api, plan)
 
     assert (done.is_written, done.is_stale) == (False, False)
@@ -148,7 +156,7 @@ def test_a_status_that_is_refused_is_said_and_nothing_is_done(api: FakeApi, pipe
 
 
 def test_what_exists_and_is_ours_counts_as_made(api: FakeApi, pipeline: Body) -> None:
-    plan = Plan(actions=(Create(Resource.ATTEMPT, spell_attempt(pipeline)),))
+    plan = PassPlan(actions=(Create(Resource.ATTEMPT, spell_attempt(pipeline)),))
     assert carry_out(api, plan).created == [Resource.ATTEMPT]
     done = carry_out(api, plan)
     assert (done.created, done.refusals, done.error) == ([], [], None)
@@ -158,7 +166,7 @@ def test_what_exists_and_is_ours_counts_as_made(api: FakeApi, pipeline: Body) ->
 def test_what_belongs_to_another_is_refused(api: FakeApi, pipeline: Body) -> None:
     other = make_pipeline(api.store, "other")
     api.store.create(Resource.CONFIG_MAP, NAMESPACE, spell_config(other))
-    plan = Plan(
+    plan = PassPlan(
         actions=(
             Create(Resource.CONFIG_MAP, spell_config(pipeline)),
             Create(Resource.CONFIG_MAP, spell_config(pipeline, "corpus-2")),
@@ -179,7 +187,7 @@ def test_what_is_on_its_way_out_is_waited_for(api: FakeApi, pipeline: Body) -> N
     api.store.patient.add(Resource.CONFIG_MAP)
     made = api.store.create(Resource.CONFIG_MAP, NAMESPACE, spell_config(pipeline))
     api.store.delete(Resource.CONFIG_MAP, NAMESPACE, "corpus-1", made["metadata"]["uid"])
-    done = carry_out(api, Plan(actions=(Create(Resource.CONFIG_MAP, spell_config(pipeline)),)))
+    done = carry_out(api, PassPlan(actions=(Create(Resource.CONFIG_MAP, spell_config(pipeline)),)))
     assert isinstance(done.error, Conflict)
     assert done.refusals == []
 
@@ -219,17 +227,17 @@ def test_a_refusal_is_noted_and_the_rest_goes_on(
 ) -> None:
     pod = make_pod(api.store, pipeline, "head", "head")
     api.before.append(fail(error, lambda call: call.resource is Resource.CONFIG_MAP))
-    plan = Plan(
+    plan = PassPlan(
         pipeline=PipelineStatus(),
         actions=(
             Create(Resource.CONFIG_MAP, spell_config(pipeline)),
             Delete(Resource.POD, "head", pod["metadata"]["uid"]),
         ),
-        events=(Event("Blocked", "it is blocked", is_warning=True),),
+        events=(EventDraft("Blocked", "it is blocked", is_warning=True),),
     )
     done = carry_out(api, plan)
 
-    assert [(one.name, one.status, one.message) for one in done.refusals] == [
+    assert [(refusal.name, refusal.status, refusal.message) for refusal in done.refusals] == [
         ("corpus-1", error.status, error.message)
     ]
     assert (done.is_written, done.error) == (True, None)
@@ -244,10 +252,10 @@ def test_what_may_pass_ends_the_actions_but_not_the_telling(
     api: FakeApi, pipeline: Body, error: ApiError
 ) -> None:
     api.before.append(fail(error, lambda call: call.resource is Resource.CONFIG_MAP))
-    plan = Plan(
+    plan = PassPlan(
         pipeline=PipelineStatus(),
         actions=(Create(Resource.CONFIG_MAP, spell_config(pipeline)), SetFinalizer(is_set=True)),
-        events=(Event("RunStarted", "it starts"),),
+        events=(EventDraft("RunStarted", "it starts"),),
     )
     done = carry_out(api, plan)
 
@@ -259,21 +267,21 @@ def test_what_may_pass_ends_the_actions_but_not_the_telling(
 def test_a_status_that_can_not_be_written_now_ends_the_pass(api: FakeApi) -> None:
     api.before.append(fail(Unavailable(500, "", "sorry"), lambda call: call.verb == "status"))
     with pytest.raises(Unavailable):
-        carry_out(api, Plan(pipeline=PipelineStatus()))
+        carry_out(api, PassPlan(pipeline=PipelineStatus()))
 
 
 def test_only_the_very_object_is_deleted(api: FakeApi, pipeline: Body) -> None:
     pod = make_pod(api.store, pipeline, "head", "head")
     other = Delete(Resource.POD, "head", "another-uid")
     missing = Delete(Resource.POD, "gone", "uid")
-    assert carry_out(api, Plan(actions=(other, missing))) == Enacted()
+    assert carry_out(api, PassPlan(actions=(other, missing))) == Enacted()
     assert len(api.store.list(Resource.POD)) == 1
 
     api.store.patient.add(Resource.POD)
     uid = pod["metadata"]["uid"]
-    carry_out(api, Plan(actions=(Delete(Resource.POD, "head", uid),)))
+    carry_out(api, PassPlan(actions=(Delete(Resource.POD, "head", uid),)))
     assert "deletionTimestamp" in api.store.list(Resource.POD)[0]["metadata"]
-    carry_out(api, Plan(actions=(Delete(Resource.POD, "head", uid, grace=0),)))
+    carry_out(api, PassPlan(actions=(Delete(Resource.POD, "head", uid, grace=0),)))
     assert api.store.list(Resource.POD) == []
 
 
@@ -286,14 +294,14 @@ def test_a_finalizer_of_others_is_kept(api: FakeApi) -> None:
         return api.store.list(Resource.PIPELINE)[0]["metadata"]["finalizers"]
 
     put("theirs")
-    carry_out(api, Plan(actions=(SetFinalizer(is_set=True),)))
+    carry_out(api, PassPlan(actions=(SetFinalizer(is_set=True),)))
     assert read() == ["theirs", FINALIZER]
-    carry_out(api, Plan(actions=(SetFinalizer(is_set=False),)))
+    carry_out(api, PassPlan(actions=(SetFinalizer(is_set=False),)))
     assert read() == ["theirs"]
 
     view = look(api)
     put("theirs", "new")
-    done = carry_out(api, Plan(actions=(SetFinalizer(is_set=True),)), view)
+    done = carry_out(api, PassPlan(actions=(SetFinalizer(is_set=True),)), view)
     assert isinstance(done.error, Conflict)
     assert read() == ["theirs", "new"]
 
@@ -301,16 +309,16 @@ def test_a_finalizer_of_others_is_kept(api: FakeApi) -> None:
 def test_a_pipeline_that_is_gone_needs_no_finalizer_taken_off(api: FakeApi) -> None:
     view = look(api)
     api.store.remove(Resource.PIPELINE, NAMESPACE, "corpus")
-    assert carry_out(api, Plan(actions=(SetFinalizer(is_set=False),)), view) == Enacted()
+    assert carry_out(api, PassPlan(actions=(SetFinalizer(is_set=False),)), view) == Enacted()
 
 
 def test_an_event_is_told_once_however_often_it_is_told(api: FakeApi, pipeline: Body) -> None:
     make_attempt(api.store, pipeline)
-    plan = Plan(
+    plan = PassPlan(
         events=(
-            Event("RunStarted", "x" * 2000),
-            Event("AttemptFailed", "it failed", is_warning=True, attempt="corpus-1"),
-            Event("AttemptFailed", "nobody", attempt="corpus-9"),
+            EventDraft("RunStarted", "x" * 2000),
+            EventDraft("AttemptFailed", "it failed", is_warning=True, attempt="corpus-1"),
+            EventDraft("AttemptFailed", "nobody", attempt="corpus-9"),
         )
     )
     carry_out(api, plan)
@@ -333,7 +341,9 @@ def test_an_event_is_told_once_however_often_it_is_told(api: FakeApi, pipeline: 
 def test_events_that_can_not_be_made_stop_nothing(api: FakeApi) -> None:
     refused = Forbidden(403, "Forbidden", "no events")
     api.before.append(fail(refused, lambda call: call.resource is Resource.EVENT))
-    done = carry_out(api, Plan(events=(Event("RunStarted", "a"), Event("RunStarted", "b"))))
+    done = carry_out(
+        api, PassPlan(events=(EventDraft("RunStarted", "a"), EventDraft("RunStarted", "b")))
+    )
     assert done == Enacted()
     assert len(api.calls) == 2
 
@@ -344,7 +354,7 @@ def test_every_dispatch_leaves_a_line_before_it_is_done(
     caplog.set_level(logging.INFO)
     create = Create(Resource.ATTEMPT, spell_attempt(pipeline))
     api.before.append(fail(Unavailable(500, "", "sorry"), lambda call: call.verb == "create"))
-    carry_out(api, Plan(actions=(create,), audit=("dispatch corpus-1",)))
+    carry_out(api, PassPlan(actions=(create,), audit=("dispatch corpus-1",)))
     assert [record.getMessage() for record in caplog.records] == ["dispatch corpus-1"]
     assert caplog.records[0].__dict__["pipeline"] == "team/corpus"
     assert caplog.records[0].__dict__["attempt"] == "corpus-1"
@@ -361,7 +371,7 @@ def test_lines_say_what_they_are_about(
         "ownerReferences": own(attempt),
     }
     rayjob = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata}
-    carry_out(api, Plan(actions=(Create(Resource.RAYJOB, rayjob),)))
+    carry_out(api, PassPlan(actions=(Create(Resource.RAYJOB, rayjob),)))
     (line,) = caplog.records
     assert line.getMessage() == "made rayjobs.ray.io corpus-3"
     about = [line.__dict__[key] for key in ("pipeline", "attempt", "rayjob")]

@@ -18,8 +18,8 @@ from strandline_operator.model.plan import (
     Action,
     Create,
     Delete,
-    Event,
-    Plan,
+    EventDraft,
+    PassPlan,
     Resource,
     SetFinalizer,
 )
@@ -45,7 +45,8 @@ def look(api: FakeApi) -> View:
     body = api.store.get(Resource.PIPELINE, NAMESPACE, "corpus") or {}
     attempts = map(read_attempt, api.store.list(Resource.ATTEMPT))
     return View(
-        read_pipeline(body, SpecMemory()), tuple(one for one in attempts if one is not None)
+        read_pipeline(body, SpecMemory()),
+        tuple(attempt for attempt in attempts if attempt is not None),
     )
 
 
@@ -69,19 +70,19 @@ ACTIONS = st.lists(
 )
 
 
-def make_plan(api: FakeApi, kinds: list[tuple[str, int]], told: int, view: View) -> Plan:
+def make_plan(api: FakeApi, kinds: list[tuple[str, int]], told: int, view: View) -> PassPlan:
     """What would be decided: the same actions, and statuses only where they are not so yet."""
     status = PipelineStatus(attempt=2, state="goes on")
     attempts = {
-        one.meta.name: AttemptStatus(message="goes on")
-        for one in view.attempts
-        if one.status.message != "goes on"
+        attempt.meta.name: AttemptStatus(message="goes on")
+        for attempt in view.attempts
+        if attempt.status.message != "goes on"
     }
-    return Plan(
+    return PassPlan(
         pipeline=None if view.pipeline.status == status else status,
         attempts=attempts,
         actions=tuple(make_action(api, *kind) for kind in kinds),
-        events=tuple(Event("RunStarted", f"event {number}") for number in range(told)),
+        events=tuple(EventDraft("RunStarted", f"event {number}") for number in range(told)),
     )
 
 

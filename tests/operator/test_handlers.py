@@ -13,7 +13,7 @@ from kopf._core.intents.causes import Activity
 from strandline_api.names import FINALIZER
 from strandline_operator.cluster.connection import Credentials
 from strandline_operator.handlers.framework import Backoffs, configure
-from strandline_operator.handlers.registry import build_registry, spell_connection
+from strandline_operator.handlers.registry import build_connection, build_registry
 from strandline_operator.settings import Settings
 
 CREDENTIALS = Credentials("https://10.0.0.1:443", "Bearer word", "/ca", "/cert", "/key", False)
@@ -23,19 +23,19 @@ class FakeService:
     """Keeps what it is told."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, Any]] = []
+        self.reported: list[tuple[str, Any]] = []
 
     async def start(self) -> None:
-        self.told.append(("start", None))
+        self.reported.append(("start", None))
 
     async def stop(self) -> None:
-        self.told.append(("stop", None))
+        self.reported.append(("stop", None))
 
     def see_pipeline(self, body: dict[str, Any]) -> None:
-        self.told.append(("pipeline", body))
+        self.reported.append(("pipeline", body))
 
     def see_attempt(self, body: dict[str, Any]) -> None:
-        self.told.append(("attempt", body))
+        self.reported.append(("attempt", body))
 
 
 async def login() -> Credentials:
@@ -73,7 +73,7 @@ def test_events_are_handed_on(registry: kopf.OperatorRegistry, service: FakeServ
     body = {"metadata": {"name": "a"}}
     for handler in registry._watching.get_all_handlers():
         call([handler], body=body, type="ADDED", logger=None)
-    assert sorted(service.told, key=str) == [("attempt", body), ("pipeline", body)]
+    assert sorted(service.reported, key=str) == [("attempt", body), ("pipeline", body)]
 
 
 def test_start_stop_and_sign_in_reach_us(
@@ -82,17 +82,17 @@ def test_start_stop_and_sign_in_reach_us(
     activities = registry._activities
     call(activities.get_handlers(activity=Activity.STARTUP), settings=None)
     call(activities.get_handlers(activity=Activity.CLEANUP), settings=None)
-    assert service.told == [("start", None), ("stop", None)]
+    assert service.reported == [("start", None), ("stop", None)]
     signed = call(activities.get_handlers(activity=Activity.AUTHENTICATION), settings=None)
-    assert signed == [spell_connection(CREDENTIALS)]
+    assert signed == [build_connection(CREDENTIALS)]
 
 
 def test_credentials_are_spelled_as_kopf_takes_them() -> None:
-    info = spell_connection(CREDENTIALS)
+    info = build_connection(CREDENTIALS)
     assert info.as_http_headers() == {"Authorization": "Bearer word"}
     assert (info.server, info.ca_path, info.insecure) == ("https://10.0.0.1:443", "/ca", False)
     assert (info.certificate_path, info.private_key_path) == ("/cert", "/key")
-    bare = spell_connection(Credentials("http://localhost", "", None, None, None, is_insecure=True))
+    bare = build_connection(Credentials("http://localhost", "", None, None, None, is_insecure=True))
     assert bare.as_http_headers() == {}
 
 

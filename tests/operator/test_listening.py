@@ -16,7 +16,7 @@ import pytest
 from kubernetes.aio.client.configuration import Configuration
 
 from strandline_operator.cluster.client import KubernetesApi
-from strandline_operator.cluster.driver import Answer, Place
+from strandline_operator.cluster.driver import Answer, DriverAddress
 from strandline_operator.cluster.driver import ask as ask_driver
 from strandline_operator.metrics import listening
 from strandline_operator.metrics.health import make_health_page
@@ -97,14 +97,14 @@ def test_a_driver_is_asked_at_the_address_of_its_pod(ip: str, listen: Callable[[
     async def talk() -> Answer:
         api = KubernetesApi(Configuration(host="http://127.0.0.1:1"), agent="tests/1")
         try:
-            return await ask_driver(api, Place(ip, listen(tell), "token"))
+            return await ask_driver(api, DriverAddress(ip, listen(tell), "token"))
         finally:
             await api.close()
 
     answer = asyncio.run(talk())
     assert answer.is_reached
-    assert answer.told is not None
-    assert (answer.told.progress.finished, answer.told.progress.total) == (4, 9)
+    assert answer.reported is not None
+    assert (answer.reported.progress.finished, answer.reported.progress.total) == (4, 9)
 
 
 def test_what_is_stuck_is_said(
@@ -136,7 +136,7 @@ def test_a_kernel_without_one_family_serves_the_other(
     def refuse(_: object) -> None:
         raise OSError(errno.EAFNOSUPPORT, "no such family")
 
-    monkeypatch.setattr(listening._DualServer, "server_bind", refuse)
+    monkeypatch.setattr(listening._DualStackListener, "server_bind", refuse)
     port = listen(Numbers().page)
     assert ask("127.0.0.1", port, "/metrics")[0] == 200
     with pytest.raises(OSError, match="refused"):

@@ -16,8 +16,8 @@ from simulated_cluster import SimulatedCluster
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.status.reasons import ConditionType
-from strandline_api.times import spell_time
-from strandline_operator.cluster.client import spell_path
+from strandline_api.times import format_time
+from strandline_operator.cluster.client import build_path
 from strandline_operator.cluster.errors import Forbidden
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.nodes import OUT_OF_SERVICE_TAINT, NodeState, NodeView, read_node
@@ -51,7 +51,7 @@ def remove_all_but(cluster: SimulatedCluster, ending: str) -> None:
     """The teardown comes as far as a pod whose node does not carry it out."""
     for (kind, name), body in list(cluster.objects.items()):
         if kind == Resource.POD and name.endswith(ending):
-            body["metadata"]["deletionTimestamp"] = spell_time(cluster.time)
+            body["metadata"]["deletionTimestamp"] = format_time(cluster.time)
         elif kind in {Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD}:
             del cluster.objects[kind, name]
 
@@ -74,7 +74,9 @@ def test_pods_of_a_lost_node_hold_nothing_back(cluster: SimulatedCluster, state:
     assert status_of(cluster).cause is Cause.APPLICATION_ERROR
     assert status_of(cluster).is_frozen
     assert list(cluster.attempts) == ["corpus-1", "corpus-2"]  # its time had come meanwhile
-    assert [one["metadata"]["name"] for one in cluster.list_of(Resource.RAYJOB)] == ["corpus-2"]
+    assert [rayjob["metadata"]["name"] for rayjob in cluster.list_of(Resource.RAYJOB)] == [
+        "corpus-2"
+    ]
 
 
 @pytest.mark.parametrize("state", WITHHELD)
@@ -118,7 +120,7 @@ def test_a_head_that_can_not_go_ends_the_attempt_as_lost_with_its_node(
 ) -> None:
     for pod in cluster.list_of(Resource.POD):
         if pod["metadata"]["name"].endswith("head"):
-            pod["metadata"]["deletionTimestamp"] = spell_time(cluster.time)
+            pod["metadata"]["deletionTimestamp"] = format_time(cluster.time)
     cluster.nodes = {"node-h": NodeView(state)}
     cluster.advance(30)
     status = status_of(cluster)
@@ -151,7 +153,7 @@ def test_a_driver_that_said_why_it_ended_is_believed(cluster: SimulatedCluster) 
 
 
 def test_a_deletion_does_not_wait_for_a_lost_node(cluster: SimulatedCluster) -> None:
-    cluster.pipeline["metadata"]["deletionTimestamp"] = spell_time(cluster.time)
+    cluster.pipeline["metadata"]["deletionTimestamp"] = format_time(cluster.time)
     remove_all_but(cluster, "cpu")
     cluster.nodes = {"node-w": NodeView(NodeState.SILENT)}
     cluster.advance(60)
@@ -197,7 +199,7 @@ def test_a_node_is_read_from_its_object(body: Any, expected: NodeView) -> None:
 
 @given(st.floats(-100, 100))
 def test_law_only_a_pod_past_its_grace_puts_its_node_under_suspicion(late: float) -> None:
-    metadata = {"name": "a", "deletionTimestamp": spell_time(1000)}
+    metadata = {"name": "a", "deletionTimestamp": format_time(1000)}
     pod = Pod.read({"metadata": metadata, "spec": {"nodeName": "node-1"}})
     assert list_suspects([pod], 1000 + late) == (("node-1",) if late > 10 else ())
     assert list_suspects([Pod.read({"spec": {"nodeName": "node-1"}})], 1e12) == ()
@@ -213,7 +215,7 @@ def test_a_node_is_read_once_in_a_while_for_all() -> None:
     assert len(api.calls) == 2
     api.nodes.clear()
     assert look(111.0)["a"].state is NodeState.WELL
-    assert spell_path(Resource.NODE, None, "a") == "/api/v1/nodes/a"
+    assert build_path(Resource.NODE, None, "a") == "/api/v1/nodes/a"
 
 
 def test_without_the_right_to_read_nodes_they_are_waited_for() -> None:
@@ -235,7 +237,7 @@ def test_a_pass_reads_the_node_of_an_overdue_pod_and_no_other() -> None:
     for name in ("well", "overdue"):
         make_pod(api.store, pipeline, name, "worker")
     place = (Resource.POD, "team", "overdue")
-    api.store.objects[place]["metadata"]["deletionTimestamp"] = spell_time(api.store.time - 11)
+    api.store.objects[place]["metadata"]["deletionTimestamp"] = format_time(api.store.time - 11)
     api.store.objects[place]["spec"] = {"nodeName": "node-9"}
     asyncio.run(Operator(api, Limits()).passes.run(KEY))
     assert [call.name for call in api.calls if call.resource is Resource.NODE] == ["node-9"]

@@ -129,7 +129,7 @@ def test_each_refused_read_is_noted_with_its_verb() -> None:
         return reader
 
     found = asyncio.run(read()).refused
-    assert [(one.what, one.name, one.verb) for one in found] == [
+    assert [(refusal.what, refusal.name, refusal.verb) for refusal in found] == [
         ("pods", "", "list"),
         ("persistentvolumeclaims", "mine", "get"),
     ]

@@ -35,7 +35,7 @@ def test_no_attempt_is_made_beside_pods_of_a_namesake() -> None:
     assert reason == "NamesakeRuns"
     assert "pod corpus-7-head, RayJob corpus-7" in message
     assert not cluster.attempts
-    assert [one.reason for one in cluster.events].count("Blocked") == 1
+    assert [event.reason for event in cluster.events].count("Blocked") == 1
     wake_at = cluster.pass_once().wake_at
     assert wake_at is not None
     assert wake_at - cluster.time <= cluster.limits.resync
@@ -90,7 +90,9 @@ def pass_over(api: FakeApi, times: int = 4) -> Body:
 
 def reason_of(pipeline: Body) -> str:
     conditions = pipeline["status"]["conditions"]
-    return str(next(one for one in conditions if one["type"] == "Succeeded")["reason"])
+    return str(
+        next(condition for condition in conditions if condition["type"] == "Succeeded")["reason"]
+    )
 
 
 def test_pods_of_a_former_pipeline_hold_the_new_one_back_until_they_end(api: FakeApi) -> None:

@@ -22,12 +22,12 @@ from operator_bodies import (
     spell_labels,
 )
 from played_operator import Operator
-from strandline_api.times import spell_time
+from strandline_api.times import format_time
 from strandline_operator.cluster.client import KubernetesApi
 from strandline_operator.cluster.errors import Forbidden, Unavailable
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.notices import Notice, find_newest
-from strandline_operator.model.objects import Pod, RayCluster, RayJob
+from strandline_operator.model.objects import Pod, RayClusterState, RayJob
 from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.notices import MOST_OBJECTS, NoticeMemory, list_stuck
 
@@ -53,14 +53,14 @@ WARNING = {
 
 def make_parts(
     pods: dict[str, Body], age: float = 10.0, **rayjob: Any
-) -> tuple[RayJob, list[RayCluster], list[Pod]]:
+) -> tuple[RayJob, list[RayClusterState], list[Pod]]:
     """The RayJob of attempt 1, its RayCluster, and pods of that age by name."""
-    created = spell_time(NOW - age)
+    created = format_time(NOW - age)
     labels = {"strandline.dev/attempt": "1"}
     metadata = {"labels": labels, "creationTimestamp": created}
     status = {"jobDeploymentStatus": "Initializing", **rayjob}
     job = RayJob.read({"metadata": {**metadata, "name": "corpus-1"}, "status": status})
-    cluster = RayCluster.read({"metadata": {**metadata, "name": "corpus-1-abcde"}})
+    cluster = RayClusterState.read({"metadata": {**metadata, "name": "corpus-1-abcde"}})
     made = [
         {
             "metadata": {
@@ -150,7 +150,7 @@ def test_what_was_read_before_stands_while_events_can_not_be_read() -> None:
             raise Unavailable(429, "", "later")
 
     async def look(now: float) -> list[str]:
-        return [one.message for one in await memory.look(api, NAMESPACE, ["a"], now)]
+        return [notice.message for notice in await memory.look(api, NAMESPACE, ["a"], now)]
 
     assert asyncio.run(look(0.0)) == ["not found"]
     api.before.append(refuse)
@@ -165,16 +165,16 @@ def test_the_newest_warning_counts_however_its_time_is_spelled() -> None:
         {
             "reason": "FailedMount",
             "message": "first",
-            "firstTimestamp": spell_time(50),
-            "lastTimestamp": spell_time(100),
+            "firstTimestamp": format_time(50),
+            "lastTimestamp": format_time(100),
         },
-        {"reason": "FailedMount", "message": "third\n", "eventTime": spell_time(300)},
+        {"reason": "FailedMount", "message": "third\n", "eventTime": format_time(300)},
         {
             "reason": "FailedMount",
             "message": "second",
-            "series": {"lastObservedTime": spell_time(200)},
+            "series": {"lastObservedTime": format_time(200)},
         },
-        {"reason": "Other", "metadata": {"creationTimestamp": spell_time(400)}},
+        {"reason": "Other", "metadata": {"creationTimestamp": format_time(400)}},
         {"involvedObject": 3, "series": None, "metadata": "odd"},
     ]
     notices = [Notice.read(body) for body in bodies]
@@ -182,8 +182,8 @@ def test_the_newest_warning_counts_however_its_time_is_spelled() -> None:
     assert newest is not None
     assert (newest.message, newest.time) == ("third", 300)
     assert find_newest(notices, ["FailedMount"], uid="x") is None
-    assert [one.time for one in notices] == [100, 300, 200, 400, 0]
-    assert [one.first for one in notices] == [50, 300, 200, 400, 0]
+    assert [notice.time for notice in notices] == [100, 300, 200, 400, 0]
+    assert [notice.first for notice in notices] == [50, 300, 200, 400, 0]
 
 
 def test_a_page_of_warnings_about_one_name_is_asked_for() -> None:
@@ -232,12 +232,14 @@ def test_a_mount_that_fails_is_told_by_the_pass_that_follows() -> None:
         "type": "Warning",
         "reason": "FailedMount",
         "message": 'secret "s3" not found',
-        "lastTimestamp": spell_time(api.store.time),
+        "lastTimestamp": format_time(api.store.time),
     }
     api.store.create(Resource.EVENT, NAMESPACE, warning)
     asyncio.run(operator.passes.run(KEY))
     assert [call.name for call in api.calls if call.verb == "warnings"] == ["corpus-1-head"]
     (found,) = api.store.list(Resource.PIPELINE)
-    (summary,) = (one for one in found["status"]["conditions"] if one["type"] == "Succeeded")
+    (summary,) = (
+        condition for condition in found["status"]["conditions"] if condition["type"] == "Succeeded"
+    )
     assert summary["reason"] == "VolumeNotMounted"
     assert 'head pod corpus-1-head: secret "s3" not found' in summary["message"]

@@ -27,7 +27,7 @@ from strandline_api.documents.documents import parse_pipeline
 from strandline_api.schema.crd import pipeline_definition
 from strandline_api.spec.policy import RetryPolicy
 from strandline_operator.cluster.errors import ApiError, Forbidden, TooMany, Unavailable
-from strandline_operator.cluster.watch import Sight
+from strandline_operator.cluster.watch import Observation
 from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
@@ -35,12 +35,12 @@ from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal, Turn, View
 from strandline_operator.reconcile.caches.claims import KEEP_SECONDS
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
-from strandline_operator.reconcile.caches.pods import Owner, PodMemory
+from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner
 from strandline_operator.reconcile.caches.specs import SpecMemory
 from strandline_operator.reconcile.drivers import DriverTalk
 from strandline_operator.reconcile.observe import (
     Observed,
-    Senses,
+    PassInputs,
     find_pipeline,
     observe,
     read_pipeline,
@@ -49,8 +49,8 @@ from strandline_operator.reconcile.observe import (
 NOW = 1_000_000.0
 
 
-def make_senses(**layer: Any) -> Senses:
-    return Senses(
+def make_senses(**layer: Any) -> PassInputs:
+    return PassInputs(
         pods=PodMemory(),
         drivers=DriverTalk(Limits()),
         defaults=NamespaceDefaults("strandline-defaults"),
@@ -58,18 +58,18 @@ def make_senses(**layer: Any) -> Senses:
     )
 
 
-def try_to_look(api: FakeApi, senses: Senses | None = None, **more: Any) -> Observed | None:
+def try_to_look(api: FakeApi, inputs: PassInputs | None = None, **more: Any) -> Observed | None:
     async def run() -> Observed | None:
         pipeline = await find_pipeline(api, KEY, SpecMemory())
         if pipeline is None:
             return None
-        return await observe(api, pipeline, senses or make_senses(), NOW, **more)
+        return await observe(api, pipeline, inputs or make_senses(), NOW, **more)
 
     return asyncio.run(run())
 
 
-def look(api: FakeApi, senses: Senses | None = None, **more: Any) -> View:
-    seen = try_to_look(api, senses, **more)
+def look(api: FakeApi, inputs: PassInputs | None = None, **more: Any) -> View:
+    seen = try_to_look(api, inputs, **more)
     assert seen is not None
     return seen.view
 
@@ -110,7 +110,7 @@ def test_all_that_carries_the_uid_is_seen_and_nothing_else(api: FakeApi, pipelin
     assert view.pipeline.spec is not None
     assert view.pipeline.meta.uid == pipeline["metadata"]["uid"]
     assert [one.spec.number for one in view.attempts] == [2, 10]
-    assert [(one.meta.name, one.job) for one in view.rayjobs] == [("corpus-10", "RUNNING")]
+    assert [(rayjob.meta.name, rayjob.job) for rayjob in view.rayjobs] == [("corpus-10", "RUNNING")]
     assert [pod.meta.name for pod in view.pods] == ["head"]
     assert view.claim is not None
     assert view.claim.phase == "Bound"
@@ -259,14 +259,14 @@ def test_a_claim_that_was_named_is_the_one_that_is_read(api: FakeApi) -> None:
 
 
 def test_pods_that_went_are_seen_as_they_were_last(api: FakeApi, pipeline: Body) -> None:
-    senses = make_senses()
+    inputs = make_senses()
     for name in ("stays", "went", "just-went"):
         body = make_pod(api.store, pipeline, name, "worker")
-        senses.pods.note(Sight(Pod.read(body), is_gone=name == "went"))
+        inputs.pods.note(Observation(Pod.read(body), is_gone=name == "went"))
     api.store.remove(Resource.POD, NAMESPACE, "went")
     api.store.remove(Resource.POD, NAMESPACE, "just-went")
 
-    view = look(api, senses)
+    view = look(api, inputs)
 
     assert [pod.meta.name for pod in view.pods] == ["stays"]
     assert [(pod.meta.name, pod.is_gone) for pod in view.gone_pods] == [
@@ -281,18 +281,18 @@ def test_makers_are_read_before_what_they_make(api: FakeApi, pipeline: Body) -> 
     assert lists[:4] == [Resource.ATTEMPT, Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD]
 
 
-def read_claims(api: FakeApi, senses: Senses, times: int, now: float = NOW) -> int:
+def read_claims(api: FakeApi, inputs: PassInputs, times: int, now: float = NOW) -> int:
     """How many of some looks have read the claim."""
     before = sum(call.resource is Resource.CLAIM for call in api.calls)
     for _ in range(times):
-        asyncio.run(look_at(api, senses, now))
+        asyncio.run(look_at(api, inputs, now))
     return sum(call.resource is Resource.CLAIM for call in api.calls) - before
 
 
-async def look_at(api: FakeApi, senses: Senses, now: float) -> View:
-    pipeline = await find_pipeline(api, KEY, senses.specs)
+async def look_at(api: FakeApi, inputs: PassInputs, now: float) -> View:
+    pipeline = await find_pipeline(api, KEY, inputs.specs)
     assert pipeline is not None
-    return (await observe(api, pipeline, senses, now)).view
+    return (await observe(api, pipeline, inputs, now)).view
 
 
 @pytest.fixture
@@ -304,33 +304,33 @@ def claim(api: FakeApi) -> Body:
 def test_a_claim_under_an_attempt_is_read_once_a_minute(
     api: FakeApi, pipeline: Body, claim: Body
 ) -> None:
-    senses = make_senses()
+    inputs = make_senses()
     make_attempt(api.store, pipeline)
-    assert read_claims(api, senses, 3) == 1
-    assert read_claims(api, senses, 1, NOW + KEEP_SECONDS) == 1
-    assert read_claims(api, senses, 1, NOW) == 1  # a clock that was put back
-    view = asyncio.run(look_at(api, senses, NOW + 1))
+    assert read_claims(api, inputs, 3) == 1
+    assert read_claims(api, inputs, 1, NOW + KEEP_SECONDS) == 1
+    assert read_claims(api, inputs, 1, NOW) == 1  # a clock that was put back
+    view = asyncio.run(look_at(api, inputs, NOW + 1))
     assert view.claim is not None
     assert view.claim.phase == "Bound"
-    senses.forget(Owner(NAMESPACE, str(pipeline["metadata"]["uid"])))
-    assert read_claims(api, senses, 1, NOW + 2) == 1
+    inputs.forget(PodOwner(NAMESPACE, str(pipeline["metadata"]["uid"])))
+    assert read_claims(api, inputs, 1, NOW + 2) == 1
 
 
 def test_a_claim_on_which_an_attempt_is_to_be_made_is_read_anew(
     api: FakeApi, pipeline: Body, claim: Body
 ) -> None:
-    senses = make_senses()
-    assert read_claims(api, senses, 3) == 3
+    inputs = make_senses()
+    assert read_claims(api, inputs, 3) == 3
     make_attempt(api.store, pipeline)
     api.store.put_status(Resource.ATTEMPT, NAMESPACE, "corpus-1", {"isFrozen": True})
-    assert read_claims(api, senses, 3) == 3
+    assert read_claims(api, inputs, 3) == 3
 
 
 def test_a_claim_without_a_volume_is_read_anew(api: FakeApi, pipeline: Body, claim: Body) -> None:
     make_attempt(api.store, pipeline)
-    senses = make_senses()
+    inputs = make_senses()
     api.store.put_status(Resource.CLAIM, NAMESPACE, "corpus-ledger", {"phase": "Lost"})
-    assert read_claims(api, senses, 3) == 3
+    assert read_claims(api, inputs, 3) == 3
 
 
 def test_a_spec_is_read_anew_when_anything_of_it_has_changed() -> None:
@@ -382,6 +382,6 @@ def test_code_that_may_not_be_read_is_not_taken_for_missing(api: FakeApi) -> Non
     api.before.append(refuse)
     view = look(api)
     assert view.code is None
-    assert [(one.what, one.name, one.verb) for one in view.unread] == [
+    assert [(refusal.what, refusal.name, refusal.verb) for refusal in view.unread] == [
         ("configmaps", "mystages", "get")
     ]

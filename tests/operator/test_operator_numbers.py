@@ -27,9 +27,7 @@ def find_counted_names() -> Iterator[str]:
     for path in DECIDE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             match node:
-                case ast.Call(
-                    func=ast.Attribute(attr="count"), args=[ast.Constant(value=name), *_]
-                ):
+                case ast.Call(func=ast.Name(id="Count"), args=[ast.Constant(value=name), *_]):
                     yield str(name)
 
 

@@ -16,7 +16,7 @@ from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal, View
 from strandline_operator.reconcile.caches.claims import KEEP_SECONDS
-from strandline_operator.reconcile.observe import Senses, find_pipeline, observe
+from strandline_operator.reconcile.observe import PassInputs, find_pipeline, observe
 
 Body = dict[str, Any]
 NOW = 1_000_000.0
@@ -101,7 +101,7 @@ def test_a_head_alone_may_have_a_claim_for_itself(mode: str, groups: list[Body])
 
 def test_the_worse_of_both_is_told(cluster: SimulatedCluster) -> None:
     put(cluster, **with_modes("ReadWriteOnce"))
-    (ledger,) = [one for one in cluster.list_of(Resource.CLAIM) if "corpus" in str(one)]
+    (ledger,) = [claim for claim in cluster.list_of(Resource.CLAIM) if "corpus" in str(claim)]
     ledger["status"] = {"phase": "Lost"}
     cluster.settle()
     assert said(cluster)[:2] == ("False", "ClaimLost")
@@ -126,14 +126,14 @@ def test_an_output_that_may_not_be_read_is_not_taken_for_missing(
 # --- Reading
 
 
-def make_senses(api: FakeApi) -> Senses:
-    return Operator(api, Limits()).passes.senses
+def make_senses(api: FakeApi) -> PassInputs:
+    return Operator(api, Limits()).passes.inputs
 
 
-async def look(api: FakeApi, senses: Senses, now: float = NOW) -> View:
-    pipeline = await find_pipeline(api, KEY, senses.specs)
+async def look(api: FakeApi, inputs: PassInputs, now: float = NOW) -> View:
+    pipeline = await find_pipeline(api, KEY, inputs.specs)
     assert pipeline is not None
-    return (await observe(api, pipeline, senses, now)).view
+    return (await observe(api, pipeline, inputs, now)).view
 
 
 def count_reads(api: FakeApi, name: str) -> int:
@@ -147,15 +147,15 @@ def test_both_claims_are_read_and_each_is_kept_for_a_minute_while_in_use() -> No
     for name in ("corpus-ledger", "datasets"):
         body = {"metadata": {"name": name}, "status": {"phase": "Bound"}}
         api.store.create(Resource.CLAIM, NAMESPACE, body)
-    senses = make_senses(api)
+    inputs = make_senses(api)
 
     async def read() -> None:
         for _ in range(3):
-            view = await look(api, senses)
+            view = await look(api, inputs)
             assert view.claim is not None
             assert view.output is not None
             assert (view.claim.meta.name, view.output.meta.name) == ("corpus-ledger", "datasets")
-        await look(api, senses, NOW + KEEP_SECONDS)
+        await look(api, inputs, NOW + KEEP_SECONDS)
 
     asyncio.run(read())
     assert [count_reads(api, name) for name in ("corpus-ledger", "datasets")] == [2, 2]

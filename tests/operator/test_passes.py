@@ -20,22 +20,30 @@ from operator_bodies import (
     spell_attempt,
 )
 from played_operator import Operator
-from strandline_api.objects.attempt import AttemptOutcome, ObjectReference
+from strandline_api.objects.attempt import AttemptOutcome, AttemptStatus, PipelineReference
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.pipeline_status import Condition, PipelineStatus, Progress
-from strandline_operator.cluster.errors import ApiError, Forbidden, Unavailable
-from strandline_operator.cluster.watch import Sight
+from strandline_operator.cluster.errors import ApiError, Conflict, Forbidden, Unavailable
+from strandline_operator.cluster.watch import Observation
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
-from strandline_operator.model.plan import Count, Create, Event, Plan, Resource, SetFinalizer
+from strandline_operator.model.plan import (
+    AttemptEnd,
+    Count,
+    Create,
+    EventDraft,
+    PassPlan,
+    Resource,
+    SetFinalizer,
+)
 from strandline_operator.model.view import View
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.pods import PodMemory
 from strandline_operator.reconcile.drivers import DriverTalk
-from strandline_operator.reconcile.observe import Senses
+from strandline_operator.reconcile.observe import PassInputs
 from strandline_operator.reconcile.passes import Passes
 from strandline_operator.reconcile.queue import Passed
-from strandline_operator.reconcile.schedule import DispatchGate, Roster
+from strandline_operator.reconcile.schedule import DispatchGate, SeenPipelines
 
 LIMITS = Limits(settle=9.0)
 
@@ -47,28 +55,30 @@ class Scene:
         self.api = FakeApi()
         self.pipeline = make_pipeline(self.api.store)
         self.uid = str(self.pipeline["metadata"]["uid"])
-        self.plan: Plan | Callable[[View], Plan] = Plan()
+        self.plan: PassPlan | Callable[[View], PassPlan] = PassPlan()
         self.now = 100.0
         self.decided: list[tuple[View, float, Limits, float]] = []
         self.counts: list[Count] = []
+        self.ends: list[AttemptEnd] = []
         self.progress: dict[str, Progress | None] = {}
         self.reasons: dict[str, str] = {}
-        self.senses = Senses(
+        self.inputs = PassInputs(
             PodMemory(), DriverTalk(LIMITS), NamespaceDefaults("strandline-defaults"), RetryPolicy()
         )
         self.passes = Passes(
             api=self.api,
             decide=self.decide,
             limits=LIMITS,
-            senses=self.senses,
-            roster=Roster(),
+            inputs=self.inputs,
+            seen_pipelines=SeenPipelines(),
             gate=DispatchGate(per_minute),
             counter=self,
             clock=lambda: self.now,
             draw=lambda: 0.25,
+            report_end=self.ends.append,
         )
 
-    def decide(self, view: View, now: float, limits: Limits, drawn: float) -> Plan:
+    def decide(self, view: View, now: float, limits: Limits, drawn: float) -> PassPlan:
         self.decided.append((view, now, limits, drawn))
         return self.plan(view) if callable(self.plan) else self.plan
 
@@ -94,23 +104,23 @@ class Scene:
 
 def test_a_decision_gets_the_view_the_time_the_limits_and_chance() -> None:
     scene = Scene()
-    scene.plan = Plan(wake_at=160.0)
+    scene.plan = PassPlan(wake_at=160.0)
     assert scene.run() == Passed(wake_at=160.0)
     ((view, now, limits, drawn),) = scene.decided
     assert (view.pipeline.meta.uid, now, limits, drawn) == (scene.uid, 100.0, LIMITS, 0.25)
-    assert scene.passes.roster.find(scene.uid) == KEY
+    assert scene.passes.seen_pipelines.find(scene.uid) == KEY
 
 
 def test_a_pipeline_that_is_gone_is_forgotten() -> None:
     scene = Scene()
     scene.run()
     pod = make_pod(scene.api.store, scene.pipeline, "head", "head")
-    scene.senses.pods.note(Sight(Pod.read(pod), is_gone=True))
+    scene.inputs.pods.note(Observation(Pod.read(pod), is_gone=True))
     scene.api.store.remove(Resource.PIPELINE, NAMESPACE, "corpus")
 
     assert scene.run() == Passed()
-    assert len(scene.senses.pods) == 0
-    assert scene.passes.roster.find(scene.uid) is None
+    assert len(scene.inputs.pods) == 0
+    assert scene.passes.seen_pipelines.find(scene.uid) is None
     assert scene.progress[scene.uid] is None
     assert scene.reasons[scene.uid] == ""
     assert len(scene.decided) == 1
@@ -119,30 +129,68 @@ def test_a_pipeline_that_is_gone_is_forgotten() -> None:
 def test_a_pipeline_made_anew_under_the_name_has_no_past() -> None:
     scene = Scene()
     scene.fail(Forbidden(403, "", "no"), verb="patch")
-    scene.plan = Plan(actions=(SetFinalizer(is_set=True),))
+    scene.plan = PassPlan(actions=(SetFinalizer(is_set=True),))
     scene.run()
     pod = make_pod(scene.api.store, scene.pipeline, "head", "head")
-    scene.senses.pods.note(Sight(Pod.read(pod), is_gone=True))
+    scene.inputs.pods.note(Observation(Pod.read(pod), is_gone=True))
     scene.api.store.remove(Resource.PIPELINE, NAMESPACE, "corpus")
     make_pipeline(scene.api.store)
     scene.run()
-    assert len(scene.senses.pods) == 0
-    assert scene.passes.roster.find(scene.uid) is None
+    assert len(scene.inputs.pods) == 0
+    assert scene.passes.seen_pipelines.find(scene.uid) is None
 
 
 def test_counts_are_told_when_the_statuses_stand() -> None:
     scene = Scene()
-    scene.plan = Plan(pipeline=PipelineStatus(attempt=1), counts=(Count("attempts", "Killed"),))
+    scene.plan = PassPlan(pipeline=PipelineStatus(attempt=1), counts=(Count("attempts", "Killed"),))
     scene.run()
     assert scene.counts == [Count("attempts", "Killed")]
+
+
+def make_end(scene: Scene) -> AttemptEnd:
+    status = AttemptStatus(is_frozen=True, end_time=90.0)
+    return AttemptEnd(NAMESPACE, "corpus-1", "corpus", scene.uid, "first", 1, status)
+
+
+@pytest.mark.parametrize(
+    ("refused", "expected"),
+    [(None, 1), (Resource.PIPELINE, 1), (Resource.ATTEMPT, 0)],
+)
+def test_an_end_is_reported_where_its_status_stands_whatever_follows(
+    refused: Resource | None, expected: int
+) -> None:
+    """No later pass sees it end, though the rest may have to be done again."""
+    scene = Scene()
+    make_attempt(scene.api.store, scene.pipeline)
+    end = make_end(scene)
+    scene.plan = PassPlan(
+        pipeline=PipelineStatus(attempt=1), attempts={"corpus-1": end.status}, ends=(end,)
+    )
+    if refused is not None:
+        scene.fail(Conflict(409, "Conflict", "changed"), verb="status", resource=refused)
+    scene.run()
+    assert scene.ends == [end] * expected
+
+
+def test_an_end_is_reported_though_what_is_done_after_it_fails() -> None:
+    scene = Scene()
+    make_attempt(scene.api.store, scene.pipeline)
+    end = make_end(scene)
+    scene.fail(Unavailable(503, "", "later"), verb="patch")
+    scene.plan = PassPlan(
+        attempts={"corpus-1": end.status}, ends=(end,), actions=(SetFinalizer(is_set=True),)
+    )
+    with pytest.raises(Unavailable):
+        scene.run()
+    assert scene.ends == [end]
 
 
 def test_what_was_not_written_was_not_done() -> None:
     scene = Scene()
 
-    def touch(view: View) -> Plan:
+    def touch(view: View) -> PassPlan:
         scene.api.store.put_status(Resource.PIPELINE, NAMESPACE, "corpus", {"attempt": 9})
-        return Plan(pipeline=PipelineStatus(attempt=1), counts=(Count("attempts", "Killed"),))
+        return PassPlan(pipeline=PipelineStatus(attempt=1), counts=(Count("attempts", "Killed"),))
 
     scene.plan = touch
     assert scene.run() == Passed(again=True)
@@ -152,10 +200,10 @@ def test_what_was_not_written_was_not_done() -> None:
 def test_counts_are_told_though_an_action_has_to_wait() -> None:
     scene = Scene()
     scene.fail(Unavailable(500, "", "sorry"), verb="patch")
-    scene.plan = Plan(
+    scene.plan = PassPlan(
         pipeline=PipelineStatus(attempt=1),
         actions=(SetFinalizer(is_set=True),),
-        events=(Event("RunStarted", "it starts"),),
+        events=(EventDraft("RunStarted", "it starts"),),
         counts=(Count("attempts", "Killed"),),
     )
     with pytest.raises(Unavailable):
@@ -167,7 +215,7 @@ def test_counts_are_told_though_an_action_has_to_wait() -> None:
 def test_a_refusal_is_seen_by_the_next_pass_at_once_and_after_that_in_time() -> None:
     scene = Scene()
     scene.fail(Forbidden(403, "Forbidden", "exceeded quota"), verb="patch")
-    scene.plan = Plan(actions=(SetFinalizer(is_set=True),), wake_at=160.0)
+    scene.plan = PassPlan(actions=(SetFinalizer(is_set=True),), wake_at=160.0)
 
     assert scene.run() == Passed(wake_at=100.0)
     assert scene.run() == Passed(wake_at=160.0)
@@ -184,7 +232,7 @@ def test_a_refusal_is_seen_by_the_next_pass_at_once_and_after_that_in_time() -> 
 def test_attempts_count_against_the_rate_when_they_are_made() -> None:
     scene = Scene(per_minute=1)
     create = Create(Resource.ATTEMPT, spell_attempt(scene.pipeline))
-    scene.plan = Plan(actions=(create,))
+    scene.plan = PassPlan(actions=(create,))
     for _ in range(3):
         scene.run()
     assert [view.turn.is_open for view, *_ in scene.decided] == [True, False, False]
@@ -197,13 +245,13 @@ def test_the_driver_is_asked_again_though_nothing_happens() -> None:
     scene = Scene()
     make_attempt(scene.api.store, scene.pipeline)
     make_pod(scene.api.store, scene.pipeline, "head", "head", ip="10.0.0.7")
-    scene.plan = Plan(wake_at=160.0)
+    scene.plan = PassPlan(wake_at=160.0)
     assert scene.run() == Passed(wake_at=100.0 + LIMITS.pull_interval)
 
 
 def test_a_pipeline_at_rest_costs_one_read_until_it_changes_or_its_time_comes() -> None:
     scene = Scene()
-    scene.plan = Plan(wake_at=700.0, is_at_rest=True)
+    scene.plan = PassPlan(wake_at=700.0, is_at_rest=True)
     scene.run()
     calls = len(scene.api.calls)
     assert scene.run() == Passed(wake_at=700.0, is_promised=True)
@@ -224,7 +272,7 @@ def test_held_pipelines_are_known_to_the_gate() -> None:
     held = Condition(
         type="Succeeded", status="Unknown", reason="RetriesHeldBack", last_transition_time=1.0
     )
-    scene.plan = Plan(pipeline=PipelineStatus(conditions=(held,)))
+    scene.plan = PassPlan(pipeline=PipelineStatus(conditions=(held,)))
     scene.run()
     assert scene.passes.gate.look(scene.now).spread == 60.0
     scene.api.store.remove(Resource.PIPELINE, NAMESPACE, "corpus")
@@ -235,13 +283,13 @@ def test_held_pipelines_are_known_to_the_gate() -> None:
 def test_progress_counts_while_the_run_goes_on() -> None:
     scene = Scene()
     progress = Progress(finished=3)
-    scene.plan = Plan(pipeline=PipelineStatus(progress=progress))
+    scene.plan = PassPlan(pipeline=PipelineStatus(progress=progress))
     scene.run()
     assert scene.progress == {scene.uid: progress}
     assert scene.reasons == {scene.uid: "Pending"}
 
     ended = Condition(type="Succeeded", status="True", reason="Completed", last_transition_time=1.0)
-    scene.plan = Plan(pipeline=PipelineStatus(progress=progress, conditions=(ended,)))
+    scene.plan = PassPlan(pipeline=PipelineStatus(progress=progress, conditions=(ended,)))
     scene.run()
     assert scene.progress == {scene.uid: None}
     assert scene.reasons == {scene.uid: ""}
@@ -250,10 +298,10 @@ def test_progress_counts_while_the_run_goes_on() -> None:
 def test_a_status_after_which_nothing_follows_asks_for_no_pass() -> None:
     scene = Scene()
 
-    def write(view: View) -> Plan:
+    def write(view: View) -> PassPlan:
         if view.pipeline.status.attempt == 1:
-            return Plan(wake_at=700.0, is_at_rest=True)
-        return Plan(pipeline=PipelineStatus(attempt=1), wake_at=160.0)
+            return PassPlan(wake_at=700.0, is_at_rest=True)
+        return PassPlan(pipeline=PipelineStatus(attempt=1), wake_at=160.0)
 
     scene.plan = write
     passed = scene.run()
@@ -266,7 +314,7 @@ def test_a_status_after_which_nothing_follows_asks_for_no_pass() -> None:
 
 def test_a_status_after_which_something_follows_asks_for_a_pass() -> None:
     scene = Scene()
-    scene.plan = lambda view: Plan(
+    scene.plan = lambda view: PassPlan(
         pipeline=PipelineStatus(attempt=view.pipeline.status.attempt + 1)
     )
     assert scene.run().written == frozenset()
@@ -275,10 +323,10 @@ def test_a_status_after_which_something_follows_asks_for_a_pass() -> None:
 def test_a_pass_that_has_done_more_than_write_is_followed_by_another() -> None:
     scene = Scene()
 
-    def write(view: View) -> Plan:
+    def write(view: View) -> PassPlan:
         if view.pipeline.status.attempt == 1:
-            return Plan()
-        return Plan(pipeline=PipelineStatus(attempt=1), actions=(SetFinalizer(is_set=True),))
+            return PassPlan()
+        return PassPlan(pipeline=PipelineStatus(attempt=1), actions=(SetFinalizer(is_set=True),))
 
     scene.plan = write
     assert scene.run().written == frozenset()
@@ -290,7 +338,7 @@ def test_a_pass_that_has_done_more_than_write_is_followed_by_another() -> None:
         ({"message": "it runs", "running_time": 90.0}, True),
         ({"end_time": 90.0}, False),
         ({"outcome": AttemptOutcome(exit_code=0)}, False),
-        ({"ray_job": ObjectReference(name="corpus-1", uid="7")}, False),
+        ({"ray_job": PipelineReference(name="corpus-1", uid="7")}, False),
         ({"is_frozen": True}, False),
     ],
 )
@@ -300,10 +348,10 @@ def test_where_a_status_decides_what_is_read_the_next_pass_has_to_look(
     scene = Scene()
     make_attempt(scene.api.store, scene.pipeline)
 
-    def write(view: View) -> Plan:
+    def write(view: View) -> PassPlan:
         (attempt,) = view.attempts
         changed = attempt.status.model_copy(update=changes)
-        return Plan() if attempt.status == changed else Plan(attempts={"corpus-1": changed})
+        return PassPlan() if attempt.status == changed else PassPlan(attempts={"corpus-1": changed})
 
     scene.plan = write
     assert bool(scene.run().written) == is_seen_through
@@ -323,7 +371,7 @@ def test_a_head_of_another_namespace_ends_no_run() -> None:
     copy = replace(head, meta=replace(head.meta, namespace="elsewhere", uid="copy", created=1e12))
     for is_gone in (False, True):
         asyncio.run(operator.passes.run(KEY))
-        operator.memory.note(Sight(copy, is_gone))
+        operator.memory.note(Observation(copy, is_gone))
     asyncio.run(operator.passes.run(KEY))
     (attempt,) = store.list(Resource.ATTEMPT)
     assert attempt["status"]["phase"] == "Running"

@@ -6,38 +6,38 @@ from dataclasses import replace
 
 from fake_store import FakeStore
 from operator_bodies import NAMESPACE, make_pipeline, make_pod
-from strandline_operator.cluster.watch import Sight
+from strandline_operator.cluster.watch import Observation
 from strandline_operator.model.objects import Pod
-from strandline_operator.reconcile.caches.pods import Owner, PodMemory
-from strandline_operator.reconcile.schedule import Key, Roster
+from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner
+from strandline_operator.reconcile.schedule import Key, SeenPipelines
 
 
 def make_pods(
     count: int, pipeline: str = "corpus", store: FakeStore | None = None
-) -> tuple[Owner, list[Pod]]:
+) -> tuple[PodOwner, list[Pod]]:
     store = store or FakeStore()
     body = make_pipeline(store, pipeline)
     pods = [make_pod(store, body, f"{pipeline}-{number}", "worker") for number in range(count)]
-    return Owner(NAMESPACE, body["metadata"]["uid"]), [Pod.read(pod) for pod in pods]
+    return PodOwner(NAMESPACE, body["metadata"]["uid"]), [Pod.read(pod) for pod in pods]
 
 
 def test_a_pod_that_was_deleted_is_kept_as_it_was_last() -> None:
     uid, (pod,) = make_pods(1)
     memory = PodMemory()
-    assert memory.note(Sight(pod, is_gone=False)) == uid
-    memory.note(Sight(pod, is_gone=True))
+    assert memory.note(Observation(pod, is_gone=False)) == uid
+    memory.note(Observation(pod, is_gone=True))
 
     (gone,) = memory.gone(uid)
     assert (gone.meta.name, gone.is_gone) == ("corpus-0", True)
     assert memory.live(uid) == {}
-    assert memory.gone(Owner(NAMESPACE, "another")) == ()
+    assert memory.gone(PodOwner(NAMESPACE, "another")) == ()
 
 
 def test_a_late_sight_brings_nobody_back() -> None:
     uid, (pod,) = make_pods(1)
     memory = PodMemory()
-    memory.note(Sight(pod, is_gone=True))
-    memory.note(Sight(pod, is_gone=False))
+    memory.note(Observation(pod, is_gone=True))
+    memory.note(Observation(pod, is_gone=False))
     assert memory.live(uid) == {}
     assert len(memory.gone(uid)) == 1
 
@@ -46,9 +46,9 @@ def test_what_was_known_and_is_not_listed_is_gone_though_no_watch_has_told() -> 
     uid, (first, second, third) = make_pods(3)
     memory = PodMemory()
     for pod in (first, second, third):
-        memory.note(Sight(pod, is_gone=False))
+        memory.note(Observation(pod, is_gone=False))
     before = memory.live(uid)
-    memory.note(Sight(third, is_gone=True))
+    memory.note(Observation(third, is_gone=True))
 
     living, gone = memory.compare(uid, before, [first, third])
 
@@ -63,7 +63,7 @@ def test_a_pod_that_came_after_the_list_is_not_gone() -> None:
     uid, (pod,) = make_pods(1)
     memory = PodMemory()
     before = memory.live(uid)
-    memory.note(Sight(pod, is_gone=False))
+    memory.note(Observation(pod, is_gone=False))
     assert memory.compare(uid, before, []) == ((), ())
 
 
@@ -71,12 +71,12 @@ def test_the_oldest_make_room_in_a_pipeline_and_in_all() -> None:
     memory, store = PodMemory(most_of_one=3, most_of_all=5), FakeStore()
     first, pods = make_pods(5, store=store)
     for pod in pods:
-        memory.note(Sight(pod, is_gone=True))
+        memory.note(Observation(pod, is_gone=True))
     assert [pod.meta.name for pod in memory.gone(first)] == ["corpus-2", "corpus-3", "corpus-4"]
 
     second, others = make_pods(3, "other", store)
     for pod in others:
-        memory.note(Sight(pod, is_gone=True))
+        memory.note(Observation(pod, is_gone=True))
 
     assert [pod.meta.name for pod in memory.gone(first)] == ["corpus-3", "corpus-4"]
     assert len(memory.gone(second)) == 3
@@ -87,7 +87,7 @@ def test_a_pipeline_that_is_gone_leaves_nothing_behind() -> None:
     memory = PodMemory()
     uid, pods = make_pods(4)
     for number, pod in enumerate(pods):
-        memory.note(Sight(pod, is_gone=number % 2 == 0))
+        memory.note(Observation(pod, is_gone=number % 2 == 0))
     assert len(memory) == 4
     memory.forget(uid)
     assert len(memory) == 0
@@ -96,11 +96,11 @@ def test_a_pipeline_that_is_gone_leaves_nothing_behind() -> None:
 
 def test_a_pod_of_another_namespace_is_none_of_the_pipelines_whatever_its_labels() -> None:
     uid, (pod,) = make_pods(1)
-    memory, place = PodMemory(), Owner("elsewhere", uid.uid)
+    memory, place = PodMemory(), PodOwner("elsewhere", uid.uid)
     copy = replace(pod, meta=replace(pod.meta, namespace="elsewhere", uid="copy"))
-    assert memory.note(Sight(copy, is_gone=False)) == place
+    assert memory.note(Observation(copy, is_gone=False)) == place
     assert (memory.live(uid), list(memory.live(place))) == ({}, ["copy"])
-    memory.note(Sight(copy, is_gone=True))
+    memory.note(Observation(copy, is_gone=True))
     assert memory.compare(uid, {}, [pod]) == ((pod,), ())
     memory.forget(uid)
     assert len(memory.gone(place)) == 1
@@ -111,20 +111,24 @@ def test_nothing_is_kept_of_owners_whose_pods_have_made_room() -> None:
     memory, store = PodMemory(most_of_all=1), FakeStore()
     for name in ("one", "two", "three"):
         _, (pod,) = make_pods(1, name, store)
-        memory.note(Sight(pod, is_gone=False))
-        memory.note(Sight(pod, is_gone=True))
+        memory.note(Observation(pod, is_gone=False))
+        memory.note(Observation(pod, is_gone=True))
     alone = PodMemory(most_of_all=1)
-    alone.note(Sight(pod, is_gone=True))
+    alone.note(Observation(pod, is_gone=True))
     assert memory == alone
 
 
 def test_a_roster_knows_who_has_which_uid_now() -> None:
-    roster, key = Roster(), Key("team", "corpus")
-    assert roster.note(key, "one") == ""
-    assert roster.note(key, "one") == ""
-    assert roster.find("one") == key
+    seen_pipelines, key = SeenPipelines(), Key("team", "corpus")
+    assert seen_pipelines.note(key, "one") == ""
+    assert seen_pipelines.note(key, "one") == ""
+    assert seen_pipelines.find("one") == key
 
-    assert roster.note(key, "two") == "one"
-    assert (roster.find("one"), roster.find("two")) == (None, key)
-    assert roster.strike(key) == "two"
-    assert (roster.find("two"), roster.strike(key), len(roster)) == (None, "", 0)
+    assert seen_pipelines.note(key, "two") == "one"
+    assert (seen_pipelines.find("one"), seen_pipelines.find("two")) == (None, key)
+    assert seen_pipelines.remove(key) == "two"
+    assert (seen_pipelines.find("two"), seen_pipelines.remove(key), len(seen_pipelines)) == (
+        None,
+        "",
+        0,
+    )

@@ -10,7 +10,7 @@ import pytest
 from fake_api import Call, FakeApi, until
 from operator_bodies import NAMESPACE, Body, make_attempt, make_pipeline, make_pod, make_rayjob
 from strandline_api.outcome.driver_outcome import DriverOutcome
-from strandline_api.times import spell_time
+from strandline_api.times import format_time
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod, RayJob
 from strandline_operator.model.plan import Resource
@@ -49,8 +49,8 @@ class Scene:
 
     def write(self, heard: float | None = None, **status: object) -> None:
         """Have an attempt's status that was written with progress as it was heard then."""
-        told = {"progress": {"finished": 4, "time": spell_time(heard)}} if heard else {}
-        status |= {"runningTime": spell_time(900.0), **told}
+        told = {"progress": {"finished": 4, "time": format_time(heard)}} if heard else {}
+        status |= {"runningTime": format_time(900.0), **told}
         self.api.store.put_status(Resource.ATTEMPT, NAMESPACE, "corpus-1", status)
 
     async def hear(self) -> tuple[DriverView, float | None]:
@@ -260,7 +260,7 @@ def test_a_word_of_an_attempt_that_nobody_wants_any_more_is_dropped() -> None:
         scene.talk.forget(scene.uid)
 
     play_slowly(scene, forget, late="answer")
-    assert scene.talk._heard == {}
+    assert scene.talk._last == {}
 
 
 def test_many_are_asked_at_once_but_not_all(monkeypatch: pytest.MonkeyPatch) -> None:

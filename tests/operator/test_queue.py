@@ -40,7 +40,7 @@ class Scene:
 
     def play(self, story: Callable[[], Awaitable[None]]) -> None:
         async def run() -> None:
-            task = asyncio.create_task(self.queue.work())
+            task = asyncio.create_task(self.queue.run())
             try:
                 await story()
             finally:
@@ -56,12 +56,12 @@ def test_one_pipeline_has_one_pass_and_others_run_beside_it() -> None:
 
     async def story() -> None:
         scene.gates[A] = asyncio.Event()
-        scene.queue.poke(A)
-        scene.queue.poke(B)
+        scene.queue.enqueue(A)
+        scene.queue.enqueue(B)
         await until(lambda: scene.notes == ["done"])
-        scene.queue.poke(A)
-        scene.queue.poke(A)
-        scene.queue.poke(B)
+        scene.queue.enqueue(A)
+        scene.queue.enqueue(A)
+        scene.queue.enqueue(B)
         await until(lambda: len(scene.notes) == 2)
         assert scene.begun == [A, B, B]
         scene.gates[A].set()
@@ -80,7 +80,7 @@ def test_no_more_run_than_allowed() -> None:
     async def story() -> None:
         for key in (A, B, C):
             scene.gates[key] = asyncio.Event()
-            scene.queue.poke(key)
+            scene.queue.enqueue(key)
         await until(lambda: len(scene.begun) == 2)
         await asyncio.sleep(0.02)
         assert len(scene.begun) == 2
@@ -103,12 +103,12 @@ def test_a_pass_that_failed_comes_again_later(result: Passed | Exception, note: 
     scene.results[A] = result
 
     async def story() -> None:
-        scene.queue.poke(A)
+        scene.queue.enqueue(A)
         await until(lambda: scene.notes == [note])
         assert scene.queue.schedule.next_time == pytest.approx(100.0 + FIRST_BACKOFF)
         scene.results.clear()
         scene.now = 101.0
-        scene.queue.poke(B)
+        scene.queue.enqueue(B)
         await until(lambda: sorted(scene.notes) == sorted([note, "done", "done"]))
 
     scene.play(story)
@@ -119,7 +119,7 @@ def test_a_server_that_asks_for_rest_gets_it() -> None:
     scene.results[A] = TooMany(429, "", "slow down", 9.0)
 
     async def story() -> None:
-        scene.queue.poke(A)
+        scene.queue.enqueue(A)
         await until(lambda: scene.notes == ["failed"])
         assert scene.queue.schedule.next_time == 109.0
 
@@ -131,11 +131,11 @@ def test_a_pass_is_woken_at_its_time() -> None:
     scene.results[A] = Passed(wake_at=160.0)
 
     async def story() -> None:
-        scene.queue.poke(A)
+        scene.queue.enqueue(A)
         await until(lambda: scene.notes == ["done"])
         assert scene.queue.schedule.next_time == 160.0
         scene.now = 161.0
-        scene.queue.poke(B)
+        scene.queue.enqueue(B)
         await until(lambda: len(scene.notes) == 3)
         assert scene.begun == [A, A, B]
 
@@ -148,9 +148,9 @@ def test_at_the_end_passes_may_finish_within_the_grace() -> None:
     async def run() -> None:
         scene.gates[A] = asyncio.Event()
         scene.gates[B] = asyncio.Event()
-        task = asyncio.create_task(scene.queue.work())
-        scene.queue.poke(A)
-        scene.queue.poke(B)
+        task = asyncio.create_task(scene.queue.run())
+        scene.queue.enqueue(A)
+        scene.queue.enqueue(B)
         await until(lambda: len(scene.begun) == 2)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -167,11 +167,11 @@ def test_word_of_what_a_pass_wrote_itself_asks_for_nothing() -> None:
     scene.results[A] = Passed(wake_at=160.0, written=frozenset({"7"}))
 
     async def story() -> None:
-        scene.queue.poke(A)
+        scene.queue.enqueue(A)
         await until(lambda: scene.notes == ["done"])
-        scene.queue.poke(A, "7")
+        scene.queue.enqueue(A, "7")
         assert scene.queue.schedule.next_time == 160.0
-        scene.queue.poke(A, "8")
+        scene.queue.enqueue(A, "8")
         assert scene.queue.schedule.next_time == 100.0 + LEAST_PAUSE
 
     scene.play(story)

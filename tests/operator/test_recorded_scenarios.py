@@ -112,11 +112,11 @@ def play(name: str) -> Scenario:
 
 
 def statuses(scenario: Scenario, kind: str) -> Iterator[Sighting]:
-    return (one for one in scenario.sightings if one.kind == kind)
+    return (sighting for sighting in scenario.sightings if sighting.kind == kind)
 
 
 def find_conditions(body: dict[str, Any]) -> dict[str, str]:
-    return {one["type"]: one["status"] for one in body["status"]["conditions"]}
+    return {condition["type"]: condition["status"] for condition in body["status"]["conditions"]}
 
 
 def read_following(scenario: Scenario) -> str:
@@ -166,7 +166,7 @@ def test_the_evidence_names_the_pod_that_tells(name: str) -> None:
 @everywhere
 def test_no_two_attempts_ever_have_pods_and_nothing_is_left(name: str) -> None:
     scenario = play(name)
-    has_pods = any(one.kind == "Pod" for one in read_recording(name).steps)
+    has_pods = any(step.kind == "Pod" for step in read_recording(name).steps)
     assert scenario.most_attempts == has_pods
     if ENDS[name].follows != ON:
         for kind in (Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD):
@@ -177,11 +177,11 @@ def test_no_two_attempts_ever_have_pods_and_nothing_is_left(name: str) -> None:
 @everywhere
 def test_gitops_tools_read_every_status_right(name: str) -> None:
     scenario, has_run = play(name), False
-    for one in scenario.sightings:
-        status, found = one.body["status"], find_conditions(one.body)
-        assert status["observedGeneration"] == one.body["metadata"]["generation"]
+    for sighting in scenario.sightings:
+        status, found = sighting.body["status"], find_conditions(sighting.body)
+        assert status["observedGeneration"] == sighting.body["metadata"]["generation"]
         assert all(truth == "True" for kind, truth in found.items() if kind == "Stalled")
-        if one.kind == "CurationAttempt":
+        if sighting.kind == "CurationAttempt":
             has_run = has_run or "runningTime" in status
             is_over = bool(status["isFrozen"])
             assert found["Succeeded"] == (
@@ -201,10 +201,10 @@ def test_gitops_tools_read_every_status_right(name: str) -> None:
 def test_a_status_is_written_only_when_something_has_changed(name: str) -> None:
     """Each write asks for another pass; were any of them about nothing, they would never end."""
     last: dict[str, Any] = {}
-    for one in play(name).sightings:
-        before, now = last.get(one.kind), forget_times(one.body["status"])
-        assert now != before, f"{one.kind} at {one.at}"
-        last[one.kind] = now
+    for sighting in play(name).sightings:
+        before, now = last.get(sighting.kind), forget_times(sighting.body["status"])
+        assert now != before, f"{sighting.kind} at {sighting.at}"
+        last[sighting.kind] = now
 
 
 @pytest.mark.parametrize(
@@ -225,9 +225,9 @@ def test_what_kept_the_pods_from_starting_is_in_the_message(name: str, words: st
 )
 def test_it_was_told_long_before(name: str, reason: str, seconds: float) -> None:
     told = [
-        one.at
-        for one in statuses(play(name), "CurationPipeline")
-        for condition in one.body["status"]["conditions"]
+        status.at
+        for status in statuses(play(name), "CurationPipeline")
+        for condition in status.body["status"]["conditions"]
         if condition["reason"] == reason
     ]
     assert told[0] <= seconds
@@ -235,8 +235,8 @@ def test_it_was_told_long_before(name: str, reason: str, seconds: float) -> None
 
 def forget_times(status: dict[str, Any]) -> dict[str, Any]:
     conditions = [
-        {key: value for key, value in one.items() if key != "lastTransitionTime"}
-        for one in status["conditions"]
+        {key: value for key, value in condition.items() if key != "lastTransitionTime"}
+        for condition in status["conditions"]
     ]
     return {**status, "conditions": conditions}
 
@@ -245,13 +245,13 @@ def forget_times(status: dict[str, Any]) -> dict[str, Any]:
 def test_every_status_is_kept(name: str, golden: Callable[[str, str], None]) -> None:
     documents = [
         {
-            "at": one.at,
-            "after": one.after,
-            "kind": one.kind,
-            "generation": one.body["metadata"]["generation"],
-            "status": one.body["status"],
+            "at": sighting.at,
+            "after": sighting.after,
+            "kind": sighting.kind,
+            "generation": sighting.body["metadata"]["generation"],
+            "status": sighting.body["status"],
         }
-        for one in play(name).sightings
+        for sighting in play(name).sightings
     ]
     title = f"# {name}: {read_recording(name).title}\n"
     text = yaml.safe_dump(documents, sort_keys=False, width=100, allow_unicode=True)

@@ -15,7 +15,7 @@ from simulated_cluster import SimulatedCluster
 from stored_documents import store
 from strandline_api.documents.documents import parse_pipeline
 from strandline_api.documents.stored import is_stored
-from strandline_api.outcome.hearing import derive_token, spell_digest
+from strandline_api.outcome.reader_token import derive_token, digest_token
 from strandline_api.schema.crd import pipeline_definition
 from strandline_api.spec.ray_cluster import PodSecurity
 from strandline_operator.model.limits import Limits
@@ -112,7 +112,7 @@ def test_no_pod_has_what_lets_the_driver_go() -> None:
     for name, pod in pods_of(rayjob).items():
         (container,) = pod["spec"]["containers"]
         given = {one["name"]: one["value"] for one in container.get("env", [])}
-        digest = spell_digest(token) if name == "head" else None
+        digest = digest_token(token) if name == "head" else None
         assert given.get("STRANDLINE_HEARER") == digest
     assert token not in json.dumps(rayjob)
 

@@ -43,7 +43,7 @@ def test_additions_reach_the_ray_containers_of_head_and_groups_and_no_other_pod(
         assert container["volumeMounts"][-1] == ADDED["volumeMounts"][0]
         assert pod["volumes"][-1] == ADDED["volumes"][0]
     assert ray_container(after["head"])["env"][0]["name"] == "RAY_task_oom_retries"
-    assert {"ledger", "pipeline"} < {one["name"] for one in after["head"]["spec"]["volumes"]}
+    assert {"ledger", "pipeline"} < {volume["name"] for volume in after["head"]["spec"]["volumes"]}
 
 
 def test_a_template_wins_over_the_fields() -> None:
@@ -107,6 +107,10 @@ def test_a_template_that_fits_no_container_is_refused_before_anything_is_made() 
     cluster.edit(ray={"podTemplate": template})
     cluster.settle()
     assert cluster.list_of(Resource.RAYJOB) == []
-    (stalled,) = [one for one in cluster.status.conditions if one.type == ConditionType.STALLED]
+    (stalled,) = [
+        condition
+        for condition in cluster.status.conditions
+        if condition.type == ConditionType.STALLED
+    ]
     assert (stalled.status, stalled.reason) == ("True", "InvalidSpec")
     assert "names that fit: 'ray-head', 'ray-worker', 'ray-job-submitter'" in stalled.message

@@ -12,7 +12,7 @@ from strandline.engine.ray.demand import VARIABLE
 from strandline_operator.decide.evidence import find_pod_evidence
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Resource
-from strandline_operator.render.elastic import FULL_SIZE, MOST_ASKED, TOKEN_PLACE
+from strandline_operator.render.elastic import FULL_SIZE, MOST_ASKED, TOKEN_PATH
 from test_render import pods_of, render
 
 GROWS = {"name": "cpu", "minReplicas": 1, "maxReplicas": 4, "resources": {"cpu": 3.5}}
@@ -39,9 +39,9 @@ def test_a_group_that_may_grow_brings_an_autoscaler() -> None:
     context = options["securityContext"]
     assert context["allowPrivilegeEscalation"] is False
     assert context["readOnlyRootFilesystem"] is True
-    bounds = [(one["minReplicas"], one["maxReplicas"]) for one in cluster["workerGroupSpecs"]]
+    bounds = [(spec["minReplicas"], spec["maxReplicas"]) for spec in cluster["workerGroupSpecs"]]
     assert bounds == [(1, 4), (2, 2)]
-    assert [one["replicas"] for one in cluster["workerGroupSpecs"]] == [1, 2]
+    assert [spec["replicas"] for spec in cluster["workerGroupSpecs"]] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -79,19 +79,19 @@ def test_the_autoscaler_alone_gets_a_token() -> None:
         if "serviceAccountToken" in str(volume)
     ]
     mounts = rayjob["spec"]["rayClusterSpec"]["autoscalerOptions"]["volumeMounts"]
-    assert {"name": token, "mountPath": TOKEN_PLACE, "readOnly": True} in mounts
+    assert {"name": token, "mountPath": TOKEN_PATH, "readOnly": True} in mounts
     for name, pod in pods_of(rayjob).items():
         assert pod["spec"]["automountServiceAccountToken"] is False
         for container in pod["spec"]["containers"]:
-            assert token not in {one["name"] for one in container["volumeMounts"]}
-        assert name == "head" or token not in {one["name"] for one in pod["spec"]["volumes"]}
+            assert token not in {mount["name"] for mount in container["volumeMounts"]}
+        assert name == "head" or token not in {volume["name"] for volume in pod["spec"]["volumes"]}
 
 
 def test_every_place_of_the_autoscaler_is_a_volume_of_the_head() -> None:
     rayjob = render(ray={"workerGroups": [GROWS]})
     mounts = rayjob["spec"]["rayClusterSpec"]["autoscalerOptions"]["volumeMounts"]
     volumes = {volume["name"] for volume in pods_of(rayjob)["head"]["spec"]["volumes"]}
-    assert {one["name"] for one in mounts} <= volumes
+    assert {mount["name"] for mount in mounts} <= volumes
 
 
 def test_the_driver_knows_the_full_size() -> None:

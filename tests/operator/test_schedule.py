@@ -21,9 +21,9 @@ A, B = Key("team", "a"), Key("team", "b")
 
 def test_who_has_been_due_for_longest_goes_first() -> None:
     schedule = Schedule()
-    schedule.poke(B, 1.0)
-    schedule.poke(A, 2.0)
-    schedule.poke(B, 3.0)
+    schedule.enqueue(B, 1.0)
+    schedule.enqueue(A, 2.0)
+    schedule.enqueue(B, 3.0)
 
     assert schedule.depth == 2
     assert schedule.lag(5.0) == 4.0
@@ -33,10 +33,10 @@ def test_who_has_been_due_for_longest_goes_first() -> None:
 
 def test_a_poke_during_a_pass_asks_for_one_more() -> None:
     schedule = Schedule()
-    schedule.poke(A, 0.0)
+    schedule.enqueue(A, 0.0)
     assert schedule.take(0.0) == A
-    schedule.poke(A, 1.0)
-    schedule.poke(A, 1.0)
+    schedule.enqueue(A, 1.0)
+    schedule.enqueue(A, 1.0)
     assert schedule.take(1.0) is None
     assert schedule.longest_pass(3.0) == 3.0
 
@@ -50,13 +50,13 @@ def test_a_poke_during_a_pass_asks_for_one_more() -> None:
 
 def test_a_pass_is_woken_at_its_time() -> None:
     schedule = Schedule()
-    schedule.poke(A, 0.0)
+    schedule.enqueue(A, 0.0)
     schedule.take(0.0)
     schedule.finish(A, 0.0, wake_at=60.0)
 
     assert schedule.next_time == 60.0
     assert schedule.take(59.9) is None
-    schedule.poke(A, 30.0)
+    schedule.enqueue(A, 30.0)
     assert schedule.take(30.0) == A
     schedule.finish(A, 30.0, wake_at=0.0)
     assert schedule.next_time == 30.0 + LEAST_PAUSE
@@ -66,7 +66,7 @@ def test_a_burst_of_pokes_is_one_pass_now_and_one_a_moment_later() -> None:
     schedule, passes = Schedule(), 0
     for tick in range(100):
         now = 50.0 + tick / 1000
-        schedule.poke(A, now)
+        schedule.enqueue(A, now)
         if schedule.take(now) is not None:
             passes += 1
             schedule.finish(A, now, wake_at=110.0)
@@ -76,23 +76,23 @@ def test_a_burst_of_pokes_is_one_pass_now_and_one_a_moment_later() -> None:
 
 def test_a_pipeline_that_is_gone_leaves_nothing_behind() -> None:
     schedule = Schedule()
-    schedule.poke(A, 0.0)
+    schedule.enqueue(A, 0.0)
     schedule.take(0.0)
     schedule.fail(A, 0.0)
     schedule.take(1.0)
     schedule.finish(A, 1.0, None)
     assert (schedule._due, schedule._held, schedule._failures) == ({}, {}, {})
-    schedule.poke(A, 1.0)
+    schedule.enqueue(A, 1.0)
     assert schedule.take(1.0) == A
 
 
 def test_failures_are_waited_for_longer_and_longer_until_one_goes_well() -> None:
     schedule, now, waits = Schedule(), 0.0, []
-    schedule.poke(A, now)
+    schedule.enqueue(A, now)
     for _ in range(20):
         assert schedule.take(now) == A
         wait = schedule.fail(A, now)
-        schedule.poke(A, now)
+        schedule.enqueue(A, now)
         assert schedule.take(now + wait - 0.01) is None
         waits.append(wait)
         now += wait
@@ -107,7 +107,7 @@ def test_failures_are_waited_for_longer_and_longer_until_one_goes_well() -> None
 
 def test_a_server_that_asks_for_rest_gets_it() -> None:
     schedule = Schedule()
-    schedule.poke(A, 0.0)
+    schedule.enqueue(A, 0.0)
     schedule.take(0.0)
     assert schedule.fail(A, 0.0, at_least=17.0) == 17.0
     assert schedule.next_time == 17.0
@@ -115,10 +115,10 @@ def test_a_server_that_asks_for_rest_gets_it() -> None:
 
 def test_one_that_fails_holds_nobody_else_up() -> None:
     schedule = Schedule()
-    schedule.poke(A, 0.0)
+    schedule.enqueue(A, 0.0)
     schedule.take(0.0)
     schedule.fail(A, 0.0, at_least=1000.0)
-    schedule.poke(B, 1.0)
+    schedule.enqueue(B, 1.0)
     assert schedule.take(1.0) == B
 
 
@@ -142,7 +142,7 @@ def test_law_at_most_one_pass_at_a_time_and_no_poke_is_lost(
     for step, key, seconds in steps:
         now += seconds
         if step == "poke":
-            schedule.poke(key, now)
+            schedule.enqueue(key, now)
             owed.add(key)
         elif step == "take":
             taken = schedule.take(now)
@@ -171,7 +171,7 @@ def test_law_at_most_one_pass_at_a_time_and_no_poke_is_lost(
 def test_old_entries_do_not_pile_up(count: int) -> None:
     schedule = Schedule()
     for turn in range(count):
-        schedule.poke(A, float(turn))
+        schedule.enqueue(A, float(turn))
         assert schedule.take(float(turn)) == A
         schedule.finish(A, float(turn), wake_at=turn + 60.0)
     assert schedule.depth == 1
@@ -182,51 +182,51 @@ def test_old_entries_do_not_pile_up(count: int) -> None:
 
 def test_word_of_what_a_pass_wrote_itself_asks_for_nothing() -> None:
     schedule = Schedule()
-    schedule.poke(A, 0.0)
+    schedule.enqueue(A, 0.0)
     schedule.take(0.0)
-    schedule.poke(A, 1.0, "7")
+    schedule.enqueue(A, 1.0, "7")
     schedule.finish(A, 1.0, wake_at=60.0, written=frozenset({"7", "8"}))
-    schedule.poke(A, 2.0, "8")
+    schedule.enqueue(A, 2.0, "8")
     assert schedule.next_time == 60.0
-    schedule.poke(A, 2.0, "9")
+    schedule.enqueue(A, 2.0, "9")
     assert schedule.take(2.0) == A
 
 
 @pytest.mark.parametrize("other", ["", "6"])
 def test_what_others_did_during_a_pass_is_not_lost_among_what_it_wrote(other: str) -> None:
     schedule = Schedule()
-    schedule.poke(A, 0.0)
+    schedule.enqueue(A, 0.0)
     schedule.take(0.0)
-    schedule.poke(A, 1.0, "7")
-    schedule.poke(A, 1.0, other)
+    schedule.enqueue(A, 1.0, "7")
+    schedule.enqueue(A, 1.0, other)
     schedule.finish(A, 1.0, wake_at=60.0, written=frozenset({"7"}))
     assert schedule.take(1.0 + LEAST_PAUSE) == A
 
 
 def test_what_a_pass_wrote_that_then_failed_asks_for_another() -> None:
     schedule = Schedule()
-    schedule.poke(A, 0.0)
+    schedule.enqueue(A, 0.0)
     schedule.take(0.0)
     schedule.finish(A, 0.0, wake_at=60.0, written=frozenset({"7"}))
-    schedule.poke(A, 1.0)
+    schedule.enqueue(A, 1.0)
     schedule.take(1.0)
     schedule.finish(A, 1.0, wake_at=None)
     assert schedule._written == {}
-    schedule.poke(A, 2.0, "7")
+    schedule.enqueue(A, 2.0, "7")
     assert schedule.take(2.0) == A
 
 
 def test_a_time_that_was_promised_goes_before_those_who_wait_for_longer() -> None:
     schedule = Schedule()
-    schedule.poke(A, 0.0)
+    schedule.enqueue(A, 0.0)
     schedule.take(0.0)
     schedule.finish(A, 0.0, wake_at=60.0, is_promised=True)
-    schedule.poke(B, 10.0)
+    schedule.enqueue(B, 10.0)
     assert schedule.next_time == 10.0
     assert [schedule.take(60.0), schedule.take(60.0)] == [A, B]
     schedule.finish(A, 60.0, wake_at=100.0, is_promised=True)
     schedule.finish(B, 60.0, wake_at=90.0)
-    schedule.poke(A, 70.0)
+    schedule.enqueue(A, 70.0)
     assert [schedule.take(70.0), schedule.take(70.0)] == [A, None]
     schedule.finish(A, 70.0, wake_at=100.0)
     assert [schedule.take(100.0), schedule.take(100.0)] == [B, A]
@@ -245,15 +245,15 @@ def test_law_only_word_of_what_the_last_pass_wrote_goes_unheard(
     schedule, now = Schedule(), 0.0
     for is_during, version, wrote in words:
         written = wrote - {""}
-        schedule.poke(A, now)
+        schedule.enqueue(A, now)
         while schedule.take(now) is None:
             now += 1.0
         before = schedule._written.get(A, frozenset())
         if is_during:
-            schedule.poke(A, now, version)
+            schedule.enqueue(A, now, version)
         schedule.finish(A, now, now + 1e6, written, is_promised=is_promised)
         if not is_during:
-            schedule.poke(A, now, version)
+            schedule.enqueue(A, now, version)
         known = before | written if is_during else written
         assert (schedule.take(now + 1000.0) is None) == (version in known)
         now += 1000.0

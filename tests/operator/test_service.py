@@ -13,7 +13,7 @@ from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_operator.cluster.errors import Forbidden, Unavailable
 from strandline_operator.metrics.numbers import Numbers
 from strandline_operator.model.limits import Limits
-from strandline_operator.model.plan import Plan, Resource
+from strandline_operator.model.plan import PassPlan, Resource
 from strandline_operator.model.view import View
 from strandline_operator.reconcile.schedule import Key
 from strandline_operator.reconcile.service import STUCK_QUEUE, STUCK_WATCH, Service, World
@@ -31,9 +31,9 @@ class Scene:
         self.service: Service
         self.settings = settings or Settings()
 
-    def decide(self, view: View, now: float, limits: Limits, drawn: float) -> Plan:
+    def decide(self, view: View, now: float, limits: Limits, drawn: float) -> PassPlan:
         self.views.append(view)
-        return Plan()
+        return PassPlan()
 
     async def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
@@ -194,11 +194,13 @@ def test_what_may_not_be_watched_is_in_every_view() -> None:
     async def story() -> None:
         scene.api.before.append(refuse)
         await scene.service.start()
-        await until(lambda: any(one.refused for one in scene.service.watches))
+        await until(lambda: any(watch.refused for watch in scene.service.watches))
         scene.views.clear()
-        scene.service.queue.poke(KEY)
+        scene.service.queue.enqueue(KEY)
         await until(lambda: bool(scene.views))
-        assert [(one.what, one.verb) for one in scene.views[-1].refusals] == [("pods", "watch")]
+        assert [(refusal.what, refusal.verb) for refusal in scene.views[-1].refusals] == [
+            ("pods", "watch")
+        ]
 
     scene.play(story)
 
@@ -215,8 +217,8 @@ def test_a_failing_server_is_no_reason_to_be_killed() -> None:
         scene.api.before.append(fail)
         scene.api.drop_watches()
         scene.now += STUCK_WATCH + 1
-        scene.service.queue.poke(KEY)
-        await until(lambda: all(one.heard == scene.now for one in scene.service.watches))
+        scene.service.queue.enqueue(KEY)
+        await until(lambda: all(watch.last_event == scene.now for watch in scene.service.watches))
         assert scene.service.check()["watch_age_seconds"] == 0
 
     scene.play(story)
@@ -234,7 +236,7 @@ def test_what_is_stuck_is_said() -> None:
             "watch_age_seconds",
         }
         schedule = scene.service.queue.schedule
-        schedule.poke(Key("a", "b"), scene.now)
+        schedule.enqueue(Key("a", "b"), scene.now)
         assert schedule.take(scene.now) is not None
         scene.now += 601
         with pytest.raises(RuntimeError, match=r"^longest_pass_seconds is 601, more than 600$"):
@@ -248,9 +250,9 @@ def test_health_is_told_from_the_start_on() -> None:
 
     async def story() -> None:
         with pytest.raises(RuntimeError, match="it has not started yet"):
-            scene.service.tell_health()
+            scene.service.report_health()
         await scene.service.start()
-        assert scene.service.tell_health()
+        assert scene.service.report_health()
 
     scene.play(story)
 
@@ -260,7 +262,7 @@ def test_a_queue_that_is_merely_long_is_not_stuck() -> None:
 
     async def story() -> None:
         schedule = scene.service.queue.schedule
-        schedule.poke(Key("a", "b"), scene.now)
+        schedule.enqueue(Key("a", "b"), scene.now)
         scene.now += STUCK_QUEUE + 1
         scene.service.queue.last_finish = scene.now - 1
         assert scene.service.check()["queue_lag_seconds"] == 1
@@ -300,7 +302,7 @@ def test_a_pass_that_runs_may_end_when_the_operator_stops() -> None:
     async def story() -> None:
         await scene.service.start()
         scene.api.before.append(slow)
-        scene.service.queue.poke(KEY)
+        scene.service.queue.enqueue(KEY)
         await until(lambda: len(reads) > 0)
         await scene.service.stop()
         assert scene.seen
@@ -312,11 +314,11 @@ def test_word_of_what_the_operator_wrote_itself_asks_for_no_pass() -> None:
     scene = Scene()
     pipeline = make_pipeline(scene.api.store)
 
-    def decide(view: View, now: float, limits: Limits, drawn: float) -> Plan:
+    def decide(view: View, now: float, limits: Limits, drawn: float) -> PassPlan:
         scene.views.append(view)
         is_new = view.pipeline.status.attempt != 1
         written = PipelineStatus(attempt=1) if is_new else None
-        return Plan(pipeline=written, wake_at=now + 60.0)
+        return PassPlan(pipeline=written, wake_at=now + 60.0)
 
     async def story() -> None:
         await scene.service.start()

@@ -15,7 +15,7 @@ from operator_bodies import NAMESPACE, Body, make_pipeline, make_pod
 from strandline_api.names import select_all
 from strandline_operator.cluster.api import Scope
 from strandline_operator.cluster.errors import Forbidden, NotFound, TooMany, Unavailable
-from strandline_operator.cluster.watch import LONGEST_WAIT, PAUSE, Sight, Watch
+from strandline_operator.cluster.watch import LONGEST_WAIT, PAUSE, Observation, Watch
 from strandline_operator.model.objects import Meta, Pod
 from strandline_operator.model.plan import Resource
 
@@ -23,26 +23,26 @@ SCOPE = Scope(Resource.POD, None, select_all())
 
 
 class Scene:
-    """A watch of pods; `sights` has what it told, `waits` how long it slept."""
+    """A watch of pods; `observations` has what it told, `waits` how long it slept."""
 
     def __init__(self) -> None:
         self.api = FakeApi()
         self.pipeline: Body = make_pipeline(self.api.store)
-        self.sights: list[tuple[str, str]] = []
+        self.observations: list[tuple[str, str]] = []
         self.waits: list[float] = []
         self.now = 100.0
         self.watch: Watch[Pod] = Watch(
             self.api,
             SCOPE,
             read=Pod.read,
-            tell=self.tell,
+            notify=self.tell,
             clock=lambda: self.now,
             sleep=self.sleep,
         )
 
-    def tell(self, sight: Sight[Pod]) -> None:
-        word = "gone" if sight.is_gone else sight.value.phase
-        self.sights.append((sight.value.meta.name, word))
+    def tell(self, observation: Observation[Pod]) -> None:
+        word = "gone" if observation.is_gone else observation.value.phase
+        self.observations.append((observation.value.meta.name, word))
 
     async def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
@@ -83,10 +83,15 @@ def test_all_that_happens_is_told_in_order() -> None:
         scene.add("b")
         scene.set_phase("a", "Failed")
         scene.remove("a")
-        await until(lambda: len(scene.sights) == 4)
+        await until(lambda: len(scene.observations) == 4)
 
     scene.play(story)
-    assert scene.sights == [("a", "Running"), ("b", "Running"), ("a", "Failed"), ("a", "gone")]
+    assert scene.observations == [
+        ("a", "Running"),
+        ("b", "Running"),
+        ("a", "Failed"),
+        ("a", "gone"),
+    ]
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
@@ -101,10 +106,10 @@ def test_a_stream_that_ends_goes_on_where_it_ended(is_lost: bool) -> None:
         scene.api.drop_watches()
         scene.set_phase("a", "Failed")
         scene.remove("a")
-        await until(lambda: len(scene.sights) == 3)
+        await until(lambda: len(scene.observations) == 3)
 
     scene.play(story)
-    assert scene.sights == [("a", "Running"), ("a", "Failed"), ("a", "gone")]
+    assert scene.observations == [("a", "Running"), ("a", "Failed"), ("a", "gone")]
     assert scene.count("list") == 1
     assert PAUSE in scene.waits
 
@@ -117,14 +122,14 @@ def test_what_went_while_the_thread_was_lost_is_told_with_the_last_that_was_seen
     async def story() -> None:
         await until(lambda: scene.count("watch") == 1)
         scene.set_phase("a", "Failed")
-        await until(lambda: len(scene.sights) == 3)
+        await until(lambda: len(scene.observations) == 3)
         scene.remove("a")
         scene.add("c")
         scene.api.forget_history()
-        await until(lambda: scene.count("list") == 2 and len(scene.sights) == 6)
+        await until(lambda: scene.count("list") == 2 and len(scene.observations) == 6)
 
     scene.play(story)
-    assert scene.sights[3:] == [("a", "gone"), ("b", "Running"), ("c", "Running")]
+    assert scene.observations[3:] == [("a", "gone"), ("b", "Running"), ("c", "Running")]
 
 
 def fail_once(error: Exception, verb: str) -> Callable[[Call], None]:
@@ -147,12 +152,12 @@ def test_a_kind_that_is_not_served_is_waited_for(caplog: pytest.LogCaptureFixtur
         await until(lambda: len(scene.waits) >= 9)
         scene.add("a")
         scene.api.unserved.clear()
-        await until(lambda: bool(scene.sights))
+        await until(lambda: bool(scene.observations))
 
     scene.play(story)
     assert scene.waits[:4] == [0.5, 1.0, 2.0, 4.0]
     assert scene.waits[8] == LONGEST_WAIT
-    warnings = [one for one in caplog.records if one.levelno >= logging.WARNING]
+    warnings = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(warnings) == 1
     assert "watching pods again in 0.5 s" in warnings[0].getMessage()
 
@@ -181,10 +186,10 @@ def test_it_tells_when_it_last_heard_of_the_server() -> None:
 
     async def story() -> None:
         await until(lambda: scene.count("watch") == 1)
-        assert scene.watch.heard == 100.0
+        assert scene.watch.last_event == 100.0
         scene.now = 160.0
         scene.add("a")
-        await until(lambda: scene.watch.heard == 160.0)
+        await until(lambda: scene.watch.last_event == 160.0)
 
     scene.play(story)
 
@@ -206,7 +211,7 @@ def test_an_event_of_no_known_kind_moves_on_and_tells_nothing() -> None:
 
     scene.play(story)
     assert seen[1] == "77"
-    assert scene.sights == []
+    assert scene.observations == []
 
 
 def test_a_missing_right_is_known_until_it_is_given() -> None:
@@ -235,22 +240,22 @@ def test_a_change_that_changes_nothing_that_is_read_is_not_told() -> None:
         scene.api,
         SCOPE,
         read=lambda body: replace(Pod.read(body), meta=Meta("", "", "")),
-        tell=scene.tell,
+        notify=scene.tell,
         clock=lambda: scene.now,
         sleep=scene.sleep,
     )
 
     async def story() -> None:
         scene.add("a")
-        await until(lambda: len(scene.sights) == 1)
+        await until(lambda: len(scene.observations) == 1)
         for label in "xyz":
             patch = {"metadata": {"annotations": {label: "1"}}}
             scene.api.store.patch(Resource.POD, NAMESPACE, "a", patch)
         scene.set_phase("a", "Failed")
-        await until(lambda: len(scene.sights) == 2)
+        await until(lambda: len(scene.observations) == 2)
         scene.remove("a")
         scene.add("a")
-        await until(lambda: len(scene.sights) == 4)
+        await until(lambda: len(scene.observations) == 4)
 
     scene.play(story)
-    assert [word for _, word in scene.sights] == ["Running", "Failed", "gone", "Running"]
+    assert [word for _, word in scene.observations] == ["Running", "Failed", "gone", "Running"]

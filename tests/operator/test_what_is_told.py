@@ -28,7 +28,7 @@ def test_every_run_is_announced_the_first_too(cluster: SimulatedCluster) -> None
     cluster.finish(0)
     cluster.edit(runId="second")
     cluster.settle()
-    told = [one.message for one in cluster.events if one.reason == EventReason.RUN_STARTED]
+    told = [event.message for event in cluster.events if event.reason == EventReason.RUN_STARTED]
     assert told == ["run first began", "run second began"]
 
 
@@ -115,7 +115,7 @@ def test_a_suspended_pipeline_says_so_and_later_what_it_waits_for(
     cluster.edit(suspend=False)
     cluster.settle()
     assert cluster.status.state.startswith("next attempt at ")
-    told = [one.reason for one in cluster.events]
+    told = [event.reason for event in cluster.events]
     assert [one for one in told if one in {"Suspended", "Resumed"}] == ["Suspended", "Resumed"]
 
 
@@ -198,6 +198,44 @@ def test_reasons_become_sentences(reason: Reason, detail: str, told: str) -> Non
     assert reason.explain(detail) == told
 
 
+def test_every_condition_tells_for_which_generation_it_holds(cluster: SimulatedCluster) -> None:
+    def read_generations() -> set[int | None]:
+        return {condition.observed_generation for condition in cluster.status.conditions}
+
+    cluster.settle()
+    assert read_generations() == {1}
+    cluster.edit(attemptHistoryLimit=2)
+    cluster.settle()
+    assert read_generations() == {2}
+    cluster.finish(1)
+    _, attempt = cluster.attempts["corpus-1"]
+    told = {condition.type: condition.observed_generation for condition in attempt.conditions}
+    assert told == {"Succeeded": 1, "Frozen": 1}  # the attempt's own, which nobody edits
+
+
+def test_what_is_not_looked_at_keeps_the_generation_it_was_seen_for(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.edit(source=7)  # a claim is not looked for without a spec
+    cluster.settle()
+    told = {
+        condition.type: condition.observed_generation for condition in cluster.status.conditions
+    }
+    assert (told[ConditionType.STALLED], told[ConditionType.STORAGE_READY]) == (2, 1)
+
+
+def test_a_new_generation_alone_is_no_transition(cluster: SimulatedCluster) -> None:
+    before = cluster.status.find_condition(ConditionType.STORAGE_READY)
+    cluster.advance(100)
+    cluster.edit(attemptHistoryLimit=2)
+    cluster.settle()
+    after = cluster.status.find_condition(ConditionType.STORAGE_READY)
+    assert before is not None
+    assert after is not None
+    assert (before.observed_generation, after.observed_generation) == (1, 2)
+    assert after.last_transition_time == before.last_transition_time
+
+
 def test_history_is_kept_within_its_limit(cluster: SimulatedCluster) -> None:
     cluster.edit(attemptHistoryLimit=2)
     cluster.finish(1)
@@ -205,7 +243,7 @@ def test_history_is_kept_within_its_limit(cluster: SimulatedCluster) -> None:
         cluster.run_next()
         cluster.finish(1)
     assert list(cluster.attempts) == ["corpus-3", "corpus-4"]
-    assert [one.number for one in cluster.status.attempts] == [3, 4]
+    assert [attempt.number for attempt in cluster.status.attempts] == [3, 4]
 
 
 def test_ended_attempts_go_after_their_time_but_the_newest_stays(

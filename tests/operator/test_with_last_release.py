@@ -13,7 +13,7 @@ from stored_documents import prune, schema_of
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.outcome.exit_codes import ExitCode
-from strandline_api.spec.pod_places import CONFIG, VOLUME
+from strandline_api.spec.pod_paths import CONFIG, VOLUME
 from strandline_api.status.enums import PipelinePhase
 from strandline_api.status.pipeline_status import parse_status
 from strandline_operator.model.plan import Resource

@@ -1,0 +1,177 @@
+"""Each end of an attempt is for a lineage system once, by whoever knows it: driver or operator."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulated_cluster import PIPELINE, SimulatedCluster
+from strandline_api.names import CANCEL_ANNOTATION, FINALIZER
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
+from strandline_api.outcome.evidence import Evidence
+from strandline_api.status.pipeline_status import Progress
+from strandline_operator.decide.run.lineage import list_ends as list_new_ends
+from strandline_operator.model.limits import Limits
+from strandline_operator.model.plan import AttemptEnd, PassPlan, Resource
+from strandline_operator.reconcile.passes import is_empty
+
+OOM = Evidence(Cause.OOM_KILLED, "the kernel killed a process of this cgroup for memory", "cgroup")
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    """A pipeline whose first attempt runs."""
+    return SimulatedCluster.running()
+
+
+def list_ends(cluster: SimulatedCluster) -> list[AttemptEnd]:
+    return [end for plan in cluster.plans for end in plan.ends]
+
+
+def describe(cluster: SimulatedCluster) -> list[tuple[int, str | None]]:
+    return [(end.number, end.status.cause) for end in list_ends(cluster)]
+
+
+def delete_pipeline(cluster: SimulatedCluster) -> None:
+    cluster.pipeline["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
+
+
+def test_what_goes_on_has_no_end(cluster: SimulatedCluster) -> None:
+    cluster.advance(600)
+    assert list_ends(cluster) == []
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 75])
+def test_a_driver_that_has_told_its_end_is_not_spoken_for(
+    cluster: SimulatedCluster, code: int
+) -> None:
+    cluster.finish(code, lineage=True)
+    cluster.advance(600)
+    assert list_ends(cluster) == []
+
+
+def test_a_driver_that_reports_nowhere_is(cluster: SimulatedCluster) -> None:
+    cluster.finish(0, sources=SourceCounts(total=9, finished=9))
+    cluster.advance(600)
+    (end,) = list_ends(cluster)
+    assert (end.namespace, end.pipeline, end.name) == ("team", "corpus", "corpus-1")
+    assert (end.pipeline_uid, end.run, end.number) == ("uid-p", "first", 1)
+    assert (end.status.cause, end.status.is_frozen) == (None, True)
+    assert end.status.progress is not None
+    assert end.status.progress.finished == 9
+
+
+def test_a_driver_that_ran_out_of_memory_has_one_end_though_its_parent_tells_of_it(
+    cluster: SimulatedCluster,
+) -> None:
+    """The parent outlives it and leaves an outcome, and has told no listener."""
+    cluster.progress = Progress(total=9, finished=4, time=cluster.time)
+    cluster.settle()
+    cluster.finish(137, evidence=(OOM,))
+    cluster.advance(600)
+    (end,) = list_ends(cluster)
+    assert (end.status.cause, end.status.message) == (Cause.OOM_KILLED, OOM.message)
+    assert end.status.progress is not None
+    assert (end.status.progress.total, end.status.progress.finished) == (9, 4)
+    assert end.retries is not None
+    assert end.retries.attempts == 1
+
+
+def test_a_head_that_is_lost_without_a_word_has_one_end(cluster: SimulatedCluster) -> None:
+    taint = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    cluster.set_pod("-head", conditions=[taint], phase="Failed")
+    cluster.fail_attempt()
+    cluster.run_next()
+    cluster.finish(0, lineage=True)
+    assert describe(cluster) == [(1, Cause.PREEMPTED)]
+
+
+def test_an_operator_that_begins_anew_tells_no_end_again(cluster: SimulatedCluster) -> None:
+    cluster.finish(137, evidence=(OOM,))
+    cluster.restart(3600)
+    cluster.run_next()
+    cluster.fail_attempt()
+    assert describe(cluster) == [(1, Cause.OOM_KILLED), (2, Cause.APPLICATION_ERROR)]
+
+
+def test_an_end_that_came_while_the_operator_was_gone_is_told(cluster: SimulatedCluster) -> None:
+    cluster.end_rayjob("Failed", "FAILED", reason="AppFailed", message="exit code 137")
+    cluster.restart(3600)
+    cluster.finish_teardown()
+    assert [number for number, _ in describe(cluster)] == [1]
+
+
+def test_a_run_that_is_cancelled_is_stopped(cluster: SimulatedCluster) -> None:
+    cluster.annotate(CANCEL_ANNOTATION.partition("/")[2], "1")
+    cluster.finish_teardown()
+    assert describe(cluster) == [(1, Cause.USER_CANCELLED)]
+
+
+def test_an_attempt_whose_object_somebody_deletes_has_ended(cluster: SimulatedCluster) -> None:
+    del cluster.attempts["corpus-1"]
+    begun = cluster.time
+    cluster.settle()
+    cluster.advance(600)
+    (end,) = list_ends(cluster)
+    assert (end.name, end.run, end.number) == ("corpus-1", "first", 1)
+    assert (end.status.cause, end.status.end_time) == (Cause.INTERRUPTED, begun)
+
+
+def test_an_attempt_ends_with_its_pipeline(cluster: SimulatedCluster) -> None:
+    assert cluster.pipeline["metadata"]["finalizers"] == [FINALIZER]
+    delete_pipeline(cluster)
+    cluster.settle()
+    assert list_ends(cluster) == []  # its pods are still there
+    cluster.sweep()
+    cluster.settle()
+    assert describe(cluster) == [(1, Cause.INTERRUPTED)]
+
+
+def test_a_driver_of_a_deleted_pipeline_that_told_its_end_is_not_spoken_for(
+    cluster: SimulatedCluster,
+) -> None:
+    delete_pipeline(cluster)
+    cluster.outcome = DriverOutcome(exit_code=75, lineage=True)
+    cluster.settle()
+    cluster.sweep()
+    cluster.settle()
+    assert list_ends(cluster) == []
+
+
+def test_a_pipeline_that_is_let_go_after_its_end_has_no_other(cluster: SimulatedCluster) -> None:
+    cluster.finish(137, evidence=(OOM,))
+    delete_pipeline(cluster)
+    cluster.settle()
+    assert describe(cluster) == [(1, Cause.OOM_KILLED)]
+
+
+@pytest.mark.parametrize("reports", [False, True])
+def test_the_driver_is_told_whose_names_its_runs_have(reports: bool) -> None:
+    cluster = SimulatedCluster(limits=Limits(reports_lineage=reports))
+    cluster.settle()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    pods = rayjob["spec"]["rayClusterSpec"]
+    head = pods["headGroupSpec"]["template"]["spec"]["containers"][0]
+    (group,) = pods["workerGroupSpecs"]
+    worker = group["template"]["spec"]["containers"][0]
+    told = {entry["name"]: entry["value"] for entry in head["env"]}
+    assert told.get("STRANDLINE_LINEAGE_UID") == (PIPELINE["metadata"]["uid"] if reports else None)
+    assert told["STRANDLINE_ATTEMPT"] == "1"
+    assert "STRANDLINE_LINEAGE_UID" not in {entry["name"] for entry in worker["env"]}
+
+
+def test_a_plan_with_an_end_is_not_empty() -> None:
+    cluster = SimulatedCluster.running()
+    cluster.finish(137, evidence=(OOM,))
+    (end,) = list_ends(cluster)
+    assert is_empty(PassPlan())
+    assert not is_empty(PassPlan(ends=(end,)))
+
+
+def test_an_end_that_is_written_once_more_is_not_told_again() -> None:
+    cluster = SimulatedCluster.running()
+    cluster.finish(137, evidence=(OOM,))
+    (attempt,) = cluster.view().attempts
+    again = attempt.status.model_copy(update={"incidents": 1})
+    plan = PassPlan(attempts={attempt.meta.name: again})
+    assert list_new_ends(cluster.view(), plan, cluster.time) == ()
