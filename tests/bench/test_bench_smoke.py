@@ -50,6 +50,27 @@ def test_the_driver_is_measured_with_little_and_with_much_that_waits() -> None:
     assert all("×" in row[3] for row in rows[1::2])
 
 
+def test_outputs_are_measured_by_themselves_and_in_groups() -> None:
+    done = run_bench("--quick", "outputs")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("|") for line in done.stdout.splitlines() if " ms" in line or " × " in line]
+    assert ["ms", "ms", "ms", "×", "ms", "ms", "×"] == [row[2].split()[1] for row in rows]
+
+
+def test_memory_is_measured_of_pieces_that_are_yielded_and_of_a_list() -> None:
+    done = run_bench("--quick", "fanout")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("|") for line in done.stdout.splitlines() if "pieces of" in line]
+    assert [row[2].split()[1] for row in rows] == ["MB"] * 4
+
+
+def test_one_source_is_spread_in_a_chain_and_apart() -> None:
+    done = run_bench("--quick", "spread")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("|") for line in done.stdout.splitlines() if "naps of" in line]
+    assert [row[2].split()[1] for row in rows] == ["s", "×", "×"]
+
+
 def test_unknown_name_is_refused_with_the_names_there_are() -> None:
     done = run_bench("tallly")
     assert done.returncode == 2
@@ -85,19 +106,19 @@ def test_steady_rate_refuses_a_run_that_was_not_watched(monkeypatch: pytest.Monk
 def test_table_is_put_between_the_markers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = load_bench("run", monkeypatch)
     document = tmp_path / "benchmarks.md"
-    places = {"table": "old", "operator": "other"}
+    indexes = {"table": "old", "operator": "other"}
 
-    def spell() -> str:
+    def format_number() -> str:
         return "".join(
-            f"{run.BEGIN.format(place)}{text}\n{run.END.format(place)}after\n"
-            for place, text in places.items()
+            f"{run.BEGIN.format(index)}{text}\n{run.END.format(index)}after\n"
+            for index, text in indexes.items()
         )
 
-    for place in places:
-        document.write_text(f"before\n{spell()}")
-        places[place] = "new"
-        run.write_table(document, "new\n", place)
-        assert document.read_text() == f"before\n{spell()}"
+    for index in indexes:
+        document.write_text(f"before\n{format_number()}")
+        indexes[index] = "new"
+        run.write_table(document, "new\n", index)
+        assert document.read_text() == f"before\n{format_number()}"
     document.write_text("no place\n")
     with pytest.raises(ValueError, match=r"benchmarks\.md has no place for the table"):
         run.write_table(document, "new\n")
@@ -108,8 +129,8 @@ def test_document_has_a_place_for_each_table(monkeypatch: pytest.MonkeyPatch) ->
     text = run.DOCUMENT.read_text()
     cases = load_bench("engine_cases", monkeypatch).list_names()
     tables = ("table", *run.TABLES.values(), *(f"engines-{case}" for case in cases))
-    for place in (*tables, *run.TEXTS):
-        assert text.count(run.BEGIN.format(place)) == text.count(run.END.format(place)) == 1
+    for index in (*tables, *run.TEXTS):
+        assert text.count(run.BEGIN.format(index)) == text.count(run.END.format(index)) == 1
     assert set(run.TABLES) <= set(run.BENCHES)
 
 

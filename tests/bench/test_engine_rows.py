@@ -33,12 +33,12 @@ from table import Row
 ONE = Summary(1, 7, 7)
 
 
-def spell(rows: list[Row]) -> list[tuple[str, str, str, str]]:
+def format_number(rows: list[Row]) -> list[tuple[str, str, str, str]]:
     return [(row.what.partition(": ")[2], row.measured, row.target, row.verdict) for row in rows]
 
 
 def take(*seconds: float) -> list[Trial]:
-    return [Trial(one) for one in seconds]
+    return [Trial(second) for second in seconds]
 
 
 def test_ratio_is_the_median_over_turns_and_not_of_medians() -> None:
@@ -65,7 +65,7 @@ def test_rows_say_who_was_ahead_and_who_has_no_number(tmp_path: Path) -> None:
         "datatrove": [Trial(trouble=HOW_TO_INSTALL)],
         "processes": take(1, 1),
     }
-    assert spell(list_rows(build_tiny(10, tmp_path), seen)) == [
+    assert format_number(list_rows(build_tiny(10, tmp_path), seen)) == [
         ("ours", "2 s", "", "–"),
         ("bare Ray actors, told their numbers", "1 s, 0.50 × ours", "", "–"),
         ("Ray Data, cut as ours", "3 s, 1.50 × ours", "≥ 1 × ours", "yes"),
@@ -80,13 +80,13 @@ def test_rows_say_who_was_ahead_and_who_has_no_number(tmp_path: Path) -> None:
 def test_one_wrong_result_is_enough_to_have_no_number(tmp_path: Path) -> None:
     wrong = Trial(trouble="wrong: 9 of 10 came out")
     rows = list_rows(build_tiny(10, tmp_path), {"ours": take(2, 2), "xenna": [*take(9), wrong]})
-    assert spell(rows)[1] == ("Cosmos-Xenna", "wrong: 9 of 10 came out", "≥ 1 × ours", "–")
+    assert format_number(rows)[1] == ("Cosmos-Xenna", "wrong: 9 of 10 came out", "≥ 1 × ours", "–")
 
 
 def test_nobody_is_said_to_be_beaten_where_ours_has_no_number(tmp_path: Path) -> None:
     seen: Seen = {"ours": [Trial(trouble="failed: it")], "ray-data": take(3)}
     rows = list_rows(build_tiny(10, tmp_path), seen)
-    assert spell(rows) == [
+    assert format_number(rows) == [
         ("ours", "failed: it", "", "–"),
         ("Ray Data, cut as ours", "3 s", "", "–"),
     ]
@@ -105,7 +105,7 @@ def test_time_to_the_optimum_counts_runs_that_never_reached_it(
     reached: list[float | None], row: tuple[str, str, str], tmp_path: Path
 ) -> None:
     trials = [Trial(40.0, reached=one, steady=0.95) for one in reached]
-    rows = spell(list_rows(build_ratio(10, tmp_path), {"ours": trials}))
+    rows = format_number(list_rows(build_ratio(10, tmp_path), {"ours": trials}))
     assert rows[1] == ("until 90 % of the optimum, ours", *row)
     assert rows[2] == ("steady, of the optimum, ours", "95 %", "≥ 90 %", "yes")
 
@@ -147,7 +147,7 @@ def test_records_of_several_processes_are_summed_up(tmp_path: Path) -> None:
     (tmp_path / "other.records").write_bytes(first.read_bytes())
     marks = read_marks(tmp_path)
     assert sum_marks(marks).items == 6
-    assert all(one.time <= other.time for one, other in pairwise(marks))
+    assert all(mark.time <= other.time for mark, other in pairwise(marks))
     (tmp_path / "other.records").unlink()
     assert sum_marks(read_marks(tmp_path)) == sum_up(map(weigh, [3, 1, 2]))
 
@@ -182,7 +182,7 @@ def test_a_file_of_another_name_or_content_is_another_result(tmp_path: Path) -> 
     (tmp_path / "b").write_text("two")
     seen.append(sum_files(tmp_path))
     assert len(set(seen)) == 3
-    assert {one.items for one in seen} == {1}
+    assert {summary.items for summary in seen} == {1}
 
 
 def test_expected_results_are_those_of_doing_the_work(tmp_path: Path) -> None:

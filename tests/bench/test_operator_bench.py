@@ -13,9 +13,9 @@ from api_server import NoApiServerError
 from operator_bench import Findings, Load, list_rows, observe
 from operator_host import Pass, Reading, count_requests, read_passes
 from operator_meter import meter
-from operator_moments import Moments, Turn, take_share
+from operator_moments import AttemptId, Moments, take_share
 from operator_objects import Ending
-from strandline_api.times import spell_time
+from strandline_api.times import format_time
 
 PLACE = ("a", "corpus-3")
 LOAD = Load(
@@ -86,36 +86,36 @@ def test_a_meter_counts_calls_that_fail_or_are_cancelled() -> None:
     assert noted == [3.0, 3.0]
 
 
-def spell_pipeline(phase: str, attempt: int, due: float | None) -> dict[str, object]:
+def render_pipeline(phase: str, attempt: int, due: float | None) -> dict[str, object]:
     status = {"phase": phase, "attempt": attempt}
-    times = {} if due is None else {"nextAttemptTime": spell_time(due)}
+    times = {} if due is None else {"nextAttemptTime": format_time(due)}
     return {"metadata": {"namespace": "a", "name": "corpus-3"}, "status": status | times}
 
 
-def spell_attempt(number: int, **status: object) -> dict[str, object]:
+def render_attempt(number: int, **status: object) -> dict[str, object]:
     spec = {"pipeline": "corpus-3", "number": number}
     return {"metadata": {"namespace": "a", "name": "x"}, "spec": spec, "status": status}
 
 
 def test_delays_count_from_what_was_due_to_what_was_first_seen() -> None:
     moments = Moments()
-    moments.see_pipeline(spell_pipeline("Pending", 0, 100.5), 100.0)
-    moments.see_attempt(spell_attempt(1), 101.0)
-    moments.show_evidence(Turn(*PLACE, 1), 110.0)
-    moments.see_attempt(spell_attempt(1, endTime="later"), 110.5)
-    ended = spell_attempt(1, endTime="later", isFrozen=True, cause="OOMKilled")
+    moments.see_pipeline(render_pipeline("Pending", 0, 100.5), 100.0)
+    moments.see_attempt(render_attempt(1), 101.0)
+    moments.show_evidence(AttemptId(*PLACE, 1), 110.0)
+    moments.see_attempt(render_attempt(1, endTime="later"), 110.5)
+    ended = render_attempt(1, endTime="later", isFrozen=True, cause="OOMKilled")
     moments.see_attempt(ended, 115.0)
-    moments.see_pipeline(spell_pipeline("Waiting", 1, 120.25), 115.0)
-    moments.see_pipeline(spell_pipeline("Waiting", 1, 120.25), 116.0)
+    moments.see_pipeline(render_pipeline("Waiting", 1, 120.25), 115.0)
+    moments.see_pipeline(render_pipeline("Waiting", 1, 120.25), 116.0)
     assert moments.retry_delays == []
-    moments.see_attempt(spell_attempt(2), 121.0)
-    moments.see_attempt(spell_attempt(2), 130.0)
-    moments.see_pipeline(spell_pipeline("Succeeded", 2, None), 140.0)
+    moments.see_attempt(render_attempt(2), 121.0)
+    moments.see_attempt(render_attempt(2), 130.0)
+    moments.see_pipeline(render_pipeline("Succeeded", 2, None), 140.0)
     assert moments.first_delays == [1.0]
     assert moments.end_delays == [0.5]
     assert moments.retry_delays == [0.75]
     assert moments.phases == {PLACE: "Succeeded"}
-    assert moments.causes == {Turn(*PLACE, 1): "OOMKilled"}
+    assert moments.causes == {AttemptId(*PLACE, 1): "OOMKilled"}
 
 
 @pytest.mark.parametrize(("share", "number"), [(0.5, 50), (0.99, 99), (1.0, 100), (0.001, 1)])
@@ -143,11 +143,11 @@ def test_half_a_line_of_passes_is_left_out() -> None:
 
 def test_two_of_ten_pipelines_fail_at_first_and_all_work_at_the_same_time() -> None:
     load = Load(100, pace=10)
-    parts = [load.cast(Turn("a", f"corpus-{number}", 1)) for number in range(100)]
+    parts = [load.cast(AttemptId("a", f"corpus-{number}", 1)) for number in range(100)]
     endings = Counter(part.ending for part in parts)
     assert endings == {Ending.WELL: 80, Ending.MEMORY: 10, Ending.PREEMPTED: 10}
     assert all(part.seconds > load.pipelines / load.pace for part in parts)
-    assert load.cast(Turn("a", "corpus-3", 2)).ending is Ending.WELL
+    assert load.cast(AttemptId("a", "corpus-3", 2)).ending is Ending.WELL
 
 
 def read(time: float, cpu: float, **requests: int) -> Reading:
@@ -156,9 +156,9 @@ def read(time: float, cpu: float, **requests: int) -> Reading:
 
 def test_rows_say_what_is_not_reached() -> None:
     moments = Moments(
-        ended={Turn(*PLACE, number): 1.0 for number in (1, 2)},
-        due={Turn(*PLACE, 2): 10.0},
-        made={Turn(*PLACE, 2): 12.5},
+        ended={AttemptId(*PLACE, number): 1.0 for number in (1, 2)},
+        due={AttemptId(*PLACE, 2): 10.0},
+        made={AttemptId(*PLACE, 2): 12.5},
         phases={PLACE: "Failed"},
     )
     passes = (Pass(5, 1000, 1), Pass(10, 4, 40), Pass(20, 51, 90), Pass(21, 1000, 1))
@@ -204,7 +204,10 @@ def test_pipelines_are_seen_through_on_a_real_server(tmp_path: Path) -> None:
         pytest.skip(str(error))
     moments = findings.moments
     assert list(moments.phases.values()) == ["Succeeded"] * 10
-    causes = {(turn.pipeline, turn.number): cause for turn, cause in moments.causes.items()}
+    causes = {
+        (attempt_id.pipeline, attempt_id.number): cause
+        for attempt_id, cause in moments.causes.items()
+    }
     assert causes == {("corpus-3", 1): "OOMKilled", ("corpus-7", 1): "Preempted"}
     assert len(moments.ended) == 12
     assert (len(moments.end_delays), len(moments.retry_delays)) == (12, 2)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from engine_cases import Case, build_blocks, build_example, build_ratio, build_skewed, build_tiny
-from engine_profile import tell_profile
+from engine_profile import describe_profile
 from engine_records import Summary
 from engine_trial import run_trial
 from local_ray import started_ray
@@ -123,7 +123,7 @@ def test_profile_names_functions_and_not_folders(tmp_path: Path) -> None:
     profile = cProfile.Profile()
     profile.runcall(yaml.safe_load, "a: [1, 2]")
     profile.dump_stats(tmp_path / "it.prof")
-    text = tell_profile(tmp_path / "it.prof")
+    text = describe_profile(tmp_path / "it.prof")
     assert "ncalls  tottime" in text
     assert "yaml/scanner.py" in text
     assert "site-packages" not in text
@@ -136,5 +136,5 @@ def test_profile_is_the_same_wherever_things_lie_in_memory(tmp_path: Path) -> No
     profile = cProfile.Profile()
     profile.runcall(Summary, 1, 2, 3)
     profile.dump_stats(tmp_path / "it.prof")
-    text = tell_profile(tmp_path / "it.prof")
+    text = describe_profile(tmp_path / "it.prof")
     assert "method __new__ of type object}" in text

@@ -17,7 +17,7 @@ VOLUMES = {
 
 def of_kind(manifests: Iterable[Json], *kinds: str) -> list[Json]:
     """Those of some kinds."""
-    return [one for one in manifests if one["kind"] in kinds]
+    return [manifest for manifest in manifests if manifest["kind"] in kinds]
 
 
 def name_of(manifest: Json) -> str:
@@ -27,11 +27,11 @@ def name_of(manifest: Json) -> str:
 
 def list_pods(manifests: Iterable[Json]) -> Iterator[Json]:
     """The pod specs in manifests."""
-    for one in manifests:
-        if one["kind"] == "Pod":
-            yield one["spec"]
-        elif "template" in one.get("spec", {}):
-            yield one["spec"]["template"]["spec"]
+    for manifest in manifests:
+        if manifest["kind"] == "Pod":
+            yield manifest["spec"]
+        elif "template" in manifest.get("spec", {}):
+            yield manifest["spec"]["template"]["spec"]
 
 
 def list_containers(pod: Json) -> list[Json]:

@@ -17,8 +17,8 @@ from helm_program import CHART, ROOT, Helm
 from manifests import of_kind
 from promql import PromqlError, Reading
 from report_builders import live_of
-from strandline.cli.views.snapshot import spell_json
-from strandline.run.supervise.status_server import spell_metrics
+from strandline.cli.views.snapshot import render_snapshot
+from strandline.run.supervise.status_server import render_metrics
 from strandline_api.outcome.causes import Cause
 from strandline_api.status.pipeline_status import Progress
 from strandline_api.status.reasons import Reason
@@ -56,8 +56,8 @@ def list_samples() -> Iterator[tuple[str, dict[str, str]]]:
     numbers = Numbers()
     numbers.watch_queue(lambda: 0, lambda: 0)
     numbers.note_progress("one", Progress())
-    told = {**spell_json(live_of()), "secondsSilent": 0.5}  # as whoever serves it adds
-    for page in (spell_metrics(told), generate_latest(numbers.registry)):
+    told = {**render_snapshot(live_of()), "secondsSilent": 0.5}  # as whoever serves it adds
+    for page in (render_metrics(told), generate_latest(numbers.registry)):
         for family in text_string_to_metric_families(page.decode()):
             for sample in family.samples:
                 yield sample.name, dict(sample.labels)
@@ -87,7 +87,7 @@ def list_queries() -> Iterator[tuple[str, str]]:
 
 
 QUERIES = list(list_queries())
-queries = pytest.mark.parametrize(("title", "query"), QUERIES, ids=[one[0] for one in QUERIES])
+queries = pytest.mark.parametrize(("title", "query"), QUERIES, ids=[query[0] for query in QUERIES])
 
 
 def read(query: str) -> Reading:
@@ -267,7 +267,7 @@ NOBODYS = {
 def test_whatever_waits_for_somebody_is_in_the_alert_that_calls_them() -> None:
     (rule,) = (one for one in RULES if one.get("alert") == "StrandlinePipelinesBlocked")
     pattern = rule["expr"].partition('reason=~"')[2].partition('"')[0]
-    assert {one for one in Reason if re.fullmatch(pattern, one) is None} == NOBODYS
+    assert {reason for reason in Reason if re.fullmatch(pattern, reason) is None} == NOBODYS
 
 
 def test_the_chart_puts_its_own_labels_into_the_alerts(helm: Helm) -> None:
@@ -277,7 +277,7 @@ def test_the_chart_puts_its_own_labels_into_the_alerts(helm: Helm) -> None:
     metadata = service["metadata"]
     ours = f'namespace="{metadata["namespace"]}",job="{metadata["name"]}"'
     found = [rule for group in rules["spec"]["groups"] for rule in group["rules"]]
-    assert [one["alert"] for one in found] == [one["alert"] for one in RULES]
+    assert [one["alert"] for one in found] == [rule["alert"] for rule in RULES]
     assert all(ours in rule["expr"] and "OURS" not in rule["expr"] for rule in found)
     assert "{{ $labels.cause }}" in str(found)
 

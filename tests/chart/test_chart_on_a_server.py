@@ -45,9 +45,9 @@ def test_every_manifest_is_taken(helm: Helm, chart_cluster: ChartCluster, case: 
     make_namespaces(chart_cluster)
     manifests = helm.render("--values", case)
     assert len(manifests) >= 5
-    for one in manifests:
-        taken = chart_cluster.try_out(one)
-        assert taken["metadata"]["name"] == one["metadata"]["name"], name_of(one)
+    for manifest in manifests:
+        taken = chart_cluster.try_out(manifest)
+        assert taken["metadata"]["name"] == manifest["metadata"]["name"], name_of(manifest)
 
 
 @cases

@@ -82,8 +82,8 @@ def test_all_images_come_from_the_values(helm: Helm, case: Path) -> None:
     digest = image.get("digest")
     wanted = f"{image['repository']}@{digest}" if digest else "{repository}:{tag}".format(**image)
     for pod in list_pods(render(helm, case)):
-        assert {one["image"] for one in list_containers(pod)} == {wanted}
-        secrets = [one["name"] for one in pod.get("imagePullSecrets", [])]
+        assert {container["image"] for container in list_containers(pod)} == {wanted}
+        secrets = [secret["name"] for secret in pod.get("imagePullSecrets", [])]
         assert secrets == image.get("pullSecrets", [])
 
 
@@ -116,13 +116,14 @@ def test_probes_ask_the_port_at_which_the_operator_answers(helm: Helm) -> None:
 def test_the_operator_may_ask_drivers_and_the_api_server_and_nobody_else(helm: Helm) -> None:
     manifests = render(helm, EVERYTHING)
     (policy,) = of_kind(manifests, "NetworkPolicy")
-    server, drivers = policy["spec"]["egress"]
+    server, drivers, lineage = policy["spec"]["egress"]
     assert [port["port"] for port in server["ports"]] == [6443]
     assert [port["port"] for port in drivers["ports"]] == [parse(flags_of(manifests)).driver_port]
     (to,) = drivers["to"]
     assert to["podSelector"]["matchExpressions"] == [
         {"key": "strandline.dev/pipeline-uid", "operator": "Exists"}
     ]
+    assert lineage == read_case(EVERYTHING)["networkPolicy"]["egress"][0]
     opened = [port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]]
     assert opened == [8081, 9091]
 

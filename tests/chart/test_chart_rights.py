@@ -146,7 +146,7 @@ def test_a_whole_run_takes_each_right_that_the_chart_gives_and_no_more(
         assert operator.stop() == 0
     assert refused == set()
     # A watch is counted when it ends, after minutes.
-    unused = {one for one in list_rights(cluster_helm.render()) - used if one[0] != "watch"}
+    unused = {right for right in list_rights(cluster_helm.render()) - used if right[0] != "watch"}
     assert unused - AT_TIMES == RARE.keys()
     assert not [line for line in operator.lines if line["level"] in {"WARNING", "ERROR"}]
     assert answer == (0, "all pages answer\n")

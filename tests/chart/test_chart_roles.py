@@ -47,12 +47,12 @@ def test_an_operator_of_some_namespaces_has_rights_nowhere_else(helm: Helm, case
     bindings = of_kind(manifests, "RoleBinding", "ClusterRoleBinding")
     (account,) = of_kind(manifests, "ServiceAccount")
     if namespaces:
-        assert [one["metadata"]["namespace"] for one in bindings] == namespaces
-        assert {one["roleRef"]["kind"] for one in bindings} == {"Role"}
+        assert [binding["metadata"]["namespace"] for binding in bindings] == namespaces
+        assert {binding["roleRef"]["kind"] for binding in bindings} == {"Role"}
     else:
-        assert [one["kind"] for one in bindings] == ["ClusterRoleBinding"]
-    for one in bindings:
-        assert one["subjects"] == [
+        assert [binding["kind"] for binding in bindings] == ["ClusterRoleBinding"]
+    for binding in bindings:
+        assert binding["subjects"] == [
             {
                 "kind": "ServiceAccount",
                 "name": account["metadata"]["name"],
@@ -86,9 +86,9 @@ def test_two_installations_share_no_object_of_the_whole_cluster(helm: Helm) -> N
 
 def test_viewers_only_read_and_editors_touch_no_attempt(helm: Helm) -> None:
     roles = {
-        one["metadata"]["name"].rpartition("-")[2]: one
-        for one in of_kind(helm.render(), "ClusterRole")
-        if any("aggregate" in label for label in one["metadata"]["labels"])
+        role["metadata"]["name"].rpartition("-")[2]: role
+        for role in of_kind(helm.render(), "ClusterRole")
+        if any("aggregate" in label for label in role["metadata"]["labels"])
     }
     assert set(roles) == {"viewer", "editor"}
     assert not WRITES & {verb for rule in roles["viewer"]["rules"] for verb in rule["verbs"]}

@@ -12,7 +12,7 @@ import yaml
 from helm_program import CASES, CHART
 from strandline_api.law.retry import merge_policies
 from strandline_api.spec.policy import RetryPolicy
-from strandline_operator.settings import Settings, read_settings, spell_flag
+from strandline_operator.settings import Settings, format_flag, read_settings
 
 Json = dict[str, Any]
 SCHEMA: Json = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
@@ -57,7 +57,7 @@ def test_every_setting_has_a_value_or_follows_from_one() -> None:
     assert set(SETTINGS) == named
     for name, value in DERIVED.items():
         assert value in SCHEMA["properties"]
-        assert f"{spell_flag(name)}=" in FLAGS
+        assert f"{format_flag(name)}=" in FLAGS
 
 
 @pytest.mark.parametrize("name", sorted(set(Settings.model_fields) - set(DERIVED)))

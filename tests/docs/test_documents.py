@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -62,6 +65,15 @@ def write_files(document: str, folder: Path) -> None:
             (folder / block.file).write_text(block.code)
 
 
+def check_requirement(words: list[str]) -> None:
+    """What a line installs is this distribution, with extras that it has; nothing is fetched."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    own, *_ = map(Requirement, words)
+    assert own.name == project["name"]
+    assert own.extras <= project["optional-dependencies"].keys(), own
+    assert "runtime" in own.extras
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_blocks_run_in_the_order_they_stand(document: str, tmp_path: Path) -> None:
     write_files("README.md", tmp_path)
@@ -77,6 +89,9 @@ def test_blocks_run_in_the_order_they_stand(document: str, tmp_path: Path) -> No
             lines = [line.partition("#")[0].split() for line in block.code.splitlines()]
             commands = [line for line in lines if line]
         for command in commands:
+            if command[:2] == ["pip", "install"]:
+                check_requirement(shlex.split(" ".join(command[2:])))
+                continue
             if command[0] == "make":  # a target that there is; its work is tested elsewhere
                 done = run_in(ROOT, "make", "--dry-run", *command[1:])
             else:

@@ -54,9 +54,9 @@ def test_the_refused_one_is_refused_with_the_guides_words(tmp_path: Path) -> Non
 
 def test_every_command_shows_what_it_prints_and_every_file_is_applied() -> None:
     commands = [step for step in STEPS if isinstance(step, Command)]
-    silent = [one.line for one in commands if not one.output]
+    silent = [command.line for command in commands if not command.output]
     assert all(line.startswith("sed ") or " > " in line for line in silent)
-    lines = [one.line for one in commands]
+    lines = [command.line for command in commands]
     for name in FILES.keys() - MODULES:
         assert f"kubectl apply -f {name}" in lines
     for name in MODULES:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TOPS = ("tests", "e2e")
-PAGES = ("docs/operator-checklist.md", "docs/promises.md")
+PAGES = ("docs/design/operator-checklist.md", "docs/design/promises.md")
 ROWS = 75
 VERDICTS = {"holds", "partly", "not yet", "no"}
 NAMED = re.compile(r"`((?:tests/[\w/]+/)?test_\w+\.py)(?:::(\w+))?`")
 
 
 def read_rows() -> list[list[str]]:
-    text = (ROOT / "docs" / "operator-checklist.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "design" / "operator-checklist.md").read_text(encoding="utf-8")
     lines = (line for line in text.splitlines() if re.match(r"\| \d", line))
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 

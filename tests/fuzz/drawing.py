@@ -118,6 +118,7 @@ def draw_round(seed: int, player: str = "inline") -> Round:
         "with": {"folder": "FOLDER", "onRemoved": "Delete" if deletes else "Keep"},
     }
     stages, sink = _draw_stages(rng)
+    _draw_cuts(random.Random(f"{seed} chains"), [*stages, sink])
     chapters = tuple(_draw_chapters(rng, player, deletes=deletes))
     return Round(seed, source, tuple(stages), sink, chapters, is_shared)
 
@@ -138,6 +139,13 @@ def _draw_stages(rng: random.Random) -> tuple[list[dict[str, Any]], dict[str, An
         for number, kind in enumerate(["Open", *chain])
     ]
     return stages, sink
+
+
+def _draw_cuts(rng: random.Random, items: list[dict[str, Any]]) -> None:
+    """Let stages run in one worker, or each by itself, or some."""
+    share = rng.choice([0.0, 1.0, 0.4])
+    for item in items:
+        item["isolate"] = rng.random() < share
 
 
 def _dress(rng: random.Random, kind: str) -> dict[str, Any]:

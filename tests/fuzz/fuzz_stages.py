@@ -77,16 +77,16 @@ class Open(Stage):
 
     def process(self, task: Task) -> Task:
         members = task.data if isinstance(task.data, list) else [task.data]
-        lines = "".join(json.dumps([one["key"], one["seed"]]) + "\n" for one in members)
+        lines = "".join(json.dumps([member["key"], member["seed"]]) + "\n" for member in members)
         log = os.open(
             Path(self.params.folder, OPENED), os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644
         )
         os.write(log, lines.encode())
         os.close(log)
         words = []
-        for one in members:
-            number = roll("words", one["key"], one["seed"]) % (self.params.most + 1)
-            words += [f"{one['seed']}.{word}" for word in range(number)]
+        for member in members:
+            number = roll("words", member["key"], member["seed"]) % (self.params.most + 1)
+            words += [f"{member['seed']}.{word}" for word in range(number)]
         return Task(words, {"steps": []}, task.lineage)
 
 

@@ -127,7 +127,7 @@ class Stand:
                 pieces = tuple(sorted((piece.stage, piece.token) for piece in record.pieces))
                 kept = Kept(entry.version, tuple(sorted(record.outputs)), pieces)
                 finished[record.key] = kept
-            return Books(finished, frozenset(one.key for _, one in store.list_failures()))
+            return Books(finished, frozenset(failure.key for _, failure in store.list_failures()))
         finally:
             store.close()
 

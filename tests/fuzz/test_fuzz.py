@@ -136,11 +136,13 @@ def test_a_seed_draws_the_same_round_and_another_one_another(player: str) -> Non
 
 @pytest.mark.parametrize("player", PLAYERS)
 def test_all_that_can_happen_is_drawn_before_long(player: str) -> None:
-    disturbances = [one for seed in range(400) for one in list_disturbances(seed, player)]
-    assert {one.kind for one in disturbances} == set(KINDS[player])
+    disturbances = [
+        disturbance for seed in range(400) for disturbance in list_disturbances(seed, player)
+    ]
+    assert {disturbance.kind for disturbance in disturbances} == set(KINDS[player])
     if "kill" in KINDS[player]:
-        assert {one.step for one in disturbances} == {"", *STEPS}
-    assert {one.trouble for one in disturbances} >= {"", "die", "ValueError"}
+        assert {disturbance.step for disturbance in disturbances} == {"", *STEPS}
+    assert {disturbance.trouble for disturbance in disturbances} >= {"", "die", "ValueError"}
 
 
 def list_disturbances(seed: int, player: str) -> list[Disturbance]:

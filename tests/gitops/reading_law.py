@@ -48,14 +48,14 @@ def read_sights(scenario: str) -> tuple[Sight, ...]:
 
 def _expect(scenario: str, documents: list[Body]) -> Iterator[Sight]:
     has_begun = False
-    for number, one in enumerate(documents):
-        status = one["status"]
-        if one["kind"] == "CurationAttempt":
+    for number, document in enumerate(documents):
+        status = document["status"]
+        if document["kind"] == "CurationAttempt":
             has_begun = has_begun or "runningTime" in status or status["isFrozen"]
             expected = expect_attempt(status)
         else:
             expected = expect_pipeline(status["phase"], has_begun=has_begun)
-        yield Sight(f"{scenario} {number} {one['kind']}", _spell(one), expected)
+        yield Sight(f"{scenario} {number} {document['kind']}", _spell(document), expected)
 
 
 def expect_pipeline(phase: str, *, has_begun: bool) -> Pair:

@@ -73,7 +73,9 @@ class Reader:
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        return {one["name"]: _spell(one["flux"], one["argo"]) for one in json.loads(done.stdout)}
+        return {
+            load["name"]: _spell(load["flux"], load["argo"]) for load in json.loads(done.stdout)
+        }
 
 
 def find_program() -> Path:

@@ -30,7 +30,11 @@ MANIFESTS: list[Body] = [
 
 
 def find_manifest(kind: str, name: str = "corpus") -> Body:
-    (found,) = [one for one in MANIFESTS if (one["kind"], one["metadata"]["name"]) == (kind, name)]
+    (found,) = [
+        manifest
+        for manifest in MANIFESTS
+        if (manifest["kind"], manifest["metadata"]["name"]) == (kind, name)
+    ]
     return found
 
 
@@ -50,7 +54,7 @@ def readings(reader: Reader, bodies: dict[str, Body]) -> dict[str, Reading]:
 def patient_readings(reader: Reader, bodies: dict[str, Body]) -> dict[str, Reading]:
     """The same as Flux reads it that waits for the run's end, by the page's expressions."""
     spec = find_manifest("Kustomization", "corpus-finished")["spec"]
-    ((_, _, *expressions),) = [one.items() for one in spec["healthCheckExprs"]]
+    ((_, _, *expressions),) = [expr.items() for expr in spec["healthCheckExprs"]]
     return reader.read(bodies, dict(expressions))
 
 
@@ -96,7 +100,7 @@ def test_a_kustomization_has_what_it_must(name: str) -> None:
 
 
 def test_every_manifest_is_looked_at_and_every_file_is_there() -> None:
-    assert {one["kind"] for one in MANIFESTS} == {
+    assert {manifest["kind"] for manifest in MANIFESTS} == {
         "CurationPipeline",
         "Application",
         "Kustomization",
@@ -109,7 +113,7 @@ def test_every_manifest_is_looked_at_and_every_file_is_there() -> None:
 def test_a_spec_is_never_written() -> None:
     """The store counts a generation up with each edit; so there is nothing to ignore."""
     for scenario in list_scenarios():
-        assert {one.body["metadata"]["generation"] for one in read_sights(scenario)} == {1}
+        assert {sight.body["metadata"]["generation"] for sight in read_sights(scenario)} == {1}
 
 
 def test_a_replacement_drops_finalizer_and_annotations_and_the_attempt_goes_on() -> None:

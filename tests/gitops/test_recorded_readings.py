@@ -33,17 +33,17 @@ everywhere = pytest.mark.parametrize("scenario", list_scenarios())
 
 @cache
 def read_all(reader: Reader) -> dict[str, Reading]:
-    return reader.read({one.name: one.body for one in list_sights()})
+    return reader.read({sight.name: sight.body for sight in list_sights()})
 
 
 @cache
 def list_sights() -> tuple[Sight, ...]:
-    return tuple(one for name in list_scenarios() for one in read_sights(name))
+    return tuple(sight for name in list_scenarios() for sight in read_sights(name))
 
 
 def read_changed(reader: Reader, change: Change) -> dict[str, Pair]:
     """How all statuses are read after a change, by name."""
-    changed = {one.name: change(one.body) for one in list_sights()}
+    changed = {sight.name: change(sight.body) for sight in list_sights()}
     return {name: reading.pair for name, reading in reader.read(changed).items()}
 
 
@@ -62,12 +62,12 @@ def delete(body: Body) -> Body:
 def test_every_recording_has_statuses_of_both_kinds() -> None:
     assert list_scenarios() == tuple(sorted(list_recordings()))
     for name in list_scenarios():
-        kinds = {one.body["kind"] for one in read_sights(name)}
+        kinds = {sight.body["kind"] for sight in read_sights(name)}
         assert kinds == {"CurationPipeline", "CurationAttempt"}
 
 
 def test_the_law_meets_every_state_that_recordings_can_show() -> None:
-    seen = {(one.body["kind"], *one.expected) for one in list_sights()}
+    seen = {(sight.body["kind"], *sight.expected) for sight in list_sights()}
     assert seen >= {
         ("CurationPipeline", "InProgress", "Progressing"),
         ("CurationPipeline", "Current", "Progressing"),
@@ -81,12 +81,12 @@ def test_the_law_meets_every_state_that_recordings_can_show() -> None:
 
 @everywhere
 def test_every_status_is_read_as_what_people_are_told(reader: Reader, scenario: str) -> None:
-    sights = [one for one in list_sights() if one.name.startswith(f"{scenario} ")]
+    sights = [sight for sight in list_sights() if sight.name.startswith(f"{scenario} ")]
     readings = read_all(reader)
     wrong = [
-        (one.name, one.expected, readings[one.name])
-        for one in sights
-        if readings[one.name].pair != one.expected
+        (sight.name, sight.expected, readings[sight.name])
+        for sight in sights
+        if readings[sight.name].pair != sight.expected
     ]
     assert sights
     assert wrong == []
@@ -94,17 +94,17 @@ def test_every_status_is_read_as_what_people_are_told(reader: Reader, scenario: 
 
 @everywhere
 def test_no_pipeline_is_called_ended_and_then_goes_on(reader: Reader, scenario: str) -> None:
-    sights = [one for one in read_sights(scenario) if one.body["kind"] == "CurationPipeline"]
-    readings = [read_all(reader)[one.name] for one in sights]
-    assert FLUX_ORDER.fullmatch("".join(one.flux[0] for one in readings))
-    assert ARGO_ORDER.fullmatch("".join(one.argo[0] for one in readings))
+    sights = [sight for sight in read_sights(scenario) if sight.body["kind"] == "CurationPipeline"]
+    readings = [read_all(reader)[sight.name] for sight in sights]
+    assert FLUX_ORDER.fullmatch("".join(reading.flux[0] for reading in readings))
+    assert ARGO_ORDER.fullmatch("".join(reading.argo[0] for reading in readings))
 
 
 def test_a_failure_is_told_with_its_cause(reader: Reader) -> None:
     readings, failed = read_all(reader), 0
-    for one in list_sights():
-        status, told = one.body["status"], readings[one.name].argo_message
-        if one.body["kind"] == "CurationAttempt" and status["isFrozen"] and "cause" in status:
+    for sight in list_sights():
+        status, told = sight.body["status"], readings[sight.name].argo_message
+        if sight.body["kind"] == "CurationAttempt" and status["isFrozen"] and "cause" in status:
             assert told.startswith(f"Ended with {status['cause']}: {status['message']}")
             failed += 1
         else:
@@ -135,7 +135,7 @@ def test_every_recorded_rayjob_is_read_right(reader: Reader, is_owned: bool) -> 
             expected[name] = expect_rayjob(*words, is_suspended=is_suspended, is_owned=is_owned)
     assert set(expected.values()) >= {"Progressing", "Suspended", "Healthy"}
     assert ("Degraded" in expected.values()) == (not is_owned)
-    assert {name: one.argo for name, one in reader.read(bodies).items()} == expected
+    assert {name: reading.argo for name, reading in reader.read(bodies).items()} == expected
 
 
 def spell_rayjob(status: Body, is_suspended: bool, is_owned: bool) -> Body:

@@ -15,7 +15,7 @@ import pytest
 
 from images.errors import ImagesError
 from images.programs import run_logged
-from images.sizes import read_configuration, tell_sizes
+from images.sizes import describe_sizes, read_configuration
 from images.unpack import unpack
 
 File = tuple[str, bytes]
@@ -79,7 +79,7 @@ def test_sizes_are_told_layer_by_layer(tmp_path: Path) -> None:
     layer = pack([("zeros", bytes(3 * 2**20))])
     archive = pack_image([gzip.compress(layer), layer], tmp_path / "image.tar")
 
-    lines = tell_sizes("runtime", archive).splitlines()
+    lines = describe_sizes("runtime", archive).splitlines()
 
     assert lines[0].startswith("runtime: 3.0 MiB")
     assert lines[1:] == [

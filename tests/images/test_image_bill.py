@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.inside.bill import Package, read_debian, read_python, spell
+from images.inside.bill import Package, read_debian, read_python, render
 
 STATUS = """Package: libc6
 Status: install ok installed
@@ -69,28 +69,28 @@ def test_a_license_in_prose_is_not_passed_on(tmp_path: Path) -> None:
 def test_the_document_as_scanners_read_it(golden: Callable[[str, str], None]) -> None:
     packages = [Package("pypi", "kopf", "1.45.2", "MIT"), *read_debian(STATUS)]
 
-    golden("images/sbom.spdx.json", spell("operator", 1_700_000_000, packages))
+    golden("images/sbom.spdx.json", render("operator", 1_700_000_000, packages))
 
 
 @given(PACKAGES)
 def test_every_package_is_in_once_whatever_the_order(packages: list[Package]) -> None:
-    text = spell("runtime", 0, packages)
+    text = render("runtime", 0, packages)
 
     document = json.loads(text)
-    assert text == spell("runtime", 0, [*reversed(packages), *packages])
+    assert text == render("runtime", 0, [*reversed(packages), *packages])
     assert len(document["packages"]) == len(set(packages)) + 1
     assert len(document["relationships"]) == len(document["packages"])
 
 
 @given(PACKAGES)
 def test_ids_are_of_letters_digits_dots_and_dashes(packages: list[Package]) -> None:
-    document = json.loads(spell("runtime", 0, packages))
+    document = json.loads(render("runtime", 0, packages))
 
     ids = [package["SPDXID"] for package in document["packages"]]
     assert [name for name in ids if not re.fullmatch(r"SPDXRef-[A-Za-z0-9.-]+", name)] == []
 
 
 def test_another_content_has_another_namespace() -> None:
-    one, other = (spell("runtime", 0, [Package("pypi", "a", version)]) for version in "12")
+    one, other = (render("runtime", 0, [Package("pypi", "a", version)]) for version in "12")
 
     assert json.loads(one)["documentNamespace"] != json.loads(other)["documentNamespace"]

@@ -95,8 +95,8 @@ def test_sources_are_the_files_that_go_in(tmp_path: Path) -> None:
 def test_names_and_archives() -> None:
     images = Images("0123456789ab", Path("/cache/strandline/images-0123456789ab"), "x", "y")
 
-    assert images.spell_name("operator") == "strandline/operator:0123456789ab"
-    assert images.spell_reference("runtime") == "docker.io/strandline/runtime:0123456789ab"
+    assert images.format_name("operator") == "strandline/operator:0123456789ab"
+    assert images.format_reference("runtime") == "docker.io/strandline/runtime:0123456789ab"
     assert images.find_archive("runtime") == images.folder / "runtime.tar"
 
 

@@ -6,7 +6,7 @@ import configparser
 
 import pytest
 
-from images.pip_settings import find_bundle, spell_configuration
+from images.pip_settings import find_bundle, render_configuration
 from images.programs import hide_addresses
 
 INDEX = "https://example.com/simple?password=word"
@@ -14,7 +14,7 @@ INDEX = "https://example.com/simple?password=word"
 
 def read(listing: str) -> dict[str, str]:
     parser = configparser.RawConfigParser()
-    parser.read_string(spell_configuration(listing))
+    parser.read_string(render_configuration(listing))
     return dict(parser["global"])
 
 

@@ -36,26 +36,26 @@ def tell_phase(status: Json) -> str:
 def list_recorded(recording: Recording) -> list[Event]:
     """What KubeRay did in a recording; what others deleted, and what went with it, is left out."""
     events = [*_list_phases(recording), *_list_made(recording), *_list_removed(recording)]
-    let_go = next((one.time for one in events if one.words == "RayJob let go"), None)
+    let_go = next((event.time for event in events if event.words == "RayJob let go"), None)
     # What comes after goes with it.
-    kept = [one for one in events if let_go is None or one.time <= let_go]
+    kept = [event for event in events if let_go is None or event.time <= let_go]
     return sorted(kept, key=lambda one: one.time)
 
 
 def _list_phases(recording: Recording) -> Iterator[Event]:
     phase = tell_phase({})
-    for one in recording.steps:
-        if one.kind == "RayJob" and one.is_gone:
-            yield Event(one.time, "RayJob let go")
-        elif one.kind == "RayJob" and tell_phase(one.status) != phase:
-            phase = tell_phase(one.status)
-            yield Event(one.time, phase)
+    for step in recording.steps:
+        if step.kind == "RayJob" and step.is_gone:
+            yield Event(step.time, "RayJob let go")
+        elif step.kind == "RayJob" and tell_phase(step.status) != phase:
+            phase = tell_phase(step.status)
+            yield Event(step.time, phase)
 
 
 def _list_made(recording: Recording) -> Iterator[Event]:
-    for one in recording.steps:
-        if one.subject in PLAYED and one.new is not None:
-            yield Event(one.time, f"{one.subject} made")
+    for step in recording.steps:
+        if step.subject in PLAYED and step.new is not None:
+            yield Event(step.time, f"{step.subject} made")
 
 
 def _list_removed(recording: Recording) -> Iterator[Event]:
@@ -63,27 +63,29 @@ def _list_removed(recording: Recording) -> Iterator[Event]:
     acted_at, clusters, action = -float(SHADOW), 0, ""
     there: set[str] = set()  # pods
     orphans: set[str] = set()  # that go with a cluster which somebody deleted
-    for one in recording.steps:
-        if one.action and not one.action.startswith("observed"):
-            acted_at, action = one.time, one.action
-        if one.kind == "RayJob" and one.is_deleting:
+    for step in recording.steps:
+        if step.action and not step.action.startswith("observed"):
+            acted_at, action = step.time, step.action
+        if step.kind == "RayJob" and step.is_deleting:
             return
-        if one.kind == "RayCluster":
-            clusters += (one.new is not None) - one.is_gone
-        is_acted = one.time - acted_at < SHADOW
-        if one.kind != "Pod":
-            is_by_hand = one.kind == "RayCluster" and is_acted and action == DELETE_CLUSTER
-            is_removed = one.is_gone and not is_by_hand
+        if step.kind == "RayCluster":
+            clusters += (step.new is not None) - step.is_gone
+        is_acted = step.time - acted_at < SHADOW
+        if step.kind != "Pod":
+            is_by_hand = step.kind == "RayCluster" and is_acted and action == DELETE_CLUSTER
+            is_removed = step.is_gone and not is_by_hand
             orphans |= there if is_by_hand else set()
-        elif one.key in orphans:
+        elif step.key in orphans:
             is_removed = False
         else:
-            there.add(one.key)
-            is_removed = one.is_deleting and clusters > 0 and not is_acted
-        if one.subject in PLAYED and is_removed and not is_disrupted(one):
-            yield Event(one.time, f"{one.subject} removed")
+            there.add(step.key)
+            is_removed = step.is_deleting and clusters > 0 and not is_acted
+        if step.subject in PLAYED and is_removed and not is_disrupted(step):
+            yield Event(step.time, f"{step.subject} removed")
 
 
 def is_disrupted(step: Step) -> bool:
     """Whether something of Kubernetes' own took a pod."""
-    return any(one["type"] == "DisruptionTarget" for one in step.status.get("conditions", ()))
+    return any(
+        condition["type"] == "DisruptionTarget" for condition in step.status.get("conditions", ())
+    )

@@ -24,13 +24,13 @@ from kuberay_standin.rayjobs import FINALIZER
 from kuberay_standin.scene import (
     Action,
     HoldBy,
+    JobAnswer,
     Make,
     PutStatus,
     Remove,
     Scene,
     StopJob,
     Trouble,
-    Word,
 )
 from recordings import FOLDER, Newcomer, Recording, Step, read_recording
 from standin_events import DELETE_CLUSTER, PLAYED, Event, tell_phase
@@ -109,7 +109,7 @@ class World:
         self._waiting: list[Recorded] = []
         self._refusals = dict(list_refusals(recording))
         self._trouble: Trouble | None = None
-        self._word: Word | None = None
+        self._word: JobAnswer | None = None
         self._time = 0.0
         self._phase = tell_phase({})
         letters = itertools.product(string.ascii_lowercase, repeat=5)
@@ -157,19 +157,19 @@ class World:
             rayjob["spec"]["suspend"] = one.suspend
         if one.is_deleting:
             rayjob["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
-        self._hear(one.status)
+        self._apply_answer(one.status)
 
-    def _hear(self, status: Json) -> None:
+    def _apply_answer(self, status: Json) -> None:
         """Take from KubeRay's status what the dashboard had told it."""
         if status.get("message") == NOT_FOUND:
-            self._word = Word()
+            self._word = JobAnswer()
         elif status.get("jobDeploymentStatus") != "Running":
             self._word = None
         elif "jobStatusCheckFailureStartTime" in status:
-            self._word = Word(is_reached=False)
+            self._word = JobAnswer(is_reached=False)
         else:
             info = status.get("rayJobInfo", {})
-            self._word = Word(
+            self._word = JobAnswer(
                 status=status.get("jobStatus", ""),
                 message=status.get("message", ""),
                 start=info.get("startTime", ""),
@@ -204,7 +204,9 @@ class World:
             if subject not in PLAYED - {"RayCluster"}:
                 continue
             if place not in self._pairs:
-                found = next((one for one in self._waiting if one.subject == subject), None)
+                found = next(
+                    (recorded for recorded in self._waiting if recorded.subject == subject), None
+                )
                 if found is None:
                     continue
                 self._waiting.remove(found)
@@ -232,7 +234,7 @@ class World:
             pods=tuple(pod for pod in pods if pod["metadata"]["labels"][CLUSTER_LABEL] == name),
             job=self._objects.get(("Job", get_name(rayjob))),
             trouble=self._trouble,
-            word=self._word,
+            answer=self._word,
         )
 
     def _act(self, action: Action) -> None:

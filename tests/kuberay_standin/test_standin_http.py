@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from kuberay_standin.api import Api, RefusalError, read_kubeconfig, spell_path
-from kuberay_standin.dashboard import ask_dashboard, read_word, stop_job
-from kuberay_standin.scene import Word
+from kuberay_standin.api import Api, RefusalError, build_path, read_kubeconfig
+from kuberay_standin.dashboard import ask_dashboard, read_value, stop_job
+from kuberay_standin.scene import JobAnswer
 
 
 class Listener(BaseHTTPRequestHandler):
@@ -26,8 +26,8 @@ class Listener(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         size = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(size)
-        told = (self.command, self.path, self.headers.get("Authorization") or "")
-        self.requests.append((*told, json.loads(body) if body else None))
+        found = (self.command, self.path, self.headers.get("Authorization") or "")
+        self.requests.append((*found, json.loads(body) if body else None))
         self.send_response(self.answer[0])
         self.end_headers()
         self.wfile.write(self.answer[1].encode())
@@ -102,38 +102,42 @@ def test_a_refusal_has_the_servers_words(api: Api, listener: Any) -> None:
 
 
 def test_all_namespaces_have_no_place_in_the_path() -> None:
-    assert spell_path("RayJob") == "apis/ray.io/v1/rayjobs"
+    assert build_path("RayJob") == "apis/ray.io/v1/rayjobs"
 
 
 @pytest.mark.parametrize(
-    ("status", "text", "word"),
+    ("status", "text", "answer"),
     [
-        (404, "Job rj-1 does not exist", Word()),
-        (500, "Traceback", Word(is_reached=False)),
-        (200, "not JSON", Word(is_reached=False)),
+        (404, "Job rj-1 does not exist", JobAnswer()),
+        (500, "Traceback", JobAnswer(is_reached=False)),
+        (200, "not JSON", JobAnswer(is_reached=False)),
         (
             200,
             '{"status": "RUNNING", "message": "on", "start_time": 1795256779512, "end_time": null}',
-            Word(status="RUNNING", message="on", start="2026-11-21T10:26:19Z"),
+            JobAnswer(status="RUNNING", message="on", start="2026-11-21T10:26:19Z"),
         ),
     ],
 )
-def test_a_dashboard_is_understood(listener: Any, status: int, text: str, word: Word) -> None:
+def test_a_dashboard_is_understood(
+    listener: Any, status: int, text: str, answer: JobAnswer
+) -> None:
     listener.answer = (status, text)
-    assert ask_dashboard(listener.address, "rj-1") == word
-    assert [("GET", "/api/jobs/rj-1")] == [one[:2] for one in listener.requests]
+    assert ask_dashboard(listener.address, "rj-1") == answer
+    assert [("GET", "/api/jobs/rj-1")] == [request[:2] for request in listener.requests]
 
 
 def test_a_job_is_stopped_by_its_name(listener: Any) -> None:
     stop_job(listener.address, "rj-1")
-    assert [("POST", "/api/jobs/rj-1/stop")] == [one[:2] for one in listener.requests]
+    assert [("POST", "/api/jobs/rj-1/stop")] == [request[:2] for request in listener.requests]
 
 
 def test_who_is_not_there_does_not_answer() -> None:
-    assert ask_dashboard("", "rj-1") == Word(is_reached=False)
+    assert ask_dashboard("", "rj-1") == JobAnswer(is_reached=False)
     stop_job("127.0.0.1:1", "rj-1")
 
 
 def test_an_end_has_its_time() -> None:
-    word = read_word({"status": "FAILED", "message": None, "start_time": 1000, "end_time": 2999})
-    assert word == Word(status="FAILED", start="1970-01-01T00:00:01Z", end="1970-01-01T00:00:02Z")
+    answer = read_value({"status": "FAILED", "message": None, "start_time": 1000, "end_time": 2999})
+    assert answer == JobAnswer(
+        status="FAILED", start="1970-01-01T00:00:01Z", end="1970-01-01T00:00:02Z"
+    )

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_counts import scale_examples
 from recordings import read_recording
 from standin_events import list_recorded
 from standin_replay import World, replay
@@ -18,15 +19,15 @@ from standin_replay import World, replay
 SHORT = ("s-k-exit-64", "s-k-head-deleted-before-ready", "s-k-rayjob-deleted", "s-k-head-deleted")
 
 
-@settings(max_examples=15)
+@settings(max_examples=scale_examples(15))
 @given(name=st.sampled_from(SHORT), chances=st.lists(st.booleans(), max_size=40))
 def test_what_was_not_done_is_done_at_the_next_look(name: str, chances: list[bool]) -> None:
     recording = read_recording(name)
     coming = iter(chances)
     world = World(recording, lambda: next(coming, True))
     world.play()
-    done = Counter(one.words for one in world.events)
-    assert done == Counter(one.words for one in list_recorded(recording))
+    done = Counter(event.words for event in world.events)
+    assert done == Counter(event.words for event in list_recorded(recording))
 
 
 @pytest.mark.parametrize("name", SHORT)
@@ -65,9 +66,9 @@ def test_nothing_is_stopped_where_nothing_runs() -> None:
 )
 def test_the_raycluster_goes_through_the_recorded_states(name: str, field: str) -> None:
     recorded = [
-        one.status
-        for one in read_recording(name).steps
-        if one.kind == "RayCluster" and one.status and not one.is_gone
+        step.status
+        for step in read_recording(name).steps
+        if step.kind == "RayCluster" and step.status and not step.is_gone
     ]
     expected = list_changes(pick(status, field) for status in recorded)
     actual = list_changes(pick(status, field) for status in replay(name).cluster_statuses)
@@ -77,7 +78,7 @@ def test_the_raycluster_goes_through_the_recorded_states(name: str, field: str) 
 
 
 def pick(status: dict[str, Any], field: str) -> Any:
-    conditions = {one["type"]: one["reason"] for one in status["conditions"]}
+    conditions = {condition["type"]: condition["reason"] for condition in status["conditions"]}
     if field == "head":
         return conditions["HeadPodReady"]
     return conditions["RayClusterProvisioned"] if field == "provisioned" else status.get(field)

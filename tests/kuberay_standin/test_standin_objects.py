@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from kuberay_standin.cluster_status import describe_cluster
-from kuberay_standin.jobs import make_cluster, make_job, spell_script
+from kuberay_standin.jobs import make_cluster, make_job, render_script
 from kuberay_standin.objects import Json
 from kuberay_standin.pods import (
     SHARED_MEMORY,
@@ -31,7 +31,7 @@ from kuberay_standin.pods import (
     make_service,
     make_worker,
 )
-from kuberay_standin.quantities import read_quantity, spell_bytes, spell_count
+from kuberay_standin.quantities import format_bytes, format_count, read_quantity
 
 RECORDED: Json = json.loads(
     (Path(__file__).parent / "s-k-success-made.json").read_text(encoding="utf-8")
@@ -140,13 +140,13 @@ def test_the_probes_are_the_recorded_ones(
 def describe_probe(probe: Json) -> Json:
     """Times and bounds, and what is asked; scripts by the addresses that they ask."""
     usual = {"successThreshold": 1}
-    told = {**usual, **{name: value for name, value in probe.items() if name != "exec"}}
+    found = {**usual, **{name: value for name, value in probe.items() if name != "exec"}}
     if "exec" in probe:
         shell, flag, script = probe["exec"]["command"]
-        told["asked"] = [shell, flag, *re.findall(r"wget|http://[^ ]+|success", script)]
+        found["asked"] = [shell, flag, *re.findall(r"wget|http://[^ ]+|success", script)]
     if "httpGet" in probe:
-        told["httpGet"] = {name: probe["httpGet"][name] for name in ("path", "port")}
-    return told
+        found["httpGet"] = {name: probe["httpGet"][name] for name in ("path", "port")}
+    return found
 
 
 @pytest.mark.parametrize(
@@ -197,11 +197,11 @@ def test_what_the_template_says_stays(cluster: Json) -> None:
     assert made["readinessProbe"] == container["readinessProbe"]
     assert made["lifecycle"] == container["lifecycle"]
     assert [one["value"] for one in made["env"] if one["name"] == "RAY_PORT"] == ["1"]
-    assert [one["mountPath"] for one in made["volumeMounts"]].count(SHARED_MEMORY) == 1
+    assert [mount["mountPath"] for mount in made["volumeMounts"]].count(SHARED_MEMORY) == 1
 
 
 def test_the_scripts_are_bash() -> None:
-    script = spell_script("http://10.0.0.7:8265", "rj-1", "python 'a b.py' --x")
+    script = render_script("http://10.0.0.7:8265", "rj-1", "python 'a b.py' --x")
     bash = shutil.which("bash") or "bash"
     done = subprocess.run([bash, "-n", "-c", script], check=False, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -212,13 +212,13 @@ def test_the_scripts_are_bash() -> None:
 @pytest.mark.parametrize(
     ("texts", "spell", "expected"),
     [
-        (["50m", "50m"], spell_count, "100m"),
-        (["1", "500m", "0.5"], spell_count, "2"),
-        ([], spell_count, "0"),
-        (["2Gi", "1536Mi"], spell_bytes, "3584Mi"),
-        (["1G"], spell_bytes, "1000000000"),
-        (["2147483648"], spell_bytes, "2Gi"),
-        ([], spell_bytes, "0"),
+        (["50m", "50m"], format_count, "100m"),
+        (["1", "500m", "0.5"], format_count, "2"),
+        ([], format_count, "0"),
+        (["2Gi", "1536Mi"], format_bytes, "3584Mi"),
+        (["1G"], format_bytes, "1000000000"),
+        (["2147483648"], format_bytes, "2Gi"),
+        ([], format_bytes, "0"),
     ],
 )
 def test_quantities_add_up(texts: list[str], spell: Any, expected: str) -> None:
@@ -261,5 +261,5 @@ def check_container(made: Json, recorded: Json) -> None:
 
 
 def drop_times(status: Json) -> Json:
-    conditions = [{**one, "lastTransitionTime": ""} for one in status["conditions"]]
+    conditions = [{**condition, "lastTransitionTime": ""} for condition in status["conditions"]]
     return {**status, "conditions": conditions, "lastUpdateTime": ""}

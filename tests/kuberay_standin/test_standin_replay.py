@@ -97,7 +97,7 @@ def test_statuses_of_the_rayjob_come_in_the_recorded_order(name: str) -> None:
 def test_objects_are_made_and_removed_as_recorded(name: str) -> None:
     recording = read_recording(name)
     actual, recorded = replay(name).events, list_recorded(recording)
-    assert Counter(one.words for one in actual) == Counter(one.words for one in recorded)
+    assert Counter(event.words for event in actual) == Counter(event.words for event in recorded)
     for earlier, later in list_certain(recorded):
         places = list_places(actual)
         assert places[earlier] < places[later], f"{earlier} came before {later}"
@@ -115,16 +115,16 @@ def test_what_is_not_played_is_refused_by_a_sentence(name: str) -> None:
 
 
 def list_words(events: Sequence[Event]) -> list[str]:
-    return [one.words for one in events if one.words.startswith("RayJob ")]
+    return [event.words for event in events if event.words.startswith("RayJob ")]
 
 
 def number(events: Sequence[Event]) -> list[tuple[tuple[str, int], float]]:
     """Each event with how many like it came before."""
     seen: Counter[str] = Counter()
     numbered = []
-    for one in events:
-        numbered.append(((one.words, seen[one.words]), one.time))
-        seen[one.words] += 1
+    for event in events:
+        numbered.append(((event.words, seen[event.words]), event.time))
+        seen[event.words] += 1
     return numbered
 
 

@@ -13,7 +13,7 @@ import pytest
 from kuberay_standin.api import RefusalError
 from kuberay_standin.loop import Loop, Outside
 from kuberay_standin.objects import Json
-from kuberay_standin.scene import Word
+from kuberay_standin.scene import JobAnswer
 from recordings import read_recording
 
 RAYJOB: Json = {
@@ -82,23 +82,23 @@ class Scenery:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self.word = Word(is_reached=False)
+        self.answer = JobAnswer(is_reached=False)
         self.asked: list[tuple[str, str]] = []
         self.stopped: list[tuple[str, str]] = []
         self.lines: list[str] = []
 
-    def ask(self, address: str, job: str) -> Word:
+    def ask(self, address: str, job: str) -> JobAnswer:
         self.asked.append((address, job))
-        return self.word
+        return self.answer
 
     def open(self) -> Outside:
         return Outside(
-            tell_time=lambda: NOW,
-            tell_seconds=lambda: self.seconds,
+            read_time=lambda: NOW,
+            read_seconds=lambda: self.seconds,
             draw=lambda: "x4r7b",
             ask=self.ask,
             stop=lambda address, job: self.stopped.append((address, job)),
-            say=self.lines.append,
+            report=self.lines.append,
         )
 
 
@@ -151,7 +151,11 @@ def test_what_is_refused_is_said_once_and_tried_again(
 def read_failures(server: MemoryServer) -> list[tuple[str, str]]:
     """Reason and message of the condition that a pod could not be made."""
     (cluster,) = server.list("RayCluster")
-    found = (one for one in cluster["status"]["conditions"] if one["type"] == "ReplicaFailure")
+    found = (
+        condition
+        for condition in cluster["status"]["conditions"]
+        if condition["type"] == "ReplicaFailure"
+    )
     return [(one["reason"], one["message"]) for one in found if one["status"] == "True"]
 
 
@@ -159,16 +163,21 @@ def test_a_head_that_may_not_be_made_is_told_as_recorded(
     server: MemoryServer, loop: Loop, scenery: Scenery
 ) -> None:
     recording = read_recording("v-quota-on-pods")
-    recorded = [one.status for one in recording.steps if one.kind == "RayCluster" and one.status]
-    told = {one["type"]: one for one in recorded[-1]["conditions"]}
-    failure = told["ReplicaFailure"]
+    recorded = [
+        step.status for step in recording.steps if step.kind == "RayCluster" and step.status
+    ]
+    found = {condition["type"]: condition for condition in recorded[-1]["conditions"]}
+    failure = found["ReplicaFailure"]
     sentence = failure["message"].partition("\n")[2]
     server.refusals["create Pod"], server.sentence = 403, sentence
     settle(loop)
     assert [(failure["reason"], failure["message"])] == read_failures(server)
     (cluster,) = server.list("RayCluster")
-    mine = {one["type"]: (one["status"], one["reason"]) for one in cluster["status"]["conditions"]}
-    assert mine == {name: (one["status"], one["reason"]) for name, one in told.items()}
+    mine = {
+        condition["type"]: (condition["status"], condition["reason"])
+        for condition in cluster["status"]["conditions"]
+    }
+    assert mine == {name: (one["status"], one["reason"]) for name, one in found.items()}
     # No worker is tried for: it would have nobody to join.
     assert [line for line in scenery.lines if "failed" in line] == [
         f"rj: make Pod rj-x4r7b-head- failed: 403: {sentence}"

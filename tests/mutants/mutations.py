@@ -126,7 +126,7 @@ def _drop_conditions(
     """The comprehension without one of its filters."""
     for at, generator in enumerate(node.generators):
         for condition in generator.ifs:
-            left = [one for one in generator.ifs if one is not condition]
+            left = [expr for expr in generator.ifs if expr is not condition]
             bare = _with(generator, ifs=left)
             yield _with(node, generators=[*node.generators[:at], bare, *node.generators[at + 1 :]])
 

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 ALIVE = Path(__file__).with_name("alive.toml")
 ENOUGH = 0.95
 PATIENCE = 1000.0
+PROFILE = "--hypothesis-profile=hundred"  # a fault that few examples miss is no finding
 LEDGER = ("tests/laws", "tests/ledger")
 API = (
     "tests/api/test_retry_law.py",
@@ -74,7 +75,7 @@ def main() -> int:
                 continue
             if time.monotonic() > end:
                 break
-            tests, log = find_tests(path), Path(folder, "log")
+            tests, log = (*find_tests(path), PROFILE), Path(folder, "log")
             if tests not in lengths:
                 lengths[tests] = measure(tests, log)
             fate, _ = run(mutant, ROOT / path, tests, log, 10 + 3 * lengths[tests])

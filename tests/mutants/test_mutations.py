@@ -26,7 +26,7 @@ print(run(mutant, path, (tests,), path.parent / "log", 10.0).fate)
 
 
 def spell(source: str) -> list[str]:
-    return [ast.unparse(plant(source, one)) for one in list_mutants("m", source)]
+    return [ast.unparse(plant(source, mutant)) for mutant in list_mutants("m", source)]
 
 
 @pytest.mark.parametrize(

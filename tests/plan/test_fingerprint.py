@@ -94,3 +94,35 @@ def test_code_that_is_brought_decides_and_none_leaves_all_as_it_was() -> None:
     assert len({plain.digest, one.digest, other.digest}) == 3
     assert describe_difference(one.parts, other.parts) == ['code.files: "ab" -> "cd"']
     assert describe_difference(plain.parts, one.parts) == ['code.files: (none) -> "ab"']
+
+
+class Growing(Listing):
+    class Params(Listing.Params):
+        """A list that only adds sources."""
+
+        more_paths: tuple[str, ...] = ()
+
+    params: Params
+    adding = frozenset({"more_paths"})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_told"),
+    [
+        (("a",), ("a", "b"), False),
+        ((), ("a",), False),
+        (("a", "b"), ("a",), True),
+        (("a",), ("b", "a"), True),
+        (("a",), ("b",), True),
+    ],
+)
+def test_what_is_added_at_the_end_of_a_list_of_sources_is_no_change(
+    old: tuple[str, ...], new: tuple[str, ...], *, is_told: bool
+) -> None:
+    before, after = (
+        compute_fingerprint({"list": ("list", Growing(more_paths=paths), None)})
+        for paths in (old, new)
+    )
+    told = describe_difference(before.parts, after.parts, after.growing)
+    assert bool(told) == is_told
+    assert describe_difference(before.parts, after.parts)

@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.plan.partition import Joining, find_chain, pack
+from strandline.plan.partition import (
+    Joining,
+    LargestGroup,
+    find_chain,
+    find_chunk,
+    find_largest,
+    find_usual_size,
+    pack,
+)
 
 Shares = Sequence[tuple[set[str], set[str]]]
 Groups = frozenset[frozenset[int]]
@@ -55,13 +63,13 @@ def find_optimum(sizes: Sequence[int], workers: int) -> int:
 
 @given(shares=SHARES)
 def test_every_index_is_in_exactly_one_group(shares: Shares) -> None:
-    groups = join(one | other for one, other in shares)
+    groups = join(share | other for share, other in shares)
     assert sorted(item for group in groups for item in group) == list(range(len(shares)))
 
 
 @given(shares=SHARES)
 def test_a_group_respects_both_sides(shares: Shares) -> None:
-    groups = join(one | other for one, other in shares)
+    groups = join(share | other for share, other in shares)
     for side in (0, 1):
         for (a, first), (b, second) in combinations(enumerate(shares), 2):
             if first[side] & second[side]:
@@ -70,7 +78,7 @@ def test_a_group_respects_both_sides(shares: Shares) -> None:
 
 @given(shares=SHARES)
 def test_joining_is_the_least_partition_that_respects_both_sides(shares: Shares) -> None:
-    names = [one | other for one, other in shares]
+    names = [share | other for share, other in shares]
     assert join(names) == join_by_hand(names)
 
 
@@ -84,7 +92,7 @@ def test_the_order_of_declaration_does_not_matter(shares: Shares, data: st.DataO
 
 @given(shares=SHARES)
 def test_a_chain_links_the_least_of_a_group_with_the_farthest(shares: Shares) -> None:
-    names = {f"item {n:02d}": one | other for n, (one, other) in enumerate(shares)}
+    names = {f"item {n:02d}": share | other for n, (share, other) in enumerate(shares)}
     for group in join(names.values()):
         own = {key: names[key] for key in (f"item {item:02d}" for item in sorted(group))}
         chain = find_chain(own)
@@ -170,3 +178,77 @@ def test_intersecting_would_let_two_workers_write_one_chunk() -> None:
     apart = join([f"{step // 3}/{step // 2}"] for step in range(6))  # as fine as both allow
     writers_of_chunk_1 = [group for group in apart if group & {2, 3}]
     assert len(writers_of_chunk_1) == 2
+
+
+@given(shares=SHARES)
+def test_the_largest_group_is_a_chain_where_its_sources_share_nothing_in_common(
+    shares: Shares,
+) -> None:
+    names = [share | other for share, other in shares]
+    largest = find_largest(names)
+    groups = join_by_hand(names)
+    biggest = [group for group in groups if len(group) == largest.size]
+    assert (largest.size, largest.total) == (max(map(len, groups), default=0), len(names))
+    assert largest.holds_most == (len(names) < 2 * largest.size)
+    linked = {
+        len(group) > 1 and not set.intersection(*(names[n] for n in group)) for group in biggest
+    }
+    assert largest.is_chain in (linked or {False})
+
+
+@given(shares=SHARES)
+def test_no_size_of_a_group_is_more_usual(shares: Shares) -> None:
+    names = [share | other for share, other in shares]
+    sizes = [len(group) for group in join_by_hand(names)]
+    usual = find_usual_size(names)
+    assert sizes.count(usual) == max(map(sizes.count, sizes), default=0)
+
+
+def lay_out(steps: int, per_file: int, chunk: int) -> list[set[str]]:
+    return [{f"file {step // per_file}", f"chunk {step // chunk}"} for step in range(steps)]
+
+
+@given(
+    steps=st.integers(1, 200),
+    per_file=st.integers(1, 40),
+    chunk=st.integers(2, 150),
+    data=st.data(),
+)
+def test_a_chunk_that_chains_nothing_is_found_wherever_files_are_small_enough(
+    steps: int, per_file: int, chunk: int, data: st.DataObject
+) -> None:
+    most = data.draw(st.integers(1, steps))
+
+    def measure(other: int) -> LargestGroup:
+        return find_largest(lay_out(steps, per_file, other))
+
+    usual = find_usual_size([{f"file {step // per_file}"} for step in range(steps)])
+    found = find_chunk(chunk, usual, most, measure)
+    if found is None:  # then not even files by themselves are small enough
+        assert min(per_file, steps) > min(most, steps / 2)
+        return
+    other, largest = found
+    assert other > 0
+    assert other != chunk
+    assert largest == measure(other)
+    assert largest.size <= min(most, steps / 2)
+    assert not largest.is_chain
+
+
+@pytest.mark.parametrize(
+    ("per_file", "chunk", "other"),
+    [(24, 10, 12), (24, 20, 24), (30, 365, 360), (365, 100, 73), (1000, 700, 500), (1, 3, 4)],
+)
+def test_the_nearest_chunk_by_ratio_is_found(per_file: int, chunk: int, other: int) -> None:
+    assert find_chunk(
+        chunk, per_file, 1000, lambda each: find_largest(lay_out(2001, per_file, each))
+    ) == (other, find_largest(lay_out(2001, per_file, other)))
+
+
+def test_a_chunk_that_may_not_be_is_not_found() -> None:
+    def measure(chunk: int) -> LargestGroup | None:
+        return find_largest(lay_out(100, 12, chunk)) if chunk % 2 else None
+
+    found = find_chunk(10, 12, 1000, measure)
+    assert found is not None
+    assert 3 == found[0]  # 12 and 6 meet the files' borders better

@@ -19,12 +19,12 @@ from proving_ground.kuberay import (
     CheckoutError,
     KubeRay,
     find_kuberay,
+    find_version,
     fit_to_node,
     install_kuberay,
     main,
     read_checkout,
     read_tag,
-    tell_version,
 )
 from real_node.node import Node
 
@@ -117,7 +117,7 @@ def test_a_checkout_is_found_where_it_is(
 
 
 @pytest.mark.parametrize(
-    ("path", "content", "said"),
+    ("path", "content", "output"),
     [
         (MANIFESTS / "kustomization.yaml", None, "is no checkout of KubeRay"),
         (PROGRAM, None, "has not been built there; its own ray-operator/DEVELOPMENT.md tells how"),
@@ -128,17 +128,17 @@ def test_what_is_missing_is_one_sentence(
     checkout: Path,
     path: Path,
     content: bytes | None,
-    said: str,
+    output: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (checkout / path).unlink()
     if content is not None:
         (checkout / path).write_bytes(content)
     assert main([str(checkout)]) == 1
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.startswith("strandline: KUBERAY=")
-    assert told.count("\n") == 1
+    description = capsys.readouterr().err
+    assert output in description
+    assert description.startswith("strandline: KUBERAY=")
+    assert description.count("\n") == 1
     with pytest.raises(CheckoutError, match=str(path if content else path.parent)):
         read_checkout(checkout)
 
@@ -206,17 +206,17 @@ def test_an_image_tells_its_version(image: str, tag: str) -> None:
 def test_git_knows_the_version_better_than_the_manifests(tmp_path: Path) -> None:
     folder = tmp_path / "kuberay"
     folder.mkdir()
-    assert tell_version(folder, IMAGE) == "v1.7.0"
+    assert find_version(folder, IMAGE) == "v1.7.0"
     author = ("-c", "user.name=a", "-c", "user.email=a@example.com")
     for words in (
         ("init", "--quiet"),
         (*author, "commit", "--quiet", "--allow-empty", "--message", "one"),
     ):
         subprocess.run((GIT, "-C", str(folder), *words), check=True)
-    assert tell_version(folder, IMAGE) == "v1.7.0"  # no tag
+    assert find_version(folder, IMAGE) == "v1.7.0"  # no tag
     for tag in ("ray-operator/v9", "v1.8.0"):
         subprocess.run((GIT, "-C", str(folder), "tag", tag), check=True)
-    assert tell_version(folder, IMAGE) == "v1.8.0"
+    assert find_version(folder, IMAGE) == "v1.8.0"
     below = folder / "below"
     below.mkdir()
-    assert tell_version(below, IMAGE) == "v1.7.0"
+    assert find_version(below, IMAGE) == "v1.7.0"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from real_node import __main__ as shell
-from real_node import binaries, credentials, lifetime, places
+from real_node import binaries, credentials, layout, lifetime
 from real_node.errors import NodeError
 from real_node.images import pack_image
 from real_node.node import Node, run, wait_until
@@ -146,10 +146,10 @@ def test_an_order_is_read_as_it_was_spelled() -> None:
 
 
 def test_a_node_is_found_by_those_who_run_on_it() -> None:
-    found = Node.find({places.FOLDER_VARIABLE: "/node", places.BINARY_VARIABLE: "/cluster"})
+    found = Node.find({layout.FOLDER_VARIABLE: "/node", layout.BINARY_VARIABLE: "/cluster"})
     assert found == Node(Path("/node"), Path("/cluster"))
     assert found.kubeconfig == Path("/node/admin.kubeconfig")
-    for environment in ({}, {places.FOLDER_VARIABLE: "/node"}):
+    for environment in ({}, {layout.FOLDER_VARIABLE: "/node"}):
         with pytest.raises(NodeError, match="this runs on no node"):
             Node.find(environment)
 
@@ -159,11 +159,11 @@ def test_a_program_that_fails_says_why() -> None:
     with pytest.raises(NodeError, match="sh -c echo why >&2; exit 1: why"):
         run(("sh", "-c", "echo why >&2; exit 1"))
     with pytest.raises(NodeError, match="sleep 100 took more than 0 s"):
-        run(("sleep", "100"), patience=0.01)
+        run(("sleep", "100"), timeout=0.01)
 
 
 def test_waiting_has_an_end_and_says_for_what() -> None:
     answers = iter([False, True])
     wait_until("it is so", lambda: next(answers))
     with pytest.raises(NodeError, match="waited 0 s in vain until it is so"):
-        wait_until("it is so", lambda: False, patience=0)
+        wait_until("it is so", lambda: False, timeout=0)

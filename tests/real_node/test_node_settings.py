@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from real_node import places, programs, server, settings
+from real_node import layout, programs, server, settings
 from real_node.objects import describe_volume, list_first_objects
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +25,7 @@ def list_words(program: programs.Program) -> list[str]:
 
 
 def test_every_file_of_settings_that_a_command_names_is_written() -> None:
-    folder = f"{places.HOME}/{places.SETTINGS}/"
+    folder = f"{layout.HOME}/{layout.SETTINGS}/"
     words = [word for program in PROGRAMS for word in list_words(program)]
     named = {word.removeprefix(folder) for word in words if word.startswith(folder)}
     assert len(named) >= 7
@@ -42,8 +42,8 @@ def test_every_user_has_a_token_that_the_server_knows_and_a_kubeconfig_with_it()
 
 def test_the_kubelet_is_the_node_that_its_user_stands_for() -> None:
     users = {program: (name, groups) for program, name, groups in settings.USERS}
-    assert users["kubelet"] == (f"system:node:{places.NODE_NAME}", "system:nodes")
-    assert programs.KUBELET_FLAGS["hostname-override"] == places.NODE_NAME
+    assert users["kubelet"] == (f"system:node:{layout.NODE_NAME}", "system:nodes")
+    assert programs.KUBELET_FLAGS["hostname-override"] == layout.NODE_NAME
 
 
 def test_pods_keep_below_the_cgroup_that_is_swept() -> None:
@@ -57,13 +57,13 @@ def test_containerd_reads_its_settings(snapshotter: str) -> None:
     plugin = containerd["plugins"]["io.containerd.grpc.v1.cri"]
     assert plugin["containerd"]["snapshotter"] == snapshotter
     assert plugin["restrict_oom_score_adj"] is True
-    assert plugin["sandbox_image"] == places.PAUSE_IMAGE
+    assert plugin["sandbox_image"] == layout.PAUSE_IMAGE
     assert (
         f"unix://{containerd['grpc']['address']}"
         == (json.loads(files["kubelet.json"])["containerRuntimeEndpoint"])
     )
     assert f"{plugin['cni']['conf_dir']}/10-bridge.conflist" == (
-        f"{places.HOME}/{places.SETTINGS}/cni/10-bridge.conflist"
+        f"{layout.HOME}/{layout.SETTINGS}/cni/10-bridge.conflist"
     )
 
 
@@ -78,16 +78,16 @@ def test_the_dns_server_was_built_with_every_plugin_that_it_is_told_to_use() -> 
 
 def test_pods_and_the_command_ask_the_same_dns_server() -> None:
     kubelet = json.loads(FILES["kubelet.json"])
-    assert kubelet["clusterDNS"] == [places.NODE_ADDRESS]
-    assert f"nameserver {places.NODE_ADDRESS}\n" in FILES["resolv.conf"]
-    assert f"bind {places.NODE_ADDRESS}\n" in FILES["Corefile"]
+    assert kubelet["clusterDNS"] == [layout.NODE_ADDRESS]
+    assert f"nameserver {layout.NODE_ADDRESS}\n" in FILES["resolv.conf"]
+    assert f"bind {layout.NODE_ADDRESS}\n" in FILES["Corefile"]
 
 
 def test_addresses_lie_in_ranges_that_do_not_meet() -> None:
-    services = ipaddress.ip_network(places.SERVICE_RANGE)
-    pods = ipaddress.ip_network(places.POD_RANGE)
+    services = ipaddress.ip_network(layout.SERVICE_RANGE)
+    pods = ipaddress.ip_network(layout.POD_RANGE)
     cluster = ipaddress.ip_network(programs.PROXY_FLAGS["cluster-cidr"])
-    node = ipaddress.ip_address(places.NODE_ADDRESS)
+    node = ipaddress.ip_address(layout.NODE_ADDRESS)
     assert isinstance(pods, ipaddress.IPv4Network)
     assert isinstance(cluster, ipaddress.IPv4Network)
     assert pods.subnet_of(cluster)
@@ -121,11 +121,11 @@ def test_the_dns_servers_rights_are_those_of_its_user() -> None:
 
 def test_a_volume_is_of_the_class_that_claims_get() -> None:
     classes = [each for each in list_first_objects() if each["kind"] == "StorageClass"]
-    assert [each["metadata"]["name"] for each in classes] == [places.STORAGE_CLASS]
+    assert [each["metadata"]["name"] for each in classes] == [layout.STORAGE_CLASS]
     volume = describe_volume("shelf", "1Gi")
-    assert volume["spec"]["storageClassName"] == places.STORAGE_CLASS
-    assert volume["spec"]["hostPath"]["path"] == f"{places.HOME}/volumes/shelf"
-    assert places.VOLUMES == f"{places.STATE}/volumes"
+    assert volume["spec"]["storageClassName"] == layout.STORAGE_CLASS
+    assert volume["spec"]["hostPath"]["path"] == f"{layout.HOME}/volumes/shelf"
+    assert layout.VOLUMES == f"{layout.STATE}/volumes"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from real_node import cgroups, leftovers, lifetime, places
+from real_node import cgroups, layout, leftovers, lifetime
 from real_node.errors import NodeError
 
 NAME = "strandline-node-0123456789"
@@ -94,7 +94,7 @@ def test_a_sweep_kills_and_thaws_and_says_what_would_not_go(
     (cgroup / "freezer.state").write_text("FROZEN")
     with subprocess.Popen([SLEEP, "100"]) as process:
         (cgroup / "cgroup.procs").write_text(f"{process.pid}\n0\n")
-        monkeypatch.setattr(cgroups, "PATIENCE", 0)
+        monkeypatch.setattr(cgroups, "WAIT_SECONDS", 0)
 
         assert cgroups.sweep_cgroups(NAME, hierarchies) == [cgroup]
 
@@ -103,8 +103,8 @@ def test_a_sweep_kills_and_thaws_and_says_what_would_not_go(
 
 
 def test_the_cgroup_is_named_after_the_folder_alone() -> None:
-    one, other = places.name_cgroup(Path("/a/node")), places.name_cgroup(Path("/b/node"))
-    assert one == places.name_cgroup(Path("/a/node"))
+    one, other = layout.name_cgroup(Path("/a/node")), layout.name_cgroup(Path("/b/node"))
+    assert one == layout.name_cgroup(Path("/a/node"))
     assert one != other
 
 
@@ -119,15 +119,15 @@ def test_only_mounts_within_the_folder_belong_to_it() -> None:
 def test_only_links_of_a_nodes_names_belong_to_it() -> None:
     lines = [
         "1: lo: <LOOPBACK,UP> mtu 65536",
-        f"2: {places.NODE_LINK}: <BROADCAST> mtu 1500",
-        f"3: {places.POD_LINK}@if2: <BROADCAST> mtu 1500",
+        f"2: {layout.NODE_LINK}: <BROADCAST> mtu 1500",
+        f"3: {layout.POD_LINK}@if2: <BROADCAST> mtu 1500",
         "4: cni0: <BROADCAST> mtu 1500",
     ]
-    assert leftovers.pick_links(lines) == [places.NODE_LINK, places.POD_LINK]
+    assert leftovers.pick_links(lines) == [layout.NODE_LINK, layout.POD_LINK]
 
 
 def test_a_process_of_the_node_is_found_by_its_environment(tmp_path: Path) -> None:
-    environment = {**os.environ, places.FOLDER_VARIABLE: str(tmp_path)}
+    environment = {**os.environ, layout.FOLDER_VARIABLE: str(tmp_path)}
     with subprocess.Popen([SLEEP, "100"], env=environment) as process:
         found = [*leftovers.list_processes(tmp_path, NAME)]
         elsewhere = [*leftovers.list_processes(tmp_path / "other", NAME)]
@@ -153,13 +153,13 @@ def test_a_folder_has_one_node_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_sweep_removes_state_and_keeps_logs(tmp_path: Path) -> None:
-    (tmp_path / places.VOLUMES).mkdir(parents=True)
-    (tmp_path / places.LOG_FOLDER).mkdir()
-    (tmp_path / places.KUBECONFIG).touch()
+    (tmp_path / layout.VOLUMES).mkdir(parents=True)
+    (tmp_path / layout.LOG_FOLDER).mkdir()
+    (tmp_path / layout.KUBECONFIG).touch()
 
     lifetime.sweep(tmp_path)
 
-    assert {path.name for path in tmp_path.iterdir()} == {places.LOG_FOLDER, places.LOCK}
+    assert {path.name for path in tmp_path.iterdir()} == {layout.LOG_FOLDER, layout.LOCK}
 
 
 def test_a_sweep_of_a_folder_that_is_not_there_makes_none(tmp_path: Path) -> None:
@@ -185,11 +185,11 @@ def test_a_place_without_a_future_is_refused(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: user)
     with pytest.raises(NodeError, match=expected):
-        lifetime.check_place(Path(folder))
+        lifetime.check_folder(Path(folder))
 
 
 def test_our_processes_find_this_package_from_any_folder(tmp_path: Path) -> None:
-    call = [*lifetime.spell_call("leftovers"), "--folder", str(tmp_path)]
+    call = [*lifetime.build_call("leftovers"), "--folder", str(tmp_path)]
     done = subprocess.run(
         call,
         cwd=tmp_path,

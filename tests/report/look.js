@@ -23,6 +23,12 @@ const findOverflow = () => [...document.body.querySelectorAll("*")].filter((one)
   return box.right > innerWidth + 0.5 || box.left < -0.5;
 }).map(name);
 
+// Captions of tables that go on where one has to scroll to.
+const findCutCaptions = () => [...document.querySelectorAll(".scroll caption")].filter((one) => {
+  const right = one.closest(".scroll").getBoundingClientRect().right;
+  return isShown(one) && listBoxes(one).some((box) => box.right > right + 0.5);
+}).map(name);
+
 // Lines of text that lie over lines of another element.
 const findOverlaps = () => {
   const lines = listTexts().flatMap((one) => listBoxes(one).map((box) => ({one, box})));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -10,15 +11,19 @@ from strandline.cli.report.facts import (
     Artifact,
     Cut,
     LatestFacts,
-    LedgerFacts,
     RunFacts,
+    RunLedger,
     StageArtifacts,
+    StageDefinition,
     StageFacts,
 )
-from strandline.cli.views.attempt import AttemptView, State
+from strandline.cli.views.attempt import AttemptState, AttemptSummary
 from strandline.cli.views.snapshot import Snapshot, StageView
 from strandline.engine.core.pools import PoolState
-from strandline.ledger.entries import FailureRecord, Mark, Parked
+from strandline.ledger.entries import FailureRecord, Mark, Quarantined
+from strandline.plan.receipt import StageCounts
+from strandline.run.attempt.failures import FailureGroup, FailureReason, group_failures
+from strandline.run.history.funnel import Cost, StageFunnel, add_up
 from strandline.run.history.records import Witness
 from strandline.run.history.samples import Sample, Samples, StagePoint
 from strandline_api.outcome.causes import Cause
@@ -26,6 +31,12 @@ from strandline_api.outcome.driver_outcome import SourceCounts
 
 NOW = 1_800_000_000.0
 VERSION = b"12345678"
+DECODE = "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff (texts.py:12)"
+DEFINITION = (
+    StageDefinition("files", "files", {"paths": ["in/*.txt"], "buckets": 32}),
+    StageDefinition("read", "own_module:Read", {}),
+    StageDefinition("write", "jsonl", {"path": None, "compression": "gzip"}),
+)
 # Each would be something else than text where it is not escaped.
 HARM = (
     "<script>document.title='taken'</script>",
@@ -71,7 +82,7 @@ def sampled(begun: float, *counts: int, stages: tuple[str, ...] = ("read", "writ
     return Samples(begun=begun, stages=stages, samples=samples)
 
 
-def ended(number: int, cause: Cause | None = None, *, lasted: float = 60.0) -> AttemptView:
+def ended(number: int, cause: Cause | None = None, *, lasted: float = 60.0) -> AttemptSummary:
     """An attempt that began 1,000 s after the one before, and how it ended."""
     begun = NOW - 10_000 + 1000 * number
     record = record_of(number, started=begun)
@@ -81,13 +92,13 @@ def ended(number: int, cause: Cause | None = None, *, lasted: float = 60.0) -> A
     if cause is None:
         update |= {"exit_code": 0, "evidence": ()}
     record = record.end(outcome.model_copy(update=update), begun + lasted, Witness.DRIVER)
-    state = State.ENDED if cause else State.COMPLETED
-    return AttemptView(record, state, lasted, counts.finished)
+    state = AttemptState.ENDED if cause else AttemptState.COMPLETED
+    return AttemptSummary(record, state, lasted, counts.finished)
 
 
-def running(number: int) -> AttemptView:
+def running(number: int) -> AttemptSummary:
     """An attempt that began a minute ago."""
-    return AttemptView(record_of(number, started=NOW - 60), State.RUNNING, 60.0, 7)
+    return AttemptSummary(record_of(number, started=NOW - 60), AttemptState.RUNNING, 60.0, 7)
 
 
 def facts_of(**changes: Any) -> RunFacts:
@@ -101,18 +112,39 @@ def facts_of(**changes: Any) -> RunFacts:
     return RunFacts(**(facts | changes))
 
 
-def failures_of(count: int, *, shown: int = 5, message: str = "bad magic") -> LedgerFacts:
+def failures_of(count: int, *, shown: int = 5, message: str = "bad magic") -> RunLedger:
     """A ledger with so many failures, of which some are shown."""
     entries = [
         FailureRecord(f"in/{number}.txt", 3, "read", message, 2, VERSION)
         for number in range(min(count, shown))
     ]
-    return LedgerFacts(
+    return RunLedger(
         size=1000,
         listed=2 * count,
         finished=count,
         failed_in={"read": count},
+        groups=group(entries, count),
         failures=Cut(tuple(entries), count),
+    )
+
+
+def group(entries: list[FailureRecord], count: int) -> tuple[FailureGroup, ...]:
+    """So many failures of the kind of the first of these."""
+    return tuple(replace(each, count=count) for each in group_failures(entries[:1]))
+
+
+def funnel_of(rows: int, *reasons: str) -> tuple[StageFunnel, ...]:
+    """A stage that reads so many rows, one that drops some for reasons, and one that writes."""
+    left = rows - 10 * len(reasons)
+    counters = {f"dropped: {reason}": 10 for reason in reasons}
+    return add_up(
+        [
+            {
+                "read": StageCounts(50, 48, 1, 1, rows, rows, 3.0),
+                "filter": StageCounts(48, 48, 0, 0, rows, left, 9.0, counters),
+                "write": StageCounts(48, 0, 0, 0, left, left, 1.0),
+            }
+        ]
     )
 
 
@@ -128,7 +160,7 @@ def live_of(bottleneck: str | None = "read") -> Snapshot:
 def troubled() -> RunFacts:
     """A run with something in every section, in every state."""
     ledger = failures_of(120)
-    parked = Parked("in/x.txt", VERSION, 3, "Killed", "", "its worker was killed alone", 3)
+    quarantine = Quarantined("in/x.txt", VERSION, 3, "Killed", "", "its worker was killed alone", 3)
     mark = Mark("in/y.txt", VERSION, 4, 9, False)
     numbers: dict[str, float | None] = {"tasks_in": 5, "tasks_out": 4, "filtered": 1, "failed": 0}
     numbers |= {"rows_in": 10, "rows_out": 9, "seconds": 1.25}
@@ -136,13 +168,22 @@ def troubled() -> RunFacts:
     views = [ended(number + 1, cause) for number, cause in enumerate(causes)]
     begun = [view.record.started for view in views]
     return facts_of(
-        ledger=LedgerFacts(
+        ledger=RunLedger(
             size=9000,
             listed=500,
             finished=200,
-            failed_in={"read": 120},
+            finished_by={4: 7},
+            failed_in={"read": 118, "": 2},
+            groups=(
+                *group([FailureRecord("a b'.txt", 3, "read", DECODE, 1, VERSION)], 90),
+                *ledger.groups,
+                *group([FailureRecord("c.txt", 3, "", "its worker was killed alone", 1)], 2),
+            ),
+            ungrouped=3,
+            failed_by={3: 118, 4: 2},
+            inflight_of={4: 25, 2: 5},
             failures=ledger.failures,
-            parked=Cut((parked,), 1),
+            quarantine=Cut((quarantine,), 1),
             inflight=Cut((mark,), 30),
         ),
         attempts=Cut((*views, running(4)), 7),
@@ -167,13 +208,44 @@ def troubled() -> RunFacts:
             StageArtifacts("odd", Cut((Artifact("a", 1, None),), 1), problem="KeyError: 'x'"),
         ),
         live=live_of(),
+        fingerprint="0a" * 16,
+        definition=DEFINITION,
+        funnel=funnel_of(12_345, "too long", "empty", "a duplicate"),
+        costs={1: Cost(3600.0, 1200.0), 2: Cost(18.0, 0.0), 4: Cost(1.0, 0.0)},
+        file=("jobs/pipeline.yaml",),
+        volume=("--volume", "/data/my volume"),
+    )
+
+
+def crowded() -> RunFacts:
+    """A run of a thousand attempts and more than a million failures of many kinds."""
+    ledger = failures_of(1_234_567, shown=100, message="ValueError: bad magic (readers.py:120)")
+    views = tuple(ended(number, Cause.KILLED if number % 3 else None) for number in range(1, 31))
+    kinds = [
+        FailureGroup(
+            f"stage-{number}",
+            FailureReason(f"Error{number}", f"long_module_{number}.py:3", ""),
+            10**6,
+            entry,
+        )
+        for number, entry in enumerate(ledger.failures.items[:60])
+    ]
+    plain = troubled()
+    return replace(
+        plain,
+        ledger=replace(ledger, groups=tuple(kinds), ungrouped=5),
+        attempts=Cut(views, 1000),
+        funnel=funnel_of(10**9, *(f"reason number {number}" for number in range(20))),
+        costs={view.record.number: Cost(1e9, 1e6) for view in views},
+        samples={view.record.number: sampled(view.record.started, 0, 50, 90) for view in views},
+        live=None,
     )
 
 
 def harmful(harm: str) -> RunFacts:
     """The same, where every text from outside is this one."""
     failure = FailureRecord(harm, 1, harm, harm, 1, VERSION)
-    parked = Parked(harm, VERSION, 1, harm, harm, harm, 3)
+    quarantine = Quarantined(harm, VERSION, 1, harm, harm, harm, 3)
     view = ended(1, Cause.OOM_KILLED)
     assert view.record.outcome is not None
     outcome = view.record.outcome.model_copy(update={"message": harm})
@@ -185,14 +257,15 @@ def harmful(harm: str) -> RunFacts:
         pipeline=harm,
         run=harm,
         folder=harm,
-        ledger=LedgerFacts(
-            1,
-            1,
-            1,
-            {harm: 1},
-            Cut((failure,), 1),
-            Cut((parked,), 1),
-            Cut((Mark(harm, VERSION, 1, 1, False),), 1),
+        ledger=RunLedger(
+            size=1,
+            listed=1,
+            finished=1,
+            failed_in={harm: 1},
+            groups=(FailureGroup(harm, FailureReason(harm, harm, harm), 1, failure),),
+            failures=Cut((failure,), 1),
+            quarantine=Cut((quarantine,), 1),
+            inflight=Cut((Mark(harm, VERSION, 1, 1, False),), 1),
         ),
         attempts=Cut((view._replace(record=record),), 1),
         latest=LatestFacts(
@@ -211,4 +284,10 @@ def harmful(harm: str) -> RunFacts:
             StageArtifacts(harm, Cut((Artifact(harm, 1, None),), 1), problem=harm),
         ),
         live=Snapshot(1.0, 1, True, 0, 0, 0, 1.0, (StageView(harm, 1, 1, 0, 0),), 0, harm),
+        fingerprint=harm,
+        definition=(StageDefinition(harm, harm, {harm: harm}),),
+        funnel=(StageFunnel(harm, StageCounts(1, 1, rows_in=1, rows_out=1), ((harm, 1),)),),
+        costs={1: Cost(1.0, 0.5)},
+        file=(harm,),
+        volume=(harm,),
     )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from report_builders import sampled
 from strandline.cli.report.axes import Span, TimeAxis
-from strandline.cli.report.charts import Bar, Part, Step, draw_parts, draw_rate, draw_timeline
+from strandline.cli.report.charts import Bar, Part, RateStep, draw_parts, draw_rate, draw_timeline
 from strandline.cli.report.rates import STEPS, measure_finished, measure_stage, span_of, trace
 from strandline.run.history.samples import Sample, Samples, StagePoint
 
@@ -48,7 +48,7 @@ def test_a_timeline_has_a_labelled_bar_an_attempt_and_an_axis() -> None:
 
 
 def test_time_left_out_is_shown_as_such() -> None:
-    axis = TimeAxis([Span(0, 10), Span(1000, 1010)])
+    axis = TimeAxis([Span(0, 10), Span(10_000, 10_010)])
     chart = parse(draw_timeline("Attempts", [], axis))
     assert [rect.get("class") for rect in chart.findall("rect")] == ["gap"]
 
@@ -68,7 +68,7 @@ def test_law_shares_fill_the_bar_and_none_that_is_there_is_hidden(numbers: list[
 
 
 def test_a_rate_is_an_area_up_to_its_height() -> None:
-    stretch = [Step(0, 0.5, 10), Step(0.5, 1, 5)]
+    stretch = [RateStep(0, 0.5, 10), RateStep(0.5, 1, 5)]
     chart = parse(draw_rate("Tasks", [stretch], AXIS, "/s"))
     path = chart.find("svg/path")
     assert path is not None

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from headless import NoBrowserError, Page, opened_page
-from report_builders import HARM, facts_of, harmful, troubled
-from strandline.cli.report.page import spell_page
+from report_builders import HARM, crowded, facts_of, harmful, troubled
+from strandline.cli.report.page import render_page
 
-WIDTHS = (360, 1280)
+WIDTHS = (360, 420, 1280)
 SCHEMES = ("light", "dark")
 TAB, ENTER = ("Tab", 9), ("Enter", 13)
 LOOK = (Path(__file__).parent / "look.js").read_text(encoding="utf-8")
@@ -45,7 +45,7 @@ def page(browser: Page) -> Page:
 @pytest.fixture
 def full(tmp_path: Path) -> Path:
     """The page of a run that has something in every section."""
-    return write(tmp_path, spell_page(troubled()))
+    return write(tmp_path, render_page(troubled()))
 
 
 def write(folder: Path, text: str) -> Path:
@@ -103,6 +103,12 @@ def test_the_two_schemes_differ_and_follow_the_reader(page: Page, full: Path) ->
     assert grounds[0] != grounds[1]
 
 
+def read_focus(page: Page) -> str:
+    """Read what has the focus; a frame gets it a moment after the key."""
+    names = (str(look(page, "nameFocused()")) for _ in range(100))
+    return next((name for name in names if not name.startswith("body.")), "body")
+
+
 def test_tab_reaches_everything_in_order_and_shows_where_it_is(page: Page, full: Path) -> None:
     page.open(full, scheme="light")
     wanted = look(page, "listInteractive()")
@@ -110,7 +116,7 @@ def test_tab_reaches_everything_in_order_and_shows_where_it_is(page: Page, full:
     reached, outlines = [], set()
     for _ in wanted:
         page.press(*TAB)
-        reached.append(look(page, "nameFocused()"))
+        reached.append(read_focus(page))
         outlines.add(look(page, "hasOutline()"))
     assert reached == wanted
     assert outlines == {True}
@@ -139,7 +145,7 @@ def test_enter_opens_details_and_closes_them(page: Page, full: Path) -> None:
 
 @pytest.mark.parametrize("harm", HARM)
 def test_nothing_that_means_harm_runs_or_fetches(page: Page, tmp_path: Path, harm: str) -> None:
-    page.open(write(tmp_path, spell_page(harmful(harm))), scheme="light")
+    page.open(write(tmp_path, render_page(harmful(harm))), scheme="light")
     # A frame without rights may say that it kept a script from running; nothing else is said.
     said = [trouble for trouble in page.troubles if "sandboxed" not in trouble]
     assert [trouble for trouble in said if "Content Security Policy" not in trouble] == []
@@ -149,11 +155,41 @@ def test_nothing_that_means_harm_runs_or_fetches(page: Page, tmp_path: Path, har
 
 
 def test_a_page_of_nothing_is_a_page(page: Page, tmp_path: Path) -> None:
-    path = write(tmp_path, spell_page(facts_of()))
+    path = write(tmp_path, render_page(facts_of()))
     for width in WIDTHS:
         page.open(path, width=width, scheme="dark")
         assert look(page, "findOverflow()") + look(page, "findOverlaps()") == []
     assert page.troubles == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_run_of_many_attempts_and_failures_has_room(
+    page: Page, tmp_path: Path, width: int
+) -> None:
+    path = write(tmp_path, render_page(crowded()))
+    page.open(path, width=width, scheme="dark")
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    assert look(page, "findOverflow()") + look(page, "findOverlaps()") == []
+    assert page.troubles == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_caption_is_read_without_scrolling(page: Page, full: Path, width: int) -> None:
+    page.open(full, width=width, scheme="light")
+    assert look(page, "document.querySelectorAll('.scroll caption').length") > 5
+    assert look(page, "findCutCaptions()") == []
+
+
+def test_on_a_small_screen_a_row_keeps_its_name(page: Page, full: Path) -> None:
+    for width, edge in ((420, 0), (1280, -300)):
+        page.open(full, width=width, scheme="light")
+        moved = page.evaluate(
+            "(() => { const box = document.querySelector('#attempts .scroll');"
+            "box.querySelector('table').style.width = '3000px'; box.scrollLeft = 300;"
+            "return box.querySelector('tbody th').getBoundingClientRect().left - "
+            "box.getBoundingClientRect().left; })()"
+        )
+        assert moved == pytest.approx(edge, abs=1)
 
 
 def test_on_paper_there_is_no_navigation_and_all_is_dark_on_light(page: Page, full: Path) -> None:

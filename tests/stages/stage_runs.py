@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 import strandline.stages.catalogue  # noqa: F401 - registers the stages
+from strandline.plan.columns import Columns
 from strandline.plan.registry import find_stage
 from strandline.plan.stage import SinkStage, SourceStage, Stage
 from strandline.plan.task import Task
@@ -37,8 +38,8 @@ class StageRun:
         return gap
 
     def table(self, rows: Rows | pa.Table) -> pa.Table | None:
-        answer = self.stage.process(Task(rows if isinstance(rows, pa.Table) else build(rows)))
-        return None if answer is None else answer.table
+        found = self._process(rows if isinstance(rows, pa.Table) else build(rows))
+        return found[0].table if found else None
 
     def rows(self, rows: Rows | pa.Table) -> Rows:
         table = self.table(rows)
@@ -48,14 +49,30 @@ class StageRun:
         return [row[answer or name] for row in self.rows([{name: value} for value in values])]
 
     def tables(self, rows: Rows) -> list[pa.Table]:
-        return [task.table for task in self.stage.process(Task(build(rows))) or []]
+        return [task.table for task in self._process(build(rows))]
 
     def sources(self) -> list[Any]:
         assert isinstance(self.stage, SourceStage)
-        return list(self.stage.list_sources())
+        sources = list(self.stage.list_sources())
+        self._check_columns(Columns(), [source.data for source in sources])
+        return sources
 
     def keys(self) -> set[str]:
         return {source.key for source in self.sources()}
+
+    def _process(self, table: pa.Table) -> list[Task]:
+        """The tasks that it answers, with the columns that it declares."""
+        answer = self.stage.process(Task(table))
+        tasks = answer if isinstance(answer, list) else [answer] if answer is not None else []
+        self._check_columns(Columns(tuple(table.column_names)), [task.table for task in tasks])
+        return tasks
+
+    def _check_columns(self, before: Columns, tables: list[pa.Table]) -> None:
+        declared = self.stage.change_columns(before)
+        for table in tables:
+            others = set(table.column_names) - set(declared.names)
+            assert set(declared.names) <= set(table.column_names)
+            assert declared.is_open or not others, others
 
     def written(self, table: pa.Table) -> bytes:
         assert isinstance(self.stage, SinkStage)

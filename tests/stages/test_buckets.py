@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from stage_runs import StageRun, Tree
 from strandline.stages.sources.buckets import digest_members, find_bucket, pack_buckets
-from strandline.stages.sources.listing import FileEntry
+from strandline.stages.sources.listing import ListedFile
 
 KEYS = st.lists(st.text(min_size=1, max_size=12).filter(lambda key: "\0" not in key), unique=True)
 KEYS = KEYS.map(lambda keys: [key for key in keys if key.isprintable()])
 
 
-def entries_of(keys: list[str]) -> list[FileEntry]:
-    return [FileEntry(key, "/" + key, len(key), 7, f"{len(key)}+7") for key in keys]
+def entries_of(keys: list[str]) -> list[ListedFile]:
+    return [ListedFile(key, "/" + key, len(key), 7, f"{len(key)}+7") for key in keys]
 
 
 @given(KEYS, st.integers(1, 20), st.randoms(use_true_random=False))
@@ -68,8 +68,8 @@ def test_a_changed_file_changes_its_bucket(run: type[StageRun], tree: Tree) -> N
 
 
 def test_versions_tell_apart_where_a_key_ends() -> None:
-    one = FileEntry("a", "/a", 1, 0, "1")
-    other = FileEntry("a1", "/a1", 1, 0, "")
+    one = ListedFile("a", "/a", 1, 0, "1")
+    other = ListedFile("a1", "/a1", 1, 0, "")
     assert digest_members([one]) != digest_members([other])
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import io
 import pickle
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ import yaml
 
 import strandline.stages.catalogue
 from stage_runs import StageRun
+from strandline.plan.columns import trace_columns
 from strandline.plan.planning import plan_spec
 from strandline.plan.registry import list_registered
 from strandline.plan.stage import Shape, SinkStage, SourceStage, Stage
 from strandline.plan.task import Task
+from strandline.stages.columns import MissingColumnError
 from strandline.stages.dedup.key_lists import write_key_list
 from strandline_api.objects.pipeline import CurationPipeline
 
@@ -79,6 +82,30 @@ def test_every_stage_has_one_shape(name: str) -> None:
     ends = (issubclass(stage, SourceStage), issubclass(stage, SinkStage))
     assert sum((*ends, stage.process is not Stage.process)) == 1
     assert stage.process_batch is Stage.process_batch
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_every_stage_declares_what_becomes_of_columns(name: str) -> None:
+    stage = create(name)
+    (step,) = trace_columns([(name, stage)])
+    is_read = name in {"read-jsonl", "read-parquet"}  # the data tells what is in it
+    assert isinstance(stage, SinkStage) or step.after.is_open == is_read
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_law_a_stage_fails_without_a_column_that_it_says_it_needs(name: str) -> None:
+    stage = create(name)
+    if name == "measure-fields":
+        stage = STAGES[name](columns=["x"])
+    needed = list(stage.list_needed_columns())
+    stage.setup()
+    for missing in needed:
+        names = [column for column in (*needed, "other") if column != missing]
+        table = pa.table({column: pa.array(["x"]) for column in names})
+        with pytest.raises(MissingColumnError, match=f"there is no column {missing!r}"):
+            stage.write(Task(table), io.BytesIO()) if isinstance(stage, SinkStage) else (
+                stage.process(Task(table))
+            )
 
 
 def test_readers_say_that_they_fan_out() -> None:

@@ -12,7 +12,8 @@ import xarray as xr
 from zarr.storage import ZipStore
 
 from strandline.plan.task import Task
-from strandline.run.attempt.attempt import Options, run_attempt
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
 from strandline.run.manifest.manifest import read_manifest
 
 EXAMPLES = Path(__file__).parents[2] / "pipelines" / "examples"
@@ -33,7 +34,7 @@ def read_outputs(root: Path) -> xr.Dataset:
 
 def test_the_chunks_together_are_the_fields_of_all_steps(waves: Any, tmp_path: Path) -> None:
     plan = read_manifest(EXAMPLES / "fields.yaml").plan
-    outcome = run_attempt(plan, Options(tmp_path, engine="inline"))
+    outcome = run_attempt(AttemptConfig(plan, tmp_path, engine="inline"))
     assert outcome.standing.finished == 5
     stages: list[Any] = [stage.stage for stage in plan.stages]
     fields = stages[0].process(Task([6.0 * step for step in range(44)]))

@@ -62,7 +62,7 @@ def test_a_pattern_splits_before_its_first_wildcard() -> None:
     pattern = parse_pattern("{stdlib}/json/**/*.py")
     assert ("{stdlib}/json/", "**/*.py") == (pattern.prefix, pattern.rest)
     assert f"{sysconfig.get_path('stdlib')}/json" == pattern.base
-    assert "{stdlib}/json/a/b.py" == pattern.spell_key("a/b.py")
+    assert "{stdlib}/json/a/b.py" == pattern.format_key("a/b.py")
     assert "a/b.py" == pattern.find_below(f"{pattern.base}/a/b.py")
     assert pattern.find_below(f"{pattern.base}/a/b.txt") is None
     assert pattern.find_below("/elsewhere/b.py") is None

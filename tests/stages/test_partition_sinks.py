@@ -83,6 +83,7 @@ def test_who_came_first_does_not_decide_the_bytes(
     assert sink.written(chunked) == sink.written(build(rows))
 
 
+@pytest.mark.slow
 def test_a_large_member_is_one_row_group_still() -> None:
     rows = [("a", n) for n in range(2_000_000)]
     groups = read_groups(StageRun("parquet-partitions", by=".").written(build(rows)))

@@ -17,7 +17,7 @@ from strandline.stages.text.addresses import (
     IPV4,
     IPV6,
     PHONE,
-    Kind,
+    RedactionRule,
     is_account_number,
     is_card_number,
     redact,
@@ -43,7 +43,7 @@ def ignore(_name: str) -> None:
 
 @pytest.mark.parametrize("kinds", [SECRETS, PERSONAL])
 @given(text=TEXTS)
-def test_redaction_is_idempotent(kinds: tuple[Kind, ...], text: str) -> None:
+def test_redaction_is_idempotent(kinds: tuple[RedactionRule, ...], text: str) -> None:
     once = redact(text, kinds, ignore)
     assert once == redact(once, kinds, ignore)
 

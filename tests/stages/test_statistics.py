@@ -13,7 +13,7 @@ import pytest
 
 from gatherings import Gathering
 from stage_runs import StageRun
-from strandline.stages.tables.charts import draw_bars, draw_histogram, spell_number
+from strandline.stages.tables.charts import draw_bars, draw_histogram, format_number
 
 TEXTS = ["one two  three", "", "Ein Wort-Paar", "我们出海", None, "it's 3.5"]
 TABLES = [
@@ -247,7 +247,7 @@ def test_a_column_that_holds_no_text_is_told(use: str, values: list[Any]) -> Non
 
 def test_groups_that_have_no_spelling_are_told() -> None:
     table = pa.table({"text": ["a"], "group": [["b"]]})
-    with pytest.raises(TypeError, match=r"'group' holds list<.*>, which can't be spelled as text"):
+    with pytest.raises(TypeError, match=r"'group' holds list<.*>, which can't be written as text"):
         StageRun("count-tokens", by="group").table(table)
 
 
@@ -304,4 +304,4 @@ def test_bars_across_have_names_and_numbers() -> None:
     [(None, "…"), (3.0, "3"), (1234567, "1,234,567"), (0.12345, "0.1235"), (1e300, "1e+300")],
 )
 def test_numbers_are_spelled_for_people(number: float | None, expected: str) -> None:
-    assert expected == spell_number(number)
+    assert expected == format_number(number)

@@ -25,7 +25,7 @@ class SummaryKind(NamedTuple):
 
     of: Callable[[list[Any]], Any]
     values: st.SearchStrategy[Any]
-    view: Callable[[Any], Any] = lambda summary: summary.spell()
+    view: Callable[[Any], Any] = lambda summary: summary.dump()
 
 
 def count_both(lengths: list[int]) -> TextVolume:
@@ -34,7 +34,7 @@ def count_both(lengths: list[int]) -> TextVolume:
 
 def describe(summary: FieldSummary) -> Any:
     """All but the order in which a sketch of few values keeps them."""
-    return summary.describe(), summary.histogram, summary.moments, summary.distinct.spell()
+    return summary.describe(), summary.histogram, summary.moments, summary.distinct.dump()
 
 
 KINDS = {

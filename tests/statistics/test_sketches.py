@@ -42,14 +42,14 @@ def test_quantiles_are_within_their_bound(shape: str, parts: int) -> None:
         assert found is not None
         place = RANKS[name] * len(numbers)
         assert bisect_left(ordered, found) - bound <= place <= bisect_right(ordered, found) + bound
-    assert len(sketch.spell()) < 5000
+    assert len(sketch.dump()) < 5000
 
 
 def test_the_same_parts_in_the_same_order_give_the_same_bytes() -> None:
     parts = cut(sample("normal", 20_000), 40)
-    spelled = [Quantiles.of(part).spell() for part in parts]
-    assert spelled == [Quantiles.of(part).spell() for part in parts]
-    once, again = (sum(map(Quantiles.parse, spelled), Quantiles()).spell() for _ in range(2))
+    dumped = [Quantiles.of(part).dump() for part in parts]
+    assert dumped == [Quantiles.of(part).dump() for part in parts]
+    once, again = (sum(map(Quantiles.parse, dumped), Quantiles()).dump() for _ in range(2))
     assert once == again
 
 
@@ -59,25 +59,25 @@ def test_distinct_values_are_counted_within_five_percent(truth: int) -> None:
     parts = [Distinct.of(values[at::7] + values[at::3]) for at in range(7)]
     joined = sum(parts, Distinct.of([]))
     assert joined.estimate() == pytest.approx(truth, rel=0.05)
-    assert joined.spell() == Distinct.of(reversed(values)).spell()
-    assert len(joined.spell()) < 2048
+    assert joined.dump() == Distinct.of(reversed(values)).dump()
+    assert len(joined.dump()) < 2048
 
 
 def test_equal_numbers_are_one_value_whatever_their_type() -> None:
-    assert Distinct.of([1, 2]).spell() == Distinct.of([2.0, 1.0, 1, 2]).spell()
+    assert Distinct.of([1, 2]).dump() == Distinct.of([2.0, 1.0, 1, 2]).dump()
     assert round(Distinct.of([1, "1", 1.5, 1e300]).estimate()) == 4
 
 
 def test_the_empty_text_is_a_value() -> None:
     assert round(Distinct.of([""]).estimate()) == 1
     assert round(Distinct.of(["", "a", ""]).estimate()) == 2
-    assert Distinct.of(["a", ""]).spell() == (Distinct.of([""]) + Distinct.of(["a"])).spell()
+    assert Distinct.of(["a", ""]).dump() == (Distinct.of([""]) + Distinct.of(["a"])).dump()
 
 
 @pytest.mark.parametrize("number", [1.7e308, sys.float_info.max])
 def test_quantiles_of_the_greatest_numbers_are_numbers(number: float) -> None:
     parts = [Quantiles.of([-number, float(at), number]) for at in range(2000)]
-    joined = sum((Quantiles.parse(part.spell()) for part in parts), Quantiles())
+    joined = sum((Quantiles.parse(part.dump()) for part in parts), Quantiles())
     for sketch in (joined, Quantiles.of([-number, 1.0, number] * 2000)):
         told = sketch.describe()
         assert pytest.approx((-1e290, 1e290)) == (told["p05"], told["p95"])

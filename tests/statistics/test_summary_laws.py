@@ -52,19 +52,19 @@ def test_joining_nothing_changes_nothing(kind: SummaryKind, data: st.DataObject)
 def test_what_is_spelled_can_be_stored_and_parsed(kind: SummaryKind, data: st.DataObject) -> None:
     (values,) = draw_parts(data, kind, 1)
     summary = kind.of(values)
-    stored = msgpack.unpackb(msgpack.packb(summary.spell()))
+    stored = msgpack.unpackb(msgpack.packb(summary.dump()))
     parsed = type(summary).parse(stored)
     assert kind.view(summary) == kind.view(parsed)
-    assert summary.spell() == parsed.spell()
+    assert summary.dump() == parsed.dump()
 
 
 @every_kind
 @given(data=st.data())
 def test_joining_leaves_the_parts_as_they_were(kind: SummaryKind, data: st.DataObject) -> None:
     a, b = map(kind.of, draw_parts(data, kind, 2))
-    before = a.spell(), b.spell()
+    before = a.dump(), b.dump()
     _ = a + b
-    assert before == (a.spell(), b.spell())
+    assert before == (a.dump(), b.dump())
 
 
 def test_histograms_of_other_bins_are_not_joined() -> None:

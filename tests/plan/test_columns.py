@@ -1,0 +1,142 @@
+"""Columns that a stage needs and none before it gives: found where a pipeline is planned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import strandline.stages.catalogue  # noqa: F401 - registers the stages
+from strandline.plan.columns import Columns, find_missing, trace_columns
+from strandline.plan.planning import plan_spec
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+from strandline.stages.sources.files import Files
+from strandline.stages.text.normalise_text import NormaliseText
+from strandline_api.documents.problems import SpecError
+from strandline_api.objects.pipeline import CurationPipeline
+
+ACTIONS = ("add", "drop", "select")
+STEPS = st.lists(
+    st.tuples(st.sampled_from(ACTIONS), st.lists(st.sampled_from("abcd"), min_size=1, max_size=3)),
+    max_size=8,
+)
+
+
+class Acting(Stage):
+    """Adds columns, drops them or keeps no others; to drop or select it needs them."""
+
+    def __init__(self, action: str, names: list[str]) -> None:
+        super().__init__()
+        self.action, self.names = action, tuple(names)
+
+    def process(self, task: Task) -> Task:
+        return task
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return () if self.action == "add" else self.names
+
+    def change_columns(self, columns: Columns) -> Columns:
+        if self.action == "add":
+            return columns.having(self.names)
+        return columns.without(self.names) if self.action == "drop" else Columns(self.names)
+
+
+class Silent(Stage):
+    """Says nothing of columns."""
+
+    def process(self, task: Task) -> Task:
+        return task
+
+
+class OwnNormalisation(NormaliseText):
+    """Does its work otherwise than what it is made from."""
+
+    def process(self, task: Task) -> Task:
+        return task
+
+
+class OwnFiles(Files):
+    """Is made from what declares columns, and changes nothing of its work."""
+
+
+@given(STEPS)
+def test_law_the_first_stage_that_would_fail_is_found(steps: list[tuple[str, list[str]]]) -> None:
+    stages = [(str(number), Acting(*step)) for number, step in enumerate(steps)]
+    found = find_missing(trace_columns(stages), {})
+    there: set[str] = set()
+    for position, (action, names) in enumerate(steps):
+        if action != "add" and not there.issuperset(names):
+            assert found is not None
+            assert found.position == position
+            return
+        there = {"add": there | set(names), "drop": there - set(names), "select": set(names)}[
+            action
+        ]
+    assert found is None
+
+
+@given(STEPS, STEPS)
+def test_law_of_a_stage_that_says_nothing_nobody_is_refused(
+    before: list[tuple[str, list[str]]], after: list[tuple[str, list[str]]]
+) -> None:
+    stages: list[tuple[str, Stage]] = [("early", Acting(*step)) for step in before]
+    stages.append(("silent", Silent()))
+    # Behind one that selects it is known again what there is.
+    stages += [("late", Acting(action, names)) for action, names in after if action != "select"]
+    found = find_missing(trace_columns(stages), {})
+    assert found is None or found.position < len(before)
+
+
+@pytest.mark.parametrize(
+    ("stage", "is_open"),
+    [(OwnNormalisation(), True), (NormaliseText(), False), (OwnFiles(paths=["x"]), False)],
+)
+def test_what_a_class_declares_is_not_held_of_one_that_works_otherwise(
+    stage: Stage, *, is_open: bool
+) -> None:
+    (step,) = trace_columns([("own", stage)])
+    assert step.after.is_open == is_open
+
+
+def plan(*stages: Any, source: str = "files") -> None:
+    spec = {
+        "source": {"use": source, "with": {"paths": ["in/*"]}},
+        "stages": [stage if isinstance(stage, dict) else {"use": stage} for stage in stages],
+        "sink": {"use": "jsonl"},
+    }
+    document = {
+        "apiVersion": "strandline.dev/v1alpha1",
+        "kind": "CurationPipeline",
+        "metadata": {"name": "notes"},
+        "spec": spec,
+    }
+    plan_spec(CurationPipeline.model_validate(document))
+
+
+def test_a_stage_before_its_reader_is_refused_with_the_reader() -> None:
+    with pytest.raises(SpecError) as caught:
+        plan("parse-documents")
+    (problem,) = caught.value.problems
+    assert str(problem) == (
+        "spec.stages[0]: stage 'parse-documents' reads 'content', and the columns are: key, path, "
+        "size, mtime_ns; 'read-files' before it adds 'content'"
+    )
+
+
+def test_parameters_say_which_columns_there_are() -> None:
+    select = {"use": "select-columns", "with": {"columns": ["text"], "rename": {"text": "body"}}}
+    with pytest.raises(SpecError, match="'normalise-text' reads 'text', and the columns are: body"):
+        plan("read-files", "parse-documents", select, "normalise-text")
+    plan(
+        "read-files",
+        "parse-documents",
+        select,
+        {"use": "normalise-text", "with": {"column": "body"}},
+    )
+
+
+def test_rows_of_unknown_fields_may_have_any_column() -> None:
+    plan("read-jsonl", "normalise-text", source="jsonl-files")
