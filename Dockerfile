@@ -26,7 +26,7 @@ COPY constraints.txt /build/
 # Apart, so that libraries are installed anew only when what is asked for has changed.
 FROM builder AS needs
 COPY pyproject.toml /build/
-RUN /build/tools/bin/python environment.py needs operator operator \
+RUN /build/tools/bin/python environment.py needs operator operator lineage \
     && /build/tools/bin/python environment.py needs runtime \
         runtime cluster ray-data stores fields images statistics
 

@@ -9,9 +9,16 @@ LOG := $(VENV)/install.log
 EXAMPLE := pipelines/examples/python-functions.yaml
 ARGS ?=
 
+# Tests run in as many processes as there are cores; tests/conftest.py says which stay together.
+WORKERS ?= logical
+PARALLEL := --numprocesses $(WORKERS)
+REPORTS := .cache/reports
+# Rooms whose tests start no Ray and no server.
+PURE := $(addprefix tests/,api engine laws ledger operator plan stages statistics)
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check browser crds bench rivals picture kills crash fuzz mutants soak soak-operator cluster dns s3 node e2e e2e-all helm chart gitops workflow images changelog constraints upgrade clean
+.PHONY: help run quick room test check laws coverage browser crds reference bench rivals picture kills crash fuzz mutants soak soak-operator cluster dns s3 node e2e e2e-all helm chart gitops workflow images docs release-dry changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -20,22 +27,38 @@ run: $(STAMP) ## Run the main example: the Python sources on this machine, curat
 	@echo "strandline run $(EXAMPLE) $(ARGS)"
 	@$(BIN)/strandline run $(EXAMPLE) $(ARGS)
 
-test: check ## Everything that must pass: check, then all tests
+quick: $(STAMP) ## Lint, types, and the tests of the pure rooms with few examples, in a minute
+	@$(lint)
+	@echo "pytest $(PURE)"
+	@$(BIN)/python -m pytest --quiet $(PARALLEL) --hypothesis-profile=quick -m "not slow" $(PURE) $(ARGS)
+
+room: $(STAMP) ## The same for one room, with all of its tests: R=engine
+	@test -n "$(R)" && test -d "tests/$(R)" || { \
+		echo "strandline: say which room, as R=engine; there are" $$(cd tests && ls -d [a-z]*/) >&2; exit 1; }
+	@$(lint)
+	@echo "pytest tests/$(R)"
+	@$(BIN)/python -m pytest --quiet $(PARALLEL) "tests/$(R)" $(ARGS)
+
+test: check ## Everything that must pass: check, then all tests; WORKERS=N processes
 	@echo "pytest"
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest $(PARALLEL) --durations=25 --junitxml=$(REPORTS)/tests.xml $(ARGS)
 
 check: $(STAMP) ## Lint, format, types, import contracts, generated files, spelling
-	@echo "ruff check" && $(BIN)/ruff check --quiet
-	@echo "ruff format --check" && $(BIN)/ruff format --check --quiet \
-		|| { echo "these files are not formatted; run: $(BIN)/ruff format"; \
-			$(BIN)/ruff format --check; exit 1; }
-	@echo "mypy" && $(BIN)/mypy --no-error-summary
+	@$(lint)
 	@for file in $$(find tests e2e -name conftest.py | sort); do \
 		MYPYPATH=$$(dirname $$file):tests/apiserver $(BIN)/mypy --no-error-summary $$file || exit 1; done
-	@echo "lint-imports" && { $(BIN)/lint-imports --no-logo > $(VENV)/imports.log 2>&1 \
-		|| { cat $(VENV)/imports.log; exit 1; }; }
 	@echo "crds/generate.py --check" && $(BIN)/python crds/generate.py --check
+	@echo "docs/python_reference.py --check" && $(BIN)/python docs/python_reference.py --check
 	@echo "codespell" && $(BIN)/codespell
+
+laws: $(STAMP) ## Give every law a thousand examples that nobody has seen; what fails says how to repeat it
+	@echo "pytest -m hypothesis"
+	@$(BIN)/python -m pytest $(PARALLEL) --hypothesis-profile=many -m hypothesis --timeout=3600 $(ARGS)
+
+coverage: $(STAMP) ## Show which lines of the pure rooms their tests run; nothing is demanded
+	@mkdir -p $(REPORTS) && COVERAGE_FILE=$(REPORTS)/coverage.db $(BIN)/python -m pytest --quiet $(PARALLEL) \
+		--cov=strandline --cov=strandline_api --cov=strandline_operator \
+		--cov-branch --cov-report=term-missing:skip-covered --cov-report=html:$(REPORTS)/coverage $(PURE) $(ARGS)
 
 browser: ## Install Chromium, in which reports are tested, where there is no browser; Debian, root
 	@for name in "$$STRANDLINE_CHROMIUM" chromium chromium-browser google-chrome google-chrome-stable; do \
@@ -48,6 +71,9 @@ browser: ## Install Chromium, in which reports are tested, where there is no bro
 
 crds: $(STAMP) ## Write the generated files anew
 	@$(BIN)/python crds/generate.py
+
+reference: $(STAMP) ## Write docs/api-python.md anew from the docstrings
+	@$(BIN)/python docs/python_reference.py
 
 bench: $(STAMP) ## Measure, and print the table of docs/benchmarks.md
 	@$(BIN)/python bench/run.py $(ARGS)
@@ -117,6 +143,13 @@ workflow: ## Check what GitHub would run, without running it; Go, a minute once
 images: $(STAMP) ## Build both images once; prints names and archives. BASE=local where no registry is reached
 	@PYTHONPATH=e2e $(BIN)/python -m images $(or $(ARGS),build) --base "$(BASE)"
 
+docs: $(STAMP) ## Build the site of the documents into .cache/site; a broken link is an error
+	@echo "mkdocs build --strict"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict > $(VENV)/docs.log 2>&1 || { cat $(VENV)/docs.log; exit 1; }
+
+release-dry: $(STAMP) ## Do what a release does before it is published: build, install, run, list the parts
+	@.ci/release-dry
+
 changelog: $(STAMP) ## Show what the fragments in changelog.d would add to CHANGELOG.md
 	@$(BIN)/towncrier build --draft --version next 2> /dev/null
 
@@ -136,6 +169,16 @@ clean: ## Remove .venv and caches; what runs have written stays
 $(STAMP): pyproject.toml constraints.txt
 	@$(call install,--constraint constraints.txt)
 	@touch $@
+
+define lint
+	echo "ruff check" && $(BIN)/ruff check --quiet && \
+	echo "ruff format --check" && { $(BIN)/ruff format --check --quiet \
+		|| { echo "these files are not formatted; run: $(BIN)/ruff format"; \
+			$(BIN)/ruff format --check; exit 1; }; } && \
+	echo "mypy" && $(BIN)/mypy --no-error-summary && \
+	echo "lint-imports" && { $(BIN)/lint-imports --no-logo > $(VENV)/imports.log 2>&1 \
+		|| { cat $(VENV)/imports.log; exit 1; }; }
+endef
 
 # A node needs images in the cache; a cluster that is there needs them in its registry, or loaded.
 # KUBERAY, the folder of a checkout in which KubeRay was built, takes the place of the stand-in.
@@ -184,7 +227,7 @@ define install
 	echo "installing into $(VENV); this takes a minute or two the first time"; \
 	test -x $(BIN)/python || "$(PYTHON)" -m venv --clear $(VENV) || exit 1; \
 	{ $(BIN)/python -m pip install --quiet 'pip>=25.1' \
-		&& $(BIN)/python -m pip install --quiet $(1) --editable '.[runtime,operator,statistics,images]' --group dev; \
+		&& $(BIN)/python -m pip install --quiet $(1) --editable '.[runtime,operator,statistics,images]' --group dev --group docs --group release; \
 	} > $(LOG) 2>&1 || { \
 		tail -n 20 $(LOG) | sed -E "s#[a-z+]+://[^[:space:]']*#<address>#g; s#host='[^']*'#host=...#g" >&2; \
 		echo "strandline: the installation failed; all that pip said is in $(LOG)" >&2; exit 1; }
