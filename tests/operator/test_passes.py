@@ -197,6 +197,20 @@ def test_what_was_not_written_was_not_done() -> None:
     assert scene.counts == []
 
 
+def test_who_was_faster_is_no_failure_and_is_looked_at_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A pipeline that is deleted while its finalizer is put on, as anybody may do at any time."""
+    caplog.set_level("INFO", logger="strandline_operator")
+    scene = Scene()
+    scene.fail(Conflict(409, "Conflict", "the object has been modified"), verb="patch")
+    scene.plan = PassPlan(actions=(SetFinalizer(is_set=True),), wake_at=160.0, is_at_rest=True)
+    assert scene.run() == Passed(again=True)
+    assert scene.run() == Passed(again=True)
+    assert len(scene.decided) == 2
+    assert {record.levelname for record in caplog.records} == {"INFO"}
+
+
 def test_counts_are_told_though_an_action_has_to_wait() -> None:
     scene = Scene()
     scene.fail(Unavailable(500, "", "sorry"), verb="patch")

@@ -130,7 +130,11 @@ async def enact(api: Api, view: View, plan: PassPlan, now: float) -> Enacted:
     try:
         for action in plan.actions:
             await hand.act(action)
-    except (Conflict, *_PASSING) as error:
+    except Conflict as conflict:
+        # Somebody was faster, as happens to everybody: no failure, and the next pass sees it.
+        hand.done.is_stale = True
+        _LOGGER.info("%s", conflict, extra={"pipeline": hand.key})
+    except _PASSING as error:
         hand.done.error = error
     # What has become durable is told even where the rest has to wait: nobody will tell it later.
     for event in plan.events:
@@ -158,7 +162,7 @@ class _Hand:
         status = plan.pipeline or view.pipeline.status
         self._turn = f"{self._meta.generation}/{status.attempt}"
         self._audit = plan.audit
-        self._key = f"{self._meta.namespace}/{self._meta.name}"
+        self.key = f"{self._meta.namespace}/{self._meta.name}"
 
     async def write(self, plan: PassPlan) -> bool:
         """Write the statuses; whether all of them stand."""
@@ -199,7 +203,7 @@ class _Hand:
             return
         except ApiError as error:
             line = f"event {event.reason} was not made: {error}"
-            _LOGGER.info("%s", line, extra={"pipeline": self._key, "attempt": event.attempt})
+            _LOGGER.info("%s", line, extra={"pipeline": self.key, "attempt": event.attempt})
 
     async def _write(self, resource: Resource, name: str, body: Body) -> Body | None:
         try:
@@ -278,7 +282,7 @@ class _Hand:
     def _log(self, line: str, resource: Resource, metadata: Body) -> None:
         """Log a line under the names of what it is about."""
         number = str((metadata.get("labels") or {}).get(ATTEMPT_LABEL, ""))
-        about = {"pipeline": self._key}
+        about = {"pipeline": self.key}
         if number.isdigit():
             about["attempt"] = name_attempt(self._meta.name, int(number))
         if resource is Resource.RAYJOB:

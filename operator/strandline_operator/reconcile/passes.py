@@ -159,9 +159,12 @@ class Passes:
         self._count(seen.view, plan, done, now)
         if done.error is not None:
             raise done.error
+        if done.is_stale:
+            # What was decided is out of date, so nothing of it may be kept.
+            return Passed(again=True)
         self._refusals[key] = tuple(done.refusals)
         self._rests.pop(key, None)
-        if not (done.is_written or done.is_stale):
+        if not done.is_written:
             return self._wait_for_rights(key, done, now)
         version, written = pipeline.meta.version, frozenset[str]()
         following = self._foresee(seen.view, plan, done, now)
@@ -241,8 +244,6 @@ class Passes:
 def _conclude(
     seen: Observed, plan: PassPlan, done: Enacted, before: tuple[Refusal, ...], now: float
 ) -> Passed:
-    if done.is_stale:
-        return Passed(again=True)
     times = [time for time in (plan.wake_at, seen.ask_at) if time is not None]
     if not {_identify(refusal) for refusal in done.refusals} <= {
         _identify(refusal) for refusal in before
