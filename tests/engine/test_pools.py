@@ -76,6 +76,13 @@ def test_law_nobody_takes_ahead_what_those_that_are_starting_could_begin(
     assert bound_calls(StagePlan("a", "a", Stage()), 1, 0) == CALLS_PER_WORKER
 
 
+@given(waiting=st.integers(0, 100), taken=st.integers(0, 100))
+def test_law_the_last_calls_wait_for_whoever_is_done_first(waiting: int, taken: int) -> None:
+    most = bound_calls(StagePlan("a", "a", Stage()), waiting, 0, taken)
+
+    assert most == (1 if waiting <= taken else CALLS_PER_WORKER)
+
+
 candidates = st.lists(
     st.builds(Candidate, st.sampled_from(["", "a", "b", "c"]), st.integers(0, 1)), min_size=1
 )

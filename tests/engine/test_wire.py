@@ -125,3 +125,57 @@ def test_law_what_stays_in_a_process_shares_nothing_else_that_can_be_changed(dat
     for found in map(wire.unpack_task, packed):
         assert (found.data, found.meta) == (data, data)
         assert not isinstance(data, list) or found.data is not data
+
+
+def send(block: list[Any]) -> list[Any]:
+    """Return what comes of it in another process; large parts travel apart, as Ray's do."""
+    parts: list[pickle.PickleBuffer] = []
+    body = pickle.dumps(block, protocol=5, buffer_callback=parts.append)
+    received: list[Any] = pickle.loads(body, buffers=[part.raw() for part in parts])  # noqa: S301
+    return received
+
+
+def make_tasks(count: int) -> list[Task]:
+    return [
+        Task(f"text {index}", {"n": index}, Lineage(b"s" * 16, b"%16d" % index, "key"))
+        for index in range(count)
+    ]
+
+
+@given(data=st.data(), count=st.integers(1, 3 * wire.PAGE_TASKS + 1))
+def test_law_any_tasks_of_a_block_are_read_as_they_were_sent(
+    data: st.DataObject, count: int
+) -> None:
+    tasks = make_tasks(count)
+    block = send(wire.pack_pages(wire.pack_tasks(tasks)))
+    places = data.draw(st.lists(st.integers(0, count - 1), max_size=9))
+
+    picked = wire.pick_tasks([[1, place] for place in places], [[], block])
+
+    found = [(task.data, task.meta, task.lineage) for task in map(wire.unpack_task, picked)]
+    sent = [tasks[place] for place in places]
+    assert found == [(task.data, task.meta, task.lineage) for task in sent]
+
+
+def test_of_many_tasks_only_those_are_read_that_were_picked() -> None:
+    size = wire.PAGE_TASKS
+    block = wire.pack_pages(wire.pack_tasks(make_tasks(3 * size)))
+    block[1] = block[3] = [b"nobody can read this", []]
+
+    picked = wire.pick_tasks([[0, size], [0, 2 * size - 1]], [block])
+
+    metas = [wire.unpack_task(packed).meta for packed in picked]
+    assert metas == [{"n": size}, {"n": 2 * size - 1}]
+
+
+def test_large_parts_of_many_tasks_are_not_copied_into_their_page() -> None:
+    array = np.arange(100_000)
+    tasks = [
+        Task(array[number:], None, Lineage(b"s" * 16, b"%16d" % number, "key"))
+        for number in range(wire.PAGE_TASKS + 1)
+    ]
+    block = wire.pack_pages(wire.pack_tasks(tasks))
+    assert len(memoryview(block[1][0])) < array.nbytes
+
+    (last,) = wire.pick_tasks([[0, wire.PAGE_TASKS]], [send(block)])
+    assert np.array_equal(wire.unpack_task(last).data, array[wire.PAGE_TASKS :])

@@ -8,7 +8,7 @@ the classes' to say.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple
 from functools import partial
 from typing import Any
@@ -31,6 +31,8 @@ from strandline.plan.receipt import (
 from strandline.plan.task import Lineage, Origin, Task
 
 SMALL_BYTES = 1 << 17
+# Tasks that are read together. A call often takes a few of very many, and would read them all.
+PAGE_TASKS = 64
 
 
 def pack_table(table: pa.Table) -> bytes | None:
@@ -150,6 +152,42 @@ def _pack_sharing(data: Any, meta: Any, dumps: Dumps) -> tuple[Any, Any, int]:  
         return data, meta, _AS_IT_IS
     body, buffers = dump((data, meta), dumps)
     return body, [buffer.raw().toreadonly() for buffer in buffers], _PICKLED
+
+
+def pack_pages(packed: list[Plain]) -> list[Any]:
+    """Return packed tasks so that some can be read without the others.
+
+    Many become [tasks of a page, page, page, ...], each page its bytes and their large parts; a
+    few stay as they are.
+    """
+    if len(packed) <= PAGE_TASKS:
+        return packed
+    starts = range(0, len(packed), PAGE_TASKS)
+    return [PAGE_TASKS, *(_pack_page(packed[start : start + PAGE_TASKS]) for start in starts)]
+
+
+def _pack_page(packed: list[Plain]) -> Plain:
+    body, buffers = dump(packed, pickle.dumps)
+    # Handed over beside what is pickled, so that whoever reads the block has not read it yet.
+    return [pickle.PickleBuffer(body), buffers]
+
+
+def pick_tasks(picks: Iterable[Sequence[int]], blocks: Sequence[list[Any]]) -> Iterator[Plain]:
+    """Yield the packed tasks that `pack_batch` has picked; no other page is read."""
+    pages: dict[tuple[int, int], list[Plain]] = {}
+    for number, position, *_ in picks:
+        block = blocks[number]
+        if not _is_paged(block):
+            yield block[position]
+            continue
+        page, place = divmod(position, block[0])
+        if (number, page) not in pages:
+            pages[number, page] = load(*block[1 + page])
+        yield pages[number, page][place]
+
+
+def _is_paged(block: list[Any]) -> bool:
+    return isinstance(block[0], int)
 
 
 def pack_batch(batch: Iterable[Slot]) -> tuple[list[list[int]], list[Any]]:

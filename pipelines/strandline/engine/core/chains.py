@@ -106,6 +106,9 @@ _CUTS: tuple[tuple[Callable[[Sequence[StagePlan], StagePlan], bool], str], ...] 
     (lambda _, stage: stage.group is not None, "group"),
     # A worker that has what the largest one wants would hold it while the others run.
     (lambda chain, stage: not _asks_alike(chain, stage), "resources"),
+    # Each asks for it to fill it; in one worker they would have to share what one asked for.
+    (lambda _, stage: bool(stage.memory or stage.max_memory), "memory"),
+    (lambda _, stage: bool(stage.gpu), "gpu"),
     (lambda chain, stage: stage.runtime_env != chain[0].runtime_env, "runtimeEnv"),
     # What bounds one would bound all. A floor bounds nobody: the chain has the highest.
     (lambda chain, stage: _list_bounds(stage) != _list_bounds(chain[0]), "workers"),

@@ -172,7 +172,9 @@ class Flow:
             batch = queue.take_group()
         elif queue.waiting and queue.waiting[0].is_suspect:
             batch = [queue.waiting.popleft()]  # alone, so that only the culprit dies again
-        elif len(queue.waiting) >= queue.batch_size or self._is_quiet_above(stage):
+        elif queue.waiting and (
+            len(queue.waiting) >= queue.batch_size or not self.is_busy_above(stage)
+        ):
             count = min(len(queue.waiting), max(queue.batch_size, most))
             batch = [queue.waiting.popleft()]
             link = batch[0].link
@@ -190,6 +192,11 @@ class Flow:
         if queue.groups:
             return queue.groups[0][0].is_suspect
         return bool(queue.waiting) and queue.waiting[0].is_suspect
+
+    def look_ahead(self, stage: int) -> tuple[int, int]:
+        """Return how many slots wait, and which stage of the chain the next of them waits for."""
+        queue = self.queues[stage]
+        return len(queue), queue.waiting[0].link if queue.waiting else 0
 
     def complete(
         self,
@@ -351,11 +358,10 @@ class Flow:
         if group and not self.is_stopped:
             queue.add_group(group)
 
-    def _is_quiet_above(self, stage: int) -> bool:
+    def is_busy_above(self, stage: int) -> bool:
+        """Return whether more may come to a stage from those above it."""
         above = self.queues[:stage]
-        if any(queue.running or queue.waiting or queue.groups for queue in above):
-            return False
-        return bool(self.queues[stage].waiting)
+        return any(queue.running or queue.waiting or queue.groups for queue in above)
 
     def _drop_failed(self, queue: StageQueue) -> None:
         if not self.failed:

@@ -94,17 +94,18 @@ def bound_queue(call: int, workers: int) -> int:
     return call * (QUEUE_FACTOR * workers + 1)
 
 
-def bound_calls(stage: StagePlan, waiting: int, starting: int) -> int:
-    """Return the calls that a worker may have: one while what waits is for those that start.
-
-    Else the first one that is ready would take what another could begin at once.
+def bound_calls(stage: StagePlan, waiting: int, starting: int, taken: int = 0) -> int:
+    """Return the calls that a worker may have: one while little waits.
 
     Args:
         waiting: slots.
         starting: workers that are not ready yet.
+        taken: slots that all workers take with a call each, where nothing follows what waits.
     """
     batch = stage.group or stage.batch_size
-    return 1 if waiting <= starting * batch else CALLS_PER_WORKER
+    # Else the first one that is ready would take what another could begin at once,
+    # and the last calls would wait behind a long one while others are done.
+    return 1 if waiting <= max(starting * batch, taken) else CALLS_PER_WORKER
 
 
 def choose_worker(

@@ -119,12 +119,11 @@ class _RayDriver(Driver):
         for stage in reversed(range(len(self._pools))):
             self._proceed(stage)  # what is begun goes on before more is
             while self._has_room_below(stage):
-                most = self._bound_calls(stage)
+                waiting, link = self._flow.look_ahead(stage)
+                most = self._bound_calls(stage, waiting, link)
                 if not self._pools.has_room(stage, most):
                     break
-                queue = self._flow.queues[stage]
-                link = queue.waiting[0].link if queue.waiting else 0
-                most_slots = self._pools.size_call(stage, len(queue), link)
+                most_slots = self._pools.size_call(stage, waiting, link)
                 batch = self._flow.next_batch(stage, most_slots)
                 if not batch:
                     break
@@ -135,10 +134,11 @@ class _RayDriver(Driver):
             if not self._pools.proceed(stage, self._flow.failed):
                 return
 
-    def _bound_calls(self, stage: int) -> int:
+    def _bound_calls(self, stage: int, waiting: int, link: int) -> int:
         if self._flow.has_suspects(stage):
             return 1  # it goes to a worker that has nothing else
-        return self._pools.bound_calls(stage, len(self._flow.queues[stage]))
+        is_all = self._admission.sources_left == 0 and not self._flow.is_busy_above(stage)
+        return self._pools.bound_calls(stage, waiting, link, is_all=is_all)
 
     def _has_room_below(self, stage: int) -> bool:
         if stage + 1 == len(self._pools):

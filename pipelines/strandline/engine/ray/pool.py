@@ -19,12 +19,12 @@ from ray.exceptions import GetTimeoutError, RayError
 from ray.experimental import get_local_object_locations
 
 from strandline.engine.autoscaler.model import find_ratio
+from strandline.engine.call.chain_call import SPILL_SECONDS, SPILL_SECONDS_OF_SINKS
 from strandline.engine.call.receipts import OpenTask
 from strandline.engine.call.setup import WorkerSite, find_folder, remove
 from strandline.engine.call.slots import Slot, split_opened
 from strandline.engine.call.wire import Plain, pack_batch, unpack_receipt
 from strandline.engine.core.call_size import (
-    CALL_SECONDS,
     SINK_SECONDS,
     StageLoad,
     bound_call,
@@ -124,15 +124,17 @@ class RayPools:
         worker.is_draining = True
         self._end_drained(worker)
 
-    def bound_calls(self, stage: int, waiting: int) -> int:
-        """Return how many calls one of its workers may have now.
-
-        One while so little waits that it should go to those that are being started.
+    def bound_calls(self, stage: int, waiting: int, link: int = 0, *, is_all: bool = False) -> int:
+        """Return how many calls one of its workers may have now; see `pools.bound_calls`.
 
         Args:
             waiting: slots.
+            link: in a chain, the number of the stage that the next of them waits for.
+            is_all: nothing will follow them.
         """
-        return bound_calls(self[stage].plan, waiting, self[stage].starting)
+        pool = self[stage]
+        taken = self._bound_call(pool, link) * pool.staying if is_all else 0
+        return bound_calls(pool.plan, waiting, pool.starting, taken)
 
     def level(self, counts: Sequence[StageCounts]) -> None:
         """Set what a call of each stage may carry, by what tasks cost and what became of them."""
@@ -157,13 +159,18 @@ class RayPools:
             link: in a chain, the number of the stage that the next of them waits for.
         """
         pool = self[stage]
-        batch, most = pool.plan.batch_size, pool.call
+        batch = pool.plan.batch_size
         if pool.plan.timeout is not None:
             return batch  # what is left of a long call would have to wait for it
-        if link:
-            seconds = SINK_SECONDS if pool.chain.writes else CALL_SECONDS
-            most = bound_call(pool.costs[link], pool.cost.bytes_out, batch, seconds)
-        return size_call(most, batch, waiting, pool.staying)
+        return size_call(self._bound_call(pool, link), batch, waiting, pool.staying)
+
+    def _bound_call(self, pool: Pool, link: int) -> int:
+        """Return slots that a call of it may carry, by what they cost."""
+        if not link:
+            return pool.call
+        # A worker has given them back, since it had more to do than a call's worth.
+        seconds = SPILL_SECONDS_OF_SINKS if pool.chain.writes else SPILL_SECONDS
+        return bound_call(pool.costs[link], pool.cost.bytes_out, pool.plan.batch_size, seconds)
 
     def bound_queue(self, stage: int) -> int:
         """Return slots that may wait for a stage."""

@@ -23,7 +23,14 @@ from strandline.engine.call.handover import Unreadable, pack_answers, read_input
 from strandline.engine.call.limits import MemoryWatch, choose_limits, read_own_memory
 from strandline.engine.call.receipts import CallPart
 from strandline.engine.call.setup import PackedStage, WorkerSite, load_stage, set_up_call
-from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks, read_lineage
+from strandline.engine.call.wire import (
+    Plain,
+    pack_pages,
+    pack_receipt,
+    pack_tasks,
+    pick_tasks,
+    read_lineage,
+)
 from strandline.engine.call.worker_loop import Answers, WorkerLoop
 from strandline.engine.core.chains import Chain, Entry
 from strandline.engine.core.pools import CALLS_PER_WORKER
@@ -86,9 +93,9 @@ class StageWorker:
 
     @ray.method(num_returns=2)  # type: ignore[untyped-decorator]
     def run(
-        self, number: int, entry: Entry, picks: Picks, *blocks: list[Plain]
-    ) -> tuple[list[Plain], Plain]:
-        """Work on `blocks[block][place]` for each pick; new tasks and receipt, side by side.
+        self, number: int, entry: Entry, picks: Picks, *blocks: list[Any]
+    ) -> tuple[list[Any], Plain]:
+        """Work on what was picked of the blocks; new tasks and receipt, side by side.
 
         Args:
             number: of the call, from `pools.FIRST_CALL`; the one before is worked on first.
@@ -99,17 +106,18 @@ class StageWorker:
             The receipt ends with the task that goes on in the next part (token, slots handed on;
             None: there is none), and why this worker should be replaced; see `MemoryWatch.look`.
         """
-        tasks, unreadable = read_input(blocks[block][position] for block, position, *_ in picks)
+        picked = list(pick_tasks(picks, blocks))
+        tasks, unreadable = read_input(picked)
         handed = {
-            read_lineage(blocks[block][position]).token: before[0]
-            for block, position, *before in picks
+            read_lineage(packed).token: before[0]
+            for packed, (_, _, *before) in zip(picked, picks, strict=True)
             if before
         }
         work = partial(self._process, entry, tasks, unreadable, handed)
         return self._take(number, self._loop.begin(number, work))
 
     @ray.method(num_returns=2)  # type: ignore[untyped-decorator]
-    def proceed(self, number: int, left: bytes | None) -> tuple[list[Plain], Plain]:
+    def proceed(self, number: int, left: bytes | None) -> tuple[list[Any], Plain]:
         """Return the next part of a call whose answer goes on; see `run`.
 
         Args:
@@ -151,7 +159,7 @@ class StageWorker:
         for part in self._call.stream(tasks, unreadable, handed, link, is_alone=is_alone):
             yield part, self._watch.look()
 
-    def _take(self, number: int, answers: Answers[_Made]) -> tuple[list[Plain], Plain]:
+    def _take(self, number: int, answers: Answers[_Made]) -> tuple[list[Any], Plain]:
         part, word = answers.take()
         assert self._call is not None  # it has answered
         name_stage = partial(self._call.name_maker, part.receipt)
@@ -159,7 +167,7 @@ class StageWorker:
         if part.opened is not None:
             self._open[number] = answers
         opened = part.opened and list(part.opened)
-        return packed, [*pack_receipt(receipt), opened, word]
+        return pack_pages(packed), [*pack_receipt(receipt), opened, word]
 
 
 # One for all workers: Ray spells a class anew, 33 ms in the driver, for each that `remote` makes.
