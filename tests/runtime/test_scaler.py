@@ -14,11 +14,12 @@ import ray
 import engine_stages as bad
 import worker_stages as told
 from strandline.engine.autoscaler.capacity import NoRoomError
+from strandline.engine.call.slots import Slot
 from strandline.engine.core.chains import list_apart
 from strandline.engine.core.flow import StageQueue
 from strandline.engine.core.ports import RunProgress
 from strandline.engine.ray.pool import RayPools
-from strandline.engine.ray.scaler import LOOK_SECONDS, PENDING_SECONDS, Scaler
+from strandline.engine.ray.scaler import LOOK_SECONDS, PENDING_SECONDS, SURGE_SECONDS, Scaler
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.receipt import StageCounts
@@ -86,15 +87,31 @@ def test_the_first_look_brings_the_floor_and_says_nothing_of_it() -> None:
 def test_it_is_time_to_look_each_second_and_when_a_worker_has_gone() -> None:
     with standing(max_workers=1) as bench:
         bench.look()
-        assert not bench.scaler.is_due()
+        assert not bench.scaler.is_due(bench.queues)
         bench.pools.drain(next(bench.pools.list_workers()))
-        assert bench.scaler.is_due()
+        assert bench.scaler.is_due(bench.queues)
         bench.look()
         assert bench.pools.look()[0].workers == 1
         assert bench.notes == ["1 more worker for 'told': it keeps at least 1"]
-        assert not bench.scaler.is_due()
+        assert not bench.scaler.is_due(bench.queues)
         bench.seconds += LOOK_SECONDS
-        assert bench.scaler.is_due()
+        assert bench.scaler.is_due(bench.queues)
+
+
+def test_a_fan_out_is_looked_at_before_the_second_is_over() -> None:
+    with standing(max_workers=1) as bench:
+        bench.look()
+        bench.seconds += SURGE_SECONDS
+        waiting = bench.queues[0].waiting
+        waiting.extend([Slot(b"s" * 16, "key", b"t" * 16, None, [], 0)] * 2)
+        assert not bench.scaler.is_due(bench.queues)  # two for a worker are no reason
+        waiting.append(waiting[0])
+        assert bench.scaler.is_due(bench.queues)
+        bench.look(0.0)
+        waiting.extend([waiting[0]] * 4)
+        assert not bench.scaler.is_due(bench.queues)  # it has only just looked
+        bench.seconds += SURGE_SECONDS
+        assert bench.scaler.is_due(bench.queues)
 
 
 def test_law_a_worker_that_finds_no_room_is_withdrawn_and_no_other_waits_for_it() -> None:

@@ -103,7 +103,7 @@ class _RayDriver(Driver):
         self._demand.look(self._flow.queues, self._admission.sources_left)
         if self._flow.is_stopped or self._flow.is_idle():
             self._scaler.bottleneck = None  # and no worker where nothing is left to do
-        elif self._scaler.is_due():
+        elif self._scaler.is_due(self._flow.queues):
             for worker in self._scaler.look(self._flow.queues, self._admission.sources_left):
                 self._lose(worker, NodeDiedError("its node has died"))
             self._check_room()

@@ -27,6 +27,8 @@ from strandline.plan.pipeline import StagePlan
 from strandline.storage.outputs.outputs import OutputLocation
 
 LOOK_SECONDS = 1.0
+SURGE_SECONDS = 0.1
+_SURGE = 2  # times what waited at the last look
 AVOID_SECONDS = 15.0  # by then Ray knows whether a node is dead
 PENDING_SECONDS = 120.0
 LONG_SECONDS = 1800.0  # for a worker that may have its room, and whose process does not begin
@@ -62,13 +64,19 @@ class Scaler:
         self._reported: set[str] = set()
         self._now = now
         self._due = 0.0
+        self._looked = (0.0, 0)  # when, and how many tasks waited then
         self._is_first = True
         self.bottleneck: str | None = None
         self.below: Mapping[str, str] = {}
 
-    def is_due(self) -> bool:
+    def is_due(self, queues: Sequence[StageQueue]) -> bool:
         """Return whether it is time to look."""
-        return self._pools.has_gone or self._now() >= self._due
+        now, (last, waited) = self._now(), self._looked
+        if self._pools.has_gone or now >= self._due:
+            return True
+        # A fan-out is work for many at once, who take a second and more to start.
+        least = _SURGE * max(waited, sum(1 for _ in self._pools.list_workers()))
+        return now >= last + SURGE_SECONDS and sum(map(len, queues)) > least
 
     def avoid(self, node: str) -> None:
         """Start nothing on a node for a while: it may be dead, and nobody knows yet."""
@@ -86,6 +94,7 @@ class Scaler:
         """
         now = self._now()
         self._due, self._pools.has_gone = now + LOOK_SECONDS, False
+        self._looked = now, sum(map(len, queues))
         nodes, dead = _list_nodes()
         lost = [
             worker
