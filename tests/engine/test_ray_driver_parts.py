@@ -42,7 +42,7 @@ def make_driver(flow: Flow) -> Any:
     driver._losses = Losses(flow, driver._pools, driver._ledger, control)
     driver._demand = SimpleNamespace(look=lambda *_: None)
     driver._admission = SimpleNamespace(sources_left=0)
-    driver._scaler = SimpleNamespace(avoid=lambda _: None, is_due=lambda: False, bottleneck="s0")
+    driver._scaler = SimpleNamespace(avoid=lambda _: None, is_due=lambda _: False, bottleneck="s0")
     return driver
 
 

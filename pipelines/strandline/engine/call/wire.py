@@ -180,10 +180,10 @@ def pick_tasks(picks: Iterable[Sequence[int]], blocks: Sequence[list[Any]]) -> I
         if not _is_paged(block):
             yield block[position]
             continue
-        page, place = divmod(position, block[0])
+        page, index = divmod(position, block[0])
         if (number, page) not in pages:
             pages[number, page] = load(*block[1 + page])
-        yield pages[number, page][place]
+        yield pages[number, page][index]
 
 
 def _is_paged(block: list[Any]) -> bool:
