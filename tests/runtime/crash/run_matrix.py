@@ -1,34 +1,42 @@
 """`make crash`: every fault at every named step in both engines, and keep the table.
 
-PYTHONPATH=tests/runtime python tests/runtime/crash/run_matrix.py [--only TEXT] [--write]
+PYTHONPATH=tests/runtime python tests/runtime/crash/run_matrix.py \
+    [--only TEXT] [--chains on|off|random] [--write]
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from matrix import ENGINES, Finding, Ground, list_cases
+from matrix import ENGINES, Finding, Ground, describe_texts, list_cases
 from strandline.storage.faults import ACTIONS, STEPS
 
 ROOT = Path(__file__).parents[3]
 REPORT = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- crash: begin -->", "<!-- crash: end -->"
 AT_ONCE = 2
+SHARES = {"on": 0.0, "off": 1.0, "random": 0.5}  # of the stages that are in no chain
 
 
 def main() -> int:
     """Carry all cases out; exit code 1 where one of them is not as it has to be."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="cases that have this in their name")
+    parser.add_argument(
+        "--chains", choices=SHARES, default="on", help="neighbours in one worker, or each apart"
+    )
     parser.add_argument("--write", action="store_true", help=f"keep the table in {REPORT.name}")
     arguments = parser.parse_args()
     cases = [case for case in list_cases() if arguments.only in str(case)]
     with tempfile.TemporaryDirectory(prefix="crash-") as folder:
-        ground = Ground(Path(folder, "ground"))
+        ground = Ground(Path(folder, "ground"), partial(describe_cut, SHARES[arguments.chains]))
         with ThreadPoolExecutor(AT_ONCE) as pool:
             findings = []
             for finding in pool.map(ground.carry_out, cases):
@@ -37,11 +45,20 @@ def main() -> int:
     table = tabulate(findings)
     print(table)
     is_good = all(not finding.faults for finding in findings)
-    if arguments.write and is_good and not arguments.only:
+    if arguments.write and is_good and not arguments.only and arguments.chains == "on":
         text = REPORT.read_text()
         head, tail = text.split(BEGIN)[0], text.split(END)[1]
         REPORT.write_text(f"{head}{BEGIN}\n{table}\n{END}{tail}")
     return 0 if is_good else 1
+
+
+def describe_cut(share: float, paths: str) -> dict[str, Any]:
+    """The pipeline of the matrix, with as large a share of its stages in workers of their own."""
+    spec = describe_texts(paths)
+    for stage in spec["stages"]:
+        stage["isolate"] = random.random() < share
+    print("apart:", *(stage["use"] for stage in spec["stages"] if stage["isolate"]))
+    return spec
 
 
 def tabulate(findings: Sequence[Finding]) -> str:
