@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from engine_works import Items, Work
 from strandline.plan.stage import SinkStage, Source, SourceStage, Stage
-from strandline.plan.task import FailedTask, NoneTask, Task
+from strandline.plan.task import FailedTask, NoneTask, Slot, Task
 
 PROFILE = "STRANDLINE_BENCH_PROFILE"  # folder for profiles of workers; workers inherit it
 _PROFILE_EVERY = 2.0
@@ -61,6 +61,15 @@ class Working(Stage):
             name = f"stage-{self.params.index}-{os.getpid()}.prof"
             profile.dump_stats(Path(os.environ[PROFILE]) / name)
             profile.enable()
+
+
+class Spreading(Stage):
+    """Calls a work that makes several items of one."""
+
+    work: Work
+
+    def process(self, task: Task) -> list[Slot]:
+        return [task.replace(item) for item in self.work([task.data])]
 
 
 class Nowhere(SinkStage):

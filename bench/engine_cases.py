@@ -17,6 +17,7 @@ from engine_works import (
     Items,
     MakeBlock,
     Nap,
+    Spread,
     Stir,
     Work,
     change_blocks,
@@ -86,7 +87,7 @@ class Case:
 
 def list_names() -> tuple[str, ...]:
     """Return the names of all cases, in the order of the table."""
-    return ("tiny", "skewed", "blocks", *EXAMPLES, "ratio")
+    return ("tiny", "skewed", "blocks", *EXAMPLES, "ratio", "fanout")
 
 
 def build_case(name: str, folder: Path, *, is_quick: bool) -> Case:
@@ -102,10 +103,12 @@ def build_case(name: str, folder: Path, *, is_quick: bool) -> Case:
         "skewed": build_skewed,
         "blocks": build_blocks,
         "ratio": build_ratio,
+        "fanout": build_fanout,
     }
-    full = {"tiny": 100_000, "skewed": 4_000, "blocks": 1_000, "ratio": 1_000}[name]
-    quick = {"tiny": 4_000, "skewed": 800, "blocks": 60, "ratio": 150}[name]
-    return builders[name](quick if is_quick else full, folder)
+    full = {"tiny": 100_000, "skewed": 4_000, "blocks": 1_000, "ratio": 1_000, "fanout": 10_000}
+    quick = {"tiny": 4_000, "skewed": 800, "blocks": 60, "ratio": 150, "fanout": 800}
+    count = (quick if is_quick else full)[name]
+    return builders[name](count, folder)
 
 
 def build_tiny(count: int, folder: Path, cpus: int | None = None) -> Case:
@@ -184,6 +187,24 @@ def build_ratio(count: int, folder: Path, cpus: int = LOGICAL_CPUS, unit: float 
         limit=150,
         expected=sum_up(mix(number) for number in range(count)),
         optimum=pace,
+    )
+
+
+def build_fanout(count: int, folder: Path, cpus: int = LOGICAL_CPUS, nap: float = 0.005) -> Case:
+    """Return one item that becomes so many naps, of which one in a hundred is much longer."""
+    return Case(
+        name="fanout",
+        title=f"(f) one item that becomes {count:,} naps of {nap * 1000:g} ms, 1 % of them longer",
+        cpus=cpus,
+        batch=4,
+        works=(Spread(count), Recorded(Nap(nap, nap * 100), folder)),
+        items=lambda: [0],
+        kind="number",
+        cpu=1.0,
+        sizes=(1, cpus - 1),
+        is_sized=False,
+        limit=60,  # half of what one worker alone would take
+        expected=sum_up(mix(number) for number in range(count)),
     )
 
 

@@ -7,37 +7,47 @@ from collections.abc import Mapping, Sequence
 
 from engine_cases import Case
 from engine_trials import Trial
-from rivals import OURS, RIVALS, Rival
+from rivals import OURS, RIVALS, Rival, find_rival
 from table import Row, bound, format_number, reach
 
 LONGEST_TO_RATE = 30.0
 LEAST_STEADY = 90.0
 BARE = "bare"
 MOST_OVER_BARE = 1.2
+DATATROVE = "datatrove"
+MOST_OVER_DATATROVE = {"ours": 1.5, "ours-ledger": 2.0}
 
 Seen = Mapping[str, Sequence[Trial]]
 
 
 def list_rows(case: Case, seen: Seen) -> list[Row]:
-    """Return a row for each rival of a case, and for a case with an optimum two more."""
+    """Return two rows for each rival of a case, without and with the start of its Ray.
+
+    For a case with an optimum there are two more, and for tiny tasks what ours may take.
+    """
     rivals = [rival for rival in RIVALS if rival.name in seen]
     rows = [_measure_time(case, rival, seen) for rival in rivals]
-    if case.name == "tiny" and BARE in seen:
-        rows += _compare_with_bare(case, seen)
+    rows += [_measure_time(case, rival, seen, is_whole=True) for rival in rivals]
+    if case.name == "tiny":
+        rows += _compare(case, seen, OURS.name, BARE, MOST_OVER_BARE)
+        for name, most in MOST_OVER_DATATROVE.items():
+            rows += _compare(case, seen, name, DATATROVE, most)
     if case.optimum is not None:
         rows += [_measure_rise(case, rival, seen[rival.name]) for rival in rivals]
         rows += [_measure_steady(case, rival, seen[rival.name]) for rival in rivals]
     return rows
 
 
-def find_ratio(seen: Seen, name: str, other: str) -> float | None:
+def find_ratio(seen: Seen, name: str, other: str, *, is_whole: bool = False) -> float | None:
     """Return the median over turns of how much longer one took than the other; None: unknown.
 
     Runs of the same turn are compared, since a machine grows slower and faster from turn to turn.
     """
     pairs = zip(seen.get(name, ()), seen.get(other, ()), strict=False)
     ratios = [
-        own.seconds / rival.seconds for own, rival in pairs if not own.trouble and not rival.trouble
+        _read_seconds(own, is_whole=is_whole) / _read_seconds(rival, is_whole=is_whole)
+        for own, rival in pairs
+        if not own.trouble and not rival.trouble
     ]
     return statistics.median(ratios) if ratios else None
 
@@ -47,25 +57,31 @@ def find_trouble(trials: Sequence[Trial]) -> str:
     return next((trial.trouble for trial in trials if trial.trouble), "")
 
 
-def _measure_time(case: Case, rival: Rival, seen: Seen) -> Row:
+def _read_seconds(trial: Trial, *, is_whole: bool) -> float:
+    return trial.whole if is_whole else trial.seconds
+
+
+def _measure_time(case: Case, rival: Rival, seen: Seen, *, is_whole: bool = False) -> Row:
     what, trials = f"{case.title}: {rival.title}", seen[rival.name]
+    what += ", its own start too" if is_whole else ""
     is_race = case.name in rival.beaten_in
     target = "≥ 1 × ours" if is_race else ""
     if trouble := find_trouble(trials):
         # Who didn't end at all was slower, and who lost work is no rival.
         return Row(what, trouble, target, True if is_race and "end" in trouble else None)
-    seconds = format_number(statistics.median(trial.seconds for trial in trials), "s")
-    ratio = None if rival is OURS else find_ratio(seen, rival.name, OURS.name)
+    middle = statistics.median(_read_seconds(trial, is_whole=is_whole) for trial in trials)
+    seconds = format_number(middle, "s")
+    ratio = None if rival is OURS else find_ratio(seen, rival.name, OURS.name, is_whole=is_whole)
     if ratio is None:
         return Row(what, seconds)
     text = f"{seconds}, {format_number(ratio, '× ours')}"
     return Row(what, text, target, ratio >= 1 if is_race else None)
 
 
-def _compare_with_bare(case: Case, seen: Seen) -> list[Row]:
-    ratio = find_ratio(seen, OURS.name, BARE)
-    what = f"{case.title}: ours, as a multiple of bare actors"
-    return [] if ratio is None else [bound(what, ratio, MOST_OVER_BARE, "×")]
+def _compare(case: Case, seen: Seen, name: str, other: str, most: float) -> list[Row]:
+    ratio = find_ratio(seen, name, other)
+    what = f"{case.title}: {find_rival(name).title}, as a multiple of {find_rival(other).title}"
+    return [] if ratio is None else [bound(what, ratio, most, "×")]
 
 
 def _measure_rise(case: Case, rival: Rival, trials: Sequence[Trial]) -> Row:

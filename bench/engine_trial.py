@@ -1,7 +1,7 @@
 """One engine on one case, in this process: `python engine_trial.py RIVAL CASE FOLDER [--quick]`.
 
-The last line on standard output is what was measured. Ray's own start is not on the clock; that
-of workers and processes is.
+The last line on standard output is what was measured. Ray's own start is measured apart from the
+rest; that of workers and processes is part of it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,11 @@ def main() -> None:
     rival = find_rival(options.rival)
     case = build_case(options.case, options.folder, is_quick=options.quick)
     profile = cProfile.Profile() if options.profile else None
+    asked = time.monotonic()
     with _environment(rival, case, options.folder):
+        started = time.monotonic()
         measured = run_trial(rival, case, options.folder, profile)
+    measured["start"] = started - asked if rival.ray else 0.0
     if profile:
         profile.dump_stats(options.profile)
     sys.stdout.write(f"\n{json.dumps(measured)}\n")

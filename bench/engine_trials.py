@@ -31,6 +31,7 @@ class Trial:
 
     Attributes:
         seconds: from the first call to the last result.
+        start: of a Ray, before that.
         first: until the first batch came out.
         summary: what came out.
         reached: seconds until most of the optimum was reached.
@@ -44,6 +45,12 @@ class Trial:
     reached: float | None = None
     steady: float | None = None
     trouble: str = ""
+    start: float = 0.0
+
+    @property
+    def whole(self) -> float:
+        """Seconds with the start of a Ray."""
+        return self.start + self.seconds
 
 
 def run_apart(

@@ -73,6 +73,16 @@ def is_long(number: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """So many numbers for each item."""
+
+    count: int
+
+    def __call__(self, items: Items) -> Items:
+        return [number for _ in items for number in range(self.count)]
+
+
+@dataclass(frozen=True, slots=True)
 class MakeBlock:
     """A block of so many bytes for each number."""
 

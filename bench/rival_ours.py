@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from case_stages import Listed, Nowhere, Working
+from case_stages import Listed, Nowhere, Spreading, Working
 from engine_cases import Case
+from engine_works import Spread
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.run.attempt.attempt import run_attempt
@@ -60,11 +61,15 @@ def _plan_case(case: Case, output: Path, *, is_sized: bool) -> PipelinePlan:
 
 
 def _plan_stage(case: Case, index: int, *, is_sized: bool) -> StagePlan:
+    size, name = case.sizes[index], f"stage-{index}"
+    if isinstance(case.works[index], Spread):
+        spreading = Spreading()
+        spreading.work = case.works[index]
+        return StagePlan(name, "spreading", spreading, cpu=case.cpu)
     stage = Working(index=index)
     stage.work, stage.is_last = case.works[index], index + 1 == len(case.works)
-    size = case.sizes[index]
     return StagePlan(
-        f"stage-{index}",
+        name,
         "working",
         stage,
         cpu=case.cpu,

@@ -19,7 +19,7 @@ import pyarrow as pa
 import ray
 from ray.data import ActorPoolStrategy, DataContext, Dataset
 
-from engine_works import Items, Work
+from engine_works import Items, Spread, Work
 
 if TYPE_CHECKING:  # a worker need not load what the examples are made of
     from engine_cases import Case
@@ -87,6 +87,8 @@ def run_cut(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # noq
             compute=_choose_pool(case, index),
             num_cpus=case.cpu,
         )
+        if isinstance(work, Spread):  # else all of its items are one block, and one actor's
+            dataset = dataset.repartition(target_num_rows_per_block=case.batch)
     _drain(dataset)
 
 

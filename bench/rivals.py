@@ -33,7 +33,7 @@ class Rival:
     function: str
     needs: tuple[str, ...] = ()
     ray: str = ""
-    cases: tuple[str, ...] = ("tiny", "skewed", "blocks", *EXAMPLES, "ratio")
+    cases: tuple[str, ...] = ("tiny", "skewed", "blocks", *EXAMPLES, "ratio", "fanout")
     beaten_in: tuple[str, ...] = ()
 
     def is_installed(self) -> bool:
@@ -50,8 +50,9 @@ class Rival:
         return function  # type: ignore[no-any-return]
 
 
-_ALL = ("tiny", "skewed", "blocks", *EXAMPLES, "ratio")
-_UNCERTAIN = ("skewed", "ratio")
+_ALL = ("tiny", "skewed", "blocks", *EXAMPLES, "ratio", "fanout")
+# What is short or moves much, one process that does all of it does best.
+_LONG_OR_UNEVEN = ("skewed", *EXAMPLES, "ratio", "fanout")
 OURS = Rival("ours", "ours", "rival_ours", "run_untracked", ray="plain")
 RIVALS = (
     OURS,
@@ -69,7 +70,7 @@ RIVALS = (
         "rival_ours",
         "run_apart",
         ray="plain",
-        cases=("tiny", "blocks", *EXAMPLES, "ratio"),
+        cases=("tiny", "blocks", *EXAMPLES, "ratio", "fanout"),
     ),
     Rival("ours-inline", "ours, inline", "rival_ours", "run_inline", cases=EXAMPLES),
     Rival(
@@ -79,6 +80,7 @@ RIVALS = (
         "run",
         ray="plain",
         cases=("tiny", "skewed", "blocks", "ratio"),
+        beaten_in=("tiny", "skewed", "blocks", "ratio"),
     ),
     Rival(
         "ray-data",
@@ -113,14 +115,14 @@ RIVALS = (
         "rival_datatrove",
         "run",
         needs=("datatrove",),
-        beaten_in=_UNCERTAIN,
+        beaten_in=_LONG_OR_UNEVEN,
     ),
     Rival(
         "processes",
         "multiprocessing, all stages in each process",
         "rival_processes",
         "run_whole",
-        beaten_in=_UNCERTAIN,
+        beaten_in=_LONG_OR_UNEVEN,
     ),
     Rival(
         "processes-apart",

@@ -26,6 +26,8 @@ BENCHES = {
     "outputs": ("output_rate", "measure_outputs"),
     "fanout": ("fanout_memory", "measure_fanout"),
     "spread": ("spread_rate", "measure_spread"),
+    "nodes": ("node_rate", "measure_nodes"),
+    "command": ("command_time", "measure_command"),
     "cost": ("ledger_cost", "measure_cost"),
     "engine": ("engine_overhead", "measure_engine"),
     "overlap": ("worker_overlap", "measure_overlap"),
@@ -39,7 +41,7 @@ TEXTS = {"profile": ("engine_profile", "profile_engine")}
 NAMES = ", ".join((*BENCHES, *TEXTS))
 # Tables of the document; each is written anew by those that belong to it. The rest are in `table`,
 # and each case of the engines, which takes long, has one of its own: `engines-tiny`.
-TABLES = {name: name for name in ("outputs", "fanout", "spread", "operator")}
+TABLES = {name: name for name in ("outputs", "fanout", "spread", "nodes", "command", "operator")}
 # A control plane, which tests start too.
 CONTROL_PLANE = ROOT / "tests" / "apiserver"
 

@@ -71,6 +71,24 @@ def test_one_source_is_spread_in_a_chain_and_apart() -> None:
     assert [row[2].split()[1] for row in rows] == ["s", "×", "×"]
 
 
+def test_nodes_are_measured_against_the_ideal() -> None:
+    done = run_bench("--quick", "nodes")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("|") for line in done.stdout.splitlines() if "naps of" in line]
+    assert [row[2].split()[1] for row in rows] == ["tasks", "%", "tasks", "%"]
+    shares = [float(row[2].split()[0]) for row in rows[1::2]]
+    assert all(0 < share <= 101 for share in shares)
+
+
+def test_a_whole_command_is_measured_in_the_parts_that_can_be_seen() -> None:
+    done = run_bench("--quick", "command")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("|") for line in done.stdout.splitlines() if "text-documents, cold" in line]
+    own = [float(row[2].split()[0]) for row in rows if "`strandline run`" in row[1]]
+    assert len(own) == 4  # a node, a worker, an output, and the prompt again
+    assert own == sorted(own)
+
+
 def test_unknown_name_is_refused_with_the_names_there_are() -> None:
     done = run_bench("tallly")
     assert done.returncode == 2

@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from engine_cases import Case, build_blocks, build_example, build_ratio, build_skewed, build_tiny
+from engine_cases import (
+    Case,
+    build_blocks,
+    build_example,
+    build_fanout,
+    build_ratio,
+    build_skewed,
+    build_tiny,
+)
 from engine_profile import describe_profile
 from engine_records import Summary
 from engine_trial import run_trial
@@ -23,6 +31,7 @@ BUILDERS: dict[str, Callable[[Path], Case]] = {
     "tiny": lambda folder: build_tiny(70, folder, CPUS),
     "skewed": lambda folder: build_skewed(250, folder, CPUS, nap=0.0001),
     "blocks": lambda folder: build_blocks(5, folder, CPUS, size=10_000),
+    "fanout": lambda folder: build_fanout(250, folder, CPUS, nap=0.0001),
 }
 EXAMPLE = "python-functions"
 
