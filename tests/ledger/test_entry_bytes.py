@@ -9,12 +9,16 @@ from hypothesis import strategies as st
 from strandline.ledger.entries import (
     Change,
     FailureRecord,
+    Listed,
     Mark,
     Quarantined,
     SourceRecord,
+    create_packer,
     pack,
+    pack_listed,
     pack_record,
     unpack_failure,
+    unpack_listed,
     unpack_mark,
     unpack_quarantined,
     unpack_record,
@@ -58,6 +62,24 @@ def test_the_token_of_a_root_costs_nothing() -> None:
     assert 16 == len(
         pack_record(source, version, SourceRecord("key", (root._replace(token=b"t" * 16),)))
     ) - len(packed)
+
+
+@given(st.lists(st.builds(Listed, TOKENS, VERSIONS, TEXT, NUMBER)))
+def test_listed_sources(batch: list[Listed]) -> None:
+    arrived = unpack_listed(pack_listed(batch))
+    assert batch == arrived
+    assert all(type(listed) is Listed for listed in arrived)
+
+
+@given(st.lists(st.tuples(TOKENS, VERSIONS, TEXT, st.lists(OUTPUTS)), max_size=5))
+def test_law_an_entry_has_the_same_bytes_whatever_was_packed_before(
+    finished: list[tuple[bytes, bytes, str, list[Output]]],
+) -> None:
+    packer = create_packer()
+    for source, version, key, outputs in finished:
+        record = SourceRecord(key, tuple(outputs))
+        alone = pack_record(source, version, record)
+        assert alone == pack_record(source, version, record, packer)
 
 
 @given(st.builds(Mark, TEXT, VERSIONS, NUMBER, NUMBER, st.booleans(), NUMBER, NUMBER))

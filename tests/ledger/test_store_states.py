@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,21 @@ CHANGES = {
     "park": lambda source: Change(quarantine=[parked(source)]),
     "forget": lambda source: Change(forget=[source.source]),
 }
+
+
+def kinds_of(sources: Sequence[Listed]) -> st.SearchStrategy[list[tuple[str, Listed]]]:
+    """Some of these sources, each with what becomes of it."""
+    kinds = st.lists(st.sampled_from(sorted(CHANGES)), max_size=len(sources))
+    return kinds.map(lambda drawn: list(zip(drawn, sources, strict=False)))
+
+
+def join(changes: Iterable[Change]) -> Change:
+    """One change that does what all of these do."""
+    whole = Change()
+    for change in changes:
+        for name in ("finish", "mark", "fail", "quarantine", "forget"):
+            getattr(whole, name).extend(getattr(change, name))
+    return whole
 
 
 def states_of(store: Store, source: Listed) -> set[str]:
@@ -182,6 +198,34 @@ def test_a_change_is_kept_whole_or_not_at_all(
     assert {"inflight"} == states_of(store, A)
     assert set() == states_of(store, B)
     assert store.read_meta("listed") is None
+
+
+NEIGHBOURS = [Listed(b"abc" + bytes([number] * 13), b"v" * 8, "key", number) for number in range(9)]
+
+
+def bytes_of(path: Path, changes: Iterable[Change]) -> list[list[tuple[bytes, bytes]]]:
+    """Return all that the databases of a ledger hold after these changes."""
+    with opened(path) as store:
+        for change in changes:
+            store.write(change)
+        with store._env.begin() as txn:
+            return [list(txn.cursor(db)) for db in store._dbs]
+
+
+@settings(max_examples=scale_examples(20))
+@given(steps=st.lists(st.permutations(NEIGHBOURS).flatmap(kinds_of), max_size=4))
+def test_law_a_change_of_many_leaves_the_bytes_of_many_changes(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[list[tuple[str, Listed]]]
+) -> None:
+    """In the order of sources, whatever order they come in."""
+    folder = tmp_path_factory.mktemp("ledgers")
+    together = [join(CHANGES[kind](source) for kind, source in step) for step in steps]
+    apart = [
+        CHANGES[kind](source)
+        for step in steps
+        for kind, source in sorted(step, key=lambda pair: pair[1].source)
+    ]
+    assert bytes_of(folder / "a", together) == bytes_of(folder / "b", apart)
 
 
 def test_meta_is_json(store: Store) -> None:

@@ -7,16 +7,17 @@ what a failing disk means is the store's to say, and so is lmdb itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from itertools import groupby
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 from strandline.ledger.entries import (
     Change,
     FailureRecord,
+    Finish,
     Mark,
     Quarantined,
-    pack,
+    create_packer,
     pack_record,
     read_pieces,
 )
@@ -24,6 +25,7 @@ from strandline.ledger.store.index import IndexEntry, key_row, put_entry, remove
 
 # A transaction and a database are lmdb's, which this room does not import.
 Transaction = Any
+_get_source = itemgetter(0)
 
 
 class Databases(NamedTuple):
@@ -45,23 +47,26 @@ def apply(txn: Transaction, dbs: Databases, change: Change, attempt: int) -> Non
     Args:
         attempt: the number that newly finished sources get.
     """
+    pack = create_packer()
     _note_pieces(txn, dbs, change)
-    _change_index(txn, dbs, change, attempt)
-    for source, version, record in change.finish:
-        txn.put(source, pack_record(source, version, record), db=dbs.records)
-        txn.delete(source, db=dbs.inflight)
-        txn.delete(source, db=dbs.failures)
+    # By source: so the pages of a tree are touched in order, each of them once.
+    finish = sorted(change.finish, key=_get_source)
+    marks = sorted(change.mark, key=_get_source)
+    gone = [*(source for source, _ in marks), *change.forget]
+    _change_index(txn, dbs.finished, finish, gone, attempt)
+    records = [
+        (source, pack_record(source, version, record, pack)) for source, version, record in finish
+    ]
+    _move(txn, records, dbs.records, (dbs.inflight, dbs.failures))
     elsewhere = (dbs.records, dbs.failures, dbs.quarantine)
-    _move(txn, change.mark, dbs.inflight, elsewhere)
-    _move(txn, change.fail, dbs.failures, (dbs.inflight,))
-    _move(txn, change.quarantine, dbs.quarantine, (dbs.inflight, dbs.failures))
-    for source in change.forget:
-        for db in (*elsewhere, dbs.inflight):
-            txn.delete(source, db=db)
-    for source in change.tidy:
-        txn.delete(source, db=dbs.untidy)
-    for source in change.untidy:
-        txn.put(source, b"", db=dbs.untidy)
+    _move(txn, _pack_all(marks, pack), dbs.inflight, elsewhere)
+    _move(txn, _pack_all(change.fail, pack), dbs.failures, (dbs.inflight,))
+    out_of = (dbs.inflight, dbs.failures)
+    _move(txn, _pack_all(change.quarantine, pack), dbs.quarantine, out_of)
+    for db in (*elsewhere, dbs.inflight):
+        _delete_all(txn, db, change.forget)
+    _delete_all(txn, dbs.untidy, change.tidy)
+    _put_all(txn, dbs.untidy, [(source, b"") for source in change.untidy])
     for name, value in change.meta.items():
         txn.put(name.encode(), json.dumps(value).encode(), db=dbs.meta)
 
@@ -79,16 +84,42 @@ def get_all(txn: Transaction, db: Any, keys: Iterable[bytes]) -> dict[bytes, byt
     return cast("dict[bytes, bytes]", dict(txn.cursor(db).getmulti(list(keys))))
 
 
+def _pack_all(
+    entries: Iterable[tuple[bytes, Mark | FailureRecord | Quarantined]],
+    pack: Callable[[Any], bytes],
+) -> list[tuple[bytes, bytes]]:
+    return [(source, pack(entry)) for source, entry in entries]
+
+
 def _move(
     txn: Transaction,
-    entries: Iterable[tuple[bytes, Mark | FailureRecord | Quarantined]],
+    rows: Sequence[tuple[bytes, bytes]],
     into: Any,  # noqa: ANN401 - lmdb's
     out_of: Iterable[Any],
 ) -> None:
-    for source, entry in entries:
-        txn.put(source, pack(entry), db=into)
-        for db in out_of:
-            txn.delete(source, db=db)
+    if not rows:
+        return
+    _put_all(txn, into, rows)
+    sources = [source for source, _ in rows]
+    for db in out_of:
+        _delete_all(txn, db, sources)
+
+
+def _put_all(
+    txn: Transaction,
+    db: Any,  # noqa: ANN401 - lmdb's
+    rows: Iterable[tuple[bytes, bytes]],
+) -> None:
+    """Put rows in the order of their keys; of two under a key the last one stays."""
+    txn.cursor(db).putmulti(sorted(rows, key=_get_source))
+
+
+def _delete_all(txn: Transaction, db: Any, keys: Iterable[bytes]) -> None:  # noqa: ANN401 - lmdb's
+    """Delete those of `keys` that there are."""
+    # Most of these databases are empty for most of a run, and are asked for every source.
+    if txn.stat(db)["entries"]:
+        for key in keys:
+            txn.delete(key, db=db)
 
 
 def _note_pieces(txn: Transaction, dbs: Databases, change: Change) -> None:
@@ -122,18 +153,25 @@ def _strike(txn: Transaction, ungathered: Any, generation: int) -> None:  # noqa
         is_there = (cursor.delete() and bool(cursor.key())) if is_gathered else cursor.next()
 
 
-def _change_index(txn: Transaction, dbs: Databases, change: Change, attempt: int) -> None:
-    entries: list[tuple[bytes, IndexEntry | None]] = [
-        (source, IndexEntry(version, attempt)) for source, version, _ in change.finish
-    ]
-    entries += [(source, None) for source, _ in change.mark]
-    entries += [(source, None) for source in change.forget]
-    entries.sort(key=lambda item: item[0])
-    for key, group in groupby(entries, key=lambda item: key_row(item[0])):
-        old = row = get(txn, dbs.finished, key) or b""
-        for source, entry in group:
-            row = put_entry(row, source, entry) if entry else remove_entry(row, source)
-        if row:
-            txn.put(key, row, db=dbs.finished)
-        elif old:
-            txn.delete(key, db=dbs.finished)
+def _change_index(
+    txn: Transaction,
+    db: Any,  # noqa: ANN401 - lmdb's
+    finish: Sequence[Finish],
+    gone: Sequence[bytes],
+    attempt: int,
+) -> None:
+    """Put and remove entries; in the order of sources, on which the bytes of a row depend."""
+    new_keys = [key_row(source) for source, _, _ in finish]
+    gone_keys = [key_row(source) for source in gone]
+    old = get_all(txn, db, dict.fromkeys((*new_keys, *gone_keys)))
+    changed: dict[bytes, bytes] = {}
+    for key, (source, version, _) in zip(new_keys, finish, strict=True):
+        row = changed.get(key) or old.get(key, b"")
+        changed[key] = put_entry(row, source, IndexEntry(version, attempt))
+    for key, source in zip(gone_keys, gone, strict=True):
+        row = changed[key] if key in changed else old.get(key, b"")
+        rest = remove_entry(row, source)
+        if rest is not row:  # most have never been finished
+            changed[key] = rest
+    _put_all(txn, db, [(key, row) for key, row in changed.items() if row])
+    _delete_all(txn, db, [key for key, row in changed.items() if not row])

@@ -50,7 +50,7 @@ def put_entry(row: bytes, digest: bytes, entry: IndexEntry) -> bytes:
     """Return the row with the digest's entry set or replaced."""
     version, attempt = entry
     packed = digest[2:] + version + attempt.to_bytes(_ATTEMPT, "big")
-    return remove_entry(row, digest) + packed
+    return remove_entry(row, digest) + packed if row else packed
 
 
 def remove_entry(row: bytes, digest: bytes) -> bytes:
