@@ -168,6 +168,24 @@ def test_a_duplicate_in_the_message_that_finishes_opens_nothing(arrival: Arrival
     assert set() == counting.open
 
 
+@given(st.data(), ARRIVALS)
+def test_law_roots_that_are_announced_together_are_counted_as_any_event(
+    data: st.DataObject, arrival: Arrival
+) -> None:
+    forest, messages = arrival
+    moment = data.draw(st.integers(0, len(messages)))
+    roots = [(tree.source, event.children[0]) for tree in forest for event in tree.events[:1]]
+    counting, other = Counting(), Counting()
+    for message in messages[:moment]:
+        assert counting.count(message) == other.count(message)
+    counting.tally.announce(roots)
+    other.count([Event(source, (), (root,)) for source, root in roots])
+    for message in messages[moment:]:
+        assert counting.count(message) == other.count(message)
+        assert counting.open == other.open
+    assert counting.outputs == other.outputs
+
+
 @given(ARRIVALS)
 def test_find_unannounced_sees_settled_tokens_that_nobody_announced(arrival: Arrival) -> None:
     forest, messages = arrival

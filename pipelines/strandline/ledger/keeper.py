@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from typing import NamedTuple
 
 from strandline.ledger.entries import (
     HAS_FAILED,
@@ -47,14 +46,8 @@ from strandline_api.outcome.causes import Cause
 GROUP_SECONDS = 0.1
 GROUP_SOURCES = 10_000
 _NEVER = (None, None)
-
-
-class _Live(NamedTuple):
-    key: str
-    ordinal: int
-    version: bytes
-    is_stale: bool
-    failed_before: int
+# Called for every source; the constructors of the classes take twice as long.
+_new_tuple = tuple.__new__
 
 
 class Keeper:
@@ -88,7 +81,7 @@ class Keeper:
         self._outputs = outputs
         self._attempt = attempt
         self._now = now
-        self._live: dict[bytes, _Live] = {}
+        self._live: dict[bytes, Mark] = {}
         self._pieces = pieces
         self.note_progress: Callable[[], None] = lambda: None
         self._waiting: dict[bytes, list[Left]] = {}
@@ -272,41 +265,62 @@ class Keeper:
         self, fresh: Sequence[tuple[int, Listed]], superseded: set[bytes]
     ) -> list[tuple[int, int]]:
         """Mark what is not finished; return indices in the batch, and the verdict on each."""
-        digests = [listed.source for _, listed in fresh]
-        quarantined = self._store.find_quarantined(digests)
-        old_marks = self._store.find_marks(digests)
-        failures = self._store.find_failures(digests)
+        past = self._find_past([listed[0] for _, listed in fresh])
+        attempt, live = self._attempt, self._live
         marks, verdicts = [], []
         for index, listed in fresh:
             source, version, key, ordinal = listed
-            old, failure = old_marks.get(source), failures.get(source)
-            if source in self._live:
-                raise duplicate_of(listed, f"as item {self._live[source].ordinal}")
-            if failure is not None and failure.attempt == self._attempt:
-                raise duplicate_of(listed, "once before, when it failed")
+            if source in live:
+                raise duplicate_of(listed, f"as item {live[source].ordinal}")
             if source in self._quarantined:
                 raise duplicate_of(listed, "once before, when it was quarantined")
-            held = quarantined.get(source)
-            if held is not None and held.version == version:
-                self._quarantined.add(source)
-                self._quarantined_before += 1
-                verdicts.append((index, QUARANTINED))
-                continue
-            is_stale = bool(old or failure or held) or source in superseded
-            before, exposed = _read_past(version, old, failure)
-            mark = Mark(key, version, self._attempt, ordinal, is_stale, before, exposed)
+            # Of by far the most nothing is known.
+            if source in past:
+                mark = self._mark_again(listed, *past[source])
+                if mark is None:
+                    verdicts.append((index, QUARANTINED))
+                    continue
+            else:
+                is_stale = source in superseded
+                mark = _new_tuple(Mark, (key, version, attempt, ordinal, is_stale, 0, 0))
+            live[source] = mark
             marks.append((source, mark))
-            # A suspect is tried apart anyway, and is not told twice.
-            has_failed = bool(before) and not exposed
-            verdicts.append((index, RELEASED + exposed + has_failed * HAS_FAILED))
-            self._live[source] = _Live(key, ordinal, version, is_stale, before)
+            verdicts.append((index, _judge(mark)))
         if marks:
             self._store.write(Change(mark=marks))
             faults.reach("listing.marked")
-        self._tally.count(
-            Event(source, (), (derive_root(source, mark.version),)) for source, mark in marks
-        )
+        self._tally.announce((source, derive_root(source, mark[1])) for source, mark in marks)
         return verdicts
+
+    def _find_past(
+        self, digests: Sequence[bytes]
+    ) -> dict[bytes, tuple[Quarantined | None, Mark | None, FailureRecord | None]]:
+        """Return what the ledger knows of those of `digests` that it knows and are not finished."""
+        quarantined = self._store.find_quarantined(digests)
+        marks = self._store.find_marks(digests)
+        failures = self._store.find_failures(digests)
+        return {
+            source: (quarantined.get(source), marks.get(source), failures.get(source))
+            for source in (quarantined.keys() | marks.keys() | failures.keys())
+        }
+
+    def _mark_again(
+        self,
+        listed: Listed,
+        held: Quarantined | None,
+        old: Mark | None,
+        failure: FailureRecord | None,
+    ) -> Mark | None:
+        """Return the mark of a source that is known from before; None: it is quarantined."""
+        source, version, key, ordinal = listed
+        if failure is not None and failure.attempt == self._attempt:
+            raise duplicate_of(listed, "once before, when it failed")
+        if held is not None and held.version == version:
+            self._quarantined.add(source)
+            self._quarantined_before += 1
+            return None
+        before, exposed = _read_past(version, old, failure)
+        return Mark(key, version, self._attempt, ordinal, True, before, exposed)  # noqa: FBT003
 
     def _describe_progress(self, finished: int) -> dict[str, int | None]:
         """Return what `meta` keeps of this attempt, so that it is known whatever ends it."""
@@ -315,11 +329,12 @@ class Keeper:
         return {"attempt": self._attempt, "finished": finished, "remaining": remaining}
 
     def _finish(self, source: bytes, left: list[Left]) -> Finish:
-        live = self._live[source]
-        outputs, pieces = split(left)
+        key, version, *_ = self._live[source]
+        outputs, pieces = split(left) if left else ((), [])
         kept = self._pieces.keep(source, pieces) if self._pieces is not None else ()
         efforts = tuple(self._tally.efforts.get(source, {}).values())
-        return Finish(source, live.version, SourceRecord(live.key, outputs, kept, efforts))
+        record = _new_tuple(SourceRecord, (key, outputs, kept, efforts))
+        return _new_tuple(Finish, (source, version, record))
 
     def _fail(self, failure: Failure, change: Change) -> None:
         source, key, _, stage, message, cause = failure
@@ -332,6 +347,14 @@ class Keeper:
         cause = cause or Cause.APPLICATION_ERROR.value
         quarantined = Quarantined(key, live.version, self._attempt, cause, stage, message, times)
         change.quarantine.append((source, quarantined))
+
+
+def _judge(mark: Mark) -> int:
+    """Return the verdict on a source that is released."""
+    *_, before, exposed = mark
+    # A suspect is tried apart anyway, and is not told twice.
+    has_failed = bool(before) and not exposed
+    return RELEASED + exposed + has_failed * HAS_FAILED
 
 
 def _read_past(version: bytes, old: Mark | None, failure: FailureRecord | None) -> tuple[int, int]:

@@ -53,6 +53,16 @@ class Tally:
         self.efforts: dict[bytes, dict[str, Effort]] = {}
         self.restarted: set[bytes] = set()
 
+    def announce(self, roots: Iterable[tuple[bytes, bytes]]) -> None:
+        """Count the first events of sources, each with the token of its root."""
+        trees = self._trees
+        for source, root in roots:
+            if source in trees or self._is_over(source):
+                self.count([Event(source, (), (root,))])
+            else:
+                # Most sources are a lone root for long: a dictionary each would take the memory.
+                trees[source] = root
+
     def count(self, events: Iterable[Event]) -> list[tuple[bytes, list[Left]]]:
         """Count events; return the sources that they finished, each with what it leaves.
 
@@ -64,13 +74,14 @@ class Tally:
         for event in events:
             source, settled, children, outputs, efforts = event
             tree = trees.get(source)
-            # By far the most frequent, so without a call: a task was written or filtered.
-            if (
-                type(tree) is dict
-                and not children
-                and len(settled) == 1
-                and tree.get(settled[0]) == _ANNOUNCED
-            ):
+            # By far the most frequent, so without a call: a task was written or filtered, be it
+            # the only one of its source or one of many.
+            is_leaf = not children and len(settled) == 1
+            if is_leaf and type(tree) is bytes and tree == settled[0]:
+                if outputs or efforts:
+                    self._keep(source, outputs, efforts)
+                is_finished = True
+            elif is_leaf and type(tree) is dict and tree.get(settled[0]) == _ANNOUNCED:
                 tree[settled[0]] = _CHILDLESS
                 tree[_OPEN] -= 1
                 if outputs or efforts:
@@ -101,11 +112,6 @@ class Tally:
                 return False
             tree = self._trees[source] = {_OPEN: 0}
         elif isinstance(tree, bytes):
-            if settled == (tree,) and not children:
-                # The lone root was written or filtered, so no token can be left.
-                if outputs or efforts:
-                    self._keep(source, outputs, efforts)
-                return True
             tree = self._trees[source] = {_OPEN: 1, tree: _ANNOUNCED}
         if isinstance(tree, _Failed):
             # What its tasks still tell could finish a source of which one task is missing.
