@@ -12,12 +12,18 @@ from typing import Any
 import pytest
 from ray.exceptions import PendingCallsLimitExceeded
 
-from strandline.engine.call.wire import unpack_events
+from strandline.engine.call.wire import pack_events, unpack_events
 from strandline.engine.core.ports import Listing
 from strandline.engine.ray import ledger_actor as ray_ledger
-from strandline.engine.ray.ledger_actor import PENDING_CALLS, LedgerActor, RayLedger
+from strandline.engine.ray.ledger_actor import (
+    GATHER_SECONDS,
+    PENDING_CALLS,
+    LedgerActor,
+    RayLedger,
+)
+from strandline.ledger.entries import pack_listed
 from strandline.ledger.location import LedgerLocation
-from strandline.plan.receipt import Event
+from strandline.plan.receipt import Event, Failure
 from strandline.storage.outputs.outputs import OutputLocation
 
 LOCATION = LedgerLocation(
@@ -25,6 +31,7 @@ LOCATION = LedgerLocation(
 )
 PATIENCE = 60.0
 EVENT = Event(b"s" * 16, (), (b"t" * 16,))
+FAILURE = Failure(b"s" * 16, "key", b"t" * 16, "decode", "no such codec")
 
 
 class Actor:
@@ -169,7 +176,72 @@ def test_law_all_that_was_told_is_sent_once_and_in_order(ray: FakeRay) -> None:
     ledger.flush()
     applied = ray.actor.applied()
     assert [words[0] for words in applied] == [*range(1, PENDING_CALLS + 2)]
-    assert sum(len(unpack_events(words[1])) for words in applied) == PENDING_CALLS + 5
+    told = [unpack_events(part) for words in applied for part in words[1]]
+    assert sum(map(len, told)) == PENDING_CALLS + 5
+
+
+class Clock:
+    """Stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.time = 5.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+def test_events_gather_for_a_moment_and_go_together(ray: FakeRay) -> None:
+    clock = Clock()
+    ledger = RayLedger(LOCATION, now=clock)
+    assert ledger.limit_wait(0.5) == 0.5
+    ledger.forward([EVENT], ())
+    clock.time += GATHER_SECONDS / 2
+    ledger.forward([EVENT, EVENT], ())
+    ledger.flush_due()
+    assert ray.actor.applied() == []
+    assert ledger.limit_wait(0.5) == pytest.approx(GATHER_SECONDS / 2)
+    assert ledger.limit_wait(0.001) == 0.001
+    clock.time += GATHER_SECONDS
+    assert ledger.limit_wait(0.5) == 0.0
+    ledger.flush_due()
+    ((number, parts, failures),) = ray.actor.applied()
+    assert (1, [1, 2], []) == (number, [len(unpack_events(part)) for part in parts], failures)
+    assert ledger.limit_wait(0.5) == 0.5
+
+
+def test_failures_are_sent_at_once_since_what_follows_is_not_to_be_counted_before(
+    ray: FakeRay,
+) -> None:
+    ledger = RayLedger(LOCATION, now=Clock())
+    ledger.forward([EVENT], ())
+    ledger.forward([], [FAILURE])
+    assert ledger.limit_wait(0.5) == 0.0
+    ledger.flush_due()
+    ledger.forward([EVENT], ())
+    ledger.flush_due()
+    ((_, parts, failures),) = ray.actor.applied()
+    assert (1, [list(FAILURE)]) == (len(parts), failures)
+
+
+def test_who_waits_for_a_ledger_that_is_far_behind_does_not_ask_all_the_time(ray: FakeRay) -> None:
+    clock = Clock()
+    ledger = RayLedger(LOCATION, now=clock)
+    fall_behind(ledger, PENDING_CALLS + 1)
+    clock.time += GATHER_SECONDS
+    ledger.flush_due()
+    assert ledger.limit_wait(0.5) == pytest.approx(GATHER_SECONDS)
+
+
+def test_a_message_is_of_bounded_size_unless_one_call_says_more(
+    ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_ledger, "MESSAGE_BYTES", 2 * len(pack_events([EVENT])))
+    ledger = RayLedger(LOCATION)
+    for count in (1, 1, 1, 9, 1):
+        ledger.forward([EVENT] * count, ())
+    ledger.flush()
+    sizes = [[len(unpack_events(part)) for part in parts] for _, parts, _ in ray.actor.applied()]
+    assert sizes == [[1, 1], [1], [9], [1]]
 
 
 def test_messages_that_were_answered_are_forgotten(ray: FakeRay) -> None:
@@ -224,7 +296,7 @@ def make_actor(keeper: Broken) -> Any:
 ASKED: dict[str, Callable[[Any], Any]] = {
     "drain": lambda actor: actor.drain(1, anything_died=True),
     "end_listing": lambda actor: actor.end_listing(1, is_whole=True),
-    "admit": lambda actor: actor.admit([]),
+    "admit": lambda actor: actor.admit(pack_listed([])),
 }
 
 

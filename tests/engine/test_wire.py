@@ -51,6 +51,16 @@ def test_a_receipt_arrives_as_it_was_sent(receipt: Receipt) -> None:
     assert wire.unpack_receipt(packed) == receipt
 
 
+@given(receipt=receipt)
+def test_events_that_are_passed_on_are_not_read(receipt: Receipt) -> None:
+    packed = wire.pack_receipt(receipt)
+    events = wire.unpack_receipt(packed).events
+    assert wire.pack_events(events) is packed[0]
+    assert bool(events) is bool(receipt.events)
+    assert wire.unpack_events(packed[0]) == [*receipt.events] == [*events]
+    assert all(type(event) is Event for event in events)
+
+
 @given(lineage=st.builds(Lineage, token, token, st.text(), origin), data=st.text())
 def test_a_task_arrives_as_it_was_sent(lineage: Lineage, data: str) -> None:
     (packed,) = wire.pack_tasks([Task(data, {"n": 1}, lineage)])

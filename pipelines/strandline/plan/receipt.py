@@ -6,7 +6,7 @@ plain data; it knows neither who counts nor who stores.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -179,13 +179,14 @@ class Receipt(NamedTuple):
     """All that one call has to say.
 
     Attributes:
+        events: read-only.
         counts: of the call as a whole.
         efforts: by source; only where they are asked for.
         links: where the call was of a chain, the counts of its stages, by their number in it.
         gone: and slots of fan-outs that were filtered in it, with their source.
     """
 
-    events: tuple[Event, ...]
+    events: Sequence[Event]
     failures: tuple[Failure, ...]
     emitted: tuple[Emitted, ...]
     counts: StageCounts

@@ -11,8 +11,10 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple
 from functools import partial
-from typing import Any
+from itertools import starmap
+from typing import Any, overload
 
+import msgpack
 import pyarrow as pa
 
 from strandline.engine.call.payloads import Dumps, dump, is_safe, is_unchanging, load, separate
@@ -215,7 +217,7 @@ def pack_batch(batch: Iterable[Slot]) -> tuple[list[list[int]], list[Any]]:
 
 
 def pack_receipt(receipt: Receipt) -> Plain:
-    """Return a receipt as [events, failures, emitted, counts, efforts, links, gone]."""
+    """Return a receipt as [packed events, failures, emitted, counts, efforts, links, gone]."""
     return [
         pack_events(receipt.events),
         [list(failure) for failure in receipt.failures],
@@ -231,10 +233,13 @@ def pack_receipt(receipt: Receipt) -> Plain:
 
 
 def unpack_receipt(packed: Plain) -> Receipt:
-    """Return the inverse of `pack_receipt`; what was put behind it is not looked at."""
+    """Return the inverse of `pack_receipt`; what was put behind it is not looked at.
+
+    Its events are read when somebody asks for them.
+    """
     events, failures, emitted, counts, efforts, links, gone, *_ = packed
     return Receipt(
-        tuple(unpack_events(events)),
+        PackedEvents(events),
         tuple(Failure(*failure) for failure in failures),
         tuple(
             Emitted(position, source, token, origin and Origin(*origin), link)
@@ -247,28 +252,69 @@ def unpack_receipt(packed: Plain) -> Receipt:
     )
 
 
-def pack_events(events: Iterable[Event]) -> list[Plain]:
-    """Return events as [source, settled, children, outputs, efforts]."""
-    return [
-        [source, list(settled), list(children), [*map(list, outputs)], [*map(list, efforts)]]
-        for source, settled, children, outputs, efforts in events
-    ]
+class PackedEvents(Sequence[Event]):
+    """Events as they came. The driver passes on most of them, and reads none of these.
+
+    Attributes:
+        packed: see `pack_events`.
+    """
+
+    def __init__(self, packed: bytes) -> None:
+        self.packed = packed
+        self._events: list[Event] | None = None
+
+    def __bool__(self) -> bool:
+        return self.packed != _NO_EVENTS
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Event]: ...
+    def __getitem__(self, index: int | slice) -> Event | list[Event]:
+        return self._read()[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def _read(self) -> list[Event]:
+        if self._events is None:
+            self._events = unpack_events(self.packed)
+        return self._events
 
 
-def unpack_events(packed: Iterable[Plain]) -> list[Event]:
+def pack_events(events: Sequence[Event]) -> bytes:
+    """Return events as bytes, each as [source, settled, children, outputs, efforts]."""
+    if isinstance(events, PackedEvents):
+        return events.packed
+    return msgpack.packb(list(events))  # type: ignore[no-any-return]
+
+
+def unpack_events(packed: bytes) -> list[Event]:
     """Return the inverse of `pack_events`."""
+    # Tuples of their own accord, so of most events nothing is left to be made.
     return [
-        Event(
-            source,
-            tuple(settled),
-            tuple(children),
-            tuple(map(_unpack_left, outputs)),
-            tuple(Effort(*effort) for effort in efforts),
-        )
-        for source, settled, children, outputs, efforts in packed
+        _unpack_event(event) if event[3] or event[4] else _new_tuple(Event, event)
+        for event in msgpack.unpackb(packed, use_list=False)
     ]
 
 
-def _unpack_left(packed: Plain) -> Left:
+def _unpack_event(packed: Sequence[Any]) -> Event:
+    source, settled, children, outputs, efforts = packed
+    left = tuple(map(_unpack_left, outputs))
+    return Event(source, settled, children, left, tuple(starmap(Effort, efforts)))
+
+
+def _unpack_left(packed: Sequence[Any]) -> Left:
     # A piece begins with the name of its stage, an output with its token.
     return Piece(*packed) if isinstance(packed[0], str) else Output(*packed)
+
+
+_NO_EVENTS = pack_events(())
+# The constructor of a class takes twice as long.
+_new_tuple = tuple.__new__

@@ -57,7 +57,7 @@ class Driver(ABC):
         self._control = control
         self.chains = self._cut(given)
         self._flow = Flow(given.plan, self.chains)
-        self._ledger = RayLedger(given.ledger, control.heartbeat.note_progress)
+        self._ledger = RayLedger(given.ledger, control.heartbeat.note_progress, control.now)
         self._admission = Admission(self._listing, self._ledger, self._flow)
         self._finished = 0
         self._look_due = 0.0

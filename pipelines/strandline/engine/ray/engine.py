@@ -65,7 +65,7 @@ class _RayDriver(Driver):
             self._scale()
             self._dispatch()
             self._collect()
-            self._ledger.flush()
+            self._ledger.flush_due()
 
     def _stop_workers(self) -> None:
         self._pools.stop()
@@ -156,7 +156,7 @@ class _RayDriver(Driver):
         ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
         if not ready:
             limit = LISTING_SECONDS if self._is_listing_slow else POLL_SECONDS
-            ready, _ = ray.wait(waiting, timeout=limit)
+            ready, _ = ray.wait(waiting, timeout=self._ledger.limit_wait(limit))
         # A worker that can't be set up fails its calls too; its own word comes first.
         receipts = [result for result in ready if result in self._pools.calls]
         for reference in ready:

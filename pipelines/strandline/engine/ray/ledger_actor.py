@@ -20,7 +20,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from strandline.engine.call.wire import Plain, pack_events, unpack_events
 from strandline.engine.core.ports import Drawn
 from strandline.engine.ray.connection import first_line, unwrap
-from strandline.ledger.entries import Listed, Standing
+from strandline.ledger.entries import Listed, Standing, pack_listed, unpack_listed
 from strandline.ledger.keeper import GROUP_SECONDS, opened_keeper
 from strandline.ledger.location import LedgerLocation
 from strandline.plan.errors import StrandlineError
@@ -28,7 +28,10 @@ from strandline.plan.receipt import Event, Failure
 
 PENDING_CALLS = 1000
 LOOK_SECONDS = 1.0
-MESSAGE_EVENTS = 10_000
+# A message holds no more than that, unless a single call has said more.
+MESSAGE_BYTES = 1 << 20
+# So long events gather: a message costs both ends as much as a hundred of them.
+GATHER_SECONDS = 0.05
 
 
 class LedgerLostError(StrandlineError):
@@ -52,17 +55,19 @@ class LedgerActor:
         self._store, self._keeper = self._opened.enter_context(keeper)
         self._keeper.note_progress = self._note_progress
 
-    def admit(self, batch: Sequence[Listed]) -> list[int]:
+    def admit(self, packed: bytes) -> list[int]:
         """See `Keeper.admit`."""
+        batch = unpack_listed(packed)
         with self._working():
             return self._keeper.admit(batch)
 
-    def apply(self, number: int, events: list[Plain], failures: list[Plain]) -> None:
+    def apply(self, number: int, packed: list[bytes], failures: list[Plain]) -> None:
         """See `Keeper.apply`; an error is told by `watch`."""
 
         def note_progress() -> None:
+            events = [event for part in packed for event in unpack_events(part)]
             failed = [Failure(*failure) for failure in failures]
-            self._keeper.apply(number, unpack_events(events), failed)
+            self._keeper.apply(number, events, failed)
 
         self._do(note_progress)
 
@@ -130,15 +135,21 @@ class RayLedger:
     Args:
         location: of the ledger; None: nothing is tracked.
         note_progress: is told that the ledger works, while its answer is waited for.
+        now: seconds from any fixed point.
     """
 
     def __init__(
-        self, location: LedgerLocation | None, note_progress: Callable[[], None] = lambda: None
+        self,
+        location: LedgerLocation | None,
+        note_progress: Callable[[], None] = lambda: None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._note_progress = note_progress
+        self._now = now
         self._steps = 0
-        self._events: deque[Event] = deque()
+        self._events: deque[bytes] = deque()  # of a call each
         self._failures: list[Failure] = []
+        self._due = 0.0
         self._sent = 0
         self._pending: list[Any] = []
         self._actor: Any = None
@@ -159,7 +170,7 @@ class RayLedger:
 
     def admit(self, batch: Sequence[Listed]) -> Any:  # noqa: ANN401 - an object reference
         """Return a reference to `Keeper.admit`'s answer."""
-        return self._actor.admit.remote(batch)
+        return self._actor.admit.remote(pack_listed(batch))
 
     def count_finished(self) -> Any:  # noqa: ANN401 - an object reference
         """Return a reference to the number of finished sources."""
@@ -173,23 +184,47 @@ class RayLedger:
             self._aside(self._actor.renew_lease)
 
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
-        """Describe what happened; sent with the next `flush`."""
-        self._events += events
+        """Describe what happened; sent with one of the next messages, in this order."""
+        if self._actor is None:
+            return
+        if failures:  # events that come after them are not to be counted before
+            self._due = self._now()
+        elif not self._has_unsent:
+            self._due = self._now() + GATHER_SECONDS
+        if events:
+            self._events.append(pack_events(events))
         self._failures += failures
+
+    def limit_wait(self, seconds: float) -> float:
+        """Return how long, of `seconds`, to wait for anything else until `flush_due` is due."""
+        return min(seconds, max(0.0, self._due - self._now())) if self._has_unsent else seconds
+
+    def flush_due(self) -> None:
+        """Send what was told, where it has gathered for long enough."""
+        if self._has_unsent and self._now() >= self._due:
+            self.flush()
+            self._due = self._now() + GATHER_SECONDS  # of what the ledger had no room for
 
     def flush(self) -> None:
         """Send what was told, as far as the ledger keeps up; the rest waits for the next call."""
-        if self._actor is None:
-            self._events.clear()
-            self._failures.clear()
-            return
-        while (self._events or self._failures) and self._has_room():
-            count = min(MESSAGE_EVENTS, len(self._events))
-            events = pack_events([self._events.popleft() for _ in range(count)])
+        while self._has_unsent and self._has_room():
             failures = [list(failure) for failure in self._failures]
             self._sent += 1
-            self._pending.append(self._actor.apply.remote(self._sent, events, failures))
+            self._pending.append(self._actor.apply.remote(self._sent, self._take(), failures))
             self._failures = []
+
+    @property
+    def _has_unsent(self) -> bool:
+        return bool(self._events or self._failures)
+
+    def _take(self) -> list[bytes]:
+        """Return the events of the next message, as they were forwarded."""
+        parts: list[bytes] = []
+        size = 0
+        while self._events and (not parts or size + len(self._events[0]) <= MESSAGE_BYTES):
+            parts.append(self._events.popleft())
+            size += len(parts[-1])
+        return parts
 
     def drain(self, total: int | None, *, anything_died: bool, is_whole: bool = True) -> Standing:
         """Wait until all that was told is counted and durable.
@@ -201,7 +236,7 @@ class RayLedger:
         Raises:
             LedgerLostError: its process died.
         """
-        while self._events or self._failures:
+        while self._has_unsent:
             self.flush()
             self._check(timeout=0.01)
         if total is not None:
