@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -44,8 +44,9 @@ class InFlightTable:
     """
 
     def __init__(self, path: Path) -> None:
-        self._queued: Counter[bytes] = Counter()
-        self._processing: Counter[bytes] = Counter()
+        # Not a `Counter`, whose ways of its own cost more than all else here.
+        self._queued: dict[bytes, int] = defaultdict(int)
+        self._processing: dict[bytes, int] = defaultdict(int)
         self._rows: dict[bytes, int] = {}
         self._free = list(range(_ROWS - 1, -1, -1))
         with naming_volume(path):
@@ -105,18 +106,18 @@ class InFlightTable:
     def _show(self, item: bytes) -> None:
         state = _PROCESSING if self._processing[item] > 0 else _QUEUED
         if state == _QUEUED and self._queued[item] <= 0:
-            del self._queued[item], self._processing[item]
+            del self._queued[item], self._processing[item]  # both were asked for just now
             row = self._rows.pop(item, None)
             if row is not None:
                 self._map[row * _ROW.size + ITEM_BYTES] = _FREE
                 self._free.append(row)
             return
         row = self._rows.get(item)
-        if row is None:
-            if not self._free:  # more than anyone hands out; the rest goes unseen
-                return
+        if row is not None:
+            self._map[row * _ROW.size + ITEM_BYTES] = state
+        elif self._free:  # else it is more than anyone hands out; the rest goes unseen
             row = self._rows[item] = self._free.pop()
-        _ROW.pack_into(self._map, row * _ROW.size, item, state)
+            _ROW.pack_into(self._map, row * _ROW.size, item, state)
 
 
 def read_inflight(path: Path) -> InFlight:
