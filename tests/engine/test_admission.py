@@ -6,8 +6,10 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from strandline.engine.core.listing_thread import ListingThread
-from strandline.engine.core.ports import Listing
+import pytest
+
+from strandline.engine.core.listing_thread import SOURCES_AHEAD, ListingThread
+from strandline.engine.core.ports import ADMIT_BATCH, Listing
 from strandline.engine.ray.admission import Admission
 from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED
 from strandline.plan.stage import Source
@@ -30,3 +32,26 @@ def test_law_each_source_is_skipped_quarantined_or_released() -> None:
     assert (admission.skipped, admission.quarantined) == (1, 3)
     assert [slot.key for slot in flow.queues[0].waiting] == ["2", "5"]
     listing.close()
+
+
+@pytest.mark.parametrize(
+    ("room", "size"), [(1, ADMIT_BATCH), (SOURCES_AHEAD, SOURCES_AHEAD), (10**6, SOURCES_AHEAD)]
+)
+def test_a_batch_is_larger_where_much_can_be_taken(room: int, size: int) -> None:
+    """A source that waits with a mark is one more to look after when the driver dies."""
+    asked: list[int] = []
+    ledger: Any = SimpleNamespace(is_tracked=True, admit=lambda batch: asked.append(len(batch)))
+    sources = (Source(str(number), "1", number) for number in range(2 * SOURCES_AHEAD))
+    listing = ListingThread(Listing(sources), time.monotonic)
+    admission = Admission(listing, ledger, make_flow(1))
+    wait_until_drawn(listing)
+    admission.ask(is_full=False, room=room)
+    assert asked == [size]
+    listing.close()
+
+
+def wait_until_drawn(listing: ListingThread) -> None:
+    """Return once as much was drawn as is ever drawn ahead."""
+    assert listing.take(60.0) is not None  # which begins to draw, and makes room again
+    with listing._change:
+        assert listing._change.wait_for(lambda: not listing._has_room(), 60.0)

@@ -46,11 +46,12 @@ class ListingThread:
         """See `Drawn`."""
         return self._listing.is_whole
 
-    def take(self, limit: float = 0.0) -> Admitted | None:
+    def take(self, limit: float = 0.0, most: int = ADMIT_BATCH) -> Admitted | None:
         """Return the next batch, None where there is none yet; an empty one ends the listing.
 
         Args:
             limit: seconds to wait for one.
+            most: sources of it.
 
         Raises:
             StrandlineError: what the listing has raised.
@@ -63,7 +64,7 @@ class ListingThread:
         with self._change:
             if limit:
                 self._change.wait_for(self._is_due, limit)
-            return self._hand_over() if self._is_due() else None
+            return self._hand_over(most) if self._is_due() else None
 
     def close(self) -> None:
         """Draw no more. A listing that hangs is left to itself."""
@@ -78,11 +79,11 @@ class ListingThread:
             return True
         return bool(self._drawn) and self._now() - self._since >= GATHER_SECONDS
 
-    def _hand_over(self) -> Admitted:
+    def _hand_over(self, most: int) -> Admitted:
         if self._error is not None and not self._drawn:
             raise self._error
         batch: Admitted = []
-        while self._drawn and len(batch) < ADMIT_BATCH:
+        while self._drawn and len(batch) < most:
             batch += self._drawn.popleft()
         self._size -= len(batch)
         self.listed += len(batch)

@@ -13,8 +13,8 @@ from ray import cloudpickle
 
 from strandline.engine.call.wire import pack_tasks
 from strandline.engine.core.flow import Flow
-from strandline.engine.core.listing_thread import ListingThread
-from strandline.engine.core.ports import Admitted
+from strandline.engine.core.listing_thread import SOURCES_AHEAD, ListingThread
+from strandline.engine.core.ports import ADMIT_BATCH, Admitted
 from strandline.engine.core.roots import enter_roots
 from strandline.engine.ray.ledger_actor import RayLedger
 from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED
@@ -45,18 +45,21 @@ class Admission:
             return None
         return 0 if self.asked is None else len(self._batch)
 
-    def ask(self, *, is_full: bool, limit: float = 0.0) -> bool:
+    def ask(self, *, is_full: bool, limit: float = 0.0, room: int = ADMIT_BATCH) -> bool:
         """Ask for the next batch, unless there is no room or no need.
 
         Args:
             limit: seconds to wait for the listing.
+            room: sources that can be taken; where it is large, so is the batch, since the ledger
+                waits for the disk once a batch.
 
         Returns:
             True where the listing has nothing yet.
         """
         if self.asked is not None or is_full or self._listing.is_ended or self._flow.is_stopped:
             return False
-        batch = self._listing.take(limit)
+        most = SOURCES_AHEAD if room >= SOURCES_AHEAD else ADMIT_BATCH
+        batch = self._listing.take(limit, most)
         if batch is None:
             return True
         self._batch = batch

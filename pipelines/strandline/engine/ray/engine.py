@@ -95,9 +95,9 @@ class _RayDriver(Driver):
         return self._listing.is_ended and self._flow.is_idle() and not self._flow.suspects
 
     def _admit(self) -> None:
-        is_full = len(self._flow.queues[0]) >= self._pools.bound_queue(0)
+        room = self._pools.bound_queue(0) - len(self._flow.queues[0])
         limit = LISTING_SECONDS if self._flow.is_idle() else 0.0
-        self._is_listing_slow = self._admission.ask(is_full=is_full, limit=limit)
+        self._is_listing_slow = self._admission.ask(is_full=room <= 0, limit=limit, room=room)
 
     def _scale(self) -> None:
         self._demand.look(self._flow.queues, self._admission.sources_left)
