@@ -34,6 +34,19 @@ def test_an_item_is_queued_then_processed_then_gone(tmp_path: Path) -> None:
     assert read_inflight(tmp_path / "table") == NOTHING
 
 
+def test_work_that_begins_at_once_leaves_what_it_leaves_after_a_wait(tmp_path: Path) -> None:
+    table, other = InFlightTable(tmp_path / "table"), InFlightTable(tmp_path / "other")
+    for items in (ITEMS[:2], ITEMS[1:3]):
+        table.begin(items)
+        other.queue(items)
+        other.process(items)
+        assert read_inflight(tmp_path / "table") == read_inflight(tmp_path / "other")
+    table.settle(ITEMS[:2])
+    assert read_inflight(tmp_path / "table") == spell(set(ITEMS[1:3]), set())
+    table.settle(ITEMS[1:3])
+    assert read_inflight(tmp_path / "table") == NOTHING
+
+
 def test_an_item_that_is_there_twice_stays_until_both_are_gone(tmp_path: Path) -> None:
     table = InFlightTable(tmp_path / "table")
     table.queue([ITEMS[0], ITEMS[0]])

@@ -279,8 +279,7 @@ class _Run:
         sources = [slot.source for slot in batch]
         inflight = self._control.inflight
         if inflight:
-            inflight.queue(sources)
-            inflight.process(sources)
+            inflight.begin(sources)
         with closing(self._call(stage, batch)) as parts:
             for part in parts:
                 batch = self._take(stage, batch, part)

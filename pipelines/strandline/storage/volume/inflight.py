@@ -84,6 +84,12 @@ class InFlightTable:
             self._queued[item] += 1
             self._show(item)
 
+    def begin(self, items: Iterable[bytes]) -> None:
+        """Add items that are being processed from now on, without a wait."""
+        for item in items:
+            self._processing[item] += 1
+            self._show(item)
+
     def process(self, items: Iterable[bytes]) -> None:
         """Mark queued items as being processed."""
         for item in items:
