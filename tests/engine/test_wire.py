@@ -17,8 +17,10 @@ from strandline.plan.task import Lineage, Origin, Task
 
 token = st.binary(min_size=16, max_size=16)
 origin = st.none() | st.builds(Origin, token, st.integers(0, 9), st.integers(10, 20))
-output = st.builds(Output, token, st.just(".parquet"), st.integers(0), token, st.integers(0, 10**9))
 number = st.integers(0, 2**40)
+# A file is no larger than its length can say.
+size = st.integers(0, 2**63 - 1)
+output = st.builds(Output, token, st.just(".parquet"), size, token, st.integers(0, 10**9))
 effort = st.builds(Effort, st.text(), number, number, st.floats(0, 9), number)
 event = st.builds(
     Event,
