@@ -26,7 +26,12 @@ class Counting:
         self.tally = Tally(self.over.__contains__)
 
     def count(self, events: Sequence[Event]) -> set[bytes]:
-        finished = self.tally.count(events)
+        return self._note(self.tally.count(events))
+
+    def announce(self, roots: Sequence[tuple[bytes, bytes]]) -> set[bytes]:
+        return self._note(self.tally.announce(roots))
+
+    def _note(self, finished: list[tuple[bytes, list[Left]]]) -> set[bytes]:
         for source, outputs in finished:
             assert source not in self.over
             self.over.add(source)
@@ -178,8 +183,8 @@ def test_law_roots_that_are_announced_together_are_counted_as_any_event(
     counting, other = Counting(), Counting()
     for message in messages[:moment]:
         assert counting.count(message) == other.count(message)
-    counting.tally.announce(roots)
-    other.count([Event(source, (), (root,)) for source, root in roots])
+    told = other.count([Event(source, (), (root,)) for source, root in roots])
+    assert counting.announce(roots) == told
     for message in messages[moment:]:
         assert counting.count(message) == other.count(message)
         assert counting.open == other.open

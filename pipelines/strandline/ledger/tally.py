@@ -53,15 +53,20 @@ class Tally:
         self.efforts: dict[bytes, dict[str, Effort]] = {}
         self.restarted: set[bytes] = set()
 
-    def announce(self, roots: Iterable[tuple[bytes, bytes]]) -> None:
-        """Count the first events of sources, each with the token of its root."""
+    def announce(self, roots: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, list[Left]]]:
+        """Count the first events of sources, each with the token of its root; see `count`.
+
+        It finishes those alone of which everything else was told before.
+        """
+        finished: list[tuple[bytes, list[Left]]] = []
         trees = self._trees
         for source, root in roots:
             if source in trees or self._is_over(source):
-                self.count([Event(source, (), (root,))])
+                finished += self.count([Event(source, (), (root,))])
             else:
                 # Most sources are a lone root for long: a dictionary each would take the memory.
                 trees[source] = root
+        return finished
 
     def count(self, events: Iterable[Event]) -> list[tuple[bytes, list[Left]]]:
         """Count events; return the sources that they finished, each with what it leaves.
