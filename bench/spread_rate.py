@@ -25,7 +25,7 @@ def measure_spread(scale: Scale) -> list[Row]:
     """Run one source through a fan-out and naps, in a chain and apart."""
     rows = []
     for nap in _NAPS[:1] if scale.is_quick else _NAPS:
-        rows += _list_rows(scale.folder / f"{nap:g}", scale.pick(10_000, 300), nap)
+        rows += _list_rows(scale.folder / f"{nap * 1000:g}", scale.pick(10_000, 300), nap)
     return rows
 
 
@@ -34,7 +34,8 @@ def _list_rows(folder: Path, count: int, nap: float) -> list[Row]:
     what = f"(f) one source that becomes {count:,} naps of {nap * 1000:g} ms, 1 % of them longer"
     rows = [Row(f"{what}: at best, on {_CPUS} CPUs", format_number(optimum, "s"))]
     for is_apart, how in ((False, "chained"), (True, "each stage apart")):
-        took = run_apart(_measure, folder / how, count, nap, is_apart)  # most of a minute
+        own = folder / f"{is_apart:d}"  # a path that is too long has no room for Ray's sockets
+        took = run_apart(_measure, own, count, nap, is_apart)  # most of a minute
         rows.append(bound(f"{what}: {how}, as a multiple of that", took / optimum, _MOST, "×"))
     return rows
 
