@@ -9,8 +9,10 @@ from strandline.ledger.store.index import (
     WIDTH,
     IndexEntry,
     find_entry,
+    is_finished_before,
     key_row,
     list_entries,
+    pack_attempt,
     put_entry,
     remove_entry,
 )
@@ -44,6 +46,35 @@ def test_a_row_holds_what_a_dictionary_would(
     assert model == dict(list_entries(HEAD + b"\x50", row))
     for digest in [*asked, *(digest for digest, _ in steps)]:
         assert model.get(digest) == find_entry(row, digest)
+
+
+@given(STEPS, DIGESTS, ENTRIES)
+def test_finished_before_is_what_the_entry_says(
+    steps: list[tuple[bytes, IndexEntry | None]], asked: bytes, now: IndexEntry
+) -> None:
+    row = b""
+    for digest, entry in steps:
+        row = remove_entry(row, digest) if entry is None else put_entry(row, digest, entry)
+    for digest in [asked, *(digest for digest, _ in steps)]:
+        known = find_entry(row, digest)
+        for version, attempt in (now, known or now):
+            expected = known is not None and version == known.version and attempt != known.attempt
+            stamp = pack_attempt(attempt)
+            assert expected == is_finished_before(row, digest, version, stamp)
+            if known is not None and known.attempt == attempt:
+                other = pack_attempt(attempt ^ 1)
+                assert (version == known.version) == is_finished_before(row, digest, version, other)
+
+
+def test_an_entry_that_also_stands_across_two_is_found() -> None:
+    same, fill = b"\x50", b"\x50" * 13
+    first, second = HEAD + same + b"\x00" + fill[1:], HEAD + same + fill
+    number = int.from_bytes(same * 3, "big")
+    row = put_entry(b"", first, IndexEntry(same * 8, number))
+    row = put_entry(row, second, IndexEntry(same * 8, 7))
+    assert 0 < row.find(second[2:] + same * 8) < WIDTH
+    assert is_finished_before(row, second, same * 8, pack_attempt(8))
+    assert not is_finished_before(row, second, same * 8, pack_attempt(7))
 
 
 @given(st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16))

@@ -31,6 +31,7 @@ from strandline.ledger.errors import NegativePendingCountError, duplicate_of
 from strandline.ledger.gather.pieces import PieceStore, split
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.output_root import name_kept
+from strandline.ledger.store.index import IndexEntry
 from strandline.ledger.store.store import Store
 from strandline.ledger.store.vanished import Seen, clean_away, find_vanished
 from strandline.ledger.tally import Tally
@@ -45,7 +46,6 @@ from strandline_api.outcome.causes import Cause
 
 GROUP_SECONDS = 0.1
 GROUP_SOURCES = 10_000
-_NEVER = (None, None)
 # Called for every source; the constructors of the classes take twice as long.
 _new_tuple = tuple.__new__
 
@@ -116,21 +116,13 @@ class Keeper:
             DuplicateKeyError: a key is listed twice.
             VolumeError: the marks can't be written; none is released.
         """
-        digests = [listed.source for listed in batch]
-        finished = self._store.find_finished(digests)
         if self._seen is not None:
-            self._seen.add(digests)
-        fresh = []
+            self._seen.add([listed.source for listed in batch])
+        fresh = self._store.find_unfinished(batch, self._attempt)
         verdicts = [SKIPPED] * len(batch)
-        for index, listed in enumerate(batch):
-            version, attempt = finished.get(listed[0], _NEVER)
-            if attempt == self._attempt:
-                raise duplicate_of(listed, "once before, when it was finished")
-            if version != listed[1]:
-                fresh.append((index, listed))
         self._skipped += len(batch) - len(fresh)
         if fresh:
-            for index, verdict in self._admit_fresh(fresh, set(finished)):
+            for index, verdict in self._admit_fresh(fresh):
                 verdicts[index] = verdict
         return verdicts
 
@@ -262,14 +254,16 @@ class Keeper:
         return source in self._waiting or source not in self._live
 
     def _admit_fresh(
-        self, fresh: Sequence[tuple[int, Listed]], superseded: set[bytes]
+        self, fresh: Sequence[tuple[int, Listed, IndexEntry | None]]
     ) -> list[tuple[int, int]]:
         """Mark what is not finished; return indices in the batch, and the verdict on each."""
-        past = self._find_past([listed[0] for _, listed in fresh])
+        past = self._find_past([listed[0] for _, listed, _ in fresh])
         attempt, live = self._attempt, self._live
         marks, verdicts = [], []
-        for index, listed in fresh:
+        for index, listed, finished in fresh:
             source, version, key, ordinal = listed
+            if finished is not None and finished.attempt == attempt:
+                raise duplicate_of(listed, "once before, when it was finished")
             if source in live:
                 raise duplicate_of(listed, f"as item {live[source].ordinal}")
             if source in self._quarantined:
@@ -281,7 +275,7 @@ class Keeper:
                     verdicts.append((index, QUARANTINED))
                     continue
             else:
-                is_stale = source in superseded
+                is_stale = finished is not None  # of another version
                 mark = _new_tuple(Mark, (key, version, attempt, ordinal, is_stale, 0, 0))
             live[source] = mark
             marks.append((source, mark))

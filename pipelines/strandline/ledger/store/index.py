@@ -46,10 +46,32 @@ def find_entry(row: bytes, digest: bytes) -> IndexEntry | None:
     return _new_tuple(IndexEntry, (version, high << 16 | low))
 
 
+def is_finished_before(row: bytes, digest: bytes, version: bytes, attempt: bytes) -> bool:
+    """Return whether the digest's entry in its row is of this version and another attempt.
+
+    Most sources of a run that resumes are, so this makes no entry.
+
+    Args:
+        attempt: as `pack_attempt` gives it.
+    """
+    at = row.find(digest[2:] + version)
+    if at < 0:
+        return False
+    if at % WIDTH:  # found across two entries; its own may lie behind
+        entry = find_entry(row, digest)
+        return entry is not None and version == entry[0] and pack_attempt(entry[1]) != attempt
+    return row[at + _TAIL + _VERSION : at + WIDTH] != attempt
+
+
+def pack_attempt(attempt: int) -> bytes:
+    """Return the number of an attempt as it stands in an entry."""
+    return attempt.to_bytes(_ATTEMPT, "big")
+
+
 def put_entry(row: bytes, digest: bytes, entry: IndexEntry) -> bytes:
     """Return the row with the digest's entry set or replaced."""
     version, attempt = entry
-    packed = digest[2:] + version + attempt.to_bytes(_ATTEMPT, "big")
+    packed = digest[2:] + version + pack_attempt(attempt)
     return remove_entry(row, digest) + packed if row else packed
 
 

@@ -20,6 +20,7 @@ import lmdb
 from strandline.ledger.entries import (
     Change,
     FailureRecord,
+    Listed,
     Mark,
     Quarantined,
     SourceRecord,
@@ -30,7 +31,14 @@ from strandline.ledger.entries import (
 )
 from strandline.ledger.errors import LeaseLostError, LedgerError, LedgerInUseError
 from strandline.ledger.store.changes import Databases, apply, get, get_all
-from strandline.ledger.store.index import IndexEntry, find_entry, key_row, list_entries
+from strandline.ledger.store.index import (
+    IndexEntry,
+    find_entry,
+    is_finished_before,
+    key_row,
+    list_entries,
+    pack_attempt,
+)
 from strandline.ledger.store.inspection import check_image
 from strandline.ledger.store.portions import read_portion, take_pieces
 from strandline.plan.receipt import Piece
@@ -147,6 +155,31 @@ class Store:
                 if row is not None and (entry := find_entry(row, digest)) is not None:
                     found[digest] = entry
         return found
+
+    def find_unfinished(
+        self, batch: Sequence[Listed], attempt: int
+    ) -> list[tuple[int, Listed, IndexEntry | None]]:
+        """Return those of a batch that are not finished as they are now, in its order.
+
+        Args:
+            attempt: whatever this one has finished is returned as well.
+
+        Returns:
+            The index in the batch, the source, and its entry where another version is finished, or
+            this attempt has finished it.
+        """
+        left: list[tuple[int, Listed, IndexEntry | None]] = []
+        own = pack_attempt(attempt)
+        with self._reading(self._dbs.finished) as txn:
+            look_up = cast("Callable[[bytes], bytes | None]", txn.get)
+            for index, listed in enumerate(batch):
+                digest = listed[0]
+                row = look_up(key_row(digest))
+                if row is None:
+                    left.append((index, listed, None))
+                elif not is_finished_before(row, digest, listed[1], own):
+                    left.append((index, listed, find_entry(row, digest)))
+        return left
 
     def find_marks(self, digests: Iterable[bytes]) -> dict[bytes, Mark]:
         """Return the marks of those of `digests` that are in flight."""
