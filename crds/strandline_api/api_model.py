@@ -113,14 +113,14 @@ def distinct(values: tuple[T, ...]) -> tuple[T, ...]:
 
 
 LABEL_PATTERN = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-_SUBDOMAIN_PATTERN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+SUBDOMAIN_PATTERN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _LABEL_LIKE = "lowercase letters, digits and '-', such as 'my-name'"
 _SUBDOMAIN_LIKE = "lowercase letters, digits, '-' and '.', such as 'my-name'"
 
 # A name of at most 63 characters that may stand in labels, host names and folder names.
 Label = Annotated[str, Matching(LABEL_PATTERN, _LABEL_LIKE, longest=63)]
 # The name of a Kubernetes object.
-ObjectName = Annotated[str, Matching(_SUBDOMAIN_PATTERN, _SUBDOMAIN_LIKE)]
+ObjectName = Annotated[str, Matching(SUBDOMAIN_PATTERN, _SUBDOMAIN_LIKE)]
 # An object whose fields somebody else defines: a stage, Ray or Kubernetes.
 FreeObject = Annotated[
     dict[str, JsonValue],

@@ -121,6 +121,11 @@ _policies = objects(
     oom=objects(memoryFactor=st.floats(1, 9), maxMemory=amounts),
     onChange=st.sampled_from(["Fail", "Restart", "Continue"]),
     deadlines=objects(attempt=durations, preRunning=durations, run=durations, stall=durations),
+    after=st.lists(
+        st.fixed_dictionaries({"name": labels.map("z{}".format)}, optional={"runId": labels}),
+        max_size=2,
+        unique_by=lambda each: str(each["name"]),
+    ),
     suspend=st.booleans(),
     runId=labels,
     attemptHistoryLimit=st.integers(1, 9),
@@ -196,5 +201,8 @@ _cluster = objects(
     ),
 )
 pipelines: st.SearchStrategy[dict[str, Any]] = st.builds(
-    lambda name, spec: {**SMALLEST, "metadata": {"name": name}, "spec": spec}, labels, _specs()
+    # Another letter in front than those have that it comes after.
+    lambda name, spec: {**SMALLEST, "metadata": {"name": f"a{name}"}, "spec": spec},
+    labels,
+    _specs(),
 )

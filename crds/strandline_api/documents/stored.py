@@ -25,7 +25,17 @@ from strandline_api.objects.pipeline import CurationPipeline, PipelineSpec
 # What no driver reads: where pods run and how attempts follow each other is the operator's.
 # An image of any age may drive whatever stands there.
 OPERATORS_OWN: Final = frozenset(
-    {"attemptHistoryLimit", "oom", "onWorkerLoss", "ray", "retry", "suspend", "ttlAfterFinished"}
+    {
+        "after",
+        "attemptHistoryLimit",
+        "oom",
+        "onWorkerLoss",
+        "ray",
+        "retry",
+        "schedule",
+        "suspend",
+        "ttlAfterFinished",
+    }
 )
 _SHOWN = 8
 # What JSON lets stand and YAML refuses, or takes for the end of a line.

@@ -3,7 +3,7 @@
 This room puts the parts together. It must not know how a document was read, nor what runs it.
 """
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -20,10 +20,24 @@ from strandline_api.spec.policy import (
     RetryPolicy,
     WorkerLoss,
 )
+from strandline_api.spec.predecessors import (
+    MAX_PREDECESSORS,
+    Predecessors,
+    Reference,
+    find_references,
+)
 from strandline_api.spec.ray_cluster import RayCluster
+from strandline_api.spec.schedule import Schedule
 from strandline_api.spec.storage import Storage
 from strandline_api.spec.work import SinkWork, SourceWork, StageWork, name_conflicts
-from strandline_api.status.pipeline_status import MAX_ATTEMPTS, PipelineStatus, parse_status
+from strandline_api.status.pipeline_status import (
+    MAX_ATTEMPTS,
+    PipelineStatus,
+    keyed_by,
+    parse_status,
+)
+
+AFTER_ITSELF: Final = "a pipeline can't come after itself; name another one"
 
 
 class ObjectMeta(ApiModel):
@@ -106,6 +120,17 @@ class PipelineSpec(ApiModel):
     deadlines: Deadlines = Field(
         default_factory=Deadlines, description="Time limits of attempts and of the run."
     )
+    # No default is stored, so that who does not use it has nothing new to read.
+    after: Predecessors = Field(
+        default_factory=tuple,
+        strict=False,
+        max_length=MAX_PREDECESSORS,
+        json_schema_extra=keyed_by("name"),
+        description=(
+            "Pipelines of the same namespace that must have succeeded before a run begins. Those "
+            "that are read by '{pipeline: NAME}' among the parameters are waited for without it."
+        ),
+    )
     suspend: bool = Field(
         default=False,
         description=(
@@ -117,6 +142,13 @@ class PipelineSpec(ApiModel):
         default="first",
         description=(
             "Name of the run. Set another name, such as 'second', to run a finished pipeline again."
+        ),
+    )
+    schedule: Schedule | None = Field(
+        default=None,
+        description=(
+            "When further runs begin by the clock, each with a 'runId' of its own in the status. "
+            "The first one begins at once. None begins by the clock when unset."
         ),
     )
     attempt_history_limit: int = Field(
@@ -142,6 +174,27 @@ class PipelineSpec(ApiModel):
         """Source, stages and sink in this order, by their path below `spec`."""
         stages = {f"stages[{index}]": stage for index, stage in enumerate(self.stages)}
         return {"source": self.source, **stages, "sink": self.sink}
+
+    @property
+    def references(self) -> tuple[tuple[str, Reference], ...]:
+        """The parts of other pipelines that are read, each with its path below `spec`."""
+        return tuple(
+            found
+            for path, item in self.items.items()
+            for found in find_references(item.with_, f"{path}.with")
+        )
+
+    @property
+    def predecessors(self) -> dict[str, str | None]:
+        """The runs that must have succeeded before, by pipeline; None: its latest."""
+        read = {reference.pipeline: None for _, reference in self.references}
+        return {**read, **{each.name: each.run_id for each in self.after}}
+
+    @property
+    def output_location(self) -> str | None:
+        """Folder or URL of the outputs, where the sink or `storage.output` names one."""
+        path = self.sink.with_.get("path")
+        return path if isinstance(path, str) else self.storage.output.url
 
     @property
     def ttl_after_finished_seconds(self) -> float | None:
@@ -176,3 +229,13 @@ class CurationPipeline(ApiModel):
             "does not read it."
         ),
     )
+
+    @model_validator(mode="after")
+    def _refuse_circle(self) -> Self:
+        name = self.metadata.name
+        after = ((f"after[{at}].name", each.name) for at, each in enumerate(self.spec.after))
+        read = ((path, reference.pipeline) for path, reference in self.spec.references)
+        path = next((path for path, other in (*after, *read) if other == name), None)
+        if path is not None:
+            raise PydanticCustomError("after_itself", AFTER_ITSELF, {"below": f"spec.{path}"})
+        return self

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from strandline_api.names import ATTEMPT, CATEGORY, GROUP, PIPELINE, VERSION, Kind
 from strandline_api.objects.attempt import CurationAttempt
-from strandline_api.objects.pipeline import CurationPipeline
+from strandline_api.objects.pipeline import AFTER_ITSELF, CurationPipeline
 from strandline_api.schema.defaults import Schema, insert_defaults
 from strandline_api.schema.openapi import structural_schema
 
@@ -77,11 +77,16 @@ _NUMBERED = {
     "message": "the name of an attempt ends in '-' and its number; the operator makes attempts",
 }
 
+_NO_CIRCLE = {
+    "rule": "!has(self.spec.after) || self.spec.after.all(each, each.name != self.metadata.name)",
+    "message": AFTER_ITSELF,
+}
+
 
 def pipeline_definition() -> Schema:
     """Write the CRD of `CurationPipeline`; a new dictionary in the order people expect."""
     columns = _columns(PIPELINE_COLUMNS, PIPELINE_WIDE_COLUMNS)
-    schema = _object_schema(CurationPipeline)
+    schema = _object_schema(CurationPipeline) | {"x-kubernetes-validations": [dict(_NO_CIRCLE)]}
     # Without a status, tools that read one take a new pipeline for a finished thing.
     schema["properties"]["status"]["default"] = dict(UNSEEN)
     return _definition(PIPELINE, schema, columns, PIPELINE_FIELDS)

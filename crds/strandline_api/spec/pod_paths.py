@@ -17,6 +17,9 @@ VOLUME: Final = "/var/lib/strandline"
 OUTPUT: Final = "/var/lib/strandline-output"
 CONFIG: Final = "/etc/strandline"
 CODE: Final = "/var/lib/strandline-code"
+# Claims of other pipelines, to be read; each in a folder of its name.
+INPUTS: Final = "/var/lib/strandline-inputs"
+INPUT_VOLUME_PREFIX: Final = "strandline-input-"
 # Nothing else may be mounted at these, nor below them.
 RESERVED_PATHS: Final = (VOLUME, OUTPUT, CONFIG, CODE, "/tmp/ray")  # noqa: S108 - Ray's own place
 # Nothing else may be mounted at these; below them is room.

@@ -26,6 +26,7 @@ class EventReason(StrEnum):
     SUSPENDED = "Suspended"
     RESUMED = "Resumed"
     BLOCKED = "Blocked"
+    SCHEDULE_MISSED = "ScheduleMissed"
 
     @property
     def meaning(self) -> str:
@@ -52,4 +53,5 @@ _EVENTS = {
     EventReason.SUSPENDED: "The pipeline is held back from now on.",
     EventReason.RESUMED: "The pipeline goes on.",
     EventReason.BLOCKED: "Something outside has to change first; the condition says what.",
+    EventReason.SCHEDULE_MISSED: "A run that was due by the clock did not begin.",
 }

@@ -247,6 +247,26 @@ class HandledTokens(Record):
         )
 
 
+class ScheduleStatus(Record):
+    """Which starts by the clock are accounted for, as a run that began or as one left out."""
+
+    rule: Annotated[str, Field(max_length=256)] = Field(
+        default="", description="Cron expression and time zone that the times here belong to."
+    )
+    last_time: Time = Field(
+        default=0.0, description="Time up to which all starts are accounted for."
+    )
+    next_time: Time | None = Field(
+        default=None, description="Time at which a run is due next. Absent if there is none."
+    )
+    missed: Count = Field(
+        default=0, description="Number of starts that were left out, over the pipeline's life."
+    )
+    last_missed_time: Time | None = Field(
+        default=None, description="Time of the last start that was left out."
+    )
+
+
 class PipelineStatus(Record):
     """What the operator reports."""
 
@@ -267,7 +287,19 @@ class PipelineStatus(Record):
             f"Phase of the pipeline, for people. Programs read the conditions. {PIPELINE_PHASES}"
         ),
     )
-    run: Name = Field(default="", description="Name of the current run, from 'spec.runId'.")
+    run: Name = Field(
+        default="",
+        description="Name of the current run, from 'spec.runId' or from the time of its schedule.",
+    )
+    requested_run: Name = Field(
+        default="",
+        description=(
+            "The 'spec.runId' that was last acted upon, where that is not the current run's name."
+        ),
+    )
+    schedule: ScheduleStatus | None = Field(
+        default=None, description="Runs by the clock, where 'spec.schedule' has some."
+    )
     run_start_time: Time | None = Field(default=None, description="Time at which the run began.")
     run_clock: RunClock | None = Field(
         default=None,
@@ -344,6 +376,11 @@ class PipelineStatus(Record):
     last_attempt_time: Time | None = Field(
         default=None, description="Time at which the latest attempt was created."
     )
+
+    @property
+    def answered_run(self) -> str:
+        """The `runId` of the spec that was last acted upon."""
+        return self.requested_run or self.run
 
     @property
     def is_seen(self) -> bool:

@@ -61,6 +61,10 @@ class Reason(StrEnum):
 
     CODE_MISSING = "CodeMissing"
 
+    WAITS_FOR_PIPELINES = "WaitsForPipelines"
+    COMES_AFTER_ITSELF = "ComesAfterItself"
+    INPUT_NOT_SHARED = "InputNotShared"
+
     UNSCHEDULABLE = "Unschedulable"
     IMAGE_NOT_PULLED = "ImageNotPulled"
     CONTAINER_NOT_STARTED = "ContainerNotStarted"
@@ -218,6 +222,18 @@ _REASONS = {
     Reason.CODE_MISSING: (
         "There is no ConfigMap with Python files of the name in `code.configMap`.",
         "Create it in the pipeline's namespace; the run goes on by itself.",
+    ),
+    Reason.WAITS_FOR_PIPELINES: (
+        "The run begins when other pipelines have succeeded.",
+        "Nothing, or start it without them by the annotation `strandline.dev/retry`.",
+    ),
+    Reason.COMES_AFTER_ITSELF: (
+        "Pipelines wait for each other, so that none of them can begin.",
+        "Take one of the names out of `after`, or out of the parameters.",
+    ),
+    Reason.INPUT_NOT_SHARED: (
+        "What another pipeline has made can't be reached from the pods of this one.",
+        "Have that pipeline write to a URL, or to a claim that `storage.output` names.",
     ),
     Reason.UNSCHEDULABLE: (
         "A pod of the attempt finds no node.",

@@ -1,0 +1,57 @@
+"""What a namespace gives to pipelines that say nothing of it: an image, a queue, a place.
+
+Nobody checks it before an operator reads it, so it is as strict as a pipeline. This room must not
+know where it is kept, nor how it is laid below a spec.
+"""
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from strandline_api.api_model import ApiModel, FreeObject, ObjectName
+from strandline_api.spec.pod_paths import CONTAINERS
+from strandline_api.spec.pod_templates import find_misfit
+from strandline_api.spec.ray_cluster import PullSecret
+from strandline_api.spec.storage import OutputStorage
+
+
+class RayDefaults(ApiModel):
+    """Defaults of a pipeline's `ray`."""
+
+    image: Annotated[str, Field(min_length=1, max_length=1024)] | None = Field(
+        default=None, description="Container image of all Ray pods."
+    )
+    version: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
+        default=None, description="Ray version in that image."
+    )
+    image_pull_secrets: tuple[PullSecret, ...] = Field(
+        default=(), strict=False, max_length=16, description="Secrets that nodes pull it with."
+    )
+    pod_template: FreeObject = Field(
+        default={}, description="Pod template; a pipeline's own is merged over it."
+    )
+    queue_name: ObjectName | None = Field(
+        default=None, description="Name of the Kueue LocalQueue that admits the attempts."
+    )
+    queue_priority_class: ObjectName | None = Field(
+        default=None, description="Name of the Kueue WorkloadPriorityClass of the attempts."
+    )
+
+    @model_validator(mode="after")
+    def _check_template(self) -> Self:
+        misfit = find_misfit(self.pod_template, CONTAINERS)
+        if misfit is not None:
+            raise ValueError(f"podTemplate.{misfit.path}: {misfit.message}")
+        return self
+
+
+class SpecDefaults(ApiModel):
+    """What pipelines of a namespace have where they say nothing."""
+
+    ray: RayDefaults = Field(
+        default_factory=RayDefaults, description="Defaults of the Ray cluster."
+    )
+    output: OutputStorage = Field(
+        default_factory=OutputStorage,
+        description="Where results go, each pipeline's in a folder of its own.",
+    )

@@ -1,0 +1,119 @@
+"""Which pipelines come before another one, and what it reads of theirs.
+
+A reference is a value among a stage's parameters, `{pipeline: NAME}`, that stands for a folder or
+URL of another pipeline. This room must not know where pipelines keep anything, nor what waits.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Annotated, Any, Final, NamedTuple
+
+from pydantic import AfterValidator, Field
+
+from strandline_api.api_model import SUBDOMAIN_PATTERN, ApiModel, Label, Matching, distinct
+
+MAX_PREDECESSORS: Final = 32
+
+PipelineName = Annotated[
+    str, Matching(SUBDOMAIN_PATTERN, "the name of a pipeline in the same namespace, such as 'raw'")
+]
+
+
+class Predecessor(ApiModel):
+    """A pipeline that must have succeeded before."""
+
+    name: PipelineName = Field(description="Name of a pipeline in the same namespace.")
+    run_id: Label | None = Field(
+        default=None,
+        description=(
+            "The run of it that must have succeeded, such as 'second'. When unset, its latest run."
+        ),
+    )
+
+
+def _distinct_names(items: tuple[Predecessor, ...]) -> tuple[Predecessor, ...]:
+    distinct(tuple(item.name for item in items))
+    return items
+
+
+Predecessors = Annotated[tuple[Predecessor, ...], AfterValidator(_distinct_names)]
+
+
+class Reference(NamedTuple):
+    """Something of another pipeline that is read.
+
+    Attributes:
+        pipeline: its name.
+        files: glob below its output; empty: the whole output.
+        artifact: path below the artifacts of its latest publication; empty: it is the output.
+    """
+
+    pipeline: str
+    files: str = ""
+    artifact: str = ""
+
+
+def parse_reference(value: object) -> Reference | None:
+    """Read `{pipeline: NAME}`, with `files` or `artifact` where given; None: it is none."""
+    if not isinstance(value, Mapping) or not {"pipeline"} <= value.keys() <= set(Reference._fields):
+        return None
+    is_text = all(isinstance(text, str) and text for text in value.values())
+    is_either = not {"files", "artifact"} <= value.keys()
+    return Reference(**value) if is_text and is_either else None
+
+
+def find_references(value: object, path: str) -> Iterator[tuple[str, Reference]]:
+    """Yield the references in parameters, each with its path, which begins with `path`."""
+    found = parse_reference(value)
+    if found is not None:
+        yield path, found
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from find_references(inner, f"{path}.{name}")
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from find_references(inner, f"{path}[{index}]")
+
+
+def replace_references(value: Any, locate: Callable[[Reference], str]) -> Any:  # noqa: ANN401 - JSON
+    """Return parameters with a folder, file or URL in place of each reference.
+
+    Args:
+        locate: returns what a reference stands for.
+    """
+    found = parse_reference(value)
+    if found is not None:
+        return locate(found)
+    if isinstance(value, Mapping):
+        return {name: replace_references(inner, locate) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [replace_references(inner, locate) for inner in value]
+    return value
+
+
+def join_location(root: str, reference: Reference) -> str:
+    """Return what a reference stands for.
+
+    Args:
+        root: folder or URL of the output, or of the artifacts where it names one.
+    """
+    # A folder's name ends in a slash, by which sources know that all files in it are meant.
+    return f"{root.rstrip('/')}/{reference.artifact or reference.files}"
+
+
+def find_circle(name: str, before: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """Return the names on a way from a pipeline back to itself; empty where there is none.
+
+    Args:
+        before: by name, the pipelines that come before it.
+    """
+    trails: list[tuple[str, ...]] = [(name,)]
+    seen = {name}
+    while trails:
+        trail = trails.pop()
+        for other in before.get(trail[-1], ()):
+            if other == name:
+                return (*trail, name)
+            if other not in seen:
+                seen.add(other)
+                trails.append((*trail, other))
+    return ()

@@ -1,0 +1,113 @@
+"""When runs begin by the clock: a cron expression, a time zone, and names of such runs.
+
+This room says what the fields mean and what can't be. It must not know clocks, nor which moments an
+expression means.
+"""
+
+import re
+import zoneinfo
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field
+
+from strandline_api.api_model import ApiModel, Matching
+from strandline_api.quantities import PositiveDuration, parse_duration
+
+_PART = r"(\*|[0-9A-Za-z]+(-[0-9A-Za-z]+)?)(/[0-9]+)?"
+_FIELD = rf"{_PART}(,{_PART})*"
+_CRON_PATTERN = rf"{_FIELD}( +{_FIELD}){{4}}"
+_CRON_LIKE = (
+    "five fields (minute, hour, day of the month, month, day of the week), such as '0 3 * * 1'"
+)
+_ZONE_PATTERN = r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*"
+_ZONE_LIKE = "a time zone of the IANA database, such as 'Europe/Berlin'"
+_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+# Name, least, greatest, and words of each field.
+_FIELDS: Final = (
+    ("minute", 0, 59, ()),
+    ("hour", 0, 23, ()),
+    ("day of the month", 1, 31, ()),
+    ("month", 1, 12, _MONTHS),
+    ("day of the week", 0, 7, _DAYS),
+)
+
+
+def _check_cron(text: str) -> str:
+    for (name, least, greatest, words), field in zip(_FIELDS, text.split(), strict=True):
+        for part in field.split(","):
+            span, _, step = part.partition("/")
+            bounds = [_read(word, least, words) for word in span.split("-")] if span != "*" else []
+            if any(bound is None or not least <= bound <= greatest for bound in bounds):
+                raise ValueError(f"{part!r} is no {name}, which is {least} to {greatest}")
+            if any(later < earlier for earlier, later in pairwise(filter(None, bounds))):
+                raise ValueError(f"{part!r} ends before it begins")
+            if step and not int(step):
+                raise ValueError(f"{part!r} has a step of 0")
+    return " ".join(text.split())
+
+
+def _read(word: str, least: int, words: tuple[str, ...]) -> int | None:
+    if word.upper() in words:
+        return words.index(word.upper()) + least
+    return int(word) if re.fullmatch("[0-9]{1,4}", word) else None
+
+
+def _check_zone(name: str) -> str:
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        # A machine without the database knows none, and runs nothing by the clock.
+        if zoneinfo.available_timezones():
+            raise ValueError(
+                f"there is no time zone {name!r}; it is like 'Europe/Berlin'"
+            ) from None
+    return name
+
+
+class Schedule(ApiModel):
+    """When further runs begin by the clock; one that is due while another goes on is left out."""
+
+    cron: Annotated[
+        str, Matching(_CRON_PATTERN, _CRON_LIKE, longest=128), AfterValidator(_check_cron)
+    ] = Field(description="When a run begins, as five fields of cron, such as '0 3 * * 1'.")
+    time_zone: (
+        Annotated[str, Matching(_ZONE_PATTERN, _ZONE_LIKE, longest=64), AfterValidator(_check_zone)]
+        | None
+    ) = Field(
+        default=None,
+        description="Time zone of 'cron', such as 'Europe/Berlin'. UTC when unset.",
+    )
+    starting_deadline: PositiveDuration | None = Field(
+        default=None,
+        description=(
+            "How late a run may begin where the operator was not there at its time, such as '1h'. "
+            "After that it is left out. No limit when unset."
+        ),
+    )
+
+    @property
+    def zone(self) -> str:
+        """The time zone's name."""
+        return self.time_zone or "UTC"
+
+    @property
+    def rule(self) -> str:
+        """The moments that are meant, in one text: expression and zone."""
+        return f"{self.cron} {self.zone}"
+
+    @property
+    def starting_deadline_seconds(self) -> float | None:
+        """Seconds by which a run may be late; None: any number."""
+        return None if self.starting_deadline is None else parse_duration(self.starting_deadline)
+
+
+def name_scheduled_run(time: float) -> str:
+    """Name the run that begins by the clock at a time: `at-20261124t0300z`, in UTC.
+
+    Args:
+        time: seconds since the epoch.
+    """
+    return f"at-{datetime.fromtimestamp(time, UTC):%Y%m%dt%H%M}z"

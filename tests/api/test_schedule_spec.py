@@ -1,0 +1,96 @@
+"""A schedule: five fields of cron and a zone, refused where no moment is meant; names of runs."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+from cronsim import CronSim
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_documents import with_change
+from strandline_api.api_model import LABEL_PATTERN
+from strandline_api.documents.documents import parse_pipeline
+from strandline_api.documents.problems import SpecError
+from strandline_api.spec.schedule import Schedule, name_scheduled_run
+
+MARCH = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
+
+
+def read(**schedule: object) -> Schedule:
+    found = parse_pipeline(with_change("spec.schedule", schedule)).spec.schedule
+    assert found is not None
+    return found
+
+
+def refuse(**schedule: object) -> str:
+    with pytest.raises(SpecError) as caught:
+        read(**schedule)
+    return str(caught.value)
+
+
+def test_a_schedule_is_in_utc_unless_it_says_otherwise() -> None:
+    assert read(cron="0 3 * * 1").zone == "UTC"
+    schedule = read(cron="*/5  3-6 1,15 jan-MAR *", timeZone="Europe/Berlin")
+    assert schedule.rule == "*/5 3-6 1,15 jan-MAR * Europe/Berlin"
+    assert read(cron="0 3 * * *", startingDeadline="1h").starting_deadline_seconds == 3600
+    assert parse_pipeline(with_change("spec.suspend", True)).spec.schedule is None
+
+
+@pytest.mark.parametrize(
+    ("cron", "sentence"),
+    [
+        ("0 3 * *", "must be five fields (minute, hour,"),
+        ("0 3 * * * *", "must be five fields (minute, hour,"),
+        ("@daily", "must be five fields"),
+        ("60 3 * * *", "'60' is no minute, which is 0 to 59"),
+        ("0 24 * * *", "'24' is no hour, which is 0 to 23"),
+        ("0 0 0 * *", "'0' is no day of the month, which is 1 to 31"),
+        ("0 0 * FOO *", "'FOO' is no month, which is 1 to 12"),
+        ("0 0 * * 8", "'8' is no day of the week, which is 0 to 7"),
+        ("JAN 0 * * *", "'JAN' is no minute"),
+        ("9-3 0 * * *", "'9-3' ends before it begins"),
+        ("*/0 0 * * *", "'*/0' has a step of 0"),
+    ],
+)
+def test_what_means_no_moment_is_refused(cron: str, sentence: str) -> None:
+    assert sentence in refuse(cron=cron)
+
+
+def test_a_zone_must_be_known() -> None:
+    assert "there is no time zone 'Europe/Atlantis'" in refuse(
+        cron="0 3 * * *", timeZone="Europe/Atlantis"
+    )
+    assert "must be a time zone" in refuse(cron="0 3 * * *", timeZone="../etc/passwd")
+    assert "spec.schedule.cron: required" in refuse(timeZone="UTC")
+
+
+def fields(least: int, greatest: int) -> st.SearchStrategy[str]:
+    numbers = st.integers(least, greatest)
+    spans = st.tuples(numbers, numbers).map(lambda pair: "{}-{}".format(*sorted(pair)))
+    parts = st.just("*") | numbers.map(str) | spans
+    stepped = st.builds("{}/{}".format, st.just("*") | spans, st.integers(1, 9))
+    return st.lists(parts | stepped, min_size=1, max_size=3).map(",".join)
+
+
+@given(
+    cron=st.tuples(fields(0, 59), fields(0, 23), fields(1, 28), fields(1, 12), fields(0, 6)).map(
+        " ".join
+    )
+)
+def test_law_what_is_taken_the_library_understands(cron: str) -> None:
+    schedule = read(cron=cron)
+    moment = next(CronSim(schedule.cron, MARCH))
+    assert moment > MARCH
+
+
+@given(moment=st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1)))  # noqa: DTZ001 - made aware
+def test_law_a_name_is_a_label_and_follows_from_the_time(moment: datetime) -> None:
+
+    time = moment.replace(second=0, microsecond=0, tzinfo=UTC).timestamp()
+    name = name_scheduled_run(time)
+    assert re.fullmatch(LABEL_PATTERN, name)
+    assert name == name_scheduled_run(time)
+    assert name != name_scheduled_run(time + 60)
