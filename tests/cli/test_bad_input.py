@@ -89,7 +89,8 @@ CASES = [
         "two documents",
         lambda project: project.write("a: 1\n---\nb: 2\n"),
         64,
-        "pipeline.yaml: the file holds 2 documents; it must hold one CurationPipeline",
+        "pipeline.yaml: the file holds 2 documents; name one of its pipelines, as in "
+        "pipeline.yaml#NAME",
     ),
     Case(
         "not UTF-8",
@@ -385,7 +386,7 @@ def test_an_error_of_a_run_for_scripts_ends_in_an_outcome_too(run: Call) -> None
     ("words", "sentence"),
     [
         (["nothing"], "No such command 'nothing'; see `strandline --help`"),
-        (["run"], "Missing argument 'FILE'; see `strandline run --help`"),
+        (["run"], "Missing argument 'FILES...'; see `strandline run --help`"),
         (
             ["run", "pipeline.yaml", "--engin", "inline"],
             "No such option '--engin'. Did you mean '--engine'?; see `strandline run --help`",

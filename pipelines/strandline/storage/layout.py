@@ -9,6 +9,8 @@ from pathlib import Path
 
 from strandline.storage.errors import naming_volume
 
+# Where a volume is that nobody names.
+VOLUME = "./strandline-data"
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 

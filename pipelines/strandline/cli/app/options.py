@@ -11,8 +11,8 @@ import click
 from strandline.cli.app.json_output import reserve
 from strandline.cli.app.program import add_debug
 from strandline.run.attempt.engines import ENGINES
+from strandline.storage.layout import VOLUME
 
-VOLUME = "./strandline-data"
 Command = Callable[..., Any]
 
 
@@ -24,6 +24,7 @@ def _keep_output(ctx: click.Context, _option: click.Parameter, is_asked: bool) -
 
 
 take_file = click.argument("file", type=click.Path(path_type=Path))
+take_files = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 take_volume = click.option(
     "--volume",
     type=click.Path(path_type=Path),
@@ -77,6 +78,11 @@ def show_examples(*lines: str) -> str:
     """Return the end of a command's help: command lines that work."""
     head = "Example:" if len(lines) == 1 else "Examples:"
     return "\n".join(("\b", head, *(f"  {line}" for line in lines)))
+
+
+def take_manifests(command: Command) -> Command:
+    """Return the arguments of a command that reads several: FILES, --set and --debug."""
+    return take_files(take_settings(add_debug(command)))
 
 
 def take_manifest(command: Command) -> Command:

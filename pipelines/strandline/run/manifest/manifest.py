@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +10,9 @@ import strandline.stages.catalogue  # noqa: F401 - a manifest names stages, so t
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.planning import plan_spec
 from strandline.run.code.code import bring_code
+from strandline.run.manifest.references import resolve_references
 from strandline.run.manifest.yaml_file import read_pipeline
+from strandline.storage.layout import VOLUME
 from strandline_api.objects.pipeline import CurationPipeline
 
 
@@ -28,16 +30,25 @@ class Manifest(NamedTuple):
     is_stored: bool = False
 
 
-def read_manifest(path: Path, settings: Sequence[str] = (), *, is_strict: bool = False) -> Manifest:
+def read_manifest(
+    path: Path,
+    settings: Sequence[str] = (),
+    *,
+    is_strict: bool = False,
+    volume: Path = Path(VOLUME),
+    others: Iterable[CurationPipeline] = (),
+) -> Manifest:
     """Read and check a manifest file.
 
     Args:
         path, settings, is_strict: see `read_pipeline`.
+        volume, others: see `resolve_references`.
 
     Raises:
         SpecError: everything that is wrong with file, settings or pipeline.
         StrandlineError: the code that it brings can't be fetched now.
     """
     pipeline, unknown, is_stored = read_pipeline(path, settings, is_strict=is_strict)
+    pipeline = resolve_references(pipeline, volume, others)
     plan = plan_spec(pipeline, bring_code(pipeline.spec.code))
     return Manifest(pipeline, plan, unknown, is_stored)

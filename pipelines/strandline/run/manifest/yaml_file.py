@@ -18,6 +18,7 @@ from strandline_api.documents.problems import Problem, SpecError, show
 from strandline_api.documents.stored import is_stored, omit_unknown
 from strandline_api.objects.pipeline import CurationPipeline
 
+NAME_MARK = "#"
 _TOP = ("apiVersion", "kind", "metadata", "spec")
 _PART = re.compile(r"""\[(\d+)\]|\["([^"]+)"\]|\.?([^.\[\]]+)""")
 
@@ -60,14 +61,14 @@ def read_pipeline(path: Path, settings: Sequence[str] = (), *, is_strict: bool =
     of another version, and ignored. Settings are always typed by somebody here.
 
     Args:
-        path: a YAML file that holds one `CurationPipeline`.
+        path: a YAML file that holds one `CurationPipeline`, or `FILE#NAME` for one of several.
         settings: `dotted.path=value`, applied in order before anything is checked; see `change`.
         is_strict: refuse what is not known wherever the pipeline comes from.
 
     Raises:
         SpecError: everything that is wrong with file, settings or pipeline.
     """
-    document = parse_yaml(_read_text(path), str(path))
+    document = _choose_document(path)
     was_stored = is_stored(document)
     unknown: tuple[str, ...] = ()
     if was_stored and not is_strict:
@@ -77,11 +78,72 @@ def read_pipeline(path: Path, settings: Sequence[str] = (), *, is_strict: bool =
     return Reading(parse_pipeline(document), unknown, was_stored)
 
 
+def list_pipelines(path: Path) -> list[Path]:
+    """Return what names each pipeline of a file: `FILE#NAME`, or the file itself where it has one.
+
+    Raises:
+        SpecError: it is no YAML, or a document among several has no name.
+    """
+    file, name = _split_name(path)
+    documents = parse_documents(_read_text(file), str(file))
+    if name or len(documents) == 1:
+        return [path]
+    names = [_find_name(document) for document in documents]
+    if not all(names):
+        _refuse(f"{file}: document {names.index('') + 1} of {len(names)} has no metadata.name")
+    twice = next((each for at, each in enumerate(names) if each in names[:at]), None)
+    if twice is not None:
+        _refuse(f"{file}: pipeline {twice!r} is there twice")
+    return [Path(f"{file}{NAME_MARK}{each}") for each in names]
+
+
+def _choose_document(path: Path) -> Any:  # noqa: ANN401 - whatever the document holds
+    """Return the document of `FILE#NAME`, or the only one of a file."""
+    file, name = _split_name(path)
+    documents = parse_documents(_read_text(file), str(file))
+    names = [_find_name(document) for document in documents]
+    if name:
+        if name not in names:
+            known = ", ".join(map(repr, filter(None, names)))
+            _refuse(f"{file}: there is no pipeline {name!r} in it; it holds {known or 'none'}")
+        return documents[names.index(name)]
+    if len(documents) > 1:
+        example = next(filter(None, names), "NAME")
+        what = f"the file holds {len(documents)} documents"
+        _refuse(f"{file}: {what}; name one of its pipelines, as in {file}{NAME_MARK}{example}")
+    return documents[0]
+
+
+def _split_name(path: Path) -> tuple[Path, str]:
+    """Part the file from the name of a pipeline in it; a file may have such a name itself."""
+    file, mark, name = str(path).rpartition(NAME_MARK)
+    return (Path(file), name) if mark and file and not path.exists() else (path, "")
+
+
+def _find_name(document: object) -> str:
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) else ""
+
+
 def parse_yaml(text: str, name: str) -> Any:  # noqa: ANN401 - whatever the document holds
     """Return the one document in `text`; `name` stands for the file in messages.
 
     Raises:
         SpecError: it is no YAML, or not exactly one document.
+    """
+    documents = parse_documents(text, name)
+    if len(documents) > 1:
+        what = f"the file holds {len(documents)} documents; it must hold one CurationPipeline"
+        _refuse(f"{name}: {what}")
+    return documents[0]
+
+
+def parse_documents(text: str, name: str) -> list[Any]:
+    """Return the documents in `text`, at least one; `name` stands for the file in messages.
+
+    Raises:
+        SpecError: it is no YAML, or empty.
     """
     try:
         # `_Loader` is a SafeLoader: it makes plain values only.
@@ -100,10 +162,7 @@ def parse_yaml(text: str, name: str) -> Any:  # noqa: ANN401 - whatever the docu
     filled = [document for document in documents if document is not None]
     if not filled:
         _refuse(f"{name}: the file is empty; it must hold one CurationPipeline")
-    if len(filled) > 1:
-        what = f"the file holds {len(filled)} documents; it must hold one CurationPipeline"
-        _refuse(f"{name}: {what}")
-    return filled[0]
+    return filled
 
 
 def change(document: Any, setting: str) -> Any:  # noqa: ANN401 - a parsed document

@@ -112,7 +112,11 @@ class PathPattern:
 
 
 def parse_pattern(pattern: str) -> PathPattern:
-    """Return a pattern in its parts; without a wildcard the last name is the rest."""
+    """Return a pattern in its parts; without a wildcard the last name is the rest.
+
+    One that ends in a slash names a folder, and means all files in it.
+    """
+    pattern += "**" if pattern.endswith("/") else ""
     found = _MAGIC.search(pattern)
     cut = pattern.rfind("/", 0, found.start() if found else len(pattern)) + 1
     return PathPattern(pattern[:cut], pattern[cut:])

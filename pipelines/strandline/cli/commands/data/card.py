@@ -62,7 +62,7 @@ def card(
     Source, stages and parameters, what was kept and dropped, statistics, and whose run it was. Its
     head tells Hugging Face's `datasets` which files to load. A card that is there is replaced.
     """
-    manifest = read_manifest(file, settings)
+    manifest = read_manifest(file, settings, volume=volume)
     plan = manifest.plan
     chosen = choose_license(manifest, license_id)
     facts = read_card(

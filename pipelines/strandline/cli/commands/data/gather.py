@@ -28,7 +28,7 @@ def gather(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -
     pipeline runs. Where nothing is new, nothing is published. Prints the folder of the latest
     publication.
     """
-    manifest = read_manifest(file, settings)
+    manifest = read_manifest(file, settings, volume=volume)
     spec = manifest.pipeline.spec
     done = gather_by_hand(
         manifest.plan,

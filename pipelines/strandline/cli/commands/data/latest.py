@@ -51,7 +51,7 @@ def latest(file: Path, volume: Path, chosen: str | None, unset: bool, as_json: b
     if unset and chosen is not None:
         msg = "--set and --unset exclude each other"
         raise click.UsageError(msg)
-    folder = locate(read_manifest(file, ()).plan, volume)
+    folder = locate(read_manifest(file, (), volume=volume).plan, volume)
     if chosen is not None:
         pin(folder, chosen)
     elif unset:

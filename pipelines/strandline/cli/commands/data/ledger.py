@@ -55,7 +55,7 @@ ledger.add_command(own_outputs)
 @take_json
 def stats(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
     """Count the sources; show the last attempt and the size."""
-    folder = locate(read_manifest(file, settings).plan, volume)
+    folder = locate(read_manifest(file, settings, volume=volume).plan, volume)
     with looking(folder) as store:
         lease = store.read_meta("lease") or {"attempt": 0, "ended": True}
         facts: dict[str, Any] = {
@@ -105,7 +105,7 @@ def sources(
 
     The columns are state, attempt, files written, key and, where one failed, why.
     """
-    with looking(locate(read_manifest(file, settings).plan, volume)) as store:
+    with looking(locate(read_manifest(file, settings, volume=volume).plan, volume)) as store:
         rows = list_rows(store, SourceState(state) if state else None)
         for row in islice(rows, limit):
             text = json.dumps(row._asdict()) if as_json else _describe(row)
@@ -150,7 +150,7 @@ def export(
         raise click.UsageError("--metrics goes with none of --state, --to and --format")
     is_parquet = form == "parquet" or (form is None and to is not None and to.suffix == ".parquet")
     write = write_parquet if is_parquet else write_jsonl
-    with looking(locate(read_manifest(file, settings).plan, volume)) as store:
+    with looking(locate(read_manifest(file, settings, volume=volume).plan, volume)) as store:
         if metrics is not None:
             count = _write_file(metrics, partial(write_metrics, list_efforts(store)))
             click.echo(f"{format_amount(count, 'row')} written to {metrics}", err=True)

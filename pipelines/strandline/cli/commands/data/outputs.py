@@ -40,7 +40,7 @@ def move_outputs(
     it; where all is there, the next run goes on with it. Otherwise the ledger stays as it is, and
     the exit code is 65. Refused while the pipeline runs, and where FILE has changed otherwise too.
     """
-    plan = read_manifest(file, settings).plan
+    plan = read_manifest(file, settings, volume=volume).plan
     moved = move(plan, locate(plan, volume), reads_bytes=not no_bytes)
     is_moved = not moved.verdict.problems
     if as_json:
@@ -62,7 +62,7 @@ def own_outputs(file: Path, settings: tuple[str, ...], volume: Path, as_json: bo
     were it to run again, it would be refused. What lies there is overwritten source by source.
     Refused while the pipeline runs.
     """
-    plan = read_manifest(file, settings).plan
+    plan = read_manifest(file, settings, volume=volume).plan
     location = locate_output(plan, volume)
     former = seize_outputs(plan, locate(plan, volume))
     if as_json:

@@ -37,7 +37,7 @@ def list_quarantined(file: Path, settings: tuple[str, ...], volume: Path, as_jso
     The columns are the number of attempts in which it failed, the last of them, and its key with
     cause, stage and message; without a stage, a process died over it.
     """
-    with looking(locate(read_manifest(file, settings).plan, volume)) as store:
+    with looking(locate(read_manifest(file, settings, volume=volume).plan, volume)) as store:
         is_empty = True
         for row in list_rows(store, SourceState.QUARANTINED):
             is_empty = False
@@ -70,7 +70,7 @@ def release(
     if bool(keys) == all_of_them:
         msg = "name the keys to release, or say --all" if not keys else "--all excludes keys"
         raise click.UsageError(msg)
-    folder = locate(read_manifest(file, settings).plan, volume)
+    folder = locate(read_manifest(file, settings, volume=volume).plan, volume)
     released = release_sources(folder, None if all_of_them else keys)
     if as_json:
         write_line(json.dumps({"released": released}))

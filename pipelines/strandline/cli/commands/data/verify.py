@@ -46,7 +46,7 @@ def check(
     All files are there with the bytes that were written, nothing else is, nothing twice. So is what
     stages have gathered. What was found wrong is listed, and the exit code is 65.
     """
-    plan = read_manifest(file, settings).plan
+    plan = read_manifest(file, settings, volume=volume).plan
     outputs = open_outputs(locate_output(plan, volume))
     folder = locate(plan, volume)
     with looking(folder) as store:

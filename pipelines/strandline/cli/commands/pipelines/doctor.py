@@ -43,7 +43,7 @@ def doctor(file: Path | None, settings: tuple[str, ...], volume: Path, as_json: 
     if file is None and settings:
         msg = "--set changes a pipeline, so it needs FILE"
         raise click.UsageError(msg)
-    manifest = None if file is None else read_manifest(file, settings)
+    manifest = None if file is None else read_manifest(file, settings, volume=volume)
     if manifest is None:
         findings = examine(look(volume))
     else:

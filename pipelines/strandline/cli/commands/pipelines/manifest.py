@@ -15,7 +15,14 @@ import yaml
 
 from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, locate_output, looking
-from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.app.options import (
+    show_examples,
+    take_json,
+    take_manifest,
+    take_manifests,
+    take_volume,
+)
+from strandline.cli.app.targets import list_targets, order_targets
 from strandline.cli.app.terminal import find_width
 from strandline.cli.views.format import format_amount
 from strandline.cli.views.plan import (
@@ -38,17 +45,33 @@ from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 
 
-@click.command("validate", epilog=show_examples("strandline validate pipeline.yaml"))
-@take_manifest
+@click.command(
+    "validate",
+    epilog=show_examples("strandline validate pipeline.yaml"),
+)
+@take_manifests
+@take_volume
 @take_json
-def validate(file: Path, settings: tuple[str, ...], as_json: bool) -> int:
-    """Check FILE: YAML, fields, stages, parameters, packages.
+def validate(
+    files: tuple[Path, ...], settings: tuple[str, ...], volume: Path, as_json: bool
+) -> int:
+    """Check FILES: YAML, fields, stages, parameters, packages.
 
-    Everything that is wrong is listed at once, each with its path in the file.
+    Everything that is wrong with a pipeline is listed at once, each with its path in the file; of
+    several pipelines also whether each can be run after those that it names and reads.
     """
     try:
-        plan = read_manifest(file, settings, is_strict=True).plan
-        check_requirements(plan)
+        targets = order_targets(list_targets(files, settings, is_strict=True), None)
+        others = [target.pipeline for target in targets]
+        for target in targets:
+            plan = read_manifest(
+                target.file, settings, is_strict=True, volume=volume, others=others
+            ).plan
+            check_requirements(plan)
+            if not as_json:
+                stages = format_amount(len(plan.stages) - 1, "stage")
+                ends = f"{plan.source.name}, {stages}, {plan.stages[-1].name}"
+                click.echo(f"{target.file}: valid; {ends}")
     except SpecError as error:
         if not as_json:
             raise
@@ -60,9 +83,6 @@ def validate(file: Path, settings: tuple[str, ...], as_json: bool) -> int:
         return ExitCode.BAD_SPEC
     if as_json:
         write_line(json.dumps({"valid": True, "problems": []}))
-    else:
-        stages = format_amount(len(plan.stages) - 1, "stage")
-        click.echo(f"{file}: valid; {plan.source.name}, {stages}, {plan.stages[-1].name}")
     return ExitCode.COMPLETE
 
 
@@ -72,7 +92,7 @@ def validate(file: Path, settings: tuple[str, ...], as_json: bool) -> int:
         "strandline plan pipeline.yaml", "strandline plan pipeline.yaml --volume /data --list"
     ),
 )
-@take_manifest
+@take_manifests
 @take_volume
 @click.option(
     "--list", "lists", is_flag=True, help="List the sources and count those to be skipped."
@@ -85,43 +105,52 @@ def validate(file: Path, settings: tuple[str, ...], as_json: bool) -> int:
 )
 @take_json
 def plan(
-    file: Path,
+    files: tuple[Path, ...],
     settings: tuple[str, ...],
     volume: Path,
     lists: bool,
     workers: int | None,
     as_json: bool,
 ) -> None:
-    """Show what a run of FILE would do, and do nothing.
+    """Show what a run of FILES would do, and do nothing.
 
     Stages with their shape and resources, where one task may become several, the fingerprint,
     where the output goes, and what the ledger on the volume has finished already. Where sources
     share storage, --list shows their groups, and how evenly these spread over workers; the first
-    thousands are listed in any case, to see whether most become one group.
+    thousands are listed in any case, to see whether most become one group. Several pipelines are
+    shown in the order in which they run.
     """
-    manifest = read_manifest(file, settings)
+    targets = order_targets(list_targets(files, settings), volume)
+    others = [target.pipeline for target in targets]
+    for index, target in enumerate(targets):
+        manifest = read_manifest(target.file, settings, volume=volume, others=others)
+        facts = _plan_one(manifest, volume, workers, lists=lists)
+        if as_json:
+            write_line(json.dumps(render_plan(facts)))
+        else:
+            click.echo("\n" * bool(index) + "\n".join(describe_plan(facts, find_width())))
+
+
+def _plan_one(manifest: Manifest, volume: Path, workers: int | None, *, lists: bool) -> PlanFacts:
     count = partial(_count_listing, workers=workers or _count_workers(manifest.plan))
     facts = _gather_facts(manifest, volume, count if lists else None)
     unmet = find_unmet_here(manifest.plan, manifest.pipeline.spec.engine)
     chaining = find_chaining(manifest.plan, time.monotonic)
-    facts = facts._replace(unmet=tuple(map(str, unmet)), chaining=chaining)
-    if as_json:
-        write_line(json.dumps(render_plan(facts)))
-    else:
-        click.echo("\n".join(describe_plan(facts, find_width())))
+    return facts._replace(unmet=tuple(map(str, unmet)), chaining=chaining)
 
 
 @click.command(
     "describe", epilog=show_examples("strandline describe pipeline.yaml --set sink.batchSize=8")
 )
 @take_manifest
+@take_volume
 @take_json
-def describe(file: Path, settings: tuple[str, ...], as_json: bool) -> None:
+def describe(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
     """Print FILE with every default filled in.
 
     Those of the stages' parameters too; the output is a manifest that means the same.
     """
-    document = fill_in(read_manifest(file, settings))
+    document = fill_in(read_manifest(file, settings, volume=volume))
     if as_json:
         write_line(json.dumps(document))
     else:

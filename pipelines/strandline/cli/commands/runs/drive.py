@@ -101,7 +101,7 @@ def drive(
     reporter = create_reporter(is_json=as_json)
     parent = _find_parent()
     with reporter.failing(), leaving_message(os.environ):
-        manifest = read_manifest(file, settings)
+        manifest = read_manifest(file, settings, volume=volume)
         if manifest.unknown:
             reporter.announce(describe_unknown("this image", manifest.unknown))
         spec = manifest.pipeline.spec

@@ -9,11 +9,12 @@ from pathlib import Path
 import click
 
 from strandline.cli.app.ledger_access import locate
-from strandline.cli.app.options import VOLUME, show_examples, take_manifest, take_volume
+from strandline.cli.app.options import show_examples, take_manifest, take_volume
 from strandline.cli.report.page import render_page
 from strandline.cli.report.reading import read_facts
 from strandline.cli.views.format import format_bytes
 from strandline.run.manifest.manifest import read_manifest
+from strandline.storage.layout import VOLUME
 
 
 @click.command(
@@ -40,7 +41,7 @@ def report(file: Path, settings: tuple[str, ...], volume: Path, out: Path) -> No
     statistics, and what `latest` is. It is one file of HTML that needs no network, and may be made
     while the run goes on.
     """
-    plan = read_manifest(file, settings).plan
+    plan = read_manifest(file, settings, volume=volume).plan
     named = [str(file), *(word for each in settings for word in ("--set", each))]
     where = ["--volume", str(volume)] if volume != Path(VOLUME) else []
     page = render_page(read_facts(plan, locate(plan, volume), time.time(), named, where))

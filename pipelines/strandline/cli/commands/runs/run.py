@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,15 +20,17 @@ from strandline.cli.app.options import (
     show_examples,
     take_engine,
     take_json,
-    take_manifest,
+    take_manifests,
     take_volume,
 )
+from strandline.cli.app.targets import Target, list_targets, order_targets
 from strandline.cli.views.announcer import Announcer, create_announcer
 from strandline.run.supervise.driver_process import DriverProcess, wait_until
 from strandline.run.supervise.supervision import EndedAttempt, Environment, supervise
 from strandline.storage.volume.latest import name_latest
 from strandline_api.law.retry import RetryAt
 from strandline_api.objects.pipeline import CurationPipeline
+from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.outcome.reader_token import VARIABLE
 from strandline_api.status.enums import Trigger
 
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
         "strandline run pipeline.yaml --volume /data --set stages.0.resources.cpu=0.5",
     ),
 )
-@take_manifest
+@take_manifests
 @take_volume
 @take_engine
 @click.option(
@@ -58,7 +60,7 @@ if TYPE_CHECKING:
 )
 @take_json
 def run(
-    file: Path,
+    files: tuple[Path, ...],
     settings: tuple[str, ...],
     volume: Path,
     engine: str | None,
@@ -69,16 +71,67 @@ def run(
     port: int | None,
     as_json: bool,
 ) -> int:
-    """Run the pipeline in FILE, or go on where it stopped.
+    """Run the pipelines in FILES, or go on where they stopped.
 
     Sources that are finished are never worked on again. When an attempt ends badly, the next one
     is made as the pipeline's `retry` says. Ctrl-C lets work in flight finish and keeps it; run the
     same command again to go on.
+
+    Several pipelines run one after another, each when those that its `after` names, or that it
+    reads, have completed. FILE#NAME is one pipeline of a file with several.
     """
-    request = Request(file, settings, volume, engine, address, workers, after, as_json)
     announcer = create_announcer(is_json=as_json)
     if port is not None and not is_single:
         raise click.UsageError("--serve goes with --no-supervise")
+    with announcer.failing():
+        targets = order_targets(list_targets(files, settings), volume)
+    if port is not None and len(targets) > 1:
+        raise click.UsageError("--serve goes with one pipeline")
+
+    def run_target(file: Path) -> int:
+        request = Request(file, settings, volume, engine, address, workers, after, as_json)
+        return _run_pipeline(request, announcer, port, is_single=is_single)
+
+    if len(targets) == 1:
+        return run_target(targets[0].file)
+    return run_in_order(targets, run_target, announcer.announce)
+
+
+def run_in_order(
+    targets: Sequence[Target],
+    run_target: Callable[[Path], int],
+    announce: Callable[[str], None],
+) -> int:
+    """Run pipelines one after another; one that fails keeps those from running that need it.
+
+    Args:
+        targets: in an order in which they can run.
+        run_target: runs one to its end, and returns the exit code.
+        announce: takes a sentence for people.
+
+    Returns:
+        The first exit code that is not 0; a request to stop ends all, and is returned at once.
+    """
+    first, failed = int(ExitCode.COMPLETE), set[str]()
+    for target in targets:
+        needed = [name for name in target.pipeline.spec.predecessors if name in failed]
+        if needed:
+            announce(f"{target.name}: left out, since {needed[0]} has not completed")
+            failed.add(target.name)
+            continue
+        announce(f"{target.name}:")
+        code = run_target(target.file)
+        if code == ExitCode.INTERRUPTED:
+            return code
+        if code:
+            first = first or code
+            failed.add(target.name)
+    return first
+
+
+def _run_pipeline(
+    request: Request, announcer: Announcer, port: int | None, *, is_single: bool
+) -> int:
     with announcer.failing(), _serving(port) as server:
         with launching(request) as (pipeline, folder, driver):
             if not is_single:

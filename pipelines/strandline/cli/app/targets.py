@@ -1,0 +1,77 @@
+"""Which pipelines a command line means, and in which order: files, and pipelines in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from strandline.run.history.records import find_last
+from strandline.run.manifest.order import order_pipelines
+from strandline.run.manifest.yaml_file import list_pipelines, read_pipeline
+from strandline.storage.layout import PipelineFolder
+from strandline_api.objects.pipeline import CurationPipeline
+
+
+class Target(NamedTuple):
+    """One pipeline that was asked for.
+
+    Attributes:
+        file: what names it: a file, or `FILE#NAME`.
+    """
+
+    file: Path
+    pipeline: CurationPipeline
+
+    @property
+    def name(self) -> str:
+        """The pipeline's name."""
+        return self.pipeline.metadata.name
+
+
+def list_targets(
+    files: Sequence[Path], settings: Sequence[str], *, is_strict: bool = False
+) -> list[Target]:
+    """Return the pipelines of some files, in the order in which they stand there.
+
+    Raises:
+        SpecError: a file or pipeline is wrong.
+        UsageError: settings for more than one pipeline.
+    """
+    paths = [path for file in files for path in list_pipelines(file)]
+    if settings and len(paths) > 1:
+        named = ", ".join(map(str, paths))
+        msg = f"--set changes one pipeline, and here are {len(paths)}: {named}"
+        raise click.UsageError(msg)
+    return [
+        Target(path, read_pipeline(path, settings, is_strict=is_strict).pipeline) for path in paths
+    ]
+
+
+def order_targets(targets: Sequence[Target], volume: Path | None) -> list[Target]:
+    """Return the same in the order in which they can run.
+
+    Args:
+        volume: where those may have completed that are not among them; None: they are taken to
+            have.
+
+    Raises:
+        SpecError: they can't; see `order_pipelines`.
+    """
+    found = {id(target.pipeline): target for target in targets}
+    pipelines = [target.pipeline for target in targets]
+    ordered = order_pipelines(pipelines, partial(_has_completed, volume))
+    return [found[id(pipeline)] for pipeline in ordered]
+
+
+def _has_completed(volume: Path | None, namespace: str, name: str, run: str | None) -> bool:
+    """Return whether the last attempt on the volume has completed, as one of that run."""
+    if volume is None:
+        return True
+    last = find_last(PipelineFolder.of(volume, namespace, name))
+    if last is None or last.outcome is None or last.outcome.exit_code:
+        return False
+    return run in {None, last.run}

@@ -1,0 +1,108 @@
+"""Several pipelines in the order in which they can run, or what keeps them from it.
+
+This room must not know how a pipeline is run, nor what became of one: it asks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from strandline_api.documents.problems import Problem, SpecError
+from strandline_api.objects.pipeline import CurationPipeline
+from strandline_api.spec.predecessors import find_circle
+
+# Whether a pipeline of a namespace and name has completed that run, or its latest for None.
+HasCompleted = Callable[[str, str, str | None], bool]
+
+
+def order_pipelines(
+    pipelines: Sequence[CurationPipeline], has_completed: HasCompleted
+) -> tuple[CurationPipeline, ...]:
+    """Return the pipelines, each after those that come before it, else in the order given.
+
+    Args:
+        pipelines: all that are to run.
+        has_completed: tells of pipelines that are not among them.
+
+    Raises:
+        SpecError: a name is there twice, or missing, or in another namespace; or some wait for
+            each other.
+    """
+    problems = tuple(_find_problems(pipelines, has_completed))
+    if problems:
+        raise SpecError(problems)
+    ordered: list[CurationPipeline] = []
+    left = list(pipelines)
+    while left:
+        waited = {_identify(pipeline) for pipeline in left}
+        ready = next(
+            pipeline for pipeline in left if not waited & set(_list_predecessors(pipeline))
+        )
+        left.remove(ready)
+        ordered.append(ready)
+    return tuple(ordered)
+
+
+Identity = tuple[str, str]
+
+
+def _identify(pipeline: CurationPipeline) -> Identity:
+    return pipeline.metadata.namespace, pipeline.metadata.name
+
+
+def _list_predecessors(pipeline: CurationPipeline) -> list[Identity]:
+    namespace = pipeline.metadata.namespace
+    return [(namespace, name) for name in pipeline.spec.predecessors]
+
+
+def _find_problems(
+    pipelines: Sequence[CurationPipeline], has_completed: HasCompleted
+) -> Iterator[Problem]:
+    counted = Counter(map(_identify, pipelines))
+    for namespace, name in (identity for identity, count in counted.items() if count > 1):
+        yield Problem("", f"pipeline {name!r} of namespace {namespace!r} is there twice")
+    for pipeline in pipelines:
+        yield from _find_absent(pipeline, pipelines, has_completed)
+    yield from _find_circles(pipelines)
+
+
+def _find_absent(
+    pipeline: CurationPipeline,
+    pipelines: Sequence[CurationPipeline],
+    has_completed: HasCompleted,
+) -> Iterator[Problem]:
+    """Yield what a pipeline waits for in vain."""
+    given = {_identify(each): each for each in pipelines}
+    namespace, name = _identify(pipeline)
+    for other, run in pipeline.spec.predecessors.items():
+        known = given.get((namespace, other))
+        if known is not None and run in {None, known.spec.run_id}:
+            continue
+        elsewhere = None if known else next((space for space, it in given if it == other), None)
+        if elsewhere is not None:
+            message = f"comes after {other!r}, which is in the namespace {elsewhere!r}"
+            hint = f"both must be in the same, as {namespace!r}"
+        elif has_completed(namespace, other, run):
+            continue
+        elif known is not None:
+            message = f"comes after run {run!r} of {other!r}, whose runId is {known.spec.run_id!r}"
+            hint = ""
+        else:
+            message = f"comes after {other!r}, which is not among the files and has not completed"
+            hint = "name its file too"
+        yield Problem("", f"pipeline {name!r} {message}", hint)
+
+
+def _find_circles(pipelines: Sequence[CurationPipeline]) -> Iterator[Problem]:
+    """Yield the first circle of each namespace; the others go with it."""
+    for namespace in dict.fromkeys(pipeline.metadata.namespace for pipeline in pipelines):
+        before = {
+            pipeline.metadata.name: pipeline.spec.predecessors
+            for pipeline in pipelines
+            if pipeline.metadata.namespace == namespace
+        }
+        circle = next(filter(None, (find_circle(name, before) for name in before)), ())
+        if circle:
+            way = " comes after ".join(repr(name) for name in circle)
+            yield Problem("", f"{way}: none of them can begin")

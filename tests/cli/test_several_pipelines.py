@@ -1,0 +1,209 @@
+"""Several pipelines in one call: ordered, read from each other, refused before anything starts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli_project import Call, Project, read_errors
+from strandline.run.manifest.order import order_pipelines
+from strandline_api.documents.documents import parse_pipeline
+from strandline_api.documents.problems import SpecError
+from strandline_api.objects.pipeline import CurationPipeline
+
+
+def spell(name: str, namespace: str = "default", **spec: Any) -> dict[str, Any]:
+    work = {
+        "source": {"use": "files", "with": {"paths": ["in/*.txt"]}},
+        "stages": [{"use": "read-files"}, {"use": "parse-documents"}],
+        "sink": {"use": "jsonl"},
+    }
+    return {
+        "apiVersion": "strandline.dev/v1alpha1",
+        "kind": "CurationPipeline",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": work | spec,
+    }
+
+
+def read(name: str, **other: Any) -> dict[str, Any]:
+    """A pipeline that reads what another one has written."""
+    reference = {"pipeline": "notes", "files": "**/*.jsonl", **other}
+    return spell(
+        name,
+        source={"use": "jsonl-files", "with": {"paths": [reference]}},
+        stages=[{"use": "read-jsonl"}],
+    )
+
+
+def write(project: Project, file: str, *documents: dict[str, Any]) -> None:
+    project.write(yaml.safe_dump_all(documents), file)
+
+
+def order(*documents: dict[str, Any], completed: tuple[str, ...] = ()) -> list[str]:
+    pipelines: list[CurationPipeline] = list(map(parse_pipeline, documents))
+    ordered = order_pipelines(pipelines, lambda _namespace, name, _run: name in completed)
+    return [pipeline.metadata.name for pipeline in ordered]
+
+
+def refuse(*documents: dict[str, Any]) -> str:
+    with pytest.raises(SpecError) as caught:
+        order(*documents)
+    return str(caught.value)
+
+
+def come_after(*names: str) -> list[dict[str, str]]:
+    return [{"name": name} for name in names]
+
+
+def test_each_comes_after_what_it_names_and_else_as_given() -> None:
+    first, last = spell("a", after=come_after("c")), spell("b")
+    assert order(first, last, read("c"), spell("notes")) == ["b", "notes", "c", "a"]
+    assert order(last, spell("d"), spell("a")) == ["b", "d", "a"]
+    assert order(first, completed=("c",)) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("documents", "sentence"),
+    [
+        (
+            [spell("a", after=come_after("b"))],
+            "pipeline 'a' comes after 'b', which is not among the files and has not completed; "
+            "name its file too",
+        ),
+        (
+            [spell("a", after=come_after("b")), spell("b", "team")],
+            "pipeline 'a' comes after 'b', which is in the namespace 'team'; both must be in the "
+            "same, as 'default'",
+        ),
+        (
+            [spell("a", after=[{"name": "b", "runId": "second"}]), spell("b")],
+            "pipeline 'a' comes after run 'second' of 'b', whose runId is 'first'",
+        ),
+        (
+            [spell("a", after=come_after("b")), spell("b", after=come_after("a"))],
+            "'a' comes after 'b' comes after 'a': none of them can begin",
+        ),
+        ([spell("a"), spell("a")], "pipeline 'a' of namespace 'default' is there twice"),
+    ],
+)
+def test_what_can_not_be_ordered_is_refused(documents: list[dict[str, Any]], sentence: str) -> None:
+    assert refuse(*documents) == sentence
+
+
+def test_one_file_may_hold_several_and_one_is_named(project: Project, call: Call) -> None:
+    write(project, "all.yaml", read("clean"), spell("notes"))
+    done = call("run", "all.yaml", "--engine", "inline")
+    assert done.exit_code == 0, done.output
+    folder = project.path / "strandline-data/default/clean"
+    texts = [
+        json.loads(line)["text"].strip()
+        for path in folder.glob("output/**/*.jsonl")
+        for line in path.read_text().splitlines()
+    ]
+    assert sorted(texts) == [f"Note number {number}." for number in range(3)]
+    verified = call("verify", "all.yaml#clean")
+    assert verified.exit_code == 0, verified.output
+    assert read_errors(call("verify", "all.yaml")) == (
+        "all.yaml: the file holds 2 documents; name one of its pipelines, as in all.yaml#clean"
+    )
+    assert "it holds 'clean', 'notes'" in read_errors(call("verify", "all.yaml#other"))
+
+
+def test_a_change_in_the_first_reaches_the_second(
+    project: Project, call: Call, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write(project, "notes.yaml", spell("notes"))
+    write(project, "clean.yaml", read("clean"))
+    words = ("run", "clean.yaml", "notes.yaml", "--engine", "inline", "--json")
+    call(*words)
+    (project.path / "in/0.txt").write_text("Another note.\n")
+    capfd.readouterr()
+    call(*words)
+    lines = map(json.loads, capfd.readouterr().out.splitlines())
+    outcomes = [line for line in lines if line["event"] == "outcome"]
+    assert [outcome["sources"]["finished"] for outcome in outcomes] == [1, 1]
+    assert [outcome["sources"]["skipped"] for outcome in outcomes] == [2, 2]
+    # By itself it knows from the volume where the first one keeps its outputs.
+    alone = call("run", "clean.yaml", "--engine", "inline")
+    assert alone.exit_code == 0, alone.output
+
+
+def test_one_that_fails_keeps_those_from_running_that_need_it(project: Project, call: Call) -> None:
+    use = project.add_stage("def process(self, task):\n    raise ValueError('bad')")
+    failing = spell("notes", stages=[{"use": use}], retry={"maxRetries": 0})
+    write(project, "all.yaml", read("clean"), failing, spell("free"))
+    done = call("run", "all.yaml", "--engine", "inline")
+    assert done.exit_code == 3
+    assert "clean: left out, since notes has not completed" in done.stderr
+    assert (project.path / "strandline-data/default/free/latest").exists()
+    assert not (project.path / "strandline-data/default/clean").exists()
+    # By itself it is refused just so, whatever there is to read.
+    alone = call("run", "all.yaml#clean", "--engine", "inline")
+    assert alone.exit_code == 64
+    assert "comes after 'notes', which is not among the files" in read_errors(alone)
+
+
+def test_nothing_starts_where_something_is_wrong(project: Project, call: Call) -> None:
+    write(project, "all.yaml", spell("notes"), spell("last", after=come_after("lost")))
+    done = call("run", "all.yaml", "--engine", "inline")
+    assert done.exit_code == 64
+    assert not (project.path / "strandline-data").exists()
+    settings = call("run", "all.yaml", "--set", "runId=second")
+    assert "--set changes one pipeline, and here are 2" in settings.output
+    served = call("run", "pipeline.yaml", "all.yaml#notes", "--serve", "0", "--no-supervise")
+    assert served.exit_code == 64
+
+
+def test_files_are_validated_and_planned_together(project: Project, call: Call) -> None:
+    write(project, "all.yaml", read("clean"), spell("notes"))
+    valid = call("validate", "all.yaml")
+    assert valid.output.splitlines() == [
+        "all.yaml#notes: valid; files, 2 stages, jsonl",
+        "all.yaml#clean: valid; jsonl-files, 1 stage, jsonl",
+    ]
+    planned = [json.loads(line) for line in call("plan", "all.yaml", "--json").output.splitlines()]
+    assert [
+        each["pipeline"]["name"] if isinstance(each["pipeline"], dict) else each["pipeline"]
+        for each in planned
+    ] == ["notes", "clean"]
+    alone = call("validate", "all.yaml#clean")
+    assert read_errors(alone) == (
+        "spec.source.with.paths[0]: pipeline 'notes' has not run on strandline-data yet; run it "
+        "first, or name its file too"
+    )
+    # One that another file holds may have run elsewhere.
+    write(project, "last.yaml", spell("last", after=come_after("lost")))
+    assert call("validate", "last.yaml").exit_code == 0
+
+
+def test_artifacts_are_read_through_latest(project: Project, call: Call) -> None:
+    write(project, "notes.yaml", spell("notes"))
+    call("run", "notes.yaml", "--engine", "inline")
+    artifacts = project.path / "strandline-data/default/notes/latest/artifacts"
+    artifacts.mkdir(exist_ok=True)
+    (artifacts / "more.jsonl").write_text('{"text": "gathered"}\n')
+    document = read("clean")
+    document["spec"]["source"]["with"]["paths"] = [{"pipeline": "notes", "artifact": "more.jsonl"}]
+    write(project, "clean.yaml", document)
+    described = yaml.safe_load(call("describe", "clean.yaml").output)
+    (path,) = described["spec"]["source"]["with"]["paths"]
+    assert Path(path).is_absolute()
+    assert Path(path) == artifacts / "more.jsonl"
+    assert call("run", "clean.yaml", "--engine", "inline").exit_code == 0
+
+
+def test_a_place_that_the_first_names_is_read_there(project: Project, call: Call) -> None:
+    first = spell("notes", sink={"use": "jsonl", "with": {"path": "out"}})
+    write(project, "all.yaml", first, read("clean"))
+    # Its file is not at hand for one who names the other alone.
+    assert "has not run on strandline-data yet" in read_errors(call("describe", "all.yaml#clean"))
+    assert call("run", "all.yaml", "--engine", "inline").exit_code == 0
+    described = yaml.safe_load(call("describe", "all.yaml#clean").output)
+    assert described["spec"]["source"]["with"]["paths"] == [
+        str(project.path.resolve() / "out/**/*.jsonl")
+    ]
