@@ -91,7 +91,7 @@ class Settings(BaseModel):
     )
     defaults_config_map: ObjectName = Field(
         default="strandline-defaults",
-        description="ConfigMap in a namespace whose key 'retry' has defaults of the retry policy.",
+        description="ConfigMap in a namespace with defaults: keys 'retry', 'ray' and 'output'.",
     )
     retry_defaults: Annotated[RetryPolicy, BeforeValidator(_read_policy)] = Field(
         default_factory=RetryPolicy, description="Defaults of the retry policy, as JSON."

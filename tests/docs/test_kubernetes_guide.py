@@ -8,8 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from guide import Command, Cue, File, is_shown, mask, read_guide
+from strandline_api.documents.documents import parse_pipeline
+from strandline_api.spec.namespace_defaults import RayDefaults
+from strandline_api.spec.policy import RetryPolicy
+from strandline_api.spec.storage import OutputStorage
+from strandline_operator.reconcile.caches.defaults import parse_part
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
@@ -108,3 +114,21 @@ def test_a_guide_is_read_in_order() -> None:
 )
 def test_only_questions_are_asked_again(line: str, *, is_question: bool) -> None:
     assert Command(line, "").is_question is is_question
+
+
+def test_every_pipeline_that_is_shown_and_not_applied_is_valid() -> None:
+    blocks = re.findall(r"^```yaml\n(apiVersion: .*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+    documents = [yaml.safe_load(block) for block in blocks]
+    pipelines = [each for each in documents if each["kind"] == "CurationPipeline"]
+    assert {each["metadata"]["name"] for each in pipelines} >= {"tokens", "nightly"}
+    for document in pipelines:
+        parse_pipeline(document)
+
+
+def test_the_defaults_of_a_namespace_that_are_shown_are_read() -> None:
+    (block,) = re.findall(r"^```yaml\n(apiVersion: v1\n.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+    body = yaml.safe_load(block)
+    for key, model in (("retry", RetryPolicy), ("ray", RayDefaults), ("output", OutputStorage)):
+        part, message = parse_part(body, key, model)
+        assert message == ""
+        assert part != model()

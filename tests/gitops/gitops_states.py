@@ -71,6 +71,33 @@ def queue() -> Body:
     return spell(cluster)
 
 
+def wait_for_another() -> Body:
+    cluster = SimulatedCluster()
+    other = cluster.others["raw"] = SimulatedCluster.running()
+    other.pipeline["metadata"] |= {"name": "raw", "uid": "uid-raw"}
+    cluster.edit(after=[{"name": "raw"}])
+    cluster.settle()
+    assert not cluster.attempts
+    return spell(cluster)
+
+
+def lack_another() -> Body:
+    cluster = SimulatedCluster()
+    cluster.edit(after=[{"name": "raw"}])
+    cluster.settle()
+    return spell(cluster)
+
+
+def wait_in_a_circle() -> Body:
+    cluster = SimulatedCluster()
+    other = cluster.others["raw"] = SimulatedCluster()
+    other.pipeline["metadata"] |= {"name": "raw", "uid": "uid-raw"}
+    other.edit(after=[{"name": "corpus"}])
+    cluster.edit(after=[{"name": "raw"}])
+    cluster.settle()
+    return spell(cluster)
+
+
 def run() -> Body:
     return spell(SimulatedCluster.running())
 
@@ -171,6 +198,9 @@ STATES: dict[str, Callable[[], Body]] = {
     "KubeRay is missing": lack_kuberay,
     "The operator lacks rights": lack_rights,
     "Kueue holds the first attempt back": queue,
+    "It waits for another pipeline": wait_for_another,
+    "A pipeline that it comes after is missing": lack_another,
+    "It and another pipeline wait for each other": wait_in_a_circle,
     "An attempt runs": run,
     "An attempt has failed, the next one waits for its time": wait,
     "The next attempt is on its way": start_again,

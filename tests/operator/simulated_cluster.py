@@ -11,13 +11,15 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Self
 
-from strandline_api.names import FINALIZER
+from strandline_api.names import FINALIZER, name_claim
 from strandline_api.objects.attempt import AttemptSpec, AttemptStatus
 from strandline_api.outcome.driver_outcome import DriverOutcome
+from strandline_api.spec.namespace_defaults import SpecDefaults
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.pipeline_status import PipelineStatus, Progress
 from strandline_api.times import format_time
 from strandline_operator.decide.obstacles.namesakes import may_launch
+from strandline_operator.decide.obstacles.predecessors import needs_others
 from strandline_operator.decide.pipeline import decide
 from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.code import CodeFiles
@@ -87,7 +89,9 @@ class SimulatedCluster:
     notices: list[Body] = field(default_factory=list)
     unread: tuple[Refusal, ...] = ()
     code: CodeFiles | None = None
+    others: dict[str, SimulatedCluster] = field(default_factory=dict)
     policy: RetryPolicy | None = None
+    defaults: SpecDefaults = field(default_factory=SpecDefaults)
     limits: Limits = field(default_factory=Limits)
     most_running: int = 0
     calls: int = 0
@@ -133,8 +137,10 @@ class SimulatedCluster:
             gone_pods=tuple(Pod.read(pod, is_gone=True) for pod in self.gone_pods),
             policy=self.policy or self._read_policy(),
             taken=self.taken,
-            claim=self._read_claim(self._storage("ledger") or "corpus-ledger"),
-            output=self._read_claim(self._storage("output")),
+            claim=self._read_claim(
+                self._storage("ledger") or name_claim(self.pipeline["metadata"]["name"])
+            ),
+            output=self._read_claim(self._storage("output") or self.defaults.output.claim_name),
             driver=self._view_driver(),
             has_kuberay=self.has_kuberay,
             turn=self.turn,
@@ -145,7 +151,18 @@ class SimulatedCluster:
             sizes=self.sizes,
             namesakes=self.namesakes,
             notices=tuple(map(Notice.read, self.notices)),
+            others=self._read_others(),
+            defaults=self.defaults,
         )
+
+    def _read_others(self) -> dict[str, PipelineView | None] | None:
+        """What a pass reads of other pipelines; a test puts those before them in as well."""
+        pipeline, views = self._view_pipeline(), self._view_attempts()
+        if pipeline.spec is None or not needs_others(pipeline, views[-1] if views else None):
+            return None
+        names = {*pipeline.spec.predecessors, *self.others}
+        known = {name: other._view_pipeline() for name, other in self.others.items()}
+        return {name: known.get(name) for name in names}
 
     def _read_code(self) -> CodeFiles | None:
         """What a pass reads of the ConfigMap, which it does where it may make an attempt."""

@@ -105,7 +105,31 @@ def cancel_and_think_again(cluster: SimulatedCluster) -> None:
     run(cluster)
 
 
+def come_after_another(cluster: SimulatedCluster) -> None:
+    other = cluster.others["raw"] = SimulatedCluster()
+    other.pipeline["metadata"] |= {"name": "raw", "uid": "uid-raw"}
+    cluster.edit(after=[{"name": "raw"}])
+    cluster.settle()
+    assert not cluster.attempts
+    other.settle()
+    other.run_next()
+    other.finish()
+    cluster.settle()
+    run(cluster, 1)
+    other.edit(runId="second")
+    run(cluster)
+    cluster.edit(runId="second")
+    cluster.settle()
+    assert len(cluster.attempts) == 2
+    other.settle()
+    other.run_next()
+    other.finish()
+    cluster.settle()
+    run(cluster)
+
+
 STORIES: list[Story] = [
+    come_after_another,
     complete_after_failures,
     use_up_the_retries,
     kill_for_memory,

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from fake_api import FakeApi
+from strandline_api.spec.namespace_defaults import SpecDefaults
 from strandline_operator.cluster.errors import Forbidden, Unavailable
 from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.defaults import (
@@ -18,9 +19,10 @@ from strandline_operator.reconcile.caches.defaults import (
 NAME = "strandline-defaults"
 
 
-def put(api: FakeApi, text: str) -> None:
+def put(api: FakeApi, text: str = "", **more: str) -> None:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}}
-    api.store.create(Resource.CONFIG_MAP, "team", {**body, "data": {"retry": text}})
+    data = {"retry": text, **more}
+    api.store.create(Resource.CONFIG_MAP, "team", {**body, "data": data})
 
 
 def test_a_policy_has_the_fields_that_are_given() -> None:
@@ -50,7 +52,7 @@ def test_a_broken_one_is_said_and_the_layers_below_hold(text: str, said: str) ->
     api = FakeApi()
     put(api, text)
 
-    policy, (problem,) = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
+    policy, (problem,), _ = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
 
     assert policy.model_fields_set == set()
     assert problem.message.startswith(said)
@@ -62,7 +64,7 @@ def test_the_rest_of_one_with_an_unknown_field_holds() -> None:
     api = FakeApi()
     put(api, "maxRetrys: 1\ndelay: 5s\ndisruptions: {later: true, maxRetries: 9}")
 
-    policy, (problem,) = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
+    policy, (problem,), _ = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
 
     assert (policy.max_retries, policy.delay_seconds, policy.disruptions.max_retries) == (3, 5.0, 9)
     assert policy.model_fields_set == {"delay", "disruptions"}
@@ -79,7 +81,7 @@ def test_missing_rights_are_said() -> None:
         raise Forbidden(403, "Forbidden", "you cannot get configmaps")
 
     api.before.append(refuse)
-    _, (problem,) = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
+    _, (problem,), _ = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
     assert (problem.status, problem.message) == (403, "you cannot get configmaps")
 
 
@@ -114,3 +116,45 @@ def test_what_may_pass_is_not_kept() -> None:
         assert (await defaults.read(api, "team", 0.0))[0].max_retries == 7
 
     asyncio.run(run())
+
+
+def test_image_queue_and_output_are_read_beside_the_policy() -> None:
+    api = FakeApi()
+    put(
+        api,
+        "maxRetries: 7",
+        ray="{image: registry.example/team:1, queueName: team-a, podTemplate: {spec: {a: 1}}}",
+        output="url: s3://team/clean",
+    )
+    found = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
+    assert found.refusals == ()
+    assert found.policy.max_retries == 7
+    assert (found.spec.ray.image, found.spec.ray.queue_name) == (
+        "registry.example/team:1",
+        "team-a",
+    )
+    assert found.spec.output.url == "s3://team/clean"
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "said"),
+    [
+        ("ray", "image: 3", "ray.image: must be text, not 3"),
+        ("ray", "colour: red", "ray.colour: unknown field 'colour'"),
+        (
+            "ray",
+            "podTemplate: {spec: {containers: [{name: ray-haed}, {image: x}]}}",
+            "ray: podTemplate.spec.containers[0]",
+        ),
+        ("output", "{url: s3://a, claimName: b}", "output: give 'url' or 'claimName', not both"),
+        ("output", "[", "output: this is no YAML"),
+    ],
+)
+def test_what_is_wrong_with_one_key_leaves_the_others(key: str, text: str, said: str) -> None:
+    api = FakeApi()
+    put(api, "maxRetries: 7", **{key: text})
+    found = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
+    (problem,) = found.refusals
+    assert problem.message.startswith(said), problem.message
+    assert found.policy.max_retries == 7
+    assert found.spec == SpecDefaults()

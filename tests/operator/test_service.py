@@ -135,6 +135,23 @@ def test_what_was_copied_into_another_namespace_is_none_of_the_pipelines() -> No
     scene.play(story)
 
 
+def test_an_event_asks_for_a_pass_of_whoever_comes_after() -> None:
+    scene = Scene()
+    store = scene.api.store
+    make_pipeline(store, after=[{"name": "raw"}])
+    raw = make_pipeline(store, "raw")
+
+    async def story() -> None:
+        await scene.service.start()
+        await until(lambda: sorted(scene.seen) == ["corpus", "raw"])
+        scene.now += 1
+        done = {"conditions": [{"type": "Succeeded", "status": "True"}]}
+        scene.service.see_pipeline({**raw, "status": done})
+        await until(lambda: sorted(scene.seen) == ["corpus", "corpus", "raw", "raw"])
+
+    scene.play(story)
+
+
 def test_events_of_our_kinds_ask_for_a_pass() -> None:
     scene = Scene()
 

@@ -40,6 +40,7 @@ from strandline_operator.decide.run.requests import (
     note_first_requests,
     settle_under_way,
 )
+from strandline_operator.decide.run.schedule import begin_scheduled_run
 from strandline_operator.decide.run.sequence import (
     begin_first_run,
     begin_next_run,
@@ -52,6 +53,7 @@ from strandline_operator.decide.verdict import Decider, fold
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import PassPlan
 from strandline_operator.model.view import View
+from strandline_operator.render.defaults import fill_in
 
 # Too little could be read to know what runs: nothing is decided.
 _UNREAD: tuple[Decider, ...] = (note_first_requests, report_unread)
@@ -85,6 +87,7 @@ _RUN: tuple[Decider, ...] = (
     report_refusals,
     # What follows, where none is under way any more. What ends a run goes before what starts one.
     begin_next_run,
+    begin_scheduled_run,
     answer,
     expire,
     settle_memory,
@@ -126,8 +129,9 @@ def _choose(given: Pass) -> tuple[Decider, ...]:
 
 def _read_spec(view: View) -> PipelineSpec:
     """Return what the pipeline is held to: the defaults where its spec can't be read any more."""
-    if view.pipeline.spec is not None:
-        return view.pipeline.spec
+    spec = fill_in(view.pipeline, view.defaults)
+    if spec is not None:
+        return spec
     written = view.pipeline.manifest.get("spec")
     # The one field that people set in an emergency is read all the same.
     is_suspended = isinstance(written, Mapping) and written.get("suspend") is True

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from strandline_api.objects.attempt import AttemptSpec, AttemptStatus
 from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.outcome.driver_outcome import DriverOutcome
+from strandline_api.spec.namespace_defaults import SpecDefaults
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.pipeline_status import PipelineStatus, Progress
 from strandline_operator.model.capacity import NodeSize
@@ -164,6 +165,9 @@ class View:
             for where this pass may make an attempt.
         sizes: of all nodes, where this pass may need them and they may be read; else None.
         notices: warnings about what does not get to start, in no order.
+        others: pipelines that it comes after, by name, and where a run begins those before them;
+            None for one that is not there. None in all: nothing begins that they have a say in.
+        defaults: what the namespace gives where the pipeline says nothing.
     """
 
     pipeline: PipelineView
@@ -186,3 +190,5 @@ class View:
     namesakes: tuple[str, ...] = ()
     sizes: tuple[NodeSize, ...] | None = None
     notices: tuple[Notice, ...] = ()
+    others: Mapping[str, PipelineView | None] | None = None
+    defaults: SpecDefaults = field(default_factory=SpecDefaults)

@@ -20,6 +20,7 @@ from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.pipeline_status import parse_status
 from strandline_operator.cluster.api import Api, Body
 from strandline_operator.decide.obstacles.namesakes import list_living, may_launch
+from strandline_operator.decide.obstacles.predecessors import is_beginning, needs_others
 from strandline_operator.decide.run.memory import needs_nodes
 from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
@@ -42,6 +43,10 @@ from strandline_operator.reconcile.caches.specs import SpecMemory
 from strandline_operator.reconcile.drivers import DriverTalk
 from strandline_operator.reconcile.reader import Reader
 from strandline_operator.reconcile.schedule import Key
+from strandline_operator.render.defaults import fill_in
+
+# Of all that come before a pipeline, directly or not.
+MOST_OTHERS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +115,12 @@ async def observe(
     namesakes = await _find_namesakes(reader, pipeline, current)
     if reader.refused:
         return Observed(View(pipeline, turn=turn, unread=tuple(reader.refused)), None)
-    layer, problems = await inputs.defaults.read(api, namespace, now)
+    layer, problems, defaults = await inputs.defaults.read(api, namespace, now)
+    filled = replace(pipeline, spec=fill_in(pipeline, defaults))
     rayjob = _find_rayjob(pipeline, current, children)
     stuck = list_stuck(rayjob, children.rayclusters, children.pods, now)
     driver, ask_at = await _read_driver(api, pipeline, current, children, inputs.drivers, now)
-    claim, output = await _read_claims(reader, pipeline, current, inputs.claims, now)
+    claim, output = await _read_claims(reader, filled, current, inputs.claims, now)
     view = View(
         pipeline=pipeline,
         attempts=children.attempts,
@@ -137,7 +143,11 @@ async def observe(
         unread=tuple(reader.refused),
         nodes=await inputs.nodes.look(api, list_suspects(children.pods, now), now),
         notices=await inputs.notices.look(api, namespace, stuck, now),
+        defaults=defaults,
     )
+    if needs_others(pipeline, current):
+        view = replace(view, others=await _read_others(reader, pipeline, inputs.specs))
+        view = replace(view, unread=tuple(reader.refused))
     if needs_nodes(view):
         view = replace(view, sizes=await inputs.capacity.read(api, now))
     return Observed(view, ask_at)
@@ -243,6 +253,27 @@ async def _find_namesakes(
     clusters = map(RayClusterState.read, await reader.list_all(Resource.RAYCLUSTER, selector))
     pods = map(Pod.read, await reader.list_all(Resource.POD, selector))
     return list_living(rayjobs, clusters, pods)
+
+
+async def _read_others(
+    reader: Reader, pipeline: PipelineView, specs: SpecMemory
+) -> dict[str, PipelineView | None]:
+    """Return the pipelines that it comes after; where a run begins, those before them as well.
+
+    A way from one to the next leads back where they wait for each other.
+    """
+    is_far = is_beginning(pipeline)
+    ahead = list(pipeline.spec.predecessors) if pipeline.spec else []
+    found: dict[str, PipelineView | None] = {}
+    while ahead and len(found) < MOST_OTHERS:
+        name = ahead.pop(0)
+        if name in found or name == pipeline.meta.name:
+            continue
+        body = await reader.get(Resource.PIPELINE, name)
+        other = found[name] = None if body is None else read_pipeline(body, specs)
+        if is_far and other is not None and other.spec is not None:
+            ahead += other.spec.predecessors
+    return found
 
 
 async def _find_taken(

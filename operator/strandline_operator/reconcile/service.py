@@ -21,6 +21,7 @@ from strandline_operator.model.plan import AttemptEnd, Resource
 from strandline_operator.model.view import Refusal
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner, find_owner
+from strandline_operator.reconcile.dependents import Dependents
 from strandline_operator.reconcile.drivers import DriverTalk, Poller
 from strandline_operator.reconcile.observe import PassInputs
 from strandline_operator.reconcile.passes import Decide, Passes
@@ -79,6 +80,7 @@ class Service:
         self._numbers = numbers
         self._pods = PodMemory()
         self._seen_pipelines = SeenPipelines()
+        self._dependents = Dependents()
         limits = replace(settings.limits, reports_lineage=report_end is not None)
         drivers = DriverTalk(limits)
         inputs = PassInputs(
@@ -140,6 +142,8 @@ class Service:
         if self._seen_pipelines.find(meta.uid) is None and not meta.is_deleting:
             self._seen_pipelines.note(key, meta.uid)
         self.queue.enqueue(key, meta.version)
+        for other in self._dependents.note(key, body):
+            self.queue.enqueue(other)
 
     def see_attempt(self, body: Body) -> None:
         """Take in an attempt that was made, changed or deleted."""

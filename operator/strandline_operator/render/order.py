@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from strandline_api.names import (
     ATTEMPT_LABEL,
@@ -17,6 +18,7 @@ from strandline_api.names import (
     format_label_value,
 )
 from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.spec.predecessors import Reference
 from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.limits import Limits
 
@@ -27,6 +29,18 @@ class Role(StrEnum):
     HEAD = "head"
     WORKER = "worker"
     SUBMITTER = "submitter"
+
+
+class Input(NamedTuple):
+    """Something of another pipeline, as pods of this one see it.
+
+    Attributes:
+        root: folder or URL of its output, or folder of its artifacts.
+        claim: the claim that has to be mounted for it; empty where none has to.
+    """
+
+    root: str
+    claim: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +57,8 @@ class Order:
         memory: bytes by group, where it is not what the spec says.
         after: why the attempt before ended; empty for the first one.
         code: what the ConfigMap holds that the pipeline brings; None where it names none.
+        inputs: what it reads of other pipelines.
+        run: name of its run; empty: the spec's.
     """
 
     name: str
@@ -59,6 +75,13 @@ class Order:
     memory: Mapping[str, int]
     after: str = ""
     code: CodeFiles | None = None
+    inputs: Mapping[Reference, Input] = field(default_factory=dict)
+    run: str = ""
+
+    @property
+    def input_claims(self) -> tuple[str, ...]:
+        """Claims of other pipelines that every Ray pod mounts, to read them."""
+        return tuple(dict.fromkeys(each.claim for each in self.inputs.values() if each.claim))
 
     @property
     def labels(self) -> dict[str, str]:

@@ -17,6 +17,8 @@ from strandline_api.spec.pod_paths import (
     CONFIG,
     CONTAINERS,
     HEAD_CONTAINER,
+    INPUT_VOLUME_PREFIX,
+    INPUTS,
     OUTPUT,
     SUBMITTER_CONTAINER,
     VOLUME,
@@ -142,6 +144,7 @@ def render_head(order: Order) -> Template:
     volumes = [
         *_scratch(container),
         *_output_volume(order),
+        *_input_volumes(order),
         {"name": "ledger", "persistentVolumeClaim": {"claimName": order.claim}},
         {"name": "pipeline", "configMap": {"name": order.name}},
         *render_volumes(order.spec.ray),
@@ -156,7 +159,12 @@ def render_head(order: Order) -> Template:
 def render_worker(order: Order, group: WorkerGroup) -> Template:
     """Render a worker pod of a group."""
     container = _container(WORKER_CONTAINER, order, group, group.name)
-    volumes = [*_scratch(container), *_output_volume(order), *render_volumes(order.spec.ray)]
+    volumes = [
+        *_scratch(container),
+        *_output_volume(order),
+        *_input_volumes(order),
+        *render_volumes(order.spec.ray),
+    ]
     container = add_to_container(container, order.spec.ray)
     labels = order.label_pod(Role.WORKER, group.name)
     return bring_code(order, _finish(order, group, container, volumes, labels, {}))
@@ -201,6 +209,7 @@ def _container(name: str, order: Order, node: RayNode, group: str) -> dict[str, 
             {"name": "temporary", "mountPath": "/tmp"},  # noqa: S108 - Ray's own place
             {"name": "memory", "mountPath": "/dev/shm"},  # noqa: S108 - Ray's object store
             *_mount_output(order),
+            *_mount_inputs(order),
         ],
     }
 
@@ -208,6 +217,27 @@ def _container(name: str, order: Order, node: RayNode, group: str) -> dict[str, 
 def _mount_output(order: Order) -> list[dict[str, Any]]:
     claim = order.spec.storage.output.claim_name
     return [] if claim is None else [{"name": "output", "mountPath": OUTPUT}]
+
+
+def _mount_inputs(order: Order) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": f"{INPUT_VOLUME_PREFIX}{index}",
+            "mountPath": f"{INPUTS}/{claim}",
+            "readOnly": True,
+        }
+        for index, claim in enumerate(order.input_claims)
+    ]
+
+
+def _input_volumes(order: Order) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": f"{INPUT_VOLUME_PREFIX}{index}",
+            "persistentVolumeClaim": {"claimName": claim},
+        }
+        for index, claim in enumerate(order.input_claims)
+    ]
 
 
 def _finish(

@@ -7,11 +7,13 @@ How long a driver may run is the pipeline's to say: where it says nothing, nothi
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from strandline_api.documents.stored import forward_document, render_document
 from strandline_api.names import API_VERSION, ATTEMPT, name_code
 from strandline_api.spec.pod_paths import CONFIG, OUTPUT, VOLUME
+from strandline_api.spec.predecessors import Reference, join_location, replace_references
 from strandline_api.spec.ray_cluster import RayNode, WorkerGroup
 from strandline_operator.model.plan import Manifest
 from strandline_operator.render.code import render_code
@@ -32,6 +34,13 @@ SLACK_SECONDS = 120
 NO_HEAD_RESTART = "ray.io/disable-provisioned-head-restart"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 QUEUE_PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+# KubeRay hands these on from a RayJob to its cluster and pods, for Volcano and YuniKorn.
+SCHEDULER_LABELS = frozenset(
+    {"ray.io/scheduler-name", "ray.io/priority-class-name", "ray.io/gang-scheduling-enabled"}
+)
+YUNIKORN_PREFIX = "yunikorn.apache.org/"
+YUNIKORN_APPLICATION = f"{YUNIKORN_PREFIX}app-id"
+SCHEDULER_PREFIXES = ("volcano.sh/", YUNIKORN_PREFIX)
 
 
 def render_config(order: Order) -> Manifest:
@@ -56,7 +65,7 @@ def render_code_map(order: Order) -> Manifest | None:
 def render_rayjob(order: Order) -> Manifest:
     """Render the RayJob."""
     metadata = _metadata(order, order.rayjob)
-    metadata["labels"] = metadata["labels"] | _label_queue(order)
+    metadata["labels"] = metadata["labels"] | _label_queue(order) | _label_scheduler(order)
     metadata["annotations"] = {NO_HEAD_RESTART: "true"}
     deadlines, limits = order.spec.deadlines, order.limits
     pre_running = deadlines.pre_running_seconds or limits.pre_running
@@ -103,6 +112,20 @@ def _label_queue(order: Order) -> dict[str, str]:
         QUEUE_PRIORITY_LABEL: ray.queue_priority_class or own.get(QUEUE_PRIORITY_LABEL),
     }
     return {name: value for name, value in wanted.items() if value}
+
+
+def _label_scheduler(order: Order) -> dict[str, str]:
+    """Return what KubeRay's batch schedulers read, from the labels of the pipeline itself."""
+    metadata = order.manifest.get("metadata")
+    given = metadata.get("labels") if isinstance(metadata, dict) else None
+    labels = {
+        name: value
+        for name, value in (given if isinstance(given, dict) else {}).items()
+        if name in SCHEDULER_LABELS or name.startswith(SCHEDULER_PREFIXES)
+    }
+    # YuniKorn knows applications by it: each attempt is one, or it would wait for another's end.
+    is_yunikorn = any(name.startswith(YUNIKORN_PREFIX) for name in labels)
+    return labels | ({YUNIKORN_APPLICATION: order.rayjob} if is_yunikorn else {})
 
 
 def _render_entrypoint(order: Order) -> str:
@@ -167,10 +190,27 @@ def _start_params(node: RayNode) -> dict[str, str]:
     return dict(node.ray_start_params)
 
 
+def _locate(order: Order, reference: Reference) -> str:
+    return join_location(order.inputs[reference].root, reference)
+
+
 def _localise(order: Order) -> dict[str, Any]:
-    """Return the pipeline for its driver, with the place where pods find the output's claim."""
+    """Return the pipeline for its driver, with the places where its pods find claims.
+
+    A driver of any age is told plain folders and URLs of what is read of other pipelines.
+    """
     document = forward_document(order.manifest, order.spec)
-    if order.spec.storage.output.claim_name is not None:
+    spec = document["spec"]
+    # A run by the clock has a name that the spec does not know.
+    if order.run not in {"", order.spec.run_id}:
+        spec["runId"] = order.run
+    for item in (spec["source"], *spec.get("stages", ()), spec["sink"]):
+        if "with" in item:
+            item["with"] = replace_references(item["with"], partial(_locate, order))
+    output = order.spec.storage.output
+    path = output.url
+    if output.claim_name is not None:
         path = f"{OUTPUT}/{order.namespace}/{order.pipeline}"
-        document["spec"]["storage"]["output"] = {"url": path}
+    if path is not None:
+        spec.setdefault("storage", {})["output"] = {"url": path}
     return document

@@ -33,7 +33,7 @@ def may_launch(pipeline: PipelineView, current: AttemptObject | None) -> bool:
     # One that was launched has the volume to itself already.
     if current is not None and not current.status.is_frozen:
         return current.status.ray_job is None and current.status.end_time is None
-    is_over = status.run == spec.run_id and status.next_attempt_time is None
+    is_over = status.answered_run == spec.run_id and status.next_attempt_time is None
     return not is_over or HandledTokens.of(pipeline.meta.annotations) != status.handled
 
 

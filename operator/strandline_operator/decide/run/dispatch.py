@@ -16,6 +16,11 @@ from strandline_operator.decide.obstacles.code import find_missing_code
 from strandline_operator.decide.obstacles.namesakes import find_namesakes
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.obstacles.output import examine_storage, find_unusable_storage
+from strandline_operator.decide.obstacles.predecessors import (
+    find_absent_inputs,
+    find_predecessors,
+    list_inputs,
+)
 from strandline_operator.decide.scene import Pass, Scene, find_first
 from strandline_operator.decide.verdict import PassState, Verdict, add_event
 from strandline_operator.model.plan import Action, Count, Create, Resource
@@ -30,7 +35,11 @@ _BEFORE_ATTEMPT: tuple[Obstacle, ...] = (
     find_unusable_storage,
     find_namesakes,
     find_missing_code,
+    find_predecessors,
+    find_absent_inputs,
 )
+# An attempt that has become final leaves to the next look what others say of a new run.
+_NEXT_LOOK = 0.1
 
 
 def make_claim(given: Pass, standing: PassState) -> Verdict:
@@ -71,13 +80,20 @@ def dispatch(given: Pass, standing: PassState) -> Verdict:
     # Without our finalizer the pipeline could be gone before what is made for it.
     if due is None or FINALIZER not in given.view.pipeline.meta.finalizers:
         return Verdict()
+    wait = _find_wait(given, standing.status, due)
+    return _make_attempt(given, standing.status, due) if wait is None else wait
+
+
+def _find_wait(given: Pass, status: PipelineStatus, due: float) -> Verdict | None:
+    """Return when to look again where an attempt that is due is not made now."""
+    is_first = status.retry_trigger is Trigger.RUN
+    if is_first and given.spec.predecessors and given.view.others is None:
+        return Verdict(wakes=(given.now + _NEXT_LOOK,))
     # A wait is a time in the status and no sleep: it outlives the operator.
     if due > given.now:
         return Verdict(wakes=(due,))
     # Many runs that end at once would come back at once, and end again.
-    if not given.view.turn.is_open:
-        return Verdict(wakes=(_find_turn(given),))
-    return _make_attempt(given, standing.status, due)
+    return None if given.view.turn.is_open else Verdict(wakes=(_find_turn(given),))
 
 
 def withdraw_attempt(status: PipelineStatus, cause: Cause, message: str) -> PipelineStatus:
@@ -145,6 +161,7 @@ def _describe_remains(given: Pass, reason: Reason) -> Block | None:
 _BEFORE_LAUNCH: tuple[Obstacle, ...] = (
     find_namesakes,
     find_missing_code,
+    find_absent_inputs,
     _find_missing_kuberay,
     _find_taken_name,
     _find_remains,
@@ -180,6 +197,8 @@ def _make_order(given: Pass, attempt: AttemptObject) -> Order:
         memory=attempt.spec.memory_bytes,
         after=_find_former_cause(attempt),
         code=given.view.code if spec.code.config_map else None,
+        inputs=list_inputs(given),
+        run=attempt.spec.run,
     )
 
 

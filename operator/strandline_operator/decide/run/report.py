@@ -22,7 +22,7 @@ from strandline_operator.model.plan import Count
 from strandline_operator.model.view import AttemptObject
 
 # Nearly every run is so for some seconds; where it stays so, the attempt's end tells of it.
-_USUAL = frozenset({Reason.CLAIM_PENDING, Reason.UNSCHEDULABLE})
+_USUAL = frozenset({Reason.CLAIM_PENDING, Reason.UNSCHEDULABLE, Reason.WAITS_FOR_PIPELINES})
 _AT_REST = frozenset({Reason.WAITING_TO_RETRY.value, Reason.SUSPENDED.value})
 _ONLY_WHEN_TRUE = (
     ConditionType.STALLED,
@@ -161,6 +161,9 @@ def _show_kind(
     """Show the one condition that tools read by its presence, if any fits."""
     if summary.truth == "False":
         return _show_only(given, status, ConditionType.STALLED, summary.reason, summary.message)
+    # Nothing goes on until somebody edits one of them.
+    if summary.reason == Reason.COMES_AFTER_ITSELF:
+        return _show_only(given, status, ConditionType.STALLED, summary.reason, summary.message)
     is_open = summary.truth == "Unknown"
     if is_open and given.spec.suspend:
         suspended = Reason.SUSPENDED
@@ -243,7 +246,9 @@ def _sum_up(given: Pass, standing: PassState) -> ConditionSummary:
         return ConditionSummary(PipelinePhase.FAILED, "False", status.retry_cause.value, message)
     done = f" ({status.progress.text})" if status.progress else ""
     message = f"run {status.run} is complete{done}"
-    return ConditionSummary(PipelinePhase.SUCCEEDED, "True", Reason.COMPLETED, message, message)
+    due = status.schedule.next_time if status.schedule else None
+    state = f"{message}, next run at {format_time(due)}" if due is not None else message
+    return ConditionSummary(PipelinePhase.SUCCEEDED, "True", Reason.COMPLETED, message, state)
 
 
 def _sum_up_attempt(standing: PassState, active: AttemptObject) -> ConditionSummary:
@@ -271,7 +276,10 @@ def _sum_up_wait(given: Pass, standing: PassState, due: float) -> ConditionSumma
             PipelinePhase.SUSPENDED, "Unknown", Reason.SUSPENDED, suspended, suspended
         )
     if block is not None:
-        return ConditionSummary(PipelinePhase.PENDING, "Unknown", block.reason, block.message)
+        is_wait = block.reason is Reason.WAITS_FOR_PIPELINES
+        state = f"waits for {block.detail}" if is_wait else None
+        phase = PipelinePhase.PENDING
+        return ConditionSummary(phase, "Unknown", block.reason, block.message, state)
     if not given.view.turn.is_open and due <= given.now:
         # For a while, or as long as the limit is 0.
         is_stopped = given.view.turn.opens_at is None

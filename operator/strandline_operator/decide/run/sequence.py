@@ -35,19 +35,22 @@ SUSPEND = "suspend"  # the word of evidence that an attempt was ended to hold th
 
 def begin_first_run(given: Pass, standing: PassState) -> Verdict:
     """Begin the first run of a pipeline, whatever its status says of attempts."""
-    return Verdict() if standing.status.run else _begin(given, standing)
+    return Verdict() if standing.status.run else begin_run(given, standing, given.spec.run_id)
 
 
 def begin_next_run(given: Pass, standing: PassState) -> Verdict:
     """Begin the run that somebody asks for by another `runId`, once no attempt is under way."""
-    is_asked = standing.status.run != given.spec.run_id
-    return _begin(given, standing) if is_asked and standing.active is None else Verdict()
+    is_asked = standing.status.answered_run != given.spec.run_id
+    if not is_asked or standing.active is not None:
+        return Verdict()
+    return begin_run(given, standing, given.spec.run_id)
 
 
-def _begin(given: Pass, standing: PassState) -> Verdict:
-    """Start counting anew and make the first attempt due at once."""
+def begin_run(given: Pass, standing: PassState, run: str) -> Verdict:
+    """Start counting anew and make the first attempt of a run due at once."""
     begun = {
-        "run": given.spec.run_id,
+        "run": run,
+        "requested_run": "" if run == given.spec.run_id else given.spec.run_id,
         "run_start_time": given.now,
         "memory": {},
         "memory_requested": {},
@@ -60,7 +63,7 @@ def _begin(given: Pass, standing: PassState) -> Verdict:
         "progress": None,
         "state": "",
     }
-    reported = add_event(EventReason.RUN_STARTED, f"run {given.spec.run_id} began")
+    reported = add_event(EventReason.RUN_STARTED, f"run {run} began")
     return Verdict(standing.status.model_copy(update=begun), events=(reported,))
 
 

@@ -1,0 +1,80 @@
+"""Runs that begin by the clock, with names of their own.
+
+A name follows from the time, and that time is accounted for in the same status that begins the run,
+so however often a pass is cut short, a start makes one run or none. The spec is not touched: its
+`runId` still begins a run when somebody changes it. This room must not know cron.
+"""
+
+from __future__ import annotations
+
+from strandline_api.spec.schedule import Schedule, name_scheduled_run
+from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.pipeline_status import ScheduleStatus
+from strandline_api.times import format_time
+from strandline_operator.decide.run.cron import count_starts, find_next
+from strandline_operator.decide.run.sequence import begin_run
+from strandline_operator.decide.scene import Pass
+from strandline_operator.decide.verdict import PassState, Verdict, warn
+
+
+def begin_scheduled_run(given: Pass, standing: PassState) -> Verdict:
+    """Begin the run whose time has come, where nothing goes on, and tell of those left out."""
+    schedule, known = given.spec.schedule, standing.status.schedule
+    if schedule is None:
+        return _keep(standing, None) if known is not None else Verdict()
+    # Another rule counts from now on: by it, what is past was never due.
+    if known is None or known.rule != schedule.rule:
+        missed = known.missed if known is not None else 0
+        return _keep(standing, _account(schedule, given.now, ScheduleStatus(missed=missed)))
+    starts = count_starts(schedule, known.last_time, given.now)
+    if starts.latest is None:
+        return Verdict(wakes=(known.next_time,))
+    why = _find_hindrance(given, standing, schedule, starts.latest)
+    missed = starts.number - (not why)
+    accounted = _account(schedule, starts.latest, known)
+    if missed:
+        times = {"missed": known.missed + missed, "last_missed_time": starts.latest}
+        accounted = accounted.model_copy(update=times)
+    kept = _keep(standing, accounted)
+    if missed:
+        kept = kept.then(_report_missed(starts.latest, missed, why or "the operator was away"))
+    if why or kept.status is None:
+        return kept
+    run = name_scheduled_run(starts.latest)
+    return kept.then(begin_run(given, PassState(standing.view, standing.decided.then(kept)), run))
+
+
+def _find_hindrance(given: Pass, standing: PassState, schedule: Schedule, time: float) -> str:
+    """Return why the run that is due can't begin; empty where nothing keeps it."""
+    status, newest = standing.status, standing.newest
+    if given.spec.suspend:
+        return "the pipeline is suspended"
+    # One that has ended and is not counted yet may be followed by another.
+    is_counted = newest is None or newest.spec.number <= standing.through
+    if standing.active is not None or status.next_attempt_time is not None or not is_counted:
+        return f"run {status.run} goes on"
+    latest = schedule.starting_deadline_seconds
+    if latest is not None and given.now - time > latest:
+        return "the operator was away for longer than schedule.startingDeadline allows"
+    return ""
+
+
+def _account(schedule: Schedule, time: float, known: ScheduleStatus) -> ScheduleStatus:
+    """Return the status in which all starts up to a time are accounted for."""
+    changes = {
+        "rule": schedule.rule,
+        "last_time": time,
+        "next_time": find_next(schedule, time),
+    }
+    return known.model_copy(update=changes)
+
+
+def _keep(standing: PassState, schedule: ScheduleStatus | None) -> Verdict:
+    status = standing.status.model_copy(update={"schedule": schedule})
+    return Verdict(status, wakes=(schedule.next_time,) if schedule else ())
+
+
+def _report_missed(time: float, missed: int, why: str) -> Verdict:
+    which = "the run" if missed == 1 else f"{missed} runs, the last of them"
+    text = f"{which} due at {format_time(time)} was left out: {why}"
+    return Verdict(events=(warn(EventReason.SCHEDULE_MISSED, text),))

@@ -1,0 +1,86 @@
+"""Which pipelines have to be looked at when another one has changed.
+
+One that waits for another has a pass as soon as that one's run ends or begins. Documents are
+read as they come, before anybody has checked them. This room must not know what is decided then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from strandline_api.spec.predecessors import find_references
+from strandline_api.status.reasons import ConditionType
+from strandline_operator.cluster.api import Body
+from strandline_operator.model.objects import Meta
+from strandline_operator.reconcile.schedule import Key
+
+State = tuple[object, ...]
+
+
+@dataclass(slots=True)
+class Dependents:
+    """Pipelines by those that come before them, as far as events have told."""
+
+    _states: dict[Key, State] = field(default_factory=dict)
+    _before: dict[Key, frozenset[Key]] = field(default_factory=dict)
+    _after: dict[Key, set[Key]] = field(default_factory=dict)
+
+    def note(self, key: Key, body: Body) -> tuple[Key, ...]:
+        """Take in a pipeline; return those that may go on since it has changed."""
+        state, former = _read_state(body), self._states.get(key)
+        # What is being deleted waits for nobody, and nothing is kept of it when it is gone.
+        if Meta.read(body).is_deleting:
+            self._states.pop(key, None)
+            self._keep(key, frozenset())
+        elif former == state:
+            return ()
+        else:
+            if former is None or former[0] != state[0]:
+                self._keep(key, frozenset(_list(key, body)))
+            self._states[key] = state
+        return tuple(sorted(self._after.get(key, ())))
+
+    def _keep(self, key: Key, before: frozenset[Key]) -> None:
+        for other in self._before.pop(key, frozenset()) - before:
+            waiting = self._after[other]
+            waiting.discard(key)
+            if not waiting:
+                del self._after[other]
+        if before:
+            self._before[key] = before
+        for other in before:
+            self._after.setdefault(other, set()).add(key)
+
+
+def _read_state(body: Body) -> State:
+    """Return what of a pipeline matters to others; what it says of them comes first."""
+    meta, status = Meta.read(body), _map(body.get("status"))
+    conditions = status.get("conditions")
+    conditions = conditions if isinstance(conditions, list) else []
+    truth = [
+        each.get("status")
+        for each in conditions
+        if isinstance(each, Mapping) and each.get("type") == ConditionType.SUCCEEDED
+    ]
+    identity = (meta.uid, meta.generation)
+    return identity, status.get("run"), status.get("observedGeneration"), *truth
+
+
+def _list(key: Key, body: Body) -> Iterator[Key]:
+    """Yield the pipelines that one names, in `after` or as what it reads."""
+    spec = _map(body.get("spec"))
+    after = spec.get("after")
+    named = [_map(each).get("name") for each in after] if isinstance(after, list) else []
+    read = [
+        reference.pipeline
+        for field_name in ("source", "stages", "sink")
+        for _, reference in find_references(spec.get(field_name), field_name)
+    ]
+    for name in (*named, *read):
+        if isinstance(name, str):
+            yield Key(key.namespace, name)
+
+
+def _map(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,68 @@
+"""What a namespace gives, laid below what a pipeline says itself.
+
+Pure, and done anew in each pass: what is stored stays as its user wrote it. This room must not know
+where defaults are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.spec.namespace_defaults import RayDefaults, SpecDefaults
+from strandline_api.spec.ray_cluster import RayCluster
+from strandline_api.spec.storage import OutputStorage, Storage
+from strandline_operator.model.view import PipelineView
+from strandline_operator.render.pods import lay_over
+from strandline_operator.render.rayjob import QUEUE_LABEL, QUEUE_PRIORITY_LABEL
+
+NO_DEFAULTS = SpecDefaults()
+
+
+def fill_in(pipeline: PipelineView, defaults: SpecDefaults) -> PipelineSpec | None:
+    """Return the spec with the namespace's defaults where it says nothing; None for an invalid."""
+    spec = pipeline.spec
+    if spec is None or defaults == NO_DEFAULTS:
+        return spec
+    changes = {
+        "ray": _fill_ray(spec.ray, defaults.ray, _read_labels(pipeline)),
+        "storage": _fill_storage(pipeline, spec, defaults.output),
+    }
+    return spec.model_copy(update=changes)
+
+
+def _fill_ray(ray: RayCluster, given: RayDefaults, labels: Mapping[str, object]) -> RayCluster:
+    changes: dict[str, object] = {
+        # The version speaks of one image, and so do the secrets that it is pulled with.
+        "image": ray.image or given.image,
+        "version": ray.version or (None if ray.image else given.version),
+        "image_pull_secrets": ray.image_pull_secrets
+        or (() if ray.image else given.image_pull_secrets),
+        "pod_template": lay_over(dict(given.pod_template), dict(ray.pod_template)),
+        # A label of the pipeline itself says as much as its spec.
+        "queue_name": ray.queue_name or _unless(QUEUE_LABEL in labels, given.queue_name),
+        "queue_priority_class": ray.queue_priority_class
+        or _unless(QUEUE_PRIORITY_LABEL in labels, given.queue_priority_class),
+    }
+    return ray.model_copy(update=changes)
+
+
+def _fill_storage(pipeline: PipelineView, spec: PipelineSpec, given: OutputStorage) -> Storage:
+    storage, meta = spec.storage, pipeline.meta
+    is_given = spec.output_location is not None or storage.output.claim_name is not None
+    if is_given or given == OutputStorage():
+        return storage
+    # A place has one owner, so each pipeline gets its own, as on a claim.
+    url = f"{given.url.rstrip('/')}/{meta.namespace}/{meta.name}" if given.url else None
+    output = OutputStorage(url=url, claim_name=given.claim_name)
+    return storage.model_copy(update={"output": output})
+
+
+def _unless(is_said: bool, value: str | None) -> str | None:  # noqa: FBT001 - reads as a sentence
+    return None if is_said else value
+
+
+def _read_labels(pipeline: PipelineView) -> Mapping[str, object]:
+    metadata = pipeline.manifest.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
+    return labels if isinstance(labels, Mapping) else {}

@@ -1,0 +1,158 @@
+"""What a namespace gives is in what is made, where the pipeline says nothing of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from fake_api import FakeApi
+from operator_bodies import NAMESPACE, make_pipeline
+from simulated_cluster import SimulatedCluster
+from strandline_api.spec.namespace_defaults import SpecDefaults
+from strandline_api.status.reasons import ConditionType
+from strandline_operator.model.plan import Resource
+from test_observe import look
+
+Body = dict[str, Any]
+QUEUE, PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
+GIVEN: Body = {
+    "ray": {
+        "image": "registry.example/team:1",
+        "version": "2.55.0",
+        "imagePullSecrets": [{"name": "registry"}],
+        "queueName": "team-a",
+        "queuePriorityClass": "low",
+        "podTemplate": {"spec": {"nodeSelector": {"pool": "batch", "disk": "ssd"}}},
+    },
+    "output": {"url": "s3://team/clean/"},
+}
+
+
+def launch(given: Body, labels: Body | None = None, **spec: Any) -> tuple[Body, Body]:
+    """The RayJob of a pipeline, and what its driver is given."""
+    cluster = SimulatedCluster(defaults=SpecDefaults.model_validate(given, by_alias=True))
+    cluster.pipeline["metadata"]["labels"] = labels or {}
+    ray = {**cluster.spec["ray"], **spec.pop("ray", {})}
+    cluster.spec.update(spec, ray=ray)
+    cluster.share_claim("shared")
+    cluster.settle()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    (config,) = cluster.list_of(Resource.CONFIG_MAP)
+    return rayjob, yaml.safe_load(config["data"]["pipeline.yaml"])
+
+
+def read_pods(rayjob: Body) -> list[Body]:
+    cluster = rayjob["spec"]["rayClusterSpec"]
+    groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+    return [group["template"]["spec"] for group in groups]
+
+
+def test_a_pipeline_that_says_nothing_has_them_all() -> None:
+    rayjob, document = launch(GIVEN)
+    for pod in read_pods(rayjob):
+        assert pod["containers"][0]["image"] == "registry.example/team:1"
+        assert pod["imagePullSecrets"] == [{"name": "registry"}]
+        assert pod["nodeSelector"] == {"pool": "batch", "disk": "ssd"}
+    assert rayjob["spec"]["rayClusterSpec"]["rayVersion"] == "2.55.0"
+    labels = rayjob["metadata"]["labels"]
+    assert (labels[QUEUE], labels[PRIORITY]) == ("team-a", "low")
+    # A place has one owner, so each pipeline has its own.
+    assert document["spec"]["storage"]["output"] == {"url": "s3://team/clean/team/corpus"}
+
+
+def test_what_a_pipeline_says_itself_wins_field_by_field() -> None:
+    rayjob, document = launch(
+        GIVEN,
+        ray={
+            "image": "mine:2",
+            "queueName": "mine",
+            "podTemplate": {"spec": {"nodeSelector": {"pool": "mine"}}},
+        },
+        storage={"output": {"url": "s3://mine"}},
+    )
+    pod = read_pods(rayjob)[0]
+    assert pod["containers"][0]["image"] == "mine:2"
+    assert "imagePullSecrets" not in pod
+    assert "rayVersion" not in rayjob["spec"]["rayClusterSpec"]
+    assert pod["nodeSelector"] == {"pool": "mine", "disk": "ssd"}
+    labels = rayjob["metadata"]["labels"]
+    assert (labels[QUEUE], labels[PRIORITY]) == ("mine", "low")
+    assert document["spec"]["storage"]["output"] == {"url": "s3://mine"}
+
+
+def test_a_queue_label_and_a_sinks_path_are_the_pipelines_own_words() -> None:
+    sink = {"use": "jsonl", "with": {"path": "s3://mine/x"}}
+    rayjob, document = launch(GIVEN, {QUEUE: "mine"}, sink=sink)
+    assert rayjob["metadata"]["labels"][QUEUE] == "mine"
+    assert "storage" not in document["spec"]
+
+
+def test_a_claim_for_outputs_is_mounted_and_examined() -> None:
+    given = {"output": {"claimName": "shared"}}
+    rayjob, document = launch(given)
+    claims = [
+        volume["persistentVolumeClaim"]["claimName"]
+        for volume in read_pods(rayjob)[1]["volumes"]
+        if volume["name"] == "output"
+    ]
+    assert claims == ["shared"]
+    assert document["spec"]["storage"]["output"]["url"].endswith("/team/corpus")
+    cluster = SimulatedCluster(defaults=SpecDefaults.model_validate(given, by_alias=True))
+    cluster.settle()
+    storage = cluster.status.find_condition(ConditionType.STORAGE_READY)
+    assert storage is not None
+    assert storage.reason == "ClaimMissing"
+
+
+def test_they_come_from_the_config_map_and_the_claim_is_read() -> None:
+    api = FakeApi()
+    make_pipeline(api.store)
+    config = {"metadata": {"name": "strandline-defaults"}, "data": {"output": "claimName: shared"}}
+    api.store.create(Resource.CONFIG_MAP, NAMESPACE, config)
+    claim = {"metadata": {"name": "shared"}, "spec": {"accessModes": ["ReadWriteMany"]}}
+    api.store.create(Resource.CLAIM, NAMESPACE, claim)
+    view = look(api)
+    assert view.defaults.output.claim_name == "shared"
+    assert view.output is not None
+    # The view keeps what the user wrote.
+    assert view.pipeline.spec is not None
+    assert view.pipeline.spec.storage.output.claim_name is None
+
+
+def test_what_is_read_of_another_pipeline_is_where_the_namespace_puts_it() -> None:
+    other = SimulatedCluster.running()
+    other.finish()
+    other.pipeline["metadata"] |= {"name": "raw", "uid": "uid-raw"}
+    cluster = SimulatedCluster(defaults=SpecDefaults.model_validate(GIVEN, by_alias=True))
+    cluster.others["raw"] = other
+    cluster.spec["source"] = {"use": "jsonl-files", "with": {"paths": [{"pipeline": "raw"}]}}
+    cluster.settle()
+    (config,) = cluster.list_of(Resource.CONFIG_MAP)
+    document = yaml.safe_load(config["data"]["pipeline.yaml"])
+    assert document["spec"]["source"]["with"]["paths"] == ["s3://team/clean/team/raw/"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "passed"),
+    [
+        (
+            {"ray.io/scheduler-name": "volcano", "volcano.sh/queue-name": "team", "mine": "x"},
+            {"ray.io/scheduler-name": "volcano", "volcano.sh/queue-name": "team"},
+        ),
+        (
+            {"yunikorn.apache.org/queue": "root.team", "yunikorn.apache.org/app-id": "all"},
+            {"yunikorn.apache.org/queue": "root.team", "yunikorn.apache.org/app-id": "corpus-1"},
+        ),
+        ({"mine": "x"}, {}),
+    ],
+)
+def test_labels_of_batch_schedulers_pass_through(labels: Body, passed: Body) -> None:
+    rayjob, _ = launch({}, labels)
+    found = {
+        name: value
+        for name, value in rayjob["metadata"]["labels"].items()
+        if not name.startswith(("strandline.dev/", "app.kubernetes.io/"))
+    }
+    assert found == passed

@@ -1,0 +1,333 @@
+"""A run that comes after others waits for them and says so; what it reads is in its pods."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from fake_api import FakeApi
+from operator_bodies import KEY, NAMESPACE, make_pipeline
+from simulated_cluster import SimulatedCluster
+from strandline_api.status.enums import PipelinePhase
+from strandline_api.status.reasons import ConditionType
+from strandline_operator.model.plan import Resource
+from strandline_operator.reconcile.dependents import Dependents
+from strandline_operator.reconcile.observe import MOST_OTHERS
+from strandline_operator.reconcile.schedule import Key
+from test_observe import look
+
+Body = dict[str, Any]
+
+
+def make_other(name: str = "raw", **spec: Any) -> SimulatedCluster:
+    cluster = SimulatedCluster()
+    cluster.pipeline["metadata"] |= {"name": name, "uid": f"uid-{name}"}
+    cluster.spec.update(spec)
+    return cluster
+
+
+def complete(cluster: SimulatedCluster, code: int = 0) -> None:
+    cluster.settle()
+    cluster.run_next()
+    cluster.finish(code)
+
+
+def follow(*others: SimulatedCluster, **spec: Any) -> SimulatedCluster:
+    """A pipeline that comes after others."""
+    cluster = SimulatedCluster()
+    for other in others:
+        cluster.others[other.pipeline["metadata"]["name"]] = other
+    cluster.spec.update(spec or {"after": [{"name": "raw"}]})
+    return cluster
+
+
+def read_succeeded(cluster: SimulatedCluster) -> tuple[str, str]:
+    found = cluster.status.find_condition(ConditionType.SUCCEEDED)
+    assert found is not None
+    return found.status, found.reason
+
+
+def test_it_waits_until_the_other_has_succeeded_and_says_for_whom() -> None:
+    raw = make_other()
+    cluster = follow(raw)
+    cluster.settle()
+    assert read_succeeded(cluster) == ("Unknown", "WaitsForPipelines")
+    assert cluster.status.state == "waits for raw, whose next run has not begun"
+    assert cluster.status.phase is PipelinePhase.PENDING
+    assert cluster.status.find_condition(ConditionType.RECONCILING)
+    raw.settle()
+    raw.run_next()
+    cluster.settle()
+    assert cluster.status.state == "waits for raw, whose run first goes on"
+    assert not cluster.attempts
+    raw.finish()
+    cluster.settle()
+    assert len(cluster.attempts) == 1
+    # Nobody is alarmed by it.
+    assert not [event for event in cluster.events if event.is_warning]
+
+
+@pytest.mark.parametrize(
+    ("code", "state"),
+    [(64, "waits for raw, whose run first has failed"), (1, "waits for raw, whose run first goes")],
+)
+def test_one_that_failed_or_is_tried_again_is_waited_for(code: int, state: str) -> None:
+    raw = make_other()
+    complete(raw, code)
+    cluster = follow(raw)
+    cluster.settle()
+    assert cluster.status.state.startswith(state)
+    assert not cluster.attempts
+    assert cluster.status.find_condition(ConditionType.STALLED) is None
+
+
+def test_one_that_is_missing_is_waited_for_since_files_come_in_any_order() -> None:
+    cluster = follow()
+    cluster.settle()
+    assert cluster.status.state == "waits for raw, which does not exist"
+    assert cluster.status.find_condition(ConditionType.STALLED) is None
+    raw = cluster.others["raw"] = make_other()
+    complete(raw)
+    cluster.settle()
+    assert len(cluster.attempts) == 1
+
+
+def test_a_circle_is_refused_until_somebody_edits_one_of_them() -> None:
+    raw, middle = make_other(after=[{"name": "middle"}]), make_other("middle")
+    middle.spec["source"] = {"use": "files", "with": {"paths": [{"pipeline": "corpus"}]}}
+    cluster = follow(raw, middle)
+    cluster.settle()
+    stalled = cluster.status.find_condition(ConditionType.STALLED)
+    assert stalled is not None
+    assert stalled.reason == "ComesAfterItself"
+    assert "corpus comes after raw comes after middle comes after corpus" in stalled.message
+    raw.spec["after"] = []
+    complete(raw)
+    cluster.settle()
+    assert cluster.status.find_condition(ConditionType.STALLED) is None
+    assert len(cluster.attempts) == 1
+
+
+def test_a_run_that_is_named_must_be_that_run() -> None:
+    raw = make_other()
+    complete(raw)
+    cluster = follow(raw, after=[{"name": "raw", "runId": "second"}])
+    cluster.settle()
+    assert cluster.status.state == "waits for raw, whose run second has not begun"
+    raw.edit(runId="second")
+    complete(raw)
+    # Another one that has begun since takes nothing away from it.
+    raw.edit(runId="third")
+    raw.settle()
+    cluster.settle()
+    assert len(cluster.attempts) == 1
+
+
+def test_an_edit_that_nobody_has_looked_at_may_begin_another_run() -> None:
+    raw = make_other()
+    complete(raw)
+    raw.edit(runId="second")
+    cluster = follow(raw)
+    cluster.settle()
+    assert not cluster.attempts
+    raw.edit(runId="first")
+    cluster.settle()
+    assert not cluster.attempts
+    raw.settle()
+    cluster.settle()
+    assert len(cluster.attempts) == 1
+
+
+def test_who_asks_for_an_attempt_does_not_wait() -> None:
+    cluster = follow(make_other())
+    cluster.settle()
+    cluster.annotate("retry", "now")
+    cluster.settle()
+    assert len(cluster.attempts) == 1
+
+
+def test_retries_wait_for_nobody_and_another_run_does() -> None:
+    raw = make_other()
+    complete(raw)
+    cluster = follow(raw)
+    complete(cluster, 1)
+    raw.edit(runId="second")
+    raw.settle()
+    cluster.run_next()
+    assert len(cluster.attempts) == 2
+    cluster.edit(runId="second")
+    cluster.finish()
+    cluster.advance(1)
+    assert cluster.status.run == "second"
+    assert read_succeeded(cluster) == ("Unknown", "WaitsForPipelines")
+    assert len(cluster.attempts) == 2
+
+
+REFERENCE = {"source": {"use": "jsonl-files", "with": {"paths": [{"pipeline": "raw"}]}}}
+
+
+def launch(raw: SimulatedCluster, reference: Body | None = None) -> tuple[Body, Body]:
+    """The RayJob of a pipeline that reads another one, and what its driver is given."""
+    complete(raw)
+    source = {"use": "jsonl-files", "with": {"paths": [reference or {"pipeline": "raw"}]}}
+    cluster = follow(raw, source=source)
+    cluster.settle()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    (config,) = cluster.list_of(Resource.CONFIG_MAP)
+    return rayjob, yaml.safe_load(config["data"]["pipeline.yaml"])
+
+
+def list_mounts(rayjob: Body) -> list[tuple[str, str, bool]]:
+    """Claims of others that Ray's pods mount, with the place; the same in all of them."""
+    cluster = rayjob["spec"]["rayClusterSpec"]
+    groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+    found = []
+    for group in groups:
+        spec = group["template"]["spec"]
+        claims = {
+            volume["name"]: volume["persistentVolumeClaim"]["claimName"]
+            for volume in spec["volumes"]
+            if volume["name"].startswith("strandline-input-")
+        }
+        mounts = spec["containers"][0]["volumeMounts"]
+        found.append(
+            [
+                (claims[mount["name"]], mount["mountPath"], mount["readOnly"])
+                for mount in mounts
+                if mount["name"] in claims
+            ]
+        )
+    assert all(mounts == found[0] for mounts in found)
+    return found[0]
+
+
+INPUTS = "/var/lib/strandline-inputs"
+
+
+@pytest.mark.parametrize(
+    ("spec", "reference", "path", "claim"),
+    [
+        ({}, None, f"{INPUTS}/raw-ledger/team/raw/output/", "raw-ledger"),
+        (
+            {},
+            {"pipeline": "raw", "artifact": "list/keys.parquet"},
+            f"{INPUTS}/raw-ledger/team/raw/latest/artifacts/list/keys.parquet",
+            "raw-ledger",
+        ),
+        (
+            {"storage": {"output": {"claimName": "shared"}}},
+            {"pipeline": "raw", "files": "**/*.jsonl"},
+            f"{INPUTS}/shared/team/raw/**/*.jsonl",
+            "shared",
+        ),
+        ({"storage": {"output": {"url": "s3://b/raw"}}}, None, "s3://b/raw/", None),
+        ({"sink": {"use": "jsonl", "with": {"path": "s3://b/x"}}}, None, "s3://b/x/", None),
+        (
+            {"storage": {"ledger": {"claimName": "mine"}, "output": {"url": "s3://b/raw"}}},
+            {"pipeline": "raw", "artifact": "a"},
+            f"{INPUTS}/mine/team/raw/latest/artifacts/a",
+            "mine",
+        ),
+    ],
+)
+def test_what_is_read_is_where_the_driver_is_told(
+    spec: Body, reference: Body | None, path: str, claim: str | None
+) -> None:
+    raw = make_other(**spec)
+    if "storage" in spec:
+        for name in ("shared", "mine"):
+            raw.share_claim(name)
+    rayjob, document = launch(raw, reference)
+    assert document["spec"]["source"]["with"] == {"paths": [path]}
+    assert "pipeline" not in json.dumps(document["spec"])
+    assert list_mounts(rayjob) == ([(claim, f"{INPUTS}/{claim}", True)] if claim else [])
+
+
+def test_a_place_in_another_pipelines_pods_can_not_be_read() -> None:
+    raw = make_other(sink={"use": "jsonl", "with": {"path": "out"}})
+    complete(raw)
+    cluster = follow(raw, **REFERENCE)
+    cluster.settle()
+    assert read_succeeded(cluster) == ("Unknown", "InputNotShared")
+    assert not cluster.attempts
+
+
+def test_one_that_is_gone_by_then_is_waited_for_at_the_launch() -> None:
+    raw = make_other()
+    complete(raw)
+    cluster = follow(raw, **REFERENCE)
+    cluster.pass_once()
+    cluster.pass_once()
+    assert cluster.attempts
+    assert not cluster.list_of(Resource.RAYJOB)
+    del cluster.others["raw"]
+    cluster.settle()
+    assert read_succeeded(cluster) == ("Unknown", "WaitsForPipelines")
+    assert not cluster.list_of(Resource.RAYJOB)
+
+
+def test_others_are_read_by_name_and_only_where_something_begins() -> None:
+    api = FakeApi()
+    make_pipeline(api.store, after=[{"name": "raw"}])
+    make_pipeline(api.store, "raw", after=[{"name": "first"}, {"name": "corpus"}])
+    view = look(api)
+    assert view.others is not None
+    assert {name: other is not None for name, other in view.others.items()} == {
+        "raw": True,
+        "first": False,
+    }
+    asked = [call.name for call in api.calls if call.resource is Resource.PIPELINE]
+    assert asked.count("raw") == asked.count("first") == 1
+    api.store.patch(Resource.PIPELINE, NAMESPACE, "corpus", {"spec": {"suspend": True}})
+    assert look(api).others is None
+
+
+def test_many_before_it_are_read_up_to_a_bound() -> None:
+    api = FakeApi()
+    make_pipeline(api.store, after=[{"name": "p0"}])
+    for number in range(MOST_OTHERS + 5):
+        make_pipeline(api.store, f"p{number}", after=[{"name": f"p{number + 1}"}])
+    view = look(api)
+    assert view.others is not None
+    assert len(view.others) == MOST_OTHERS
+
+
+def body(name: str, truth: str = "Unknown", generation: int = 1, **spec: Any) -> Body:
+    condition = {"type": "Succeeded", "status": truth}
+    return {
+        "metadata": {"name": name, "namespace": "team", "uid": name, "generation": generation},
+        "spec": spec,
+        "status": {"run": "first", "conditions": [condition]},
+    }
+
+
+def test_whoever_waits_is_looked_at_when_the_other_changes() -> None:
+    dependents, raw = Dependents(), Key("team", "raw")
+    reads: Body = {"source": {"with": {"paths": [{"pipeline": "raw"}]}}}
+    assert dependents.note(KEY, body("corpus", after=[{"name": "raw"}])) == ()
+    assert dependents.note(Key("team", "reader"), body("reader", **reads)) == ()
+    assert dependents.note(Key("team", "other"), body("other")) == ()
+    both = (KEY, Key("team", "reader"))
+    assert dependents.note(raw, body("raw")) == both
+    # Progress is no news to them.
+    assert dependents.note(raw, body("raw")) == ()
+    assert dependents.note(raw, body("raw", "True")) == both
+    # An edit takes it out; another namespace's pipelines are others.
+    dependents.note(KEY, body("corpus", generation=2))
+    assert dependents.note(Key("else", "raw"), body("raw", "True")) == ()
+    assert dependents.note(raw, body("raw", "False")) == both[1:]
+    gone = body("reader", **reads)
+    gone["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    dependents.note(both[1], gone)
+    assert dependents.note(raw, body("raw", "True")) == ()
+
+
+@pytest.mark.parametrize(
+    "spec", [None, [], {"after": "raw"}, {"after": [3, {}]}, {"source": {"with": "x"}}]
+)
+def test_documents_of_any_shape_are_taken_in(spec: object) -> None:
+    document = {"metadata": {"name": "corpus", "namespace": "team"}, "spec": spec, "status": 3}
+    assert Dependents().note(KEY, document) == ()
