@@ -14,12 +14,12 @@ from pipeline_documents import with_change
 from strandline_api.api_model import LABEL_PATTERN
 from strandline_api.documents.documents import parse_pipeline
 from strandline_api.documents.problems import SpecError
-from strandline_api.spec.schedule import Schedule, name_scheduled_run
+from strandline_api.spec.schedule import RunSchedule, name_scheduled_run
 
 MARCH = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
 
 
-def read(**schedule: object) -> Schedule:
+def read(**schedule: object) -> RunSchedule:
     found = parse_pipeline(with_change("spec.schedule", schedule)).spec.schedule
     assert found is not None
     return found

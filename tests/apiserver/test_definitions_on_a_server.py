@@ -91,6 +91,10 @@ NEW: dict[str, tuple[str, Edit]] = {
         put("metadata", "name", to="corpus-3"),
     ),
     "previous before number": ("'previous' must be less", put("spec", "previous", to=2)),
+    "a pipeline after itself": (
+        "a pipeline can't come after itself",
+        put("spec", "after", to=[{"name": "corpus"}]),
+    ),
     "workers of the source": ("'max' must be", put("spec", "source", "workers", to=WORKERS)),
     "workers of a stage": ("'max' must be", put("spec", "stages", 0, "workers", to=WORKERS)),
     "workers of the sink": ("'max' must be", put("spec", "sink", "workers", to=WORKERS)),

@@ -32,6 +32,7 @@ KOPF = "Only the operator's handlers know kopf"
 SERVERS = "Only the operator's cluster room talks to servers"
 PROMETHEUS = "Only the operator's metrics know Prometheus"
 API = "The API knows pydantic and nothing of ours"
+CRON = "Only one module knows cron"
 LMDB = "Only the store knows lmdb"
 RAY = "Only the engine's two Ray rooms know Ray"
 LINEAGE = "Only lineage knows OpenLineage"
@@ -133,6 +134,7 @@ FAULTS = [
     (SERVERS, "strandline_operator/reconcile/observe.py", "import kubernetes.aio.client"),
     (SERVERS, "strandline_operator/handlers/registry.py", "from aiohttp import web"),
     (PROMETHEUS, "strandline_operator/reconcile/passes.py", "import prometheus_client"),
+    (CRON, "strandline_operator/decide/run/schedule.py", "import cronsim"),
     (API, "strandline_api/names.py", "import strandline.plan.token"),
     (API, "strandline_api/names.py", "import strandline_operator.model.plan"),
     (API, "strandline_api/names.py", "import yaml"),
@@ -232,7 +234,7 @@ def test_every_contract_has_a_planted_fault() -> None:
 def test_the_operator_imports_its_own_libraries_alone() -> None:
     graph = grimp.build_graph("strandline_operator", include_external_packages=True, cache_dir=None)
     outside = {module.split(".")[0] for module in graph.modules} - set(sys.stdlib_module_names)
-    known = {"aiohttp", "kopf", "kubernetes", "prometheus_client", "pydantic", "yaml"}
+    known = {"aiohttp", "cronsim", "kopf", "kubernetes", "prometheus_client", "pydantic", "yaml"}
     known |= {"attr", "openlineage"}  # where they are installed and asked for
     assert outside - {"strandline_operator", "strandline_api"} <= known
 

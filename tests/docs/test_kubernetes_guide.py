@@ -23,14 +23,17 @@ STEPS = list(read_guide(GUIDE))
 FILES = {step.name: step.text for step in STEPS if isinstance(step, File)}
 WRONG = "misspelt.yaml"
 REFUSED = "nameless.yaml"  # by the API server's side, and so by `validate`
+# By itself it reads what no pipeline has made yet; the guide has applied this one before it.
+READ = {"tokens.yaml": "pipeline.yaml"}
 MODULES = {name for name in FILES if name.endswith(".py")}
 
 
 def validate(folder: Path, name: str) -> subprocess.CompletedProcess[str]:
-    for file in (name, *MODULES):
+    beside = [READ[name]] if name in READ else []
+    for file in (name, *beside, *MODULES):
         (folder / file).write_text(FILES[file], encoding="utf-8")
     return subprocess.run(
-        [Path(sys.executable).parent / "strandline", "validate", name],
+        [Path(sys.executable).parent / "strandline", "validate", name, *beside],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -120,7 +123,7 @@ def test_every_pipeline_that_is_shown_and_not_applied_is_valid() -> None:
     blocks = re.findall(r"^```yaml\n(apiVersion: .*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
     documents = [yaml.safe_load(block) for block in blocks]
     pipelines = [each for each in documents if each["kind"] == "CurationPipeline"]
-    assert {each["metadata"]["name"] for each in pipelines} >= {"tokens", "nightly"}
+    assert {each["metadata"]["name"] for each in pipelines} >= {"nightly"}
     for document in pipelines:
         parse_pipeline(document)
 

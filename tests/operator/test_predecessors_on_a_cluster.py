@@ -84,6 +84,21 @@ def test_one_that_failed_or_is_tried_again_is_waited_for(code: int, state: str) 
     assert cluster.status.find_condition(ConditionType.STALLED) is None
 
 
+def test_a_run_that_waits_has_its_time_stopped() -> None:
+    raw = make_other()
+    cluster = follow(raw, after=[{"name": "raw"}], deadlines={"run": "1h"})
+    cluster.settle()
+    cluster.advance(10 * 3600)
+    complete(raw)
+    cluster.advance(5)
+    assert len(cluster.attempts) == 1
+    cluster.start_rayjob()
+    cluster.advance(3590)
+    assert cluster.status.phase is PipelinePhase.RUNNING
+    cluster.advance(100)
+    assert next(iter(cluster.attempts.values()))[1].cause == "DeadlineExceeded"
+
+
 def test_one_that_is_missing_is_waited_for_since_files_come_in_any_order() -> None:
     cluster = follow()
     cluster.settle()
@@ -283,6 +298,16 @@ def test_others_are_read_by_name_and_only_where_something_begins() -> None:
     assert asked.count("raw") == asked.count("first") == 1
     api.store.patch(Resource.PIPELINE, NAMESPACE, "corpus", {"spec": {"suspend": True}})
     assert look(api).others is None
+
+
+def test_a_retry_looks_no_further_than_at_what_it_reads() -> None:
+    api = FakeApi()
+    make_pipeline(api.store, after=[{"name": "raw"}])
+    make_pipeline(api.store, "raw", after=[{"name": "first"}])
+    due = {"nextAttemptTime": "2026-01-01T00:00:00Z", "retryTrigger": "Retry"}
+    status = {"observedGeneration": 1, "run": "first", **due}
+    api.store.put_status(Resource.PIPELINE, NAMESPACE, "corpus", status)
+    assert list(look(api).others or {}) == ["raw"]
 
 
 def test_many_before_it_are_read_up_to_a_bound() -> None:

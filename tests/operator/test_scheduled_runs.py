@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulated_cluster import SimulatedCluster
-from strandline_api.spec.schedule import Schedule
+from strandline_api.spec.schedule import RunSchedule
 from strandline_api.status.pipeline_status import PipelineStatus, ScheduleStatus
 from strandline_operator.decide.run.cron import MOST_STARTS, count_starts, find_next
 from strandline_operator.model.plan import Resource
@@ -24,8 +24,8 @@ def at(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def schedule(cron: str, zone: str | None = None) -> Schedule:
-    return Schedule(cron=cron, time_zone=zone)
+def schedule(cron: str, zone: str | None = None) -> RunSchedule:
+    return RunSchedule(cron=cron, time_zone=zone)
 
 
 def start(**given: object) -> SimulatedCluster:

@@ -27,7 +27,7 @@ from strandline_api.spec.predecessors import (
     find_references,
 )
 from strandline_api.spec.ray_cluster import RayCluster
-from strandline_api.spec.schedule import Schedule
+from strandline_api.spec.schedule import RunSchedule
 from strandline_api.spec.storage import Storage
 from strandline_api.spec.work import SinkWork, SourceWork, StageWork, name_conflicts
 from strandline_api.status.pipeline_status import (
@@ -144,7 +144,7 @@ class PipelineSpec(ApiModel):
             "Name of the run. Set another name, such as 'second', to run a finished pipeline again."
         ),
     )
-    schedule: Schedule | None = Field(
+    schedule: RunSchedule | None = Field(
         default=None,
         description=(
             "When further runs begin by the clock, each with a 'runId' of its own in the status. "

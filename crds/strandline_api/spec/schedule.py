@@ -67,7 +67,7 @@ def _check_zone(name: str) -> str:
     return name
 
 
-class Schedule(ApiModel):
+class RunSchedule(ApiModel):
     """When further runs begin by the clock; one that is due while another goes on is left out."""
 
     cron: Annotated[

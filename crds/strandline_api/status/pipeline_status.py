@@ -304,7 +304,8 @@ class PipelineStatus(Record):
     run_clock: RunClock | None = Field(
         default=None,
         description=(
-            "How long the run was suspended or queued, which 'deadlines.run' does not count."
+            "How long the run was suspended or queued, or waited for other pipelines, which "
+            "'deadlines.run' does not count."
         ),
     )
     attempt: Count = Field(

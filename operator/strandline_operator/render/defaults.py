@@ -58,8 +58,8 @@ def _fill_storage(pipeline: PipelineView, spec: PipelineSpec, given: OutputStora
     return storage.model_copy(update={"output": output})
 
 
-def _unless(is_said: bool, value: str | None) -> str | None:  # noqa: FBT001 - reads as a sentence
-    return None if is_said else value
+def _unless(has_own: bool, value: str | None) -> str | None:  # noqa: FBT001 - reads as a sentence
+    return None if has_own else value
 
 
 def _read_labels(pipeline: PipelineView) -> Mapping[str, object]:

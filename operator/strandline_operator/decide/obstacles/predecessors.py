@@ -13,7 +13,6 @@ from strandline_api.spec.namespace_defaults import SpecDefaults
 from strandline_api.spec.pod_paths import INPUTS
 from strandline_api.spec.predecessors import Reference, find_circle
 from strandline_api.status.enums import Trigger
-from strandline_api.status.pipeline_status import HandledTokens
 from strandline_api.status.reasons import ConditionType, Reason
 from strandline_operator.decide.obstacles.namesakes import may_launch
 from strandline_operator.decide.obstacles.obstacles import Block
@@ -34,12 +33,9 @@ def is_beginning(pipeline: PipelineView) -> bool:
     spec, status = pipeline.spec, pipeline.status
     if spec is None:
         return False
-    asked, known = HandledTokens.of(pipeline.meta.annotations), status.handled or HandledTokens()
-    # Who asks for an attempt now does not want to wait. What a new object came with says nothing.
-    if pipeline.has_status and asked.retry not in {"", known.retry}:
-        return False
     if status.answered_run != spec.run_id:
         return True
+    # Who asks for an attempt by hand gets one of another kind, which waits for nobody.
     return status.next_attempt_time is not None and status.retry_trigger is Trigger.RUN
 
 
@@ -125,11 +121,10 @@ def _describe_wait(name: str, run: str | None, other: PipelineView | None) -> st
 
 def _find_wait(name: str, run: str | None, other: PipelineView) -> Iterator[str]:
     status = other.status
-    is_asked = other.spec is not None and status.answered_run == other.spec.run_id
     is_seen = status.observed_generation == other.meta.generation
     if run is None:
         # An edit that nobody has looked at yet may begin another run.
-        if not (is_asked and is_seen):
+        if not is_seen:
             yield f"{name}, whose next run has not begun"
             return
     elif status.run != run:

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from strandline_api.spec.schedule import Schedule
+from strandline_api.spec.schedule import RunSchedule
 
 # So many starts are counted at most, as of an operator that was away for long.
 MOST_STARTS = 1000
@@ -27,12 +27,12 @@ class Starts(NamedTuple):
     number: int
 
 
-def find_next(schedule: Schedule, after: float) -> float | None:
+def find_next(schedule: RunSchedule, after: float) -> float | None:
     """Return the first moment after a time, in seconds since the epoch; None: there is none."""
     return next(_list_moments(schedule, after), None)
 
 
-def count_starts(schedule: Schedule, after: float, now: float) -> Starts:
+def count_starts(schedule: RunSchedule, after: float, now: float) -> Starts:
     """Count the moments after a time, up to now; `MOST_STARTS` stands for so many or more."""
     past = takewhile(lambda time: time <= now, _list_moments(schedule, after))
     passed = list(islice(past, MOST_STARTS))
@@ -44,7 +44,7 @@ def count_starts(schedule: Schedule, after: float, now: float) -> Starts:
 
 
 def _list_moments(
-    schedule: Schedule, start: float, *, is_backwards: bool = False
+    schedule: RunSchedule, start: float, *, is_backwards: bool = False
 ) -> Iterator[float]:
     try:
         moment = datetime.fromtimestamp(int(start), ZoneInfo(schedule.zone))

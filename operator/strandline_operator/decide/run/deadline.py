@@ -1,7 +1,8 @@
 """The deadline of a run: what counts towards it, and its end where no attempt is under way.
 
-Time in which somebody holds the run back, by `suspend` or in a queue, does not count. Waits for a
-retry, a quota or a volume do. This room must not know what ends an attempt.
+Time in which somebody holds the run back, by `suspend`, in a queue or by a pipeline that has to
+succeed before, does not count. Waits for a retry, a quota or a volume do. This room must not know
+what ends an attempt.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_api.status.run_clock import RunClock
+from strandline_operator.decide.obstacles.predecessors import find_predecessors
 from strandline_operator.decide.run.dispatch import withdraw_attempt
 from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict, warn
@@ -22,7 +24,9 @@ def keep_time(given: Pass, standing: PassState) -> Verdict:
     # A run that is over has no time to count, and its status would change without end.
     if scene is None and status.next_attempt_time is None:
         return Verdict()
-    is_paused = given.spec.suspend or (scene is not None and scene.is_queued)
+    is_queued = scene is not None and scene.is_queued
+    is_waiting = scene is None and find_predecessors(given) is not None
+    is_paused = given.spec.suspend or is_queued or is_waiting
     # The clock begins with the first pause: most runs have none, and need no field for it.
     if status.run_clock is None and not is_paused:
         return Verdict()

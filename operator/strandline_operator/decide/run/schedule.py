@@ -7,7 +7,7 @@ so however often a pass is cut short, a start makes one run or none. The spec is
 
 from __future__ import annotations
 
-from strandline_api.spec.schedule import Schedule, name_scheduled_run
+from strandline_api.spec.schedule import RunSchedule, name_scheduled_run
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import ScheduleStatus
 from strandline_api.times import format_time
@@ -44,14 +44,13 @@ def begin_scheduled_run(given: Pass, standing: PassState) -> Verdict:
     return kept.then(begin_run(given, PassState(standing.view, standing.decided.then(kept)), run))
 
 
-def _find_hindrance(given: Pass, standing: PassState, schedule: Schedule, time: float) -> str:
+def _find_hindrance(given: Pass, standing: PassState, schedule: RunSchedule, time: float) -> str:
     """Return why the run that is due can't begin; empty where nothing keeps it."""
-    status, newest = standing.status, standing.newest
+    status = standing.status
     if given.spec.suspend:
         return "the pipeline is suspended"
-    # One that has ended and is not counted yet may be followed by another.
-    is_counted = newest is None or newest.spec.number <= standing.through
-    if standing.active is not None or status.next_attempt_time is not None or not is_counted:
+    # What has ended is counted by now, and has its successor's time where one follows.
+    if standing.active is not None or status.next_attempt_time is not None:
         return f"run {status.run} goes on"
     latest = schedule.starting_deadline_seconds
     if latest is not None and given.now - time > latest:
@@ -59,7 +58,7 @@ def _find_hindrance(given: Pass, standing: PassState, schedule: Schedule, time: 
     return ""
 
 
-def _account(schedule: Schedule, time: float, known: ScheduleStatus) -> ScheduleStatus:
+def _account(schedule: RunSchedule, time: float, known: ScheduleStatus) -> ScheduleStatus:
     """Return the status in which all starts up to a time are accounted for."""
     changes = {
         "rule": schedule.rule,

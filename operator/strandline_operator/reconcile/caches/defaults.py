@@ -33,7 +33,7 @@ RAY, OUTPUT = "ray", "output"
 Part = TypeVar("Part", bound=ApiModel)
 
 
-class Found(NamedTuple):
+class FoundDefaults(NamedTuple):
     """What a namespace gives, and what is wrong with it."""
 
     policy: RetryPolicy
@@ -85,9 +85,9 @@ class NamespaceDefaults:
     """The defaults of namespaces, as they were read last."""
 
     name: str
-    _kept: TtlCache[str, Found] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
+    _kept: TtlCache[str, FoundDefaults] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
 
-    async def read(self, api: Api, namespace: str, now: float) -> Found:
+    async def read(self, api: Api, namespace: str, now: float) -> FoundDefaults:
         """Return the policy of a namespace, and what is wrong with it.
 
         Raises:
@@ -95,18 +95,18 @@ class NamespaceDefaults:
         """
         return await self._kept.read(namespace, now, lambda: self._ask(api, namespace))
 
-    async def _ask(self, api: Api, namespace: str) -> Found:
+    async def _ask(self, api: Api, namespace: str) -> FoundDefaults:
         try:
             body = await api.get(Resource.CONFIG_MAP, namespace, self.name)
         except Forbidden as error:
-            return Found(RetryPolicy(), (self._refuse(error.status, error.message),))
+            return FoundDefaults(RetryPolicy(), (self._refuse(error.status, error.message),))
         if body is None:
-            return Found(RetryPolicy())
+            return FoundDefaults(RetryPolicy())
         refusals: list[Refusal] = []
         policy = self._read_part(body, KEY, RetryPolicy, refusals)
         ray = self._read_part(body, RAY, RayDefaults, refusals)
         output = self._read_part(body, OUTPUT, OutputStorage, refusals)
-        return Found(policy, tuple(refusals), SpecDefaults(ray=ray, output=output))
+        return FoundDefaults(policy, tuple(refusals), SpecDefaults(ray=ray, output=output))
 
     def _read_part(self, body: Body, key: str, model: type[Part], refusals: list[Refusal]) -> Part:
         """Return what a key holds; what is wrong with one leaves the others as they are."""
