@@ -123,8 +123,10 @@ def test_a_change_in_the_first_reaches_the_second(
     call(*words)
     (project.path / "in/0.txt").write_text("Another note.\n")
     capfd.readouterr()
-    call(*words)
-    lines = map(json.loads, capfd.readouterr().out.splitlines())
+    begun = list(map(json.loads, call(*words).stdout.splitlines()))
+    # A script reads whose lines follow; the drivers write them themselves.
+    assert begun == [{"event": "pipeline", "pipeline": name} for name in ("notes", "clean")]
+    lines = list(map(json.loads, capfd.readouterr().out.splitlines()))
     outcomes = [line for line in lines if line["event"] == "outcome"]
     assert [outcome["sources"]["finished"] for outcome in outcomes] == [1, 1]
     assert [outcome["sources"]["skipped"] for outcome in outcomes] == [2, 2]

@@ -28,6 +28,14 @@ from strandline_api.outcome.exit_codes import ExitCode
 class Announcer:
     """The plain one: sentences on stderr."""
 
+    def begin(self, pipeline: str) -> None:
+        """Announce which of several pipelines runs now."""
+        self.announce(f"{pipeline}:")
+
+    def leave_out(self, pipeline: str, needed: str) -> None:
+        """Announce that a pipeline does not run, since one before it has not completed."""
+        self.announce(f"{pipeline}: left out, since {needed} has not completed")
+
     def attempt_ended(self, ended: EndedAttempt) -> None:
         """Describe how an attempt ended whose driver could not."""
         if ended.is_reported:
@@ -94,6 +102,12 @@ class TerminalAnnouncer(Announcer):
 
 class JsonAnnouncer(Announcer):
     """One object a line on stdout."""
+
+    def begin(self, pipeline: str) -> None:
+        _write({"event": "pipeline", "pipeline": pipeline})
+
+    def leave_out(self, pipeline: str, needed: str) -> None:
+        _write({"event": "left-out", "pipeline": pipeline, "needed": needed})
 
     def attempt_ended(self, ended: EndedAttempt) -> None:
         if not ended.is_reported:

@@ -94,20 +94,20 @@ def run(
 
     if len(targets) == 1:
         return run_target(targets[0].file)
-    return run_in_order(targets, run_target, announcer.announce)
+    return run_in_order(targets, run_target, announcer)
 
 
 def run_in_order(
     targets: Sequence[Target],
     run_target: Callable[[Path], int],
-    announce: Callable[[str], None],
+    announcer: Announcer,
 ) -> int:
     """Run pipelines one after another; one that fails keeps those from running that need it.
 
     Args:
         targets: in an order in which they can run.
         run_target: runs one to its end, and returns the exit code.
-        announce: takes a sentence for people.
+        announcer: is told which one runs, and which does not.
 
     Returns:
         The first exit code that is not 0; a request to stop ends all, and is returned at once.
@@ -116,10 +116,10 @@ def run_in_order(
     for target in targets:
         needed = [name for name in target.pipeline.spec.predecessors if name in failed]
         if needed:
-            announce(f"{target.name}: left out, since {needed[0]} has not completed")
+            announcer.leave_out(target.name, needed[0])
             failed.add(target.name)
             continue
-        announce(f"{target.name}:")
+        announcer.begin(target.name)
         code = run_target(target.file)
         if code == ExitCode.INTERRUPTED:
             return code
