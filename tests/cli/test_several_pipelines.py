@@ -10,6 +10,9 @@ import pytest
 import yaml
 
 from cli_project import Call, Project, read_errors
+from strandline.cli.app.targets import Target
+from strandline.cli.commands.runs.run import run_in_order
+from strandline.cli.views.announcer import Announcer
 from strandline.run.manifest.order import order_pipelines
 from strandline_api.documents.documents import parse_pipeline
 from strandline_api.documents.problems import SpecError
@@ -133,6 +136,37 @@ def test_a_change_in_the_first_reaches_the_second(
     # By itself it knows from the volume where the first one keeps its outputs.
     alone = call("run", "clean.yaml", "--engine", "inline")
     assert alone.exit_code == 0, alone.output
+
+
+def run_chain(codes: dict[str, int]) -> tuple[int, list[str], list[str]]:
+    """The exit code of pipelines of which `b` needs `a`, and `c` needs `b`; who ran, who not."""
+    needs = {"a": (), "b": ("a",), "c": ("b",), "d": ()}
+    targets = [
+        Target(Path(name), parse_pipeline(spell(name, after=come_after(*others))))
+        for name, others in needs.items()
+    ]
+    ran: list[str] = []
+    left: list[str] = []
+
+    class Listener(Announcer):
+        def leave_out(self, pipeline: str, needed: str) -> None:
+            left.append(f"{pipeline}: {needed}")
+
+    def run_target(file: Path) -> int:
+        ran.append(file.name)
+        return codes.get(file.name, 0)
+
+    return run_in_order(targets, run_target, Listener()), ran, left
+
+
+def test_what_needs_one_that_was_left_out_is_left_out_too() -> None:
+    assert run_chain({"a": 3, "d": 4}) == (3, ["a", "d"], ["b: a", "c: b"])
+    assert run_chain({"d": 4}) == (4, ["a", "b", "c", "d"], [])
+    assert run_chain({}) == (0, ["a", "b", "c", "d"], [])
+
+
+def test_a_request_to_stop_ends_all() -> None:
+    assert run_chain({"a": 75, "d": 4}) == (75, ["a"], [])
 
 
 def test_one_that_fails_keeps_those_from_running_that_need_it(project: Project, call: Call) -> None:

@@ -99,3 +99,12 @@ def test_an_exclusion_prunes_only_folders_that_it_covers_whole() -> None:
     assert exclusion.holds_folder("{stdlib}/site-packages")
     assert not exclusion.holds("{site-packages}/a/b.py")
     assert not exclusion.holds_folder("{stdlib}/x")
+
+
+def test_a_folder_with_a_slash_at_its_end_means_all_files_in_it() -> None:
+    pattern = parse_pattern("out/clean/")
+    assert (pattern.prefix, pattern.rest, pattern.is_plain) == ("out/clean/", "**", False)
+    assert pattern.regex.match("ab/cd.jsonl")
+    # What the store keeps for itself is no part of it.
+    assert not pattern.regex.match(".strandline-owner")
+    assert parse_pattern("s3://bucket/clean/").base == "s3://bucket/clean"

@@ -45,9 +45,10 @@ class FileListParams(SourceStage.Params):
 
     paths: tuple[str, ...] = Field(
         min_length=1,
-        description="Globs or fsspec URLs of files. `**` spans folders; names that start with a "
-        "dot match only where the pattern spells the dot. `{stdlib}` and `{site-packages}` at "
-        "the start stand for this interpreter's folders. Relative to the working directory.",
+        description="Globs or fsspec URLs of files; a folder with a slash at its end stands for "
+        "all files in it. `**` spans folders; names that start with a dot match only where the "
+        "pattern spells the dot. `{stdlib}` and `{site-packages}` at the start stand for this "
+        "interpreter's folders. Relative to the working directory.",
     )
     exclude: tuple[str, ...] = Field(
         default=(),
