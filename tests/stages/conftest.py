@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from make_videos import write_all
 
 from stage_runs import StageRun, Tree
 
@@ -27,3 +28,11 @@ def tree(tmp_path: Path) -> Tree:
         return tmp_path
 
     return make
+
+
+@pytest.fixture(scope="session")
+def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the videos of the example, which must not be changed."""
+    folder = tmp_path_factory.mktemp("videos")
+    write_all(folder)
+    return folder

@@ -110,14 +110,14 @@ def test_law_a_stage_fails_without_a_column_that_it_says_it_needs(name: str) -> 
 
 def test_readers_say_that_they_fan_out() -> None:
     inner = [name for name in STAGES if STAGES[name].process is not Stage.process]
-    assert ["decode-images", "read-jsonl", "read-parquet"] == [
+    assert ["decode-images", "read-jsonl", "read-parquet", "split-video"] == [
         name for name in inner if STAGES[name].fans_out()
     ]
 
 
 @pytest.mark.parametrize(
     "name",
-    ["python-functions", "text-documents", "fields", "near-duplicates-1", "images"],
+    ["python-functions", "text-documents", "fields", "near-duplicates-1", "images", "video"],
 )
 def test_examples_are_plans(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(EXAMPLES)

@@ -20,6 +20,9 @@ EXTRAS = {
     "datasketches": "statistics",
     "xarray": "fields",
     "zarr": "fields",
+    "av": "video",
+    "numpy": "video",
+    "onnxruntime": "models",
 }
 # Packages that are not called what their module is.
 _NAMES = {"PIL": "pillow"}

@@ -10,7 +10,7 @@ import shutil
 import types
 import typing
 from abc import abstractmethod
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NamedTuple
@@ -363,6 +363,14 @@ class SinkStage(EndStage):
             task: what the stage before gave.
             file: open for writing and empty; it can't be read and has no `seek`.
         """
+
+    def list_companions(self) -> Mapping[str, Callable[[Task, BinaryIO], None]]:
+        """Return what writes further files of each task, by their suffix; by default none.
+
+        They have the name of the task's file but for the suffix, become durable with it, and are
+        recorded with it. Each is written as `write` writes.
+        """
+        return {}
 
 
 def _parse_params(stage: type[Stage], values: dict[str, Any]) -> BaseModel:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from strandline.stages.images.resize_images import ResizeImages
     from strandline.stages.sinks.jsonl_sink import JsonlSink
     from strandline.stages.sinks.parquet_partitions import ParquetPartitions, ParquetSink
+    from strandline.stages.sinks.webdataset_sink import WebdatasetSink
     from strandline.stages.sinks.zarr_sink import ZarrSink
     from strandline.stages.sources.files import Files
     from strandline.stages.sources.jsonl_source import JsonlFiles
@@ -39,10 +40,18 @@ if TYPE_CHECKING:
     from strandline.stages.text.parse_documents import ParseDocuments
     from strandline.stages.text.read_jsonl import ReadJsonl
     from strandline.stages.text.redact_pii import RedactPii
+    from strandline.stages.video.decode_frames import DecodeFrames
+    from strandline.stages.video.filter_video import FilterVideo
+    from strandline.stages.video.hash_video import HashVideo
+    from strandline.stages.video.measure_motion import MeasureMotion
+    from strandline.stages.video.measure_video import MeasureVideo
+    from strandline.stages.video.split_video import SplitVideo
+    from strandline.stages.video.transcode_clip import TranscodeClip
 
 __all__ = [
     "CountLanguages",
     "CountTokens",
+    "DecodeFrames",
     "DecodeImages",
     "DecodePython",
     "DropDuplicates",
@@ -52,12 +61,16 @@ __all__ = [
     "Files",
     "FilterCodeQuality",
     "FilterTextQuality",
+    "FilterVideo",
+    "HashVideo",
     "IdentifyLanguage",
     "JsonlFiles",
     "JsonlSink",
     "KeepDocumented",
     "MeasureFields",
     "MeasureImages",
+    "MeasureMotion",
+    "MeasureVideo",
     "NormaliseText",
     "ParquetPartitions",
     "ParquetRowGroups",
@@ -71,12 +84,16 @@ __all__ = [
     "ResizeImages",
     "SelectColumns",
     "SketchTexts",
+    "SplitVideo",
+    "TranscodeClip",
+    "WebdatasetSink",
     "ZarrSink",
 ]
 
 _ROOMS = {
     "CountLanguages": "strandline.stages.code.count_languages",
     "CountTokens": "strandline.stages.text.count_tokens",
+    "DecodeFrames": "strandline.stages.video.decode_frames",
     "DecodeImages": "strandline.stages.images.decode_images",
     "DecodePython": "strandline.stages.code.decode_python",
     "DropDuplicates": "strandline.stages.dedup.drop_duplicates",
@@ -86,12 +103,16 @@ _ROOMS = {
     "Files": "strandline.stages.sources.files",
     "FilterCodeQuality": "strandline.stages.code.filter_code_quality",
     "FilterTextQuality": "strandline.stages.text.filter_text_quality",
+    "FilterVideo": "strandline.stages.video.filter_video",
+    "HashVideo": "strandline.stages.video.hash_video",
     "IdentifyLanguage": "strandline.stages.text.identify_language",
     "JsonlFiles": "strandline.stages.sources.jsonl_source",
     "JsonlSink": "strandline.stages.sinks.jsonl_sink",
     "KeepDocumented": "strandline.stages.code.keep_documented",
     "MeasureFields": "strandline.stages.tables.measure_fields",
     "MeasureImages": "strandline.stages.images.measure_images",
+    "MeasureMotion": "strandline.stages.video.measure_motion",
+    "MeasureVideo": "strandline.stages.video.measure_video",
     "NormaliseText": "strandline.stages.text.normalise_text",
     "ParquetPartitions": "strandline.stages.sinks.parquet_partitions",
     "ParquetRowGroups": "strandline.stages.sources.parquet_source",
@@ -105,6 +126,9 @@ _ROOMS = {
     "ResizeImages": "strandline.stages.images.resize_images",
     "SelectColumns": "strandline.stages.tables.select_columns",
     "SketchTexts": "strandline.stages.dedup.sketch_texts",
+    "SplitVideo": "strandline.stages.video.split_video",
+    "TranscodeClip": "strandline.stages.video.transcode_clip",
+    "WebdatasetSink": "strandline.stages.sinks.webdataset_sink",
     "ZarrSink": "strandline.stages.sinks.zarr_sink",
 }
 

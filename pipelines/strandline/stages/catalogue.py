@@ -14,7 +14,7 @@ from strandline.stages.code import (
 )
 from strandline.stages.dedup import drop_duplicates, drop_listed, sketch_texts
 from strandline.stages.images import decode_images, measure_images, resize_images
-from strandline.stages.sinks import jsonl_sink, parquet_partitions, zarr_sink
+from strandline.stages.sinks import jsonl_sink, parquet_partitions, webdataset_sink, zarr_sink
 from strandline.stages.sources import files, jsonl_source, parquet_source
 from strandline.stages.tables import measure_fields, read_files, read_parquet, select_columns
 from strandline.stages.text import (
@@ -26,10 +26,20 @@ from strandline.stages.text import (
     read_jsonl,
     redact_pii,
 )
+from strandline.stages.video import (
+    decode_frames,
+    filter_video,
+    hash_video,
+    measure_motion,
+    measure_video,
+    split_video,
+    transcode_clip,
+)
 
 __all__ = [
     "count_languages",
     "count_tokens",
+    "decode_frames",
     "decode_images",
     "decode_python",
     "drop_duplicates",
@@ -39,12 +49,16 @@ __all__ = [
     "files",
     "filter_code_quality",
     "filter_text_quality",
+    "filter_video",
+    "hash_video",
     "identify_language",
     "jsonl_sink",
     "jsonl_source",
     "keep_documented",
     "measure_fields",
     "measure_images",
+    "measure_motion",
+    "measure_video",
     "normalise_text",
     "parquet_partitions",
     "parquet_source",
@@ -57,5 +71,8 @@ __all__ = [
     "resize_images",
     "select_columns",
     "sketch_texts",
+    "split_video",
+    "transcode_clip",
+    "webdataset_sink",
     "zarr_sink",
 ]

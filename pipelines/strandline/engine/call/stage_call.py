@@ -353,9 +353,14 @@ class StageCall:
 def _write(sink: SinkStage, task: Task, lineage: Lineage, group: OutputGroup) -> tuple[Output, ...]:
     if not task.num_rows:
         return ()
-    name = lineage.token.hex() + sink.suffix
-    written = group.write(lineage.source, name, lambda file: sink.write(task, file))
-    return (Output(lineage.token, sink.suffix, written.size, written.digest, task.num_rows),)
+    outputs: list[Output] = []
+    for suffix, write in {sink.suffix: sink.write, **sink.list_companions()}.items():
+        name = lineage.token.hex() + suffix
+        written = group.write(lineage.source, name, partial(write, task))
+        # Rows are those of the task, which are counted once, whatever else is written of them.
+        rows = 0 if outputs else task.num_rows
+        outputs.append(Output(lineage.token, suffix, written.size, written.digest, rows))
+    return tuple(outputs)
 
 
 def explain_error(error: BaseException) -> str:

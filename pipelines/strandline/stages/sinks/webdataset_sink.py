@@ -1,0 +1,111 @@
+"""The sink `webdataset`: each task as a shard, and what is known of its samples as Parquet."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import tarfile
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import blake2b, sha256
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import Field
+
+from strandline.plan.registry import register
+from strandline.plan.stage import SinkStage
+from strandline.plan.task import Task
+from strandline.stages.columns import find_column, list_texts
+from strandline.stages.sinks.jsonl_sink import SinkParams
+
+# How contents begin, and what their files are called.
+_KINDS = (
+    (0, b"\x1aE\xdf\xa3", "mkv"),
+    (4, b"ftyp", "mp4"),
+    (0, b"\xff\xd8\xff", "jpg"),
+    (0, b"\x89PNG", "png"),
+)
+_NO_KEY = re.compile(r"[^A-Za-z0-9_-]+")  # a dot would begin the extension
+# What it adds to what is known of a sample.
+_OWN = {"sample": pa.string(), "bytes": pa.int64(), "sha256": pa.string()}
+_LONGEST = 60  # letters of a name, so that the whole fits into a tar's oldest form
+
+
+@register("webdataset")
+class WebdatasetSink(SinkStage):
+    """Writes each task as a tar of samples, content and JSON, and facts of them as Parquet."""
+
+    class Params(SinkParams):
+        """What a sample is."""
+
+        key: str = Field(default="clip", description="Column with a sample's own name.")
+        content: str = Field(default="content", description="Column with its bytes.")
+
+    params: Params
+    suffix: str = ".tar"
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.key, self.params.content)
+
+    def list_companions(self) -> Mapping[str, Callable[[Task, BinaryIO], None]]:
+        """Return what writes the Parquet file."""
+        return {".parquet": self._write_facts}
+
+    def write(self, task: Task, file: BinaryIO) -> None:
+        """Write two files a row, `NAME.mp4` and `NAME.json`, in order and without times or owners.
+
+        Raises:
+            TypeError: the task carries no table.
+            MissingColumnError: there is no column of names or of contents.
+        """
+        contents = find_column(task.table, self.params.content)
+        with tarfile.open(fileobj=file, mode="w|", format=tarfile.USTAR_FORMAT) as shard:
+            for row, content in zip(self._list_facts(task.table), contents, strict=True):
+                data = content.as_py() or b""
+                text = json.dumps(row, ensure_ascii=False, default=str, sort_keys=True)
+                for name, part in ((_find_kind(data), data), ("json", text.encode())):
+                    member = tarfile.TarInfo(f"{row['sample']}.{name}")
+                    member.size = len(part)
+                    shard.addfile(member, io.BytesIO(part))
+
+    def _write_facts(self, task: Task, file: BinaryIO) -> None:
+        rows = list(self._list_facts(task.table))
+        facts = self._select(task.table)
+        for name, kind in _OWN.items():
+            facts = facts.append_column(name, pa.array([row[name] for row in rows], kind))
+        target = pa.PythonFile(file, mode="w")
+        pq.write_table(facts.combine_chunks(), target, compression="zstd")
+
+    def _select(self, table: pa.Table) -> pa.Table:
+        """Return the columns that say something of a sample and are none of its pixels."""
+        fields = [field for field in table.schema if field.name not in _OWN]
+        return table.select([field.name for field in fields if not _has_bytes(field.type)])
+
+    def _list_facts(self, table: pa.Table) -> Iterator[dict[str, Any]]:
+        """Yield what is known of each row, its name in the shard, and its content's digest."""
+        contents = find_column(table, self.params.content)
+        names = list_texts(table, self.params.key)
+        rows = self._select(table).to_pylist()
+        for row, name, content in zip(rows, names, contents, strict=True):
+            data = content.as_py() or b""
+            facts = {"bytes": len(data), "sha256": sha256(data).hexdigest()}
+            yield {**row, "sample": _format_name(name), **facts}
+
+
+def _format_name(key: str) -> str:
+    """Return a name without dots, unique as the key is, by which a reader knows the key."""
+    digest = blake2b(key.encode(), digest_size=6).hexdigest()
+    name = _NO_KEY.sub("_", key.rpartition("/")[2])[-_LONGEST:]
+    return f"{name}-{digest}"
+
+
+def _find_kind(data: bytes) -> str:
+    return next((kind for at, mark, kind in _KINDS if data[at : at + len(mark)] == mark), "bin")
+
+
+def _has_bytes(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_has_bytes(kind.field(at).type) for at in range(kind.num_fields))
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))

@@ -1,0 +1,70 @@
+"""Clips as rows of a table: the packets that show a stretch of a video, in a container.
+
+A clip is cut without being encoded again, so its content begins with the key frame that its first
+picture needs: `lead` seconds before the clip does. What decodes a clip leaves the lead out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from strandline.stages.video.containers import find_pictures, load_av, open_content
+
+CLIP_SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.string()),
+        pa.field("clip", pa.string()),
+        pa.field("start", pa.float64()),
+        pa.field("end", pa.float64()),
+        pa.field("frame_count", pa.int32()),
+        pa.field("width", pa.int32()),
+        pa.field("height", pa.int32()),
+        pa.field("rate", pa.float64()),
+        pa.field("codec", pa.string()),
+        pa.field("has_audio", pa.bool_()),
+        pa.field("lead", pa.float64()),
+        pa.field("content", pa.binary()),
+    ]
+)
+NEEDED = ("clip", "start", "end", "frame_count", "lead", "content")
+
+# Containers round times to milliseconds; twice half of one, and frames are further apart.
+_ROUNDED = Fraction(1, 1000)
+
+
+class ClipFrame(NamedTuple):
+    """A decoded frame, and its time from the beginning of the clip in seconds."""
+
+    time: float
+    frame: Any
+
+
+def decode_clip(row: Mapping[str, Any]) -> Iterator[ClipFrame]:
+    """Yield the frames of a clip: the first one that is shown in it, and as many as it has.
+
+    A packet that can't be decoded is left out.
+
+    Raises:
+        UnreadableFileError: the content is no video.
+    """
+    with open_content(row["content"], row["clip"]) as container:
+        stream = find_pictures(container, row["clip"])
+        lead, count = Fraction(row["lead"]), 0
+        for packet in container.demux(stream):
+            for frame in decode_packet(packet):
+                time = frame.pts * frame.time_base - lead
+                if time >= -_ROUNDED and count < row["frame_count"]:
+                    count += 1
+                    yield ClipFrame(max(0.0, round(float(time), 3)), frame)
+
+
+def decode_packet(packet: Any) -> list[Any]:
+    """Return the frames that a packet gives; none of one that is damaged."""
+    try:
+        return [frame for frame in packet.decode() if frame.pts is not None]
+    except (load_av().error.InvalidDataError, load_av().error.EOFError):
+        return []

@@ -1,0 +1,113 @@
+"""The stage `decode-frames`: some frames of each clip, small enough to be looked at by others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from pydantic import Field
+
+from strandline.plan.registry import register
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+from strandline.stages.columns import find_column
+from strandline.stages.images.pictures import PICTURE, Picture
+from strandline.stages.sources.opening import UnreadableFileError
+from strandline.stages.video.clips import NEEDED, decode_clip
+from strandline.stages.video.containers import BadVideos, load_av
+
+FRAMES = pa.list_(PICTURE)
+TIMES = pa.list_(pa.float64())
+
+
+@register("decode-frames")
+class DecodeFrames(Stage):
+    """Adds `frames`, pictures of a clip at a steady rate, and `frame_times` in seconds."""
+
+    class Params(Stage.Params):
+        """Which frames, and how large."""
+
+        rate: float = Field(
+            default=2, gt=0, description="Frames a second; all where the video has fewer."
+        )
+        longest: int = Field(
+            default=256, ge=1, description="Pixels of the longest side at most; larger is shrunk."
+        )
+        max_frames: int = Field(
+            default=256,
+            ge=1,
+            description="Most frames of a clip; of a longer clip they are further apart.",
+        )
+        bad_videos: BadVideos = Field(
+            default=BadVideos.FAIL,
+            description="Clips of which no frame can be decoded: `fail` the source, or `drop` and "
+            "count them.",
+        )
+
+    params: Params
+    packages: ClassVar[tuple[str, ...]] = ("av", "numpy")
+    keeps_columns = True
+    adds_columns = ("frames", "frame_times")
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return NEEDED
+
+    def setup(self) -> None:
+        """Load the library."""
+        load_av().logging.set_level(None)
+
+    def process(self, task: Task) -> Task | None:
+        """Decode every clip.
+
+        Raises:
+            MissingColumnError: the rows are no clips.
+            UnreadableFileError: no frame of a clip can be decoded and `badVideos` is `fail`.
+        """
+        for name in NEEDED:
+            find_column(task.table, name)
+        rows, frames, times = [], [], []
+        for at, row in enumerate(task.table.select(NEEDED).to_pylist()):
+            sampled = self._sample(row)
+            if sampled:
+                rows.append(at)
+                # an array a clip: one of all of them might be too large for its type
+                frames.append(pa.array([list(sampled.values())], FRAMES))
+                times.append(list(sampled))
+        if not rows:
+            return None
+        table = task.table if len(rows) == task.num_rows else task.table.take(rows)
+        table = table.drop_columns(
+            [each for each in self.adds_columns if each in table.column_names]
+        )
+        table = table.append_column("frames", pa.chunked_array(frames, FRAMES))
+        return task.replace(table.append_column("frame_times", pa.array(times, TIMES)))
+
+    def _sample(self, row: Mapping[str, Any]) -> dict[float, Picture]:
+        """Return frames by their time: the first one, and each that is due when it is shown."""
+        rate = min(self.params.rate, self.params.max_frames / max(row["end"] - row["start"], 1e-9))
+        found: dict[float, Picture] = {}
+        try:
+            for time, frame in decode_clip(row):
+                is_due = time * rate >= len(found) - 1e-6 * rate
+                if is_due and len(found) < self.params.max_frames:
+                    found[time] = shrink_to(frame, self.params.longest)
+        except UnreadableFileError:
+            if self.params.bad_videos is BadVideos.FAIL:
+                raise
+        if not found:
+            if self.params.bad_videos is BadVideos.FAIL:
+                msg = f"{row['clip']}: none of its frames can be decoded"
+                raise UnreadableFileError(msg)
+            self.count("dropped: no frame that can be decoded")
+        return found
+
+
+def shrink_to(frame: Any, longest: int) -> dict[str, Any]:
+    """Return a decoded frame as a picture with no side longer than `longest`."""
+    scale = min(1.0, longest / max(frame.width, frame.height))
+    width, height = (max(1, round(side * scale)) for side in (frame.width, frame.height))
+    interpolation = import_module("av.video.reformatter").Interpolation.AREA
+    pixels = frame.reformat(width, height, format="rgb24", interpolation=interpolation)
+    return {"width": width, "height": height, "rgb": pixels.to_ndarray().tobytes()}

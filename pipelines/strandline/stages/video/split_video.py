@@ -1,0 +1,236 @@
+"""The stage `split-video`: a video as clips, which go on while the rest of it is read.
+
+Nothing is encoded again: a clip has the packets that show it. What is held of a video are those of
+the clip that is not cut yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import pyarrow as pa
+from pydantic import Field, model_validator
+
+from strandline.plan.registry import register
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+from strandline.stages.sources.file_references import FileReference, list_references
+from strandline.stages.sources.opening import UnreadableFileError
+from strandline.stages.video.clips import CLIP_SCHEMA, decode_packet
+from strandline.stages.video.containers import (
+    BadVideos,
+    PacketCopy,
+    copy_packet,
+    find_pictures,
+    find_sound,
+    load_av,
+    open_video,
+)
+from strandline.stages.video.cuts import CutFinder, Lengths, shrink_frame
+from strandline.stages.video.windows import PacketWindow
+
+_MISSING = Fraction(2, 100)  # of the length that a file tells: less may be how it was rounded
+_SHORTER = 1  # and so many seconds
+
+
+class SplitBy(StrEnum):
+    """What ends a clip."""
+
+    SCENES = "scenes"
+    KEY_FRAMES = "key-frames"
+    LENGTH = "length"
+
+
+@register("split-video")
+class SplitVideo(Stage):
+    """Cuts the video in `path` into clips, each a row; tasks of some clips go on as they come."""
+
+    class Params(Stage.Params):
+        """Where it is cut."""
+
+        by: SplitBy = Field(
+            default=SplitBy.SCENES,
+            description="`scenes`: at hard cuts, for which every frame is decoded. `key-frames`: "
+            "at frames that need no other. `length`: every `maxSeconds`.",
+        )
+        max_seconds: float = Field(
+            default=10, gt=0, description="Longest clip; a longer stretch is cut there too."
+        )
+        min_seconds: float = Field(
+            default=0.5,
+            ge=0,
+            description="Shortest clip: cuts that follow closer are none, and a shorter end of a "
+            "video is dropped and counted.",
+        )
+        threshold: float = Field(
+            default=0.08,
+            gt=0,
+            le=1,
+            description="Mean change of colours, from 0 to 1, from which on a step is a cut; it "
+            "must be three times that of the steps around it, too.",
+        )
+        clips_per_task: int = Field(
+            default=8, ge=1, description="Clips that are one task, and one shard of `webdataset`."
+        )
+        max_clip_bytes: int = Field(
+            default=256 * 1024 * 1024,
+            ge=1,
+            description="Most bytes that are held until a clip ends, from the key frame that it "
+            "needs; a video with more fails.",
+        )
+        keep_audio: bool = Field(default=True, description="Keep the first stream of sound.")
+        bad_videos: BadVideos = Field(
+            default=BadVideos.FAIL,
+            description="Files that are no video, or end before they should: `fail` the source, or "
+            "`drop` what can't be read, count it, and keep the clips before.",
+        )
+
+        @model_validator(mode="after")
+        def _check(self) -> Self:
+            if self.min_seconds >= self.max_seconds:
+                msg = "minSeconds must be less than maxSeconds"
+                raise ValueError(msg)
+            return self
+
+    params: Params
+    packages: ClassVar[tuple[str, ...]] = ("av", "numpy")
+    keeps_columns = False
+    adds_columns = tuple(CLIP_SCHEMA.names)
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return ("key", "path")
+
+    def setup(self) -> None:
+        """Load the library."""
+        load_av().logging.set_level(None)  # what is wrong with a file is stated once, by us
+
+    def process(self, task: Task) -> Iterator[Task]:
+        """Yield tasks of up to `clipsPerTask` clips of one video.
+
+        Raises:
+            MissingColumnError: the table names no files.
+            UnreadableFileError: later, where a video can't be read and `badVideos` is `fail`.
+        """
+        return self._split_all(task, list_references(task))
+
+    def _split_all(self, task: Task, files: Iterable[FileReference]) -> Iterator[Task]:
+        for file in files:
+            rows: list[dict[str, Any]] = []
+            for row in self._tolerate(file):
+                rows.append(row)
+                size = sum(len(each["content"]) for each in rows)
+                if len(rows) == self.params.clips_per_task or size >= self.params.max_clip_bytes:
+                    yield task.replace(pa.Table.from_pylist(rows, CLIP_SCHEMA))
+                    rows = []
+            if rows:
+                yield task.replace(pa.Table.from_pylist(rows, CLIP_SCHEMA))
+
+    def _tolerate(self, file: FileReference) -> Iterator[dict[str, Any]]:
+        try:
+            yield from self._split(file)
+        except UnreadableFileError:
+            if self.params.bad_videos is BadVideos.FAIL:
+                raise
+            self.count("dropped: no video or an end that can't be read")
+
+    def _split(self, file: FileReference) -> Iterator[dict[str, Any]]:
+        with open_video(file.path) as container:
+            pictures = find_pictures(container, file.path)
+            sound = find_sound(container) if self.params.keep_audio else None
+            window = PacketWindow((pictures, sound), file.path, self.params.max_clip_bytes)
+            about = _describe(pictures, sound)
+            number = 0
+            for begin, end in self._cut(container, pictures, sound, window):
+                cut = window.cut(begin, end)
+                if cut is None:
+                    continue  # no frame is shown in it
+                row = {"key": file.key, "clip": f"{file.key}#{number:05}", **about, **cut}
+                number += 1
+                if end - begin < Fraction(str(self.params.min_seconds)):
+                    self.count("dropped: too short")
+                    continue
+                yield row
+            _check_end(container, pictures, window, file.path)
+
+    def _cut(
+        self, container: Any, pictures: Any, sound: Any | None, window: PacketWindow
+    ) -> Iterator[tuple[Fraction, Fraction]]:
+        """Yield the bounds of clips, each when the window has all of it."""
+        finder = CutFinder(self.params.threshold)
+        lengths: Lengths | None = None
+        last, ends = Fraction(0), list[Fraction]()
+        for packet in container.demux([each for each in (pictures, sound) if each is not None]):
+            if packet.size == 0:  # it only says that a stream has ended
+                continue
+            piece = copy_packet(packet, window.path)
+            if packet.stream is not pictures:
+                window.add_sound(piece)
+                continue
+            window.add_picture(piece)
+            if lengths is None:
+                last = piece.time
+                lengths = Lengths(
+                    last,
+                    Fraction(str(self.params.min_seconds)),
+                    Fraction(str(self.params.max_seconds)),
+                )
+            for cut in self._find_cuts(finder, packet, piece):
+                lengths.add(cut)
+            horizon = finder.horizon if self.params.by is SplitBy.SCENES else window.order
+            ends += lengths.choose(horizon if horizon is not None else last)
+            while ends and window.has_all(ends[0]):
+                yield last, ends[0]
+                last = ends.pop(0)
+        if lengths is None:
+            msg = f"{window.path}: no video, since there are no pictures in it"
+            raise UnreadableFileError(msg)
+        for cut in self._flush(finder, pictures):
+            lengths.add(cut)
+        for end in [*ends, *lengths.choose(window.end), window.end]:
+            yield last, end
+            last = end
+
+    def _find_cuts(self, finder: CutFinder, packet: Any, piece: PacketCopy) -> Iterator[Fraction]:
+        if self.params.by is SplitBy.KEY_FRAMES and piece.is_key:
+            yield piece.time
+        if self.params.by is SplitBy.SCENES:
+            for frame in decode_packet(packet):
+                yield from finder.add(frame.pts * frame.time_base, shrink_frame(frame))
+
+    def _flush(self, finder: CutFinder, pictures: Any) -> Iterator[Fraction]:
+        """Yield the cuts that are known at the end only."""
+        if self.params.by is SplitBy.SCENES:
+            for frame in pictures.codec_context.decode(None):
+                yield from finder.add(frame.pts * pictures.time_base, shrink_frame(frame))
+            yield from finder.finish()
+
+
+def _describe(pictures: Any, sound: Any | None) -> dict[str, Any]:
+    return {
+        "width": pictures.codec_context.width,
+        "height": pictures.codec_context.height,
+        "rate": float(pictures.average_rate or 0),
+        "codec": pictures.codec_context.codec.canonical_name,
+        "has_audio": sound is not None,
+    }
+
+
+def _check_end(container: Any, pictures: Any, window: PacketWindow, path: str) -> None:
+    """Compare what was read with the length that the file tells.
+
+    Raises:
+        UnreadableFileError: much less was read.
+    """
+    stated = Fraction(container.duration or 0, load_av().time_base)
+    if pictures.duration:
+        stated = pictures.duration * pictures.time_base
+    read = window.read - window.first
+    if stated - read > max(Fraction(_SHORTER), stated * _MISSING):
+        msg = (
+            f"{path}: it ends after {float(read):.1f} of {float(stated):.1f} seconds; "
+            "it may have been copied or written in part"
+        )
+        raise UnreadableFileError(msg)

@@ -1,0 +1,216 @@
+"""The stage `transcode-clip`: each clip as a file of its own, exact to the frame.
+
+Encoders run on one thread and write neither time nor version of a library's choosing: the same
+clip gives the same bytes on the same libraries.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from fractions import Fraction
+from itertools import chain
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from pydantic import Field
+
+from strandline.plan.registry import register
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+from strandline.stages.columns import find_column, set_column
+from strandline.stages.sources.opening import UnreadableFileError
+from strandline.stages.video.clips import NEEDED, ClipFrame, decode_clip, decode_packet
+from strandline.stages.video.containers import (
+    EXACT,
+    explaining,
+    find_sound,
+    load_av,
+    open_content,
+)
+
+_MILLISECOND = Fraction(1, 1000)  # times of a clip's content are whole ones
+_SOUND_RATE = 48_000
+_KEY_SECONDS = 2  # from key frame to key frame, so that players and loaders can seek
+_ANY_RATE = 30  # of a video that tells none
+
+
+class Codec(StrEnum):
+    """How pictures are encoded."""
+
+    H264 = "h264"
+    HEVC = "hevc"
+    VP9 = "vp9"
+
+
+# What encodes, and what keeps it to one thread.
+_ENCODERS: Mapping[Codec, tuple[str, Mapping[str, str]]] = {
+    # Its macroblock tree reads memory that nobody has written, and no two runs of it are alike.
+    Codec.H264: ("libx264", {"x264-params": "mbtree=0"}),
+    Codec.HEVC: ("libx265", {"x265-params": "pools=none:frame-threads=1:log-level=none"}),
+    Codec.VP9: ("libvpx-vp9", {"b": "0", "deadline": "good", "cpu-used": "4"}),
+}
+_WITH_PRESETS = {Codec.H264, Codec.HEVC}
+
+
+_KINDS = {
+    "content": pa.binary(),
+    "lead": pa.float64(),
+    "codec": pa.string(),
+    "width": pa.int32(),
+    "height": pa.int32(),
+    "rate": pa.float64(),
+    "frame_count": pa.int32(),
+    "has_audio": pa.bool_(),
+}
+
+
+@register("transcode-clip")
+class TranscodeClip(Stage):
+    """Encodes each clip's `content` as an MP4 file of exactly its frames."""
+
+    class Params(Stage.Params):
+        """What the files are like."""
+
+        codec: Codec = Field(default=Codec.H264, description="Codec of the pictures.")
+        quality: int = Field(
+            default=23, ge=0, le=63, description="The encoder's CRF: lower is better and larger."
+        )
+        preset: str = Field(
+            default="veryfast", description="How long `h264` and `hevc` look for smaller files."
+        )
+        longest: int | None = Field(
+            default=None, ge=16, description="Pixels of the longest side at most; larger is shrunk."
+        )
+        rate: Fraction | None = Field(
+            default=None,
+            gt=0,
+            description="Frames a second, such as 25 or 30000/1001; by default frames stay when "
+            "they are, also where that is not steady.",
+        )
+        keep_audio: bool = Field(default=True, description="Keep the sound, as AAC.")
+
+    params: Params
+    packages: ClassVar[tuple[str, ...]] = ("av", "numpy")
+    keeps_columns = True
+    adds_columns = tuple(_KINDS)
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (*NEEDED, "rate")
+
+    def setup(self) -> None:
+        """Load the library."""
+        load_av().logging.set_level(None)
+
+    def process(self, task: Task) -> Task:
+        """Encode every clip.
+
+        Raises:
+            MissingColumnError: the rows are no clips.
+            UnreadableFileError: a clip has no frame that can be decoded.
+        """
+        for name in self.list_needed_columns():
+            find_column(task.table, name)
+        changed = [
+            self._encode(row) for row in task.table.select(self.list_needed_columns()).to_pylist()
+        ]
+        table = task.table
+        for name, kind in _KINDS.items():
+            table = set_column(table, name, [each[name] for each in changed], kind)
+        return task.replace(table)
+
+    def _encode(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        frames = self._pace(decode_clip(row), row)
+        first = next(frames, None)
+        if first is None:
+            msg = f"{row['clip']}: none of its frames can be decoded"
+            raise UnreadableFileError(msg)
+        target = io.BytesIO()
+        with (
+            open_content(row["content"], row["clip"]) as container,
+            explaining(row["clip"]),
+            load_av().open(target, "w", format="mp4", options=EXACT) as file,
+        ):
+            sound = find_sound(container) if self.params.keep_audio else None
+            pictures = self._add_pictures(file, first[1], row)
+            track = sound and _add_sound(file, sound)
+            count = 0
+            for time, frame in chain([first], frames):
+                file.mux(pictures.encode(_fit(frame, pictures, time)))
+                count += 1
+            file.mux(pictures.encode(None))
+            if track:
+                for chunk in _read_sound(container, sound, row["lead"]):
+                    file.mux(track.encode(chunk))
+                file.mux(track.encode(None))
+        return {
+            "content": target.getvalue(),
+            "lead": 0.0,
+            "codec": self.params.codec.value,
+            "width": pictures.width,
+            "height": pictures.height,
+            "rate": float(self.params.rate or row["rate"]),
+            "frame_count": count,
+            "has_audio": sound is not None,
+        }
+
+    def _pace(
+        self, frames: Iterable[ClipFrame], row: Mapping[str, Any]
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield frames with their time in units: of the rate that is asked for, or milliseconds."""
+        rate, shown, unit = self.params.rate, None, 0
+        if rate is None:
+            yield from ((round(time / _MILLISECOND), frame) for time, frame in frames)
+            return
+        for time, frame in chain(frames, [(row["end"] - row["start"], None)]):
+            # what is on the screen stays there until the next frame comes
+            while shown is not None and unit < time * rate - _MILLISECOND:
+                yield unit, shown
+                unit += 1
+            shown = frame
+
+    def _add_pictures(self, file: Any, frame: Any, row: Mapping[str, Any]) -> Any:
+        av, rate = load_av(), self.params.rate
+        shown = rate or Fraction(row["rate"] or _ANY_RATE).limit_denominator(1001)
+        name, options = _ENCODERS[self.params.codec]
+        stream = file.add_stream(name, rate=shown)
+        scale = min(1.0, (self.params.longest or 1 << 20) / max(frame.width, frame.height))
+        stream.width, stream.height = (  # even, since colours have half as many pixels
+            max(2, round(side * scale / 2) * 2) for side in (frame.width, frame.height)
+        )
+        stream.pix_fmt = "yuv420p"
+        context = stream.codec_context
+        context.time_base = stream.time_base = 1 / rate if rate else _MILLISECOND
+        context.gop_size = max(1, round(shown * _KEY_SECONDS))
+        context.thread_count = 1
+        context.flags |= av.codec.context.Flags.bitexact
+        preset = {"preset": self.params.preset} if self.params.codec in _WITH_PRESETS else {}
+        stream.options = {"crf": str(self.params.quality), **preset, **options}
+        return stream
+
+
+def _fit(frame: Any, stream: Any, time: int) -> Any:
+    """Return a frame in the size that a stream has, to be shown at a time of the stream's units."""
+    picture = frame.reformat(stream.width, stream.height, format="yuv420p")
+    if picture is frame:  # it may be shown again at another time
+        picture = load_av().VideoFrame.from_ndarray(frame.to_ndarray(), format="yuv420p")
+    picture.pts, picture.time_base = time, stream.codec_context.time_base
+    picture.pict_type = 0  # where the source had its key frames is not the encoder's concern
+    return picture
+
+
+def _add_sound(file: Any, sound: Any) -> Any:
+    track = file.add_stream("aac", rate=_SOUND_RATE, layout=sound.layout.name)
+    track.codec_context.flags |= load_av().codec.context.Flags.bitexact
+    return track
+
+
+def _read_sound(container: Any, sound: Any, lead: float) -> Iterator[Any]:
+    """Yield sound as it is decoded, with times from the beginning of the clip."""
+    sound.codec_context.thread_count = 1
+    for packet in container.demux(sound):
+        for frame in decode_packet(packet):
+            time = frame.pts * frame.time_base - Fraction(lead)
+            frame.pts = max(0, round(time / frame.time_base))
+            yield frame
