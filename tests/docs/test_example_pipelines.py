@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +116,37 @@ def test_images_are_measured_and_regrouped(folder: Path) -> None:
     assert -(-number // 8) == len(files)
     assert number == len(rows)
     assert all(0 <= row["brightness"] <= 1 and len(row["hash"]) == 16 for row in rows)
+
+
+def test_videos_become_shards_of_clips_and_copies_are_found(folder: Path) -> None:
+    script = [sys.executable, f"{EXAMPLES}/make_videos.py", "strandline-data/videos"]
+    subprocess.run(script, cwd=folder, check=True)
+    assert 6 == run_example(folder, "video")["finished"]
+    output = folder / DATA / "video/output"
+    tables = [pq.read_table(path) for path in sorted(output.rglob("*.parquet"))]
+    rows = [row for table in tables for row in table.to_pylist()]
+    kept: dict[str, list[int]] = {}
+    for row in rows:
+        kept.setdefault(Path(row["key"]).name, []).append(int(row["clip"][-5:]))
+    # what is still, black or noise is not; of the truncated one, what could be read is
+    assert {
+        "silent.mp4": [0, 4],
+        "audible.mp4": [0, 1],
+        "again.mkv": [0, 1],
+        "uneven.mkv": [0],
+        "truncated.mp4": [0],
+    } == {name: sorted(clips) for name, clips in kept.items()}
+    for path in output.rglob("*.parquet"):
+        with tarfile.open(path.with_suffix(".tar")) as shard:
+            sizes = {member.name: member.size for member in shard.getmembers()}
+        for row in pq.read_table(path).to_pylist():
+            assert row["bytes"] == sizes[f"{row['sample']}.mp4"]
+    run(folder, "verify", f"{EXAMPLES}/video.yaml")
+    listed = folder / "strandline-data/copies.parquet"
+    words = ("--out", str(listed), "--threshold", "0.6")
+    run(folder, "near-duplicates", f"{DATA}/video/latest", *words)
+    found = {Path(each["key"]).name: each["stays"] for each in pq.read_table(listed).to_pylist()}
+    # the first scene is in three of the videos, and the first of them in order stays
+    assert {"silent.mp4#00000", "truncated.mp4#00000"} == found.keys()
+    assert {"again.mkv#00000"} == {Path(stays).name for stays in found.values()}
+    assert 6 == run_example(folder, "video")["skipped"]

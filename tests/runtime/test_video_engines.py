@@ -1,0 +1,56 @@
+"""Videos with both engines: the same bytes, also when a worker dies while a shard is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from make_videos import write_all
+
+from jobs import Job
+from killing import Kill, kill_and_finish
+
+EXAMPLE = Path(__file__).parents[2] / "pipelines" / "examples" / "video.yaml"
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example over its own videos, its stages small enough to be packed onto any machine."""
+    folder = tmp_path_factory.mktemp("video")
+    write_all(folder / "videos")
+    document: dict[str, Any] = yaml.safe_load(EXAMPLE.read_text())
+    spec = document["spec"]
+    spec["source"]["with"]["paths"] = [f"{folder}/videos/*"]
+    spec["stages"][0]["with"]["clipsPerTask"] = 1
+    spec["stages"].insert(0, {"use": "kill_stages:LogOpened"})
+    manifest = folder / "video.yaml"
+    manifest.write_text(yaml.safe_dump(document))
+    return manifest
+
+
+@pytest.fixture(scope="module")
+def whole(manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What an undisturbed run writes in one process."""
+    return Job(manifest, "inline").run_whole(tmp_path_factory.mktemp("whole"))
+
+
+def test_both_engines_write_the_same_bytes(
+    manifest: Path, whole: dict[str, str], tmp_path: Path
+) -> None:
+    assert {".tar", ".parquet"} == {Path(name).suffix for name in whole}
+    assert 16 == len(whole)
+    assert whole == Job(manifest).run_whole(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("target", "step", "nth"),
+    [("worker", "output.renamed", 3), ("driver", None, 0)],
+)
+def test_a_kill_leaves_the_same_clips(
+    manifest: Path, whole: dict[str, str], tmp_path: Path, target: str, step: str | None, nth: int
+) -> None:
+    kill = Kill(target, step, nth, written=5, delay=0.0)
+    result = kill_and_finish(Job(manifest), tmp_path, kill, whole)
+    assert result.is_good, (kill, result)
