@@ -21,6 +21,7 @@ from strandline.plan.task import Task
 from strandline.stages.columns import MissingColumnError
 from strandline.stages.dedup.key_lists import write_key_list
 from strandline_api.objects.pipeline import CurationPipeline
+from tiny_models import make_mean, make_words
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "pipelines" / "examples"
@@ -44,6 +45,11 @@ def _listed(tmp_path_factory: pytest.TempPathFactory) -> None:
     path = str(tmp_path_factory.mktemp("lists") / "listed.parquet")
     write_key_list(path, {})
     REQUIRED["drop-listed"] = {"path": path}
+    folder = tmp_path_factory.mktemp("models")
+    (folder / "words.txt").write_text("word")
+    words = {"vocabulary": str(folder / "words.txt")}
+    REQUIRED["embed-frames"] = {"model": make_mean(folder / "mean.onnx")}
+    REQUIRED["caption-frames"] = {"model": make_words(folder / "words.onnx")} | words
 
 
 def create(name: str) -> Stage:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from strandline.stages.images.decode_images import DecodeImages
     from strandline.stages.images.measure_images import MeasureImages
     from strandline.stages.images.resize_images import ResizeImages
+    from strandline.stages.models.caption_frames import CaptionFrames
+    from strandline.stages.models.embed_frames import EmbedFrames
     from strandline.stages.sinks.jsonl_sink import JsonlSink
     from strandline.stages.sinks.parquet_partitions import ParquetPartitions, ParquetSink
     from strandline.stages.sinks.webdataset_sink import WebdatasetSink
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from strandline.stages.video.transcode_clip import TranscodeClip
 
 __all__ = [
+    "CaptionFrames",
     "CountLanguages",
     "CountTokens",
     "DecodeFrames",
@@ -57,6 +60,7 @@ __all__ = [
     "DropDuplicates",
     "DropGeneratedCode",
     "DropListed",
+    "EmbedFrames",
     "ExtractFunctions",
     "Files",
     "FilterCodeQuality",
@@ -91,6 +95,7 @@ __all__ = [
 ]
 
 _ROOMS = {
+    "CaptionFrames": "strandline.stages.models.caption_frames",
     "CountLanguages": "strandline.stages.code.count_languages",
     "CountTokens": "strandline.stages.text.count_tokens",
     "DecodeFrames": "strandline.stages.video.decode_frames",
@@ -99,6 +104,7 @@ _ROOMS = {
     "DropDuplicates": "strandline.stages.dedup.drop_duplicates",
     "DropGeneratedCode": "strandline.stages.code.drop_generated_code",
     "DropListed": "strandline.stages.dedup.drop_listed",
+    "EmbedFrames": "strandline.stages.models.embed_frames",
     "ExtractFunctions": "strandline.stages.code.extract_functions",
     "Files": "strandline.stages.sources.files",
     "FilterCodeQuality": "strandline.stages.code.filter_code_quality",

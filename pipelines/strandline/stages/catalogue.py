@@ -14,6 +14,7 @@ from strandline.stages.code import (
 )
 from strandline.stages.dedup import drop_duplicates, drop_listed, sketch_texts
 from strandline.stages.images import decode_images, measure_images, resize_images
+from strandline.stages.models import caption_frames, embed_frames
 from strandline.stages.sinks import jsonl_sink, parquet_partitions, webdataset_sink, zarr_sink
 from strandline.stages.sources import files, jsonl_source, parquet_source
 from strandline.stages.tables import measure_fields, read_files, read_parquet, select_columns
@@ -37,6 +38,7 @@ from strandline.stages.video import (
 )
 
 __all__ = [
+    "caption_frames",
     "count_languages",
     "count_tokens",
     "decode_frames",
@@ -45,6 +47,7 @@ __all__ = [
     "drop_duplicates",
     "drop_generated_code",
     "drop_listed",
+    "embed_frames",
     "extract_functions",
     "files",
     "filter_code_quality",

@@ -1,0 +1,1 @@
+"""Stages that run a model where the device is."""

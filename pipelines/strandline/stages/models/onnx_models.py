@@ -1,0 +1,217 @@
+"""Models as ONNX files: named by a path or URL, copied once to a node, run on CPU or CUDA.
+
+It knows pictures and arrays, nothing of what a model was made for. ONNX Runtime is loaded in the
+workers. What runs on CUDA is written after its documents and was not tried: no machine of the
+project's has a GPU.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from hashlib import blake2b
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from strandline.plan.stage import Stage
+from strandline.stages.images.pictures import Picture
+from strandline.stages.sources.opening import digest_content, explain_error, open_binary
+
+_CHUNK = 1 << 20
+_IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+_WHITE = 255
+_AXES = 4  # pictures, colours, height, width
+
+
+class ModelError(Exception):
+    """A model that can't be used for what it was named for."""
+
+
+class Device(StrEnum):
+    """Where a model runs."""
+
+    AUTO = "auto"
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class ModelParams(Stage.Params):
+    """Which model, and what it is given."""
+
+    model: str = Field(
+        min_length=1,
+        description="ONNX file at a path or fsspec URL; its one input takes pictures × 3 × height "
+        "× width of 32-bit floats. What is in it is part of the fingerprint.",
+    )
+    device: Device = Field(
+        default=Device.AUTO,
+        description="`cpu`, `cuda`, or `auto`: CUDA in a worker that was given a GPU "
+        "(`resources.gpu`, which may be a fraction) and has onnxruntime-gpu, else the CPU.",
+    )
+    batch: int = Field(
+        default=16, ge=1, description="Pictures of one call, of all clips of a task."
+    )
+    size: tuple[int, int] | None = Field(
+        default=None,
+        description="Width and height of pictures, where the model leaves them open.",
+    )
+    mean: tuple[float, float, float] = Field(
+        default=_IMAGENET[0], description="Taken from red, green and blue, which are from 0 to 1."
+    )
+    deviation: tuple[float, float, float] = Field(
+        default=_IMAGENET[1], description="What is left is divided by."
+    )
+    threads: int = Field(default=1, ge=1, description="Threads of a worker on the CPU.")
+    _digest: str = PrivateAttr(default="")
+
+    @model_validator(mode="after")
+    def _read(self) -> Self:
+        try:
+            self._digest = digest_content(self.model)
+        except (OSError, ValueError, ImportError) as error:
+            raise ValueError(str(explain_error(self.model, error))) from error
+        return self
+
+    @property
+    def digest(self) -> str:
+        """Of the model that the pipeline was planned with."""
+        return self._digest
+
+    def list_places(self) -> Iterable[tuple[str, str]]:
+        """Return where the model is."""
+        return [("model", self.model)]
+
+
+class ModelStage(Stage):
+    """What stages with a model share: it is copied once a node and warm before the first task."""
+
+    Params = ModelParams
+    params: ModelParams
+    packages: ClassVar[tuple[str, ...]] = ("av", "numpy", "onnxruntime")
+    not_fingerprinted: ClassVar[frozenset[str]] = frozenset({"device", "batch", "threads"})
+
+    def digest_inputs(self) -> dict[str, str]:
+        """Return the digest of the model."""
+        return {"model": self.params.digest}
+
+    def setup_on_node(self) -> None:
+        """Copy the model to the node's disk, from which its workers load it."""
+        copy_model(self.params)
+
+    def setup(self) -> None:
+        """Load the model, and run it once, since the first call is the slowest."""
+        self._model = OnnxModel(self.params, copy_model(self.params))
+        self._model.warm_up()
+
+
+def copy_model(params: ModelParams) -> Path:
+    """Return the copy of a model on this node, made where there is none yet.
+
+    Raises:
+        ModelError: it is not the one that the pipeline was planned with.
+        OSError: it can't be read, or not written here.
+    """
+    folder = Path(tempfile.gettempdir()) / f"strandline-models-{os.getuid()}"
+    path = folder / f"{params.digest}.onnx"
+    if path.is_file():
+        return path
+    folder.mkdir(mode=0o700, exist_ok=True)
+    state = blake2b(digest_size=16)
+    with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as part:
+        with open_binary(params.model) as file:
+            while chunk := file.read(_CHUNK):
+                state.update(chunk)
+                part.write(chunk)
+        if state.hexdigest() != params.digest:
+            Path(part.name).unlink()
+            msg = f"{params.model}: the model was changed under the run; run it again"
+            raise ModelError(msg)
+    Path(part.name).rename(path)  # whole or absent, also where two begin at once
+    return path
+
+
+class OnnxModel:
+    """A model that is loaded, and takes pictures.
+
+    Raises:
+        ModelError: it has other inputs than pictures, or the device is not there.
+    """
+
+    def __init__(self, params: ModelParams, path: Path) -> None:
+        runtime = import_module("onnxruntime")
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = params.threads
+        options.inter_op_num_threads = 1
+        options.use_deterministic_compute = True
+        options.log_severity_level = 3
+        provider = choose_provider(params.device, runtime.get_available_providers(), os.environ)
+        try:
+            self._session = runtime.InferenceSession(str(path), options, providers=[provider])
+        except Exception as error:  # it has a class of its own for each thing that is wrong
+            msg = f"{params.model}: no model that can be loaded ({error})"
+            raise ModelError(msg) from error
+        self._params = params
+        self._input, self._size = self._read_input()
+
+    def _read_input(self) -> tuple[str, tuple[int, int]]:
+        inputs, params = self._session.get_inputs(), self._params
+        shape = inputs[0].shape
+        if len(inputs) != 1 or len(shape) != _AXES or inputs[0].type != "tensor(float)":
+            given = ", ".join(f"{each.name} {each.type} {each.shape}" for each in inputs)
+            msg = f"{params.model}: it must take pictures × 3 × height × width; it takes {given}"
+            raise ModelError(msg)
+        sides = (shape[3], shape[2])
+        if all(isinstance(side, int) for side in sides):
+            return inputs[0].name, sides
+        if params.size is None:
+            msg = f"{params.model}: it takes pictures of any size; say in `size` which they get"
+            raise ModelError(msg)
+        return inputs[0].name, params.size
+
+    def warm_up(self) -> None:
+        """Run it on one black picture."""
+        width, height = self._size
+        black = {"width": width, "height": height, "rgb": bytes(3 * width * height)}
+        list(self.run([black]))
+
+    def run(self, pictures: Sequence[Picture]) -> Iterator[Any]:
+        """Yield the first output of each picture, in batches that are filled across clips."""
+        np = import_module("numpy")
+        for at in range(0, len(pictures), self._params.batch):
+            batch = np.stack(
+                [self._prepare(each) for each in pictures[at : at + self._params.batch]]
+            )
+            yield from self._session.run(None, {self._input: batch})[0]
+
+    def _prepare(self, picture: Picture) -> Any:  # noqa: ANN401 - an array
+        np, frames = import_module("numpy"), import_module("av").VideoFrame
+        size = (picture["height"], picture["width"], 3)
+        levels = np.frombuffer(picture["rgb"], "uint8").reshape(size)
+        if (picture["width"], picture["height"]) != self._size:
+            frame = frames.from_ndarray(levels, format="rgb24")
+            levels = frame.reformat(*self._size, format="rgb24").to_ndarray()
+        scaled = (levels.astype("float32") / _WHITE - self._params.mean) / self._params.deviation
+        return scaled.astype("float32").transpose(2, 0, 1)
+
+
+def choose_provider(
+    device: Device, available: Sequence[str], environment: Mapping[str, str]
+) -> str:
+    """Return ONNX Runtime's provider for a device.
+
+    Raises:
+        ModelError: CUDA is asked for and not there.
+    """
+    has_cuda = "CUDAExecutionProvider" in available
+    if device is Device.CUDA and not has_cuda:
+        msg = "CUDA is asked for, and ONNX Runtime has none here; install onnxruntime-gpu"
+        raise ModelError(msg)
+    is_given = environment.get("CUDA_VISIBLE_DEVICES", "") not in {"", "-1"}
+    if device is Device.CUDA or (device is Device.AUTO and has_cuda and is_given):
+        return "CUDAExecutionProvider"
+    return "CPUExecutionProvider"
