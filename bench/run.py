@@ -29,6 +29,7 @@ BENCHES = {
     "nodes": ("node_rate", "measure_nodes"),
     "command": ("command_time", "measure_command"),
     "cost": ("ledger_cost", "measure_cost"),
+    "video": ("video_rate", "measure_video"),
     "engine": ("engine_overhead", "measure_engine"),
     "overlap": ("worker_overlap", "measure_overlap"),
     "engines": ("engines", "measure_engines"),
@@ -41,7 +42,9 @@ TEXTS = {"profile": ("engine_profile", "profile_engine")}
 NAMES = ", ".join((*BENCHES, *TEXTS))
 # Tables of the document; each is written anew by those that belong to it. The rest are in `table`,
 # and each case of the engines, which takes long, has one of its own: `engines-tiny`.
-TABLES = {name: name for name in ("outputs", "fanout", "spread", "nodes", "command", "operator")}
+TABLES = {
+    name: name for name in ("outputs", "fanout", "spread", "nodes", "command", "video", "operator")
+}
 # A control plane, which tests start too.
 CONTROL_PLANE = ROOT / "tests" / "apiserver"
 

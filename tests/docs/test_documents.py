@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -26,6 +27,7 @@ DOCUMENTS = [
     "docs/python.md",
     "docs/running.md",
     "docs/statistics.md",
+    "docs/video.md",
 ]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -77,6 +79,7 @@ def check_requirement(words: list[str]) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_blocks_run_in_the_order_they_stand(document: str, tmp_path: Path) -> None:
     write_files("README.md", tmp_path)
+    shutil.copytree(ROOT / "pipelines/examples", tmp_path / "pipelines/examples")
     blocks = [block for block in read_blocks(document) if block.language != "text"]
     assert blocks
     for block in blocks:

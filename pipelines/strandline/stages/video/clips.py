@@ -7,7 +7,6 @@ picture needs: `lead` seconds before the clip does. What decodes a clip leaves t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -33,7 +32,7 @@ CLIP_SCHEMA = pa.schema(
 NEEDED = ("clip", "start", "end", "frame_count", "lead", "content")
 
 # Containers round times to milliseconds; twice half of one, and frames are further apart.
-_ROUNDED = Fraction(1, 1000)
+_ROUNDED = 0.001
 
 
 class ClipFrame(NamedTuple):
@@ -53,13 +52,13 @@ def decode_clip(row: Mapping[str, Any]) -> Iterator[ClipFrame]:
     """
     with open_content(row["content"], row["clip"]) as container:
         stream = find_pictures(container, row["clip"])
-        lead, count = Fraction(row["lead"]), 0
+        lead, last, base, count = row["lead"], row["frame_count"], float(stream.time_base), 0
         for packet in container.demux(stream):
             for frame in decode_packet(packet):
-                time = frame.pts * frame.time_base - lead
-                if time >= -_ROUNDED and count < row["frame_count"]:
+                time = frame.pts * base - lead
+                if time >= -_ROUNDED and count < last:
                     count += 1
-                    yield ClipFrame(max(0.0, round(float(time), 3)), frame)
+                    yield ClipFrame(max(0.0, round(time, 3)), frame)
 
 
 def decode_packet(packet: Any) -> list[Any]:

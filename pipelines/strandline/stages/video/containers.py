@@ -119,6 +119,25 @@ def find_sound(container: Any) -> Any | None:
     return sounds[0] if sounds and sounds[0].codec_context is not None else None
 
 
+class Scaler:
+    """Scales decoded frames by means of areas; one of it for all frames of a video.
+
+    What prepares the scaling costs more than the scaling of a frame does.
+    """
+
+    def __init__(self) -> None:
+        reformatter = import_module("av.video.reformatter")
+        self._reformatter = reformatter.VideoReformatter()
+        self._interpolation = reformatter.Interpolation.AREA
+
+    def scale(self, frame: Any, size: tuple[int, int]) -> Any:
+        """Return a frame as an array: height × width × 3 levels of red, green and blue."""
+        small = self._reformatter.reformat(
+            frame, *size, format="rgb24", interpolation=self._interpolation, threads=1
+        )
+        return small.to_ndarray()
+
+
 @dataclass(frozen=True, slots=True)
 class PacketCopy:
     """What is kept of a packet: its bytes, and its times in seconds.

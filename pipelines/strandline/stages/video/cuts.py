@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from fractions import Fraction
-from importlib import import_module
 from typing import Any
 
-SMALL = (32, 32)  # the pictures that are compared: more shows a cut no better, and costs more
+SMALL = (32, 32)  # the pictures to be compared: more shows a cut no better, and costs more
 
 _AROUND = 2  # steps before and after that a step is compared with
 _RATIO = 3.0  # so many times larger than their mean
@@ -100,10 +99,3 @@ class Lengths:
             else:
                 return
             yield self._last
-
-
-def shrink_frame(frame: Any) -> Any:
-    """Return a decoded frame as an array of 32 × 32 × 3 levels."""
-    interpolation = import_module("av.video.reformatter").Interpolation.AREA
-    small = frame.reformat(*SMALL, format="rgb24", interpolation=interpolation)
-    return small.to_ndarray()

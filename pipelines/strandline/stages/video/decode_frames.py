@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -16,7 +15,7 @@ from strandline.stages.columns import find_column
 from strandline.stages.images.pictures import PICTURE, Picture
 from strandline.stages.sources.opening import UnreadableFileError
 from strandline.stages.video.clips import NEEDED, decode_clip
-from strandline.stages.video.containers import BadVideos, load_av
+from strandline.stages.video.containers import BadVideos, Scaler, load_av
 
 FRAMES = pa.list_(PICTURE)
 TIMES = pa.list_(pa.float64())
@@ -88,11 +87,14 @@ class DecodeFrames(Stage):
         """Return frames by their time: the first one, and each that is due when it is shown."""
         rate = min(self.params.rate, self.params.max_frames / max(row["end"] - row["start"], 1e-9))
         found: dict[float, Picture] = {}
+        scaler = Scaler()
         try:
             for time, frame in decode_clip(row):
                 is_due = time * rate >= len(found) - 1e-6 * rate
                 if is_due and len(found) < self.params.max_frames:
-                    found[time] = shrink_to(frame, self.params.longest)
+                    size = shrink_size(frame.width, frame.height, self.params.longest)
+                    pixels = scaler.scale(frame, size)
+                    found[time] = {"width": size[0], "height": size[1], "rgb": pixels.tobytes()}
         except UnreadableFileError:
             if self.params.bad_videos is BadVideos.FAIL:
                 raise
@@ -104,10 +106,7 @@ class DecodeFrames(Stage):
         return found
 
 
-def shrink_to(frame: Any, longest: int) -> dict[str, Any]:
-    """Return a decoded frame as a picture with no side longer than `longest`."""
-    scale = min(1.0, longest / max(frame.width, frame.height))
-    width, height = (max(1, round(side * scale)) for side in (frame.width, frame.height))
-    interpolation = import_module("av.video.reformatter").Interpolation.AREA
-    pixels = frame.reformat(width, height, format="rgb24", interpolation=interpolation)
-    return {"width": width, "height": height, "rgb": pixels.to_ndarray().tobytes()}
+def shrink_size(width: int, height: int, longest: int) -> tuple[int, int]:
+    """Return a size in proportion, with no side longer than `longest` and none of nothing."""
+    scale = min(1.0, longest / max(width, height))
+    return max(1, round(width * scale)), max(1, round(height * scale))

@@ -23,13 +23,14 @@ from strandline.stages.video.clips import CLIP_SCHEMA, decode_packet
 from strandline.stages.video.containers import (
     BadVideos,
     PacketCopy,
+    Scaler,
     copy_packet,
     find_pictures,
     find_sound,
     load_av,
     open_video,
 )
-from strandline.stages.video.cuts import CutFinder, Lengths, shrink_frame
+from strandline.stages.video.cuts import SMALL, CutFinder, Lengths
 from strandline.stages.video.windows import PacketWindow
 
 _MISSING = Fraction(2, 100)  # of the length that a file tells: less may be how it was rounded
@@ -159,7 +160,7 @@ class SplitVideo(Stage):
         self, container: Any, pictures: Any, sound: Any | None, window: PacketWindow
     ) -> Iterator[tuple[Fraction, Fraction]]:
         """Yield the bounds of clips, each when the window has all of it."""
-        finder = CutFinder(self.params.threshold)
+        finder, scaler = CutFinder(self.params.threshold), Scaler()
         lengths: Lengths | None = None
         last, ends = Fraction(0), list[Fraction]()
         for packet in container.demux([each for each in (pictures, sound) if each is not None]):
@@ -177,7 +178,7 @@ class SplitVideo(Stage):
                     Fraction(str(self.params.min_seconds)),
                     Fraction(str(self.params.max_seconds)),
                 )
-            for cut in self._find_cuts(finder, packet, piece):
+            for cut in self._find_cuts((finder, scaler), packet, piece):
                 lengths.add(cut)
             horizon = finder.horizon if self.params.by is SplitBy.SCENES else window.order
             ends += lengths.choose(horizon if horizon is not None else last)
@@ -187,25 +188,32 @@ class SplitVideo(Stage):
         if lengths is None:
             msg = f"{window.path}: no video, since there are no pictures in it"
             raise UnreadableFileError(msg)
-        for cut in self._flush(finder, pictures):
+        for cut in self._flush((finder, scaler), pictures):
             lengths.add(cut)
         for end in [*ends, *lengths.choose(window.end), window.end]:
             yield last, end
             last = end
 
-    def _find_cuts(self, finder: CutFinder, packet: Any, piece: PacketCopy) -> Iterator[Fraction]:
+    def _find_cuts(
+        self, tools: tuple[CutFinder, Scaler], packet: Any, piece: PacketCopy
+    ) -> Iterator[Fraction]:
         if self.params.by is SplitBy.KEY_FRAMES and piece.is_key:
             yield piece.time
         if self.params.by is SplitBy.SCENES:
             for frame in decode_packet(packet):
-                yield from finder.add(frame.pts * frame.time_base, shrink_frame(frame))
+                yield from _look_at(frame, packet.time_base, *tools)
 
-    def _flush(self, finder: CutFinder, pictures: Any) -> Iterator[Fraction]:
+    def _flush(self, tools: tuple[CutFinder, Scaler], pictures: Any) -> Iterator[Fraction]:
         """Yield the cuts that are known at the end only."""
         if self.params.by is SplitBy.SCENES:
             for frame in pictures.codec_context.decode(None):
-                yield from finder.add(frame.pts * pictures.time_base, shrink_frame(frame))
-            yield from finder.finish()
+                yield from _look_at(frame, pictures.time_base, *tools)
+            yield from tools[0].finish()
+
+
+def _look_at(frame: Any, base: Fraction, finder: CutFinder, scaler: Scaler) -> Iterator[Fraction]:
+    if frame.pts is not None:
+        yield from finder.add(frame.pts * base, scaler.scale(frame, SMALL))
 
 
 def _describe(pictures: Any, sound: Any | None) -> dict[str, Any]:

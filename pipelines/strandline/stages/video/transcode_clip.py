@@ -192,7 +192,7 @@ class TranscodeClip(Stage):
 
 def _fit(frame: Any, stream: Any, time: int) -> Any:
     """Return a frame in the size that a stream has, to be shown at a time of the stream's units."""
-    picture = frame.reformat(stream.width, stream.height, format="yuv420p")
+    picture = frame.reformat(stream.width, stream.height, format="yuv420p", threads=1)
     if picture is frame:  # it may be shown again at another time
         picture = load_av().VideoFrame.from_ndarray(frame.to_ndarray(), format="yuv420p")
     picture.pts, picture.time_base = time, stream.codec_context.time_base
