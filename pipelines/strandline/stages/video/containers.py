@@ -119,7 +119,7 @@ def find_sound(container: Any) -> Any | None:
     return sounds[0] if sounds and sounds[0].codec_context is not None else None
 
 
-class Scaler:
+class FrameScaler:
     """Scales decoded frames by means of areas; one of it for all frames of a video.
 
     What prepares the scaling costs more than the scaling of a frame does.

@@ -15,7 +15,7 @@ from strandline.stages.columns import find_column
 from strandline.stages.images.pictures import PICTURE, Picture
 from strandline.stages.sources.opening import UnreadableFileError
 from strandline.stages.video.clips import NEEDED, decode_clip
-from strandline.stages.video.containers import BadVideos, Scaler, load_av
+from strandline.stages.video.containers import BadVideos, FrameScaler, load_av
 
 FRAMES = pa.list_(PICTURE)
 TIMES = pa.list_(pa.float64())
@@ -87,7 +87,7 @@ class DecodeFrames(Stage):
         """Return frames by their time: the first one, and each that is due when it is shown."""
         rate = min(self.params.rate, self.params.max_frames / max(row["end"] - row["start"], 1e-9))
         found: dict[float, Picture] = {}
-        scaler = Scaler()
+        scaler = FrameScaler()
         try:
             for time, frame in decode_clip(row):
                 is_due = time * rate >= len(found) - 1e-6 * rate

@@ -23,7 +23,7 @@ from strandline.stages.video.clips import CLIP_SCHEMA, decode_packet
 from strandline.stages.video.containers import (
     BadVideos,
     PacketCopy,
-    Scaler,
+    FrameScaler,
     copy_packet,
     find_pictures,
     find_sound,
@@ -160,7 +160,7 @@ class SplitVideo(Stage):
         self, container: Any, pictures: Any, sound: Any | None, window: PacketWindow
     ) -> Iterator[tuple[Fraction, Fraction]]:
         """Yield the bounds of clips, each when the window has all of it."""
-        finder, scaler = CutFinder(self.params.threshold), Scaler()
+        finder, scaler = CutFinder(self.params.threshold), FrameScaler()
         lengths: Lengths | None = None
         last, ends = Fraction(0), list[Fraction]()
         for packet in container.demux([each for each in (pictures, sound) if each is not None]):
@@ -195,7 +195,7 @@ class SplitVideo(Stage):
             last = end
 
     def _find_cuts(
-        self, tools: tuple[CutFinder, Scaler], packet: Any, piece: PacketCopy
+        self, tools: tuple[CutFinder, FrameScaler], packet: Any, piece: PacketCopy
     ) -> Iterator[Fraction]:
         if self.params.by is SplitBy.KEY_FRAMES and piece.is_key:
             yield piece.time
@@ -203,7 +203,7 @@ class SplitVideo(Stage):
             for frame in decode_packet(packet):
                 yield from _look_at(frame, packet.time_base, *tools)
 
-    def _flush(self, tools: tuple[CutFinder, Scaler], pictures: Any) -> Iterator[Fraction]:
+    def _flush(self, tools: tuple[CutFinder, FrameScaler], pictures: Any) -> Iterator[Fraction]:
         """Yield the cuts that are known at the end only."""
         if self.params.by is SplitBy.SCENES:
             for frame in pictures.codec_context.decode(None):
@@ -211,7 +211,9 @@ class SplitVideo(Stage):
             yield from tools[0].finish()
 
 
-def _look_at(frame: Any, base: Fraction, finder: CutFinder, scaler: Scaler) -> Iterator[Fraction]:
+def _look_at(
+    frame: Any, base: Fraction, finder: CutFinder, scaler: FrameScaler
+) -> Iterator[Fraction]:
     if frame.pts is not None:
         yield from finder.add(frame.pts * base, scaler.scale(frame, SMALL))
 
