@@ -22,8 +22,8 @@ from strandline.stages.sources.opening import UnreadableFileError
 from strandline.stages.video.clips import CLIP_SCHEMA, decode_packet
 from strandline.stages.video.containers import (
     BadVideos,
-    PacketCopy,
     FrameScaler,
+    PacketCopy,
     copy_packet,
     find_pictures,
     find_sound,
