@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,8 @@ class StageRun:
     def _process(self, table: pa.Table) -> list[Task]:
         """The tasks that it answers, with the columns that it declares."""
         answer = self.stage.process(Task(table))
+        if isinstance(answer, Iterator):
+            answer = list(answer)
         tasks = answer if isinstance(answer, list) else [answer] if answer is not None else []
         self._check_columns(Columns(tuple(table.column_names)), [task.table for task in tasks])
         return tasks

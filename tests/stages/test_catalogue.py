@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import io
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "files": {"paths": ["x"]},
     "jsonl-files": {"paths": ["x"]},
     "parquet-row-groups": {"paths": ["x"]},
+    "warc-files": {"paths": ["x"]},
     "select-columns": {"columns": ["x"]},
     "parquet-partitions": {"by": "x"},
     "zarr": {"chunk": 10},
@@ -92,6 +94,16 @@ def test_every_stage_declares_what_becomes_of_columns(name: str) -> None:
     assert isinstance(stage, SinkStage) or step.after.is_open == is_read
 
 
+def work(stage: Stage, table: pa.Table) -> None:
+    """Give a stage one task, and take all that it answers."""
+    if isinstance(stage, SinkStage):
+        stage.write(Task(table), io.BytesIO())
+        return
+    answer = stage.process(Task(table))
+    if isinstance(answer, Iterator):
+        list(answer)
+
+
 @pytest.mark.parametrize("name", STAGES)
 def test_law_a_stage_fails_without_a_column_that_it_says_it_needs(name: str) -> None:
     stage = create(name)
@@ -103,14 +115,12 @@ def test_law_a_stage_fails_without_a_column_that_it_says_it_needs(name: str) -> 
         names = [column for column in (*needed, "other") if column != missing]
         table = pa.table({column: pa.array(["x"]) for column in names})
         with pytest.raises(MissingColumnError, match=f"there is no column {missing!r}"):
-            stage.write(Task(table), io.BytesIO()) if isinstance(stage, SinkStage) else (
-                stage.process(Task(table))
-            )
+            work(stage, table)
 
 
 def test_readers_say_that_they_fan_out() -> None:
     inner = [name for name in STAGES if STAGES[name].process is not Stage.process]
-    assert ["decode-images", "read-jsonl", "read-parquet"] == [
+    assert ["decode-images", "read-jsonl", "read-parquet", "read-warc"] == [
         name for name in inner if STAGES[name].fans_out()
     ]
 

@@ -16,13 +16,19 @@ EXTRAS = {
     "gcsfs": "stores",
     "s3fs": "stores",
     "PIL": "images",
+    "fasttext": "text",
+    "fastwarc": "text",
+    "ftfy": "text",
+    "resiliparse": "text",
+    "tokenizers": "text",
+    "trafilatura": "text",
     "datasketch": "statistics",
     "datasketches": "statistics",
     "xarray": "fields",
     "zarr": "fields",
 }
 # Packages that are not called what their module is.
-_NAMES = {"PIL": "pillow"}
+_NAMES = {"PIL": "pillow", "fasttext": "fasttext-predict"}
 
 
 def list_missing(modules: Iterable[str]) -> list[str]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from strandline.stages.sources.files import Files
     from strandline.stages.sources.jsonl_source import JsonlFiles
     from strandline.stages.sources.parquet_source import ParquetRowGroups
+    from strandline.stages.sources.warc_source import WarcFiles
     from strandline.stages.tables.measure_fields import MeasureFields
     from strandline.stages.tables.read_files import ReadFiles
     from strandline.stages.tables.read_parquet import ReadParquet
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from strandline.stages.text.parse_documents import ParseDocuments
     from strandline.stages.text.read_jsonl import ReadJsonl
     from strandline.stages.text.redact_pii import RedactPii
+    from strandline.stages.web.read_warc import ReadWarc
 
 __all__ = [
     "CountLanguages",
@@ -66,11 +68,13 @@ __all__ = [
     "ReadFiles",
     "ReadJsonl",
     "ReadParquet",
+    "ReadWarc",
     "RedactPii",
     "RedactSecrets",
     "ResizeImages",
     "SelectColumns",
     "SketchTexts",
+    "WarcFiles",
     "ZarrSink",
 ]
 
@@ -100,11 +104,13 @@ _ROOMS = {
     "ReadFiles": "strandline.stages.tables.read_files",
     "ReadJsonl": "strandline.stages.text.read_jsonl",
     "ReadParquet": "strandline.stages.tables.read_parquet",
+    "ReadWarc": "strandline.stages.web.read_warc",
     "RedactPii": "strandline.stages.text.redact_pii",
     "RedactSecrets": "strandline.stages.code.redact_secrets",
     "ResizeImages": "strandline.stages.images.resize_images",
     "SelectColumns": "strandline.stages.tables.select_columns",
     "SketchTexts": "strandline.stages.dedup.sketch_texts",
+    "WarcFiles": "strandline.stages.sources.warc_source",
     "ZarrSink": "strandline.stages.sinks.zarr_sink",
 }
 

@@ -15,7 +15,7 @@ from strandline.stages.code import (
 from strandline.stages.dedup import drop_duplicates, drop_listed, sketch_texts
 from strandline.stages.images import decode_images, measure_images, resize_images
 from strandline.stages.sinks import jsonl_sink, parquet_partitions, zarr_sink
-from strandline.stages.sources import files, jsonl_source, parquet_source
+from strandline.stages.sources import files, jsonl_source, parquet_source, warc_source
 from strandline.stages.tables import measure_fields, read_files, read_parquet, select_columns
 from strandline.stages.text import (
     count_tokens,
@@ -26,6 +26,7 @@ from strandline.stages.text import (
     read_jsonl,
     redact_pii,
 )
+from strandline.stages.web import read_warc
 
 __all__ = [
     "count_languages",
@@ -52,10 +53,12 @@ __all__ = [
     "read_files",
     "read_jsonl",
     "read_parquet",
+    "read_warc",
     "redact_pii",
     "redact_secrets",
     "resize_images",
     "select_columns",
     "sketch_texts",
+    "warc_source",
     "zarr_sink",
 ]
