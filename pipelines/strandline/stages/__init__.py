@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from strandline.stages.text.parse_documents import ParseDocuments
     from strandline.stages.text.read_jsonl import ReadJsonl
     from strandline.stages.text.redact_pii import RedactPii
+    from strandline.stages.web.extract_text import ExtractText
     from strandline.stages.web.read_warc import ReadWarc
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "DropGeneratedCode",
     "DropListed",
     "ExtractFunctions",
+    "ExtractText",
     "Files",
     "FilterCodeQuality",
     "FilterTextQuality",
@@ -87,6 +89,7 @@ _ROOMS = {
     "DropGeneratedCode": "strandline.stages.code.drop_generated_code",
     "DropListed": "strandline.stages.dedup.drop_listed",
     "ExtractFunctions": "strandline.stages.code.extract_functions",
+    "ExtractText": "strandline.stages.web.extract_text",
     "Files": "strandline.stages.sources.files",
     "FilterCodeQuality": "strandline.stages.code.filter_code_quality",
     "FilterTextQuality": "strandline.stages.text.filter_text_quality",

@@ -26,7 +26,7 @@ from strandline.stages.text import (
     read_jsonl,
     redact_pii,
 )
-from strandline.stages.web import read_warc
+from strandline.stages.web import extract_text, read_warc
 
 __all__ = [
     "count_languages",
@@ -37,6 +37,7 @@ __all__ = [
     "drop_generated_code",
     "drop_listed",
     "extract_functions",
+    "extract_text",
     "files",
     "filter_code_quality",
     "filter_text_quality",
