@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from strandline.stages.text.parse_documents import ParseDocuments
     from strandline.stages.text.read_jsonl import ReadJsonl
     from strandline.stages.text.redact_pii import RedactPii
+    from strandline.stages.text.repair_text import RepairText
     from strandline.stages.web.extract_text import ExtractText
+    from strandline.stages.web.filter_urls import FilterUrls
     from strandline.stages.web.read_warc import ReadWarc
 
 __all__ = [
@@ -56,6 +58,7 @@ __all__ = [
     "Files",
     "FilterCodeQuality",
     "FilterTextQuality",
+    "FilterUrls",
     "IdentifyLanguage",
     "JsonlFiles",
     "JsonlSink",
@@ -73,6 +76,7 @@ __all__ = [
     "ReadWarc",
     "RedactPii",
     "RedactSecrets",
+    "RepairText",
     "ResizeImages",
     "SelectColumns",
     "SketchTexts",
@@ -93,6 +97,7 @@ _ROOMS = {
     "Files": "strandline.stages.sources.files",
     "FilterCodeQuality": "strandline.stages.code.filter_code_quality",
     "FilterTextQuality": "strandline.stages.text.filter_text_quality",
+    "FilterUrls": "strandline.stages.web.filter_urls",
     "IdentifyLanguage": "strandline.stages.text.identify_language",
     "JsonlFiles": "strandline.stages.sources.jsonl_source",
     "JsonlSink": "strandline.stages.sinks.jsonl_sink",
@@ -110,6 +115,7 @@ _ROOMS = {
     "ReadWarc": "strandline.stages.web.read_warc",
     "RedactPii": "strandline.stages.text.redact_pii",
     "RedactSecrets": "strandline.stages.code.redact_secrets",
+    "RepairText": "strandline.stages.text.repair_text",
     "ResizeImages": "strandline.stages.images.resize_images",
     "SelectColumns": "strandline.stages.tables.select_columns",
     "SketchTexts": "strandline.stages.dedup.sketch_texts",

@@ -25,8 +25,9 @@ from strandline.stages.text import (
     parse_documents,
     read_jsonl,
     redact_pii,
+    repair_text,
 )
-from strandline.stages.web import extract_text, read_warc
+from strandline.stages.web import extract_text, filter_urls, read_warc
 
 __all__ = [
     "count_languages",
@@ -41,6 +42,7 @@ __all__ = [
     "files",
     "filter_code_quality",
     "filter_text_quality",
+    "filter_urls",
     "identify_language",
     "jsonl_sink",
     "jsonl_source",
@@ -57,6 +59,7 @@ __all__ = [
     "read_warc",
     "redact_pii",
     "redact_secrets",
+    "repair_text",
     "resize_images",
     "select_columns",
     "sketch_texts",
