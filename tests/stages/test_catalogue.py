@@ -127,7 +127,7 @@ def test_readers_say_that_they_fan_out() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["python-functions", "text-documents", "fields", "near-duplicates-1", "images"],
+    ["python-functions", "text-documents", "fields", "near-duplicates-1", "images", "web-pages"],
 )
 def test_examples_are_plans(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(EXAMPLES)
