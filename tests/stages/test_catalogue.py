@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import yaml
+from tokenizers import Tokenizer, models
 
 import strandline.stages.catalogue
 from stage_runs import StageRun
@@ -46,6 +47,9 @@ def _listed(tmp_path_factory: pytest.TempPathFactory) -> None:
     path = str(tmp_path_factory.mktemp("lists") / "listed.parquet")
     write_key_list(path, {})
     REQUIRED["drop-listed"] = {"path": path}
+    tokenizer = tmp_path_factory.mktemp("tokenizers") / "tokenizer.json"
+    tokenizer.write_text(Tokenizer(models.BPE()).to_str())
+    REQUIRED["tokenise-text"] = {"tokenizer": str(tokenizer)}
 
 
 def create(name: str) -> Stage:

@@ -351,9 +351,12 @@ class SinkStage(EndStage):
 
     Attributes:
         suffix: the end of an output's name, such as ".parquet".
+        beside: the ends of the names of further files that belong to it, such as an index; all
+            of them are there when the source is finished.
     """
 
     suffix: str = ""
+    beside: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def write(self, task: Task, file: BinaryIO) -> None:
@@ -363,6 +366,16 @@ class SinkStage(EndStage):
             task: what the stage before gave.
             file: open for writing and empty; it can't be read and has no `seek`.
         """
+
+    def write_beside(self, task: Task, suffix: str, file: BinaryIO) -> None:
+        """Write one of the files `beside` the output, as `write` does; called after it.
+
+        Args:
+            task: as for `write`.
+            suffix: which of them.
+            file: as for `write`.
+        """
+        raise NotImplementedError
 
 
 def _parse_params(stage: type[Stage], values: dict[str, Any]) -> BaseModel:

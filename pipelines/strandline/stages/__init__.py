@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from strandline.stages.text.read_jsonl import ReadJsonl
     from strandline.stages.text.redact_pii import RedactPii
     from strandline.stages.text.repair_text import RepairText
+    from strandline.stages.tokens.token_shards import TokenShards
+    from strandline.stages.tokens.tokenise_text import TokeniseText
     from strandline.stages.web.extract_text import ExtractText
     from strandline.stages.web.filter_urls import FilterUrls
     from strandline.stages.web.read_warc import ReadWarc
@@ -80,6 +82,8 @@ __all__ = [
     "ResizeImages",
     "SelectColumns",
     "SketchTexts",
+    "TokenShards",
+    "TokeniseText",
     "WarcFiles",
     "ZarrSink",
 ]
@@ -119,6 +123,8 @@ _ROOMS = {
     "ResizeImages": "strandline.stages.images.resize_images",
     "SelectColumns": "strandline.stages.tables.select_columns",
     "SketchTexts": "strandline.stages.dedup.sketch_texts",
+    "TokenShards": "strandline.stages.tokens.token_shards",
+    "TokeniseText": "strandline.stages.tokens.tokenise_text",
     "WarcFiles": "strandline.stages.sources.warc_source",
     "ZarrSink": "strandline.stages.sinks.zarr_sink",
 }

@@ -27,6 +27,7 @@ from strandline.stages.text import (
     redact_pii,
     repair_text,
 )
+from strandline.stages.tokens import token_shards, tokenise_text
 from strandline.stages.web import extract_text, filter_urls, read_warc
 
 __all__ = [
@@ -63,6 +64,8 @@ __all__ = [
     "resize_images",
     "select_columns",
     "sketch_texts",
+    "token_shards",
+    "tokenise_text",
     "warc_source",
     "zarr_sink",
 ]

@@ -353,9 +353,15 @@ class StageCall:
 def _write(sink: SinkStage, task: Task, lineage: Lineage, group: OutputGroup) -> tuple[Output, ...]:
     if not task.num_rows:
         return ()
-    name = lineage.token.hex() + sink.suffix
-    written = group.write(lineage.source, name, lambda file: sink.write(task, file))
-    return (Output(lineage.token, sink.suffix, written.size, written.digest, task.num_rows),)
+    source, token = lineage.source, lineage.token
+    written = group.write(source, token.hex() + sink.suffix, partial(sink.write, task))
+    outputs = [Output(token, sink.suffix, written.size, written.digest, task.num_rows)]
+    for suffix in sink.beside:
+        write = partial(sink.write_beside, task, suffix)
+        written = group.write(source, token.hex() + suffix, write)
+        # Its rows are those of the file that it is beside, and are counted there.
+        outputs.append(Output(token, suffix, written.size, written.digest, 0))
+    return tuple(outputs)
 
 
 def explain_error(error: BaseException) -> str:
