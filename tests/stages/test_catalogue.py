@@ -36,6 +36,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "jsonl-files": {"paths": ["x"]},
     "parquet-row-groups": {"paths": ["x"]},
     "warc-files": {"paths": ["x"]},
+    "dataset-folder": {"path": "x"},
     "select-columns": {"columns": ["x"]},
     "parquet-partitions": {"by": "x"},
     "zarr": {"chunk": 10},
@@ -94,7 +95,11 @@ def test_every_stage_has_one_shape(name: str) -> None:
 def test_every_stage_declares_what_becomes_of_columns(name: str) -> None:
     stage = create(name)
     (step,) = trace_columns([(name, stage)])
-    is_read = name in {"read-jsonl", "read-parquet"}  # the data tells what is in it
+    is_read = name in {
+        "read-jsonl",
+        "read-parquet",
+        "read-webdataset",
+    }  # the data tells what is in it
     assert isinstance(stage, SinkStage) or step.after.is_open == is_read
 
 
@@ -124,7 +129,7 @@ def test_law_a_stage_fails_without_a_column_that_it_says_it_needs(name: str) -> 
 
 def test_readers_say_that_they_fan_out() -> None:
     inner = [name for name in STAGES if STAGES[name].process is not Stage.process]
-    assert ["decode-images", "read-jsonl", "read-parquet", "read-warc"] == [
+    assert ["decode-images", "read-jsonl", "read-parquet", "read-warc", "read-webdataset"] == [
         name for name in inner if STAGES[name].fans_out()
     ]
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from strandline.stages.sinks.jsonl_sink import JsonlSink
     from strandline.stages.sinks.parquet_partitions import ParquetPartitions, ParquetSink
     from strandline.stages.sinks.zarr_sink import ZarrSink
+    from strandline.stages.sources.dataset_folder import DatasetFolder
     from strandline.stages.sources.files import Files
     from strandline.stages.sources.jsonl_source import JsonlFiles
     from strandline.stages.sources.parquet_source import ParquetRowGroups
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from strandline.stages.tables.measure_fields import MeasureFields
     from strandline.stages.tables.read_files import ReadFiles
     from strandline.stages.tables.read_parquet import ReadParquet
+    from strandline.stages.tables.read_webdataset import ReadWebdataset
     from strandline.stages.tables.select_columns import SelectColumns
     from strandline.stages.text.count_tokens import CountTokens
     from strandline.stages.text.filter_text_quality import FilterTextQuality
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CountLanguages",
     "CountTokens",
+    "DatasetFolder",
     "DecodeImages",
     "DecodePython",
     "DropDuplicates",
@@ -76,6 +79,7 @@ __all__ = [
     "ReadJsonl",
     "ReadParquet",
     "ReadWarc",
+    "ReadWebdataset",
     "RedactPii",
     "RedactSecrets",
     "RepairText",
@@ -91,6 +95,7 @@ __all__ = [
 _ROOMS = {
     "CountLanguages": "strandline.stages.code.count_languages",
     "CountTokens": "strandline.stages.text.count_tokens",
+    "DatasetFolder": "strandline.stages.sources.dataset_folder",
     "DecodeImages": "strandline.stages.images.decode_images",
     "DecodePython": "strandline.stages.code.decode_python",
     "DropDuplicates": "strandline.stages.dedup.drop_duplicates",
@@ -117,6 +122,7 @@ _ROOMS = {
     "ReadJsonl": "strandline.stages.text.read_jsonl",
     "ReadParquet": "strandline.stages.tables.read_parquet",
     "ReadWarc": "strandline.stages.web.read_warc",
+    "ReadWebdataset": "strandline.stages.tables.read_webdataset",
     "RedactPii": "strandline.stages.text.redact_pii",
     "RedactSecrets": "strandline.stages.code.redact_secrets",
     "RepairText": "strandline.stages.text.repair_text",

@@ -15,8 +15,20 @@ from strandline.stages.code import (
 from strandline.stages.dedup import drop_duplicates, drop_listed, sketch_texts
 from strandline.stages.images import decode_images, measure_images, resize_images
 from strandline.stages.sinks import jsonl_sink, parquet_partitions, zarr_sink
-from strandline.stages.sources import files, jsonl_source, parquet_source, warc_source
-from strandline.stages.tables import measure_fields, read_files, read_parquet, select_columns
+from strandline.stages.sources import (
+    dataset_folder,
+    files,
+    jsonl_source,
+    parquet_source,
+    warc_source,
+)
+from strandline.stages.tables import (
+    measure_fields,
+    read_files,
+    read_parquet,
+    read_webdataset,
+    select_columns,
+)
 from strandline.stages.text import (
     count_tokens,
     filter_text_quality,
@@ -33,6 +45,7 @@ from strandline.stages.web import extract_text, filter_urls, read_warc
 __all__ = [
     "count_languages",
     "count_tokens",
+    "dataset_folder",
     "decode_images",
     "decode_python",
     "drop_duplicates",
@@ -58,6 +71,7 @@ __all__ = [
     "read_jsonl",
     "read_parquet",
     "read_warc",
+    "read_webdataset",
     "redact_pii",
     "redact_secrets",
     "repair_text",
