@@ -164,6 +164,15 @@ def test_law_a_changed_byte_costs_at_most_the_record_it_is_in(
     assert whole == read(str(path), length=length)[0]
 
 
+def test_gzip_within_a_page_is_no_member_to_the_range_that_begins_before_it(tmp_path: Path) -> None:
+    page = format_page(make_page(1, b"<html>" + b"x" * 400 + pack(b"hello") + b"y" * 400))
+    path = tmp_path / "a.warc.gz"
+    path.write_bytes(gzip.compress(page, compresslevel=0) + pack(format_page(make_page(2))))
+    rows, stage = read(str(path), length=300)
+    assert ["https://a.example/1", "https://a.example/2"] == list_urls(rows)
+    assert {} == stage.counters
+
+
 FIRST, LAST = format_page(make_page(1)), format_page(make_page(3))
 LONG = format_page(make_page(2, b"<html>" + bytes(range(256)) * 40))
 WRONG_LENGTH = LONG.replace(b"Content-Length: 10", b"Content-Length: 11", 1)
