@@ -227,7 +227,7 @@ define install
 	echo "installing into $(VENV); this takes a minute or two the first time"; \
 	test -x $(BIN)/python || "$(PYTHON)" -m venv --clear $(VENV) || exit 1; \
 	{ $(BIN)/python -m pip install --quiet 'pip>=25.1' \
-		&& $(BIN)/python -m pip install --quiet $(1) --editable '.[runtime,operator,statistics,images]' --group dev --group docs --group release; \
+		&& $(BIN)/python -m pip install --quiet $(1) --editable '.[runtime,operator,statistics,images,text]' --group dev --group docs --group release; \
 	} > $(LOG) 2>&1 || { \
 		tail -n 20 $(LOG) | sed -E "s#[a-z+]+://[^[:space:]']*#<address>#g; s#host='[^']*'#host=...#g" >&2; \
 		echo "strandline: the installation failed; all that pip said is in $(LOG)" >&2; exit 1; }

@@ -28,6 +28,7 @@ DOCUMENTS = [
     "docs/running.md",
     "docs/statistics.md",
     "docs/video.md",
+    "docs/text.md",
 ]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import subprocess
@@ -10,9 +11,13 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import ray
+
+from strandline.stages.web.record_chunks import read_members
+from web_archive import SENTENCES, format_archive, write_pages
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = "pipelines/examples"
@@ -150,3 +155,36 @@ def test_videos_become_shards_of_clips_and_copies_are_found(folder: Path) -> Non
     assert {"silent.mp4#00000", "truncated.mp4#00000"} == found.keys()
     assert {"again.mkv#00000"} == {Path(stays).name for stays in found.values()}
     assert 6 == run_example(folder, "video")["skipped"]
+
+
+def read_compressed(path: Path) -> list[dict[str, Any]]:
+    lines = pa.CompressedInputStream(str(path), "zstd").read().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_pages_of_a_crawl_become_clean_text(folder: Path) -> None:
+    crawl = folder / EXAMPLES / "crawl"
+    told = run_example(folder, "web-pages")
+    assert -(-(crawl / "pages.warc.gz").stat().st_size // 20_000) == told["finished"]
+    files = sorted((folder / DATA / "web-pages/output").rglob("*.jsonl.zst"))
+    rows = [row for path in files for row in read_compressed(path)]
+    pages = {page.url: page for page in write_pages(72)}
+    assert {row["url"] for row in rows} == {
+        url for url, page in pages.items() if page.kind in {"prose", "contact", "unclosed", "bare"}
+    }
+    for row in rows:
+        page = pages[row["url"]]
+        assert row["language"] == page.language
+        assert any(sentence in row["text"] for sentence in SENTENCES[page.language])
+        assert "Cookie settings" not in row["text"]
+        assert "lighthouse.example" not in row["text"]
+        assert "8.8.4.4" not in row["text"]
+    assert told["finished"] == run_example(folder, "web-pages")["skipped"]
+
+
+def test_the_crawl_is_what_its_maker_writes_and_one_record_that_was_cut(folder: Path) -> None:
+    records = list(format_archive(write_pages(72)))
+    content = (folder / EXAMPLES / "crawl/pages.warc.gz").read_bytes()
+    chunks = list(read_members(io.BytesIO(content), 0, None, 1 << 20))
+    assert records == [chunk.data for chunk in chunks if not chunk.problem]
+    assert ["damaged compression"] == [chunk.problem for chunk in chunks if chunk.problem]

@@ -4,12 +4,14 @@ import ast
 import importlib.util
 import io
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 import yaml
+from tokenizers import Tokenizer, models
 
 import strandline.stages.catalogue
 from stage_runs import StageRun
@@ -34,6 +36,8 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "files": {"paths": ["x"]},
     "jsonl-files": {"paths": ["x"]},
     "parquet-row-groups": {"paths": ["x"]},
+    "warc-files": {"paths": ["x"]},
+    "dataset-folder": {"path": "x"},
     "select-columns": {"columns": ["x"]},
     "parquet-partitions": {"by": "x"},
     "zarr": {"chunk": 10},
@@ -50,6 +54,9 @@ def _listed(tmp_path_factory: pytest.TempPathFactory) -> None:
     words = {"vocabulary": str(folder / "words.txt")}
     REQUIRED["embed-frames"] = {"model": make_mean(folder / "mean.onnx")}
     REQUIRED["caption-frames"] = {"model": make_words(folder / "words.onnx")} | words
+    tokenizer = tmp_path_factory.mktemp("tokenizers") / "tokenizer.json"
+    tokenizer.write_text(Tokenizer(models.BPE()).to_str())
+    REQUIRED["tokenise-text"] = {"tokenizer": str(tokenizer)}
 
 
 def create(name: str) -> Stage:
@@ -94,8 +101,22 @@ def test_every_stage_has_one_shape(name: str) -> None:
 def test_every_stage_declares_what_becomes_of_columns(name: str) -> None:
     stage = create(name)
     (step,) = trace_columns([(name, stage)])
-    is_read = name in {"read-jsonl", "read-parquet"}  # the data tells what is in it
+    is_read = name in {
+        "read-jsonl",
+        "read-parquet",
+        "read-webdataset",
+    }  # the data tells what is in it
     assert isinstance(stage, SinkStage) or step.after.is_open == is_read
+
+
+def work(stage: Stage, table: pa.Table) -> None:
+    """Give a stage one task, and take all that it answers."""
+    if isinstance(stage, SinkStage):
+        stage.write(Task(table), io.BytesIO())
+        return
+    answer = stage.process(Task(table))
+    if isinstance(answer, Iterator):
+        list(answer)
 
 
 @pytest.mark.parametrize("name", STAGES)
@@ -109,21 +130,26 @@ def test_law_a_stage_fails_without_a_column_that_it_says_it_needs(name: str) -> 
         names = [column for column in (*needed, "other") if column != missing]
         table = pa.table({column: pa.array(["x"]) for column in names})
         with pytest.raises(MissingColumnError, match=f"there is no column {missing!r}"):
-            stage.write(Task(table), io.BytesIO()) if isinstance(stage, SinkStage) else (
-                stage.process(Task(table))
-            )
+            work(stage, table)
 
 
 def test_readers_say_that_they_fan_out() -> None:
     inner = [name for name in STAGES if STAGES[name].process is not Stage.process]
-    assert ["decode-images", "read-jsonl", "read-parquet", "split-video"] == [
-        name for name in inner if STAGES[name].fans_out()
-    ]
+    readers = ["decode-images", "read-jsonl", "read-parquet", "read-warc", "read-webdataset"]
+    assert [*readers, "split-video"] == [name for name in inner if STAGES[name].fans_out()]
 
 
 @pytest.mark.parametrize(
     "name",
-    ["python-functions", "text-documents", "fields", "near-duplicates-1", "images", "video"],
+    [
+        "python-functions",
+        "text-documents",
+        "fields",
+        "near-duplicates-1",
+        "images",
+        "video",
+        "web-pages",
+    ],
 )
 def test_examples_are_plans(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(EXAMPLES)

@@ -4,6 +4,7 @@ import datetime as dt
 import gzip
 import io
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -39,6 +40,7 @@ SINKS = [
     ("parquet", {"compression": "none", "rowGroupRows": 3}),
     ("jsonl", {}),
     ("jsonl", {"compression": "gzip"}),
+    ("jsonl", {"compression": "zstd"}),
 ]
 
 
@@ -46,11 +48,17 @@ def table_of(rows: Rows) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
+def unzstd(content: bytes) -> bytes:
+    unpacked: bytes = pa.CompressedInputStream(io.BytesIO(content), "zstd").read()
+    return unpacked
+
+
 def read(use: str, values: dict[str, Any], content: bytes) -> Rows:
     if use == "parquet":
         table: pa.Table = pq.read_table(io.BytesIO(content))
         return list(table.to_pylist())
-    text = gzip.decompress(content) if values.get("compression") == "gzip" else content
+    unpack: dict[str | None, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "zstd": unzstd}
+    text = unpack.get(values.get("compression"), bytes)(content)
     rows: Rows = [json.loads(line) for line in text.splitlines()]
     return rows
 
@@ -110,6 +118,7 @@ def test_suffixes(run: type[StageRun]) -> None:
     assert ".parquet" == run("parquet").stage.suffix
     assert ".jsonl" == run("jsonl").stage.suffix
     assert ".jsonl.gz" == run("jsonl", compression="gzip").stage.suffix
+    assert ".jsonl.zst" == run("jsonl", compression="zstd").stage.suffix
 
 
 def test_jsonl_spells_what_json_has_no_form_for(run: type[StageRun]) -> None:

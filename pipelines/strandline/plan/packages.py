@@ -16,6 +16,12 @@ EXTRAS = {
     "gcsfs": "stores",
     "s3fs": "stores",
     "PIL": "images",
+    "fasttext": "text",
+    "fastwarc": "text",
+    "ftfy": "text",
+    "resiliparse": "text",
+    "tokenizers": "text",
+    "trafilatura": "text",
     "datasketch": "statistics",
     "datasketches": "statistics",
     "xarray": "fields",
@@ -25,7 +31,7 @@ EXTRAS = {
     "onnxruntime": "models",
 }
 # Packages that are not called what their module is.
-_NAMES = {"PIL": "pillow"}
+_NAMES = {"PIL": "pillow", "fasttext": "fasttext-predict"}
 
 
 def list_missing(modules: Iterable[str]) -> list[str]:

@@ -28,12 +28,15 @@ if TYPE_CHECKING:
     from strandline.stages.sinks.parquet_partitions import ParquetPartitions, ParquetSink
     from strandline.stages.sinks.webdataset_sink import WebdatasetSink
     from strandline.stages.sinks.zarr_sink import ZarrSink
+    from strandline.stages.sources.dataset_folder import DatasetFolder
     from strandline.stages.sources.files import Files
     from strandline.stages.sources.jsonl_source import JsonlFiles
     from strandline.stages.sources.parquet_source import ParquetRowGroups
+    from strandline.stages.sources.warc_source import WarcFiles
     from strandline.stages.tables.measure_fields import MeasureFields
     from strandline.stages.tables.read_files import ReadFiles
     from strandline.stages.tables.read_parquet import ReadParquet
+    from strandline.stages.tables.read_webdataset import ReadWebdataset
     from strandline.stages.tables.select_columns import SelectColumns
     from strandline.stages.text.count_tokens import CountTokens
     from strandline.stages.text.filter_text_quality import FilterTextQuality
@@ -42,6 +45,9 @@ if TYPE_CHECKING:
     from strandline.stages.text.parse_documents import ParseDocuments
     from strandline.stages.text.read_jsonl import ReadJsonl
     from strandline.stages.text.redact_pii import RedactPii
+    from strandline.stages.text.repair_text import RepairText
+    from strandline.stages.tokens.token_shards import TokenShards
+    from strandline.stages.tokens.tokenise_text import TokeniseText
     from strandline.stages.video.decode_frames import DecodeFrames
     from strandline.stages.video.filter_video import FilterVideo
     from strandline.stages.video.hash_video import HashVideo
@@ -49,11 +55,15 @@ if TYPE_CHECKING:
     from strandline.stages.video.measure_video import MeasureVideo
     from strandline.stages.video.split_video import SplitVideo
     from strandline.stages.video.transcode_clip import TranscodeClip
+    from strandline.stages.web.extract_text import ExtractText
+    from strandline.stages.web.filter_urls import FilterUrls
+    from strandline.stages.web.read_warc import ReadWarc
 
 __all__ = [
     "CaptionFrames",
     "CountLanguages",
     "CountTokens",
+    "DatasetFolder",
     "DecodeFrames",
     "DecodeImages",
     "DecodePython",
@@ -62,9 +72,11 @@ __all__ = [
     "DropListed",
     "EmbedFrames",
     "ExtractFunctions",
+    "ExtractText",
     "Files",
     "FilterCodeQuality",
     "FilterTextQuality",
+    "FilterUrls",
     "FilterVideo",
     "HashVideo",
     "IdentifyLanguage",
@@ -83,13 +95,19 @@ __all__ = [
     "ReadFiles",
     "ReadJsonl",
     "ReadParquet",
+    "ReadWarc",
+    "ReadWebdataset",
     "RedactPii",
     "RedactSecrets",
+    "RepairText",
     "ResizeImages",
     "SelectColumns",
     "SketchTexts",
     "SplitVideo",
+    "TokenShards",
+    "TokeniseText",
     "TranscodeClip",
+    "WarcFiles",
     "WebdatasetSink",
     "ZarrSink",
 ]
@@ -99,6 +117,7 @@ _ROOMS = {
     "CountLanguages": "strandline.stages.code.count_languages",
     "CountTokens": "strandline.stages.text.count_tokens",
     "DecodeFrames": "strandline.stages.video.decode_frames",
+    "DatasetFolder": "strandline.stages.sources.dataset_folder",
     "DecodeImages": "strandline.stages.images.decode_images",
     "DecodePython": "strandline.stages.code.decode_python",
     "DropDuplicates": "strandline.stages.dedup.drop_duplicates",
@@ -106,11 +125,13 @@ _ROOMS = {
     "DropListed": "strandline.stages.dedup.drop_listed",
     "EmbedFrames": "strandline.stages.models.embed_frames",
     "ExtractFunctions": "strandline.stages.code.extract_functions",
+    "ExtractText": "strandline.stages.web.extract_text",
     "Files": "strandline.stages.sources.files",
     "FilterCodeQuality": "strandline.stages.code.filter_code_quality",
     "FilterTextQuality": "strandline.stages.text.filter_text_quality",
     "FilterVideo": "strandline.stages.video.filter_video",
     "HashVideo": "strandline.stages.video.hash_video",
+    "FilterUrls": "strandline.stages.web.filter_urls",
     "IdentifyLanguage": "strandline.stages.text.identify_language",
     "JsonlFiles": "strandline.stages.sources.jsonl_source",
     "JsonlSink": "strandline.stages.sinks.jsonl_sink",
@@ -127,14 +148,20 @@ _ROOMS = {
     "ReadFiles": "strandline.stages.tables.read_files",
     "ReadJsonl": "strandline.stages.text.read_jsonl",
     "ReadParquet": "strandline.stages.tables.read_parquet",
+    "ReadWarc": "strandline.stages.web.read_warc",
+    "ReadWebdataset": "strandline.stages.tables.read_webdataset",
     "RedactPii": "strandline.stages.text.redact_pii",
     "RedactSecrets": "strandline.stages.code.redact_secrets",
+    "RepairText": "strandline.stages.text.repair_text",
     "ResizeImages": "strandline.stages.images.resize_images",
     "SelectColumns": "strandline.stages.tables.select_columns",
     "SketchTexts": "strandline.stages.dedup.sketch_texts",
     "SplitVideo": "strandline.stages.video.split_video",
     "TranscodeClip": "strandline.stages.video.transcode_clip",
     "WebdatasetSink": "strandline.stages.sinks.webdataset_sink",
+    "TokenShards": "strandline.stages.tokens.token_shards",
+    "TokeniseText": "strandline.stages.tokens.tokenise_text",
+    "WarcFiles": "strandline.stages.sources.warc_source",
     "ZarrSink": "strandline.stages.sinks.zarr_sink",
 }
 

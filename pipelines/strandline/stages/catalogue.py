@@ -16,8 +16,20 @@ from strandline.stages.dedup import drop_duplicates, drop_listed, sketch_texts
 from strandline.stages.images import decode_images, measure_images, resize_images
 from strandline.stages.models import caption_frames, embed_frames
 from strandline.stages.sinks import jsonl_sink, parquet_partitions, webdataset_sink, zarr_sink
-from strandline.stages.sources import files, jsonl_source, parquet_source
-from strandline.stages.tables import measure_fields, read_files, read_parquet, select_columns
+from strandline.stages.sources import (
+    dataset_folder,
+    files,
+    jsonl_source,
+    parquet_source,
+    warc_source,
+)
+from strandline.stages.tables import (
+    measure_fields,
+    read_files,
+    read_parquet,
+    read_webdataset,
+    select_columns,
+)
 from strandline.stages.text import (
     count_tokens,
     filter_text_quality,
@@ -26,7 +38,9 @@ from strandline.stages.text import (
     parse_documents,
     read_jsonl,
     redact_pii,
+    repair_text,
 )
+from strandline.stages.tokens import token_shards, tokenise_text
 from strandline.stages.video import (
     decode_frames,
     filter_video,
@@ -36,11 +50,13 @@ from strandline.stages.video import (
     split_video,
     transcode_clip,
 )
+from strandline.stages.web import extract_text, filter_urls, read_warc
 
 __all__ = [
     "caption_frames",
     "count_languages",
     "count_tokens",
+    "dataset_folder",
     "decode_frames",
     "decode_images",
     "decode_python",
@@ -49,9 +65,11 @@ __all__ = [
     "drop_listed",
     "embed_frames",
     "extract_functions",
+    "extract_text",
     "files",
     "filter_code_quality",
     "filter_text_quality",
+    "filter_urls",
     "filter_video",
     "hash_video",
     "identify_language",
@@ -69,13 +87,19 @@ __all__ = [
     "read_files",
     "read_jsonl",
     "read_parquet",
+    "read_warc",
+    "read_webdataset",
     "redact_pii",
     "redact_secrets",
+    "repair_text",
     "resize_images",
     "select_columns",
     "sketch_texts",
     "split_video",
+    "token_shards",
+    "tokenise_text",
     "transcode_clip",
+    "warc_source",
     "webdataset_sink",
     "zarr_sink",
 ]

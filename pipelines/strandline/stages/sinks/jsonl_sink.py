@@ -44,6 +44,10 @@ class JsonlCompression(StrEnum):
 
     NONE = "none"
     GZIP = "gzip"
+    ZSTD = "zstd"
+
+
+_SUFFIXES = {JsonlCompression.GZIP: ".jsonl.gz", JsonlCompression.ZSTD: ".jsonl.zst"}
 
 
 @register("jsonl")
@@ -54,7 +58,8 @@ class JsonlSink(SinkStage):
         """How the file is packed."""
 
         compression: JsonlCompression = Field(
-            default=JsonlCompression.NONE, description="`gzip` makes `.jsonl.gz`."
+            default=JsonlCompression.NONE,
+            description="`gzip` makes `.jsonl.gz`, `zstd` `.jsonl.zst`.",
         )
 
     params: Params
@@ -62,8 +67,7 @@ class JsonlSink(SinkStage):
 
     def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401 - as in the base
         super().__init__(params, **values)
-        if self.params.compression is JsonlCompression.GZIP:
-            self.suffix = ".jsonl.gz"
+        self.suffix = _SUFFIXES.get(self.params.compression, self.suffix)
 
     def write(self, task: Task, file: BinaryIO) -> None:
         """Write the rows in order; bytes become base64, times ISO 8601, NaN and infinities null.
@@ -79,9 +83,29 @@ class JsonlSink(SinkStage):
     def _compress(self, file: BinaryIO) -> AbstractContextManager[BinaryIO]:
         if self.params.compression is JsonlCompression.NONE:
             return nullcontext(file)
+        if self.params.compression is JsonlCompression.ZSTD:
+            return cast(
+                "AbstractContextManager[BinaryIO]",
+                pa.CompressedOutputStream(pa.PythonFile(_LeftOpen(file), mode="w"), "zstd"),
+            )
         # a fixed time and no name: the same rows give the same bytes
         packed = gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=file, mtime=0)
         return cast("BinaryIO", packed)
+
+
+class _LeftOpen:
+    """A file whose end is its owner's to tell; Arrow closes what it is given."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.closed = False
+        self.write = file.write
+
+    def flush(self) -> None:
+        """Leave that to the owner too."""
+
+    def close(self) -> None:
+        """Take no more; the file stays open."""
+        self.closed = True
 
 
 def _format_lines(table: pa.Table) -> Iterator[bytes]:

@@ -37,12 +37,13 @@ class ParquetRowGroups(SourceStage):
         """
         for entry in list_files(self.params, self.count, self.note_gap):
             reference = build_reference(entry)
-            for group in range(_count_groups(entry.path)):
+            for group in range(count_groups(entry.path)):
                 data = reference.append_column("row_group", pa.array([group], pa.int32()))
                 yield Source(f"{entry.key}#rg={group}", entry.version, data)
 
 
-def _count_groups(path: str) -> int:
+def count_groups(path: str) -> int:
+    """Return the row groups of a Parquet file; 1 where its footer can't be read."""
     try:
         with open_binary(path) as file:
             return int(pq.read_metadata(file).num_row_groups)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Iterable
+from hashlib import blake2b
 from typing import NamedTuple
 
 _ACCOUNT_MODULUS = 97
@@ -23,6 +24,8 @@ class RedactionRule(NamedTuple):
         replacement: written in its place.
         holds: says whether a candidate really is one.
         hints: texts of which every match contains one, to skip the search; none: always search.
+        choices: texts of which one is written in the place of `replacement`; which, follows from
+            what was found.
     """
 
     name: str
@@ -30,6 +33,14 @@ class RedactionRule(NamedTuple):
     replacement: str
     holds: Callable[[str], bool] = bool
     hints: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+
+    def choose(self, value: str) -> str:
+        """Return what is written in the place of a value, always the same for the same one."""
+        if not self.choices:
+            return self.replacement
+        digest = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        return self.choices[int.from_bytes(digest, "big") % len(self.choices)]
 
 
 def redact(text: str, kinds: Iterable[RedactionRule], count: Callable[[str], None]) -> str:
@@ -60,7 +71,7 @@ def _replace(text: str, kind: RedactionRule, count: Callable[[str], None]) -> st
             return match[0]
         count(kind.name)
         start, end = match.start(group) - match.start(), match.end(group) - match.start()
-        return match[0][:start] + kind.replacement + match[0][end:]
+        return match[0][:start] + kind.choose(value) + match[0][end:]
 
     return kind.regex.sub(replace_match, text)
 
@@ -72,6 +83,15 @@ def is_public_ip(text: str) -> bool:
     except ValueError:
         return False
     return address.is_global and not address.is_reserved and not address.is_multicast
+
+
+def is_ip(text: str) -> bool:
+    """Return True for any address, also one of a private network."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def is_card_number(text: str) -> bool:

@@ -1,22 +1,28 @@
 """The stage `identify-language`: which language a text is in, and how sure that is.
 
-The model ships inside the library; nothing is fetched.
+A model ships inside the library; another one is given by path. Nothing is fetched.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Self
 
 import pyarrow as pa
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
-from pydantic import Field, field_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import keep_rows, list_strings, set_column
+from strandline.stages.sources.globs import expand_placeholder
+from strandline.stages.sources.opening import digest_content, explain_error
 
 _CODE = re.compile("[a-z]{2}")
+_LABEL = "__label__"
 
 
 @register("identify-language")
@@ -28,23 +34,56 @@ class IdentifyLanguage(Stage):
 
         column: str = Field(default="text", description="Column with the text.")
         languages: tuple[str, ...] = Field(
-            default=(), description="Two-letter codes to keep; empty keeps every language."
+            default=(),
+            description="Codes of the languages to keep: of two letters, or as the model names "
+            "them; empty keeps every language.",
         )
         min_probability: float = Field(
             default=0.5, ge=0, le=1, description="Lowest probability of the best language."
+        )
+        min_probabilities: dict[str, float] = Field(
+            default={},
+            description="Lowest probability of some languages, by code, in the place of "
+            "`minProbability`.",
+        )
+        model: str | None = Field(
+            default=None,
+            min_length=1,
+            description="File of a fastText model, such as lid.176.ftz or GlotLID's; `{stdlib}` "
+            "and `{site-packages}` stand for this interpreter's folders. Without it, the model "
+            "that comes along.",
         )
         max_characters: int = Field(
             default=10_000, ge=1, description="Characters of a text that are looked at."
         )
 
-        @field_validator("languages")
-        @classmethod
-        def _check_languages(cls, codes: tuple[str, ...]) -> tuple[str, ...]:
-            for code in codes:
-                if not (_CODE.fullmatch(code)):
+        _digest: str = PrivateAttr(default="")
+
+        def list_places(self) -> Iterable[tuple[str, str]]:
+            """Return the model, where one is given."""
+            return () if self.model is None else [("model", self.model)]
+
+        @model_validator(mode="after")
+        def _check_languages(self) -> Self:
+            for code in (*self.languages, *self.min_probabilities):
+                if self.model is None and not _CODE.fullmatch(code):
                     msg = f"{code!r} is no two-letter language code such as 'en'"
                     raise ValueError(msg)
-            return codes
+            return self
+
+        @model_validator(mode="after")
+        def _read_model(self) -> Self:
+            if self.model is not None:
+                try:
+                    self._digest = digest_content(expand_placeholder(self.model))
+                except OSError as error:
+                    raise ValueError(str(explain_error(self.model, error))) from error
+            return self
+
+        @property
+        def digest(self) -> str:
+            """Of the model that is given; empty where none is."""
+            return self._digest
 
     params: Params
     keeps_columns = True
@@ -53,15 +92,28 @@ class IdentifyLanguage(Stage):
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
 
+    def digest_inputs(self) -> dict[str, str]:
+        """Return the digest of the model, where one is given."""
+        return {"model": self.params.digest} if self.params.digest else {}
+
     def setup(self) -> None:
-        """Load the model: about a second and 100 MB."""
-        self._identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+        """Load the model: the one that comes along takes about a second and 100 MB.
+
+        Raises:
+            ImportError: a model is given, and fastText is not installed.
+            ValueError: it is no model.
+        """
+        if self.params.model is not None:
+            self._classify = _load_model(expand_placeholder(self.params.model))
+            return
+        identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+        self._classify = identifier.classify
 
     def process(self, task: Task) -> Task | None:
         """Label every row; drop and count those that are not wanted."""
         size = self.params.max_characters
         texts = list_strings(task.table, self.params.column)
-        found = [self._identifier.classify(text[:size]) for text in texts]
+        found = [self._classify(text[:size]) for text in texts]
         table = set_column(task.table, "language", [code for code, _ in found], pa.string())
         shares = [round(share, 6) for _, share in found]
         table = set_column(table, "language_probability", shares, pa.float64())
@@ -69,10 +121,33 @@ class IdentifyLanguage(Stage):
         return keep_rows(task, table, mask)
 
     def _is_kept(self, code: str, share: float) -> bool:
-        if share < self.params.min_probability:
+        if share < self.params.min_probabilities.get(code, self.params.min_probability):
             self.count("dropped: uncertain language")
             return False
         if self.params.languages and code not in self.params.languages:
             self.count("dropped: other language")
             return False
         return True
+
+
+def _load_model(path: str) -> Callable[[str], tuple[str, float]]:
+    try:
+        import fasttext  # noqa: PLC0415 - an extra's
+    except ImportError as error:
+        msg = (
+            f"a fastText model needs a library that is not here ({error}); install strandline[text]"
+        )
+        raise ImportError(msg) from error
+    if not Path(path).is_file():
+        msg = f"{path}: there is no such file; a model must be on a disk of the worker"
+        raise ValueError(msg)
+    model = fasttext.load_model(path)
+
+    def classify(text: str) -> tuple[str, float]:
+        # It reads one line; more would be cut off without a word.
+        labels, shares = model.predict(" ".join(text.split()), k=1)
+        if not labels:
+            return "", 0.0
+        return labels[0].removeprefix(_LABEL), min(float(shares[0]), 1.0)
+
+    return classify

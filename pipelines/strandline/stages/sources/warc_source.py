@@ -1,0 +1,63 @@
+"""The source `warc-files`: WARC and WET files, or ranges of them, to be read by `read-warc`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pydantic import Field
+
+from strandline.plan.registry import register
+from strandline.plan.stage import Source, SourceStage
+from strandline.stages.sources.file_references import build_reference
+from strandline.stages.sources.listing import FileListParams, ListedFile, list_files
+
+# Others can't be opened in the middle.
+_CUT = (".gz", ".warc", ".wet", ".wat")
+
+
+@register("warc-files")
+class WarcFiles(SourceStage):
+    """Lists WARC and WET files, or ranges of their bytes, each a source for `read-warc`."""
+
+    class Params(FileListParams):
+        """Which files, and whether they are cut."""
+
+        range_bytes: int | None = Field(
+            default=None,
+            ge=1,
+            description="Cut each file into ranges of so many bytes, each a source: the records "
+            "that begin in it. So a run that was killed does less again, and several workers read "
+            "one file. Files that end in .zst, .bz2 or .lz4 stay whole. Without it each file is a "
+            "source.",
+        )
+
+    params: Params
+    adding = frozenset({"paths"})  # the first pattern that covers a file gives it its key
+    keeps_columns = False
+    adds_columns = ("key", "path", "start", "stop")
+
+    def list_sources(self) -> Iterator[Source]:
+        """Yield every file, or every range under `path#bytes=0-1048575`; no file is opened.
+
+        Raises:
+            OSError: a folder is missing or can't be read.
+        """
+        for entry in list_files(self.params, self.count, self.note_gap):
+            yield from self._cut(entry)
+
+    def _cut(self, entry: ListedFile) -> Iterator[Source]:
+        length = self.params.range_bytes
+        if length is None or not entry.key.lower().endswith(_CUT):
+            yield Source(entry.key, entry.version, _build_range(entry, 0, None))
+            return
+        for start in range(0, max(entry.size, 1), length):
+            stop = start + length
+            key = f"{entry.key}#bytes={start}-{stop - 1}"
+            # What was appended to the file since it was listed is of the next listing's version.
+            yield Source(key, entry.version, _build_range(entry, start, stop))
+
+
+def _build_range(entry: ListedFile, start: int, stop: int | None) -> pa.Table:
+    table = build_reference(entry).append_column("start", pa.array([start], pa.int64()))
+    return table.append_column("stop", pa.array([stop], pa.int64()))

@@ -1,0 +1,105 @@
+"""The stage `repair-text`: text that was decoded in the wrong encoding, or holds what none has.
+
+What is repaired, and how, is ftfy's; it is loaded when the stage is used.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
+import pyarrow as pa
+from pydantic import Field
+
+from strandline.plan.registry import register
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+from strandline.stages.columns import keep_rows, list_strings, set_column
+
+
+class Entities(StrEnum):
+    """Where HTML entities are replaced by what they stand for."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+_UNESCAPE: dict[Entities, bool | str] = {
+    Entities.AUTO: "auto",
+    Entities.ALWAYS: True,
+    Entities.NEVER: False,
+}
+
+
+@register("repair-text")
+class RepairText(Stage):
+    """Repairs a column of text with ftfy: wrong encodings, entities, control characters."""
+
+    class Params(Stage.Params):
+        """What is repaired. What changes how a sound text looks is off."""
+
+        column: str = Field(default="text", description="Column to repair.")
+        encoding: bool = Field(
+            default=True,
+            description="Text that was decoded in the wrong encoding, as `schÃ¶n` for `schön`.",
+        )
+        entities: Entities = Field(
+            default=Entities.AUTO,
+            description="HTML entities such as `&amp;`: `auto` where the text has no `<`, "
+            "`always`, or `never`.",
+        )
+        control_characters: bool = Field(
+            default=True, description="Control characters and escapes of terminals."
+        )
+        surrogates: bool = Field(default=True, description="Halves of characters, joined.")
+        ligatures: bool = Field(default=False, description="Latin ligatures into letters.")
+        width: bool = Field(default=False, description="Half-width and full-width letters.")
+        quotes: bool = Field(default=False, description="Curled quotation marks into plain ones.")
+        line_breaks: bool = Field(default=False, description="Every line end into `\\n`.")
+
+    params: Params
+    packages: ClassVar[tuple[str, ...]] = ("ftfy",)
+    keeps_columns = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.column,)
+
+    def setup(self) -> None:
+        """Load ftfy, and choose what it does.
+
+        Raises:
+            ImportError: it is not installed.
+        """
+        from ftfy import TextFixerConfig, fix_text  # noqa: PLC0415 - an extra's
+
+        params = self.params
+        self._repair_one = fix_text
+        self._config = TextFixerConfig(
+            unescape_html=_UNESCAPE[params.entities],
+            remove_terminal_escapes=params.control_characters,
+            fix_encoding=params.encoding,
+            fix_c1_controls=params.encoding,
+            fix_latin_ligatures=params.ligatures,
+            fix_character_width=params.width,
+            uncurl_quotes=params.quotes,
+            fix_line_breaks=params.line_breaks,
+            fix_surrogates=params.surrogates,
+            remove_control_chars=params.control_characters,
+            normalization=None,
+            explain=False,
+        )
+
+    def process(self, task: Task) -> Task | None:
+        """Repair the column; count what was changed, drop and count what nothing is left of."""
+        column = self.params.column
+        texts = list_strings(task.table, column)
+        repaired = [self._repair_one(text, self._config) for text in texts]
+        changed = sum(new != old for new, old in zip(repaired, texts, strict=True))
+        if changed:
+            self.count("repaired", changed)
+        mask = [bool(text) for text in repaired]
+        if not all(mask):
+            self.count("dropped: empty", mask.count(False))
+        table = set_column(task.table, column, repaired, pa.string())
+        return keep_rows(task, table, mask)

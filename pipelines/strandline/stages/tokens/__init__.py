@@ -1,0 +1,1 @@
+"""Stages for tokens of models, and the files that training reads them from."""

@@ -1,0 +1,113 @@
+"""Lists of domains, addresses and words that a URL is held against.
+
+Pure but for reading the lists. It knows URLs, no tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from strandline.stages.sources.opening import explain_error, open_decompressed
+
+_BREAKS = re.compile(r"[^0-9a-z]+")
+
+
+class UrlRules(NamedTuple):
+    """What makes a URL unwanted. All of it is in lower case.
+
+    Attributes:
+        domains: hosts, with all that is below them.
+        urls: whole addresses, without scheme and without a slash at the end.
+        words: what stands between two characters that are no letters or digits.
+        subwords: what stands anywhere, once such characters are taken out.
+        soft_words: words of which `most_soft_words` are borne.
+        most_soft_words: how many different ones.
+    """
+
+    domains: frozenset[str] = frozenset()
+    urls: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()
+    subwords: frozenset[str] = frozenset()
+    soft_words: frozenset[str] = frozenset()
+    most_soft_words: int = 1
+
+
+def find_fault(url: str, rules: UrlRules) -> str:
+    """Return why a URL is unwanted, the first reason of several; empty where it is wanted."""
+    lowered = url.strip().lower()
+    host = _find_host(lowered)
+    if not host:
+        return "no URL"
+    if not rules.domains.isdisjoint(_list_parents(host)):
+        return "listed domain"
+    if rules.urls and _strip_scheme(lowered) in rules.urls:
+        return "listed URL"
+    words = set(_BREAKS.split(lowered))
+    if not rules.words.isdisjoint(words):
+        return "listed word in the URL"
+    return _find_soft_fault(lowered, words, rules)
+
+
+def _find_soft_fault(url: str, words: set[str], rules: UrlRules) -> str:
+    if len(rules.soft_words & words) > rules.most_soft_words:
+        return "soft words in the URL"
+    joined = _BREAKS.sub("", url) if rules.subwords else ""
+    if any(word in joined for word in rules.subwords):
+        return "listed part of a word in the URL"
+    return ""
+
+
+def read_items(paths: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of files, without blank ones and those that begin with `#`.
+
+    Args:
+        paths: files or URLs, UTF-8, maybe packed.
+
+    Raises:
+        UnreadableFileError: one can't be read or is no text.
+    """
+    for path in paths:
+        try:
+            with open_decompressed(path) as lines:
+                for line in lines:
+                    item = line.decode().strip()
+                    if item and not item.startswith("#"):
+                        yield item
+        except (OSError, EOFError, UnicodeDecodeError) as error:
+            raise explain_error(path, error) from error
+
+
+def normalise_items(items: Iterable[str], *, are_urls: bool = False) -> frozenset[str]:
+    """Return items as they are compared: lower case; URLs without scheme and last slash."""
+    lowered = (item.strip().lower() for item in items)
+    return frozenset(_strip_scheme(item) if are_urls else item for item in lowered)
+
+
+def digest_items(items: frozenset[str]) -> str:
+    """Return a digest of a list, whatever its order."""
+    state = blake2b(digest_size=16)
+    for item in sorted(items):
+        state.update(item.encode() + b"\n")
+    return state.hexdigest()
+
+
+def _find_host(url: str) -> str:
+    try:
+        return (urlsplit(url if "://" in url else f"//{url}").hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _list_parents(host: str) -> Iterator[str]:
+    """Yield a host and the domains above it, such as `a.b.example`, `b.example`, `example`."""
+    while host:
+        yield host
+        host = host.partition(".")[2]
+
+
+def _strip_scheme(url: str) -> str:
+    return url.partition("://")[2].rstrip("/") if "://" in url else url.rstrip("/")

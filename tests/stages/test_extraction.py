@@ -1,0 +1,169 @@
+"""Main content of pages: engines, encodings, and pages that take a parser with them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stage_runs import StageRun
+from strandline.stages.web import extractor_process
+from strandline.stages.web.extraction import decode_page
+from strandline.stages.web.extractor_process import ExtractorDiedError
+from web_archive import SENTENCES, write_pages
+
+ENGINES = ["trafilatura", "resiliparse"]
+PAGES = [page for page in write_pages(36) if page.kind in {"prose", "unclosed"}]
+# One nests until what walks the tree is lost in it; the other asks of each block what it is.
+PATHOLOGICAL = {
+    "resiliparse": b"<div><b><i>" * 800_000 + b"text",
+    "trafilatura": b"<html><body>" + b"<p>word <a href=x>y</a><td>" * 200_000,
+}
+
+
+def make_rows(*pages: bytes) -> list[dict[str, Any]]:
+    return [{"key": str(number), "content": page} for number, page in enumerate(pages)]
+
+
+def make_page(language: str, body: str = "") -> bytes:
+    text = "".join(f"<p>{sentence} {sentence}</p>" for sentence in SENTENCES[language])
+    return f"<html><body><nav>MENU</nav><article>{text}{body}</article></body></html>".encode()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_prose_is_kept_and_what_is_around_it_is_not(engine: str) -> None:
+    rows = [{"key": page.url, "content": page.body, "charset": ""} for page in PAGES]
+    stage = StageRun("extract-text", engine=engine)
+    found = stage.rows(rows)
+    assert [page.url for page in PAGES] == [row["key"] for row in found]
+    assert {} == stage.counters
+    for page, row in zip(PAGES, found, strict=True):
+        assert any(sentence in row["text"] for sentence in SENTENCES[page.language]), page
+        assert "Cookie settings" not in row["text"]
+        assert "login" not in row["text"]
+        assert "\ufffd" not in row["text"]
+    assert {"key", "charset", "text"} == set(found[0])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_pages_without_text_are_dropped_and_counted(engine: str) -> None:
+    stage = StageRun("extract-text", engine=engine)
+    assert stage.table(make_rows(b"", b"<html></html>")) is None
+    assert {"dropped: no text": 2} == stage.counters
+
+
+def test_favour_decides_about_blocks_that_may_be_content() -> None:
+    lists = "".join(f"<li><a href='/{n}'>Offer {n}</a></li>" for n in range(3))
+    page = make_page("en", f"<div class='related'><ul>{lists}</ul></div>")
+    texts = {
+        favour: StageRun("extract-text", favour=favour).rows(make_rows(page))[0]["text"]
+        for favour in ("precision", "recall")
+    }
+    assert "Offer" not in texts["precision"]
+    assert len(texts["precision"]) <= len(texts["recall"])
+    full = StageRun("extract-text", engine="resiliparse", favour="recall")
+    assert "MENU" in full.rows(make_rows(page))[0]["text"]
+
+
+def test_a_text_follows_from_its_page_alone_also_where_blocks_are_deduplicated() -> None:
+    stage = StageRun("extract-text", deduplicate=True)
+    page = make_page("en")
+    texts = [row["text"] for row in stage.rows(make_rows(*[page] * 6))]
+    assert 6 == len(texts)
+    assert 1 == len(set(texts))
+
+
+@pytest.mark.parametrize(
+    ("content", "charset", "text"),
+    [
+        ("Grüße".encode("latin-1"), "iso-8859-1", "Grüße"),
+        ("Grüße".encode(), "", "Grüße"),
+        ("\ufeffGrüße".encode("utf-16-le"), "iso-8859-1", "Grüße"),
+        ("<meta charset=shift_jis>灯台".encode("shift_jis"), "", "<meta charset=shift_jis>灯台"),
+        ("<meta charset=utf-8>Łódź".encode("iso-8859-2"), "iso-8859-2", "<meta charset=utf-8>Łódź"),
+        ("Grüße".encode(), "no-such-charset", "Grüße"),
+        (b"a\xffb", "utf-8", "a\ufffdb"),
+    ],
+)
+def test_pages_are_decoded_as_browsers_do(content: bytes, charset: str, text: str) -> None:
+    assert text == decode_page(content, charset)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_page_that_overruns_is_dropped_and_the_next_is_extracted(engine: str) -> None:
+    stage = StageRun("extract-text", engine=engine, timeoutSeconds=0.4, maxPageBytes=100 << 20)
+    pages = [make_page("en"), PATHOLOGICAL[engine], make_page("de")]
+    found = stage.rows(make_rows(*pages))
+    assert ["0", "2"] == [row["key"] for row in found]
+    ((reason, number),) = stage.counters.items()
+    assert 1 == number
+    assert reason in {"dropped: extraction too slow", "dropped: extraction crashed"}
+
+
+def test_c_code_that_never_returns_is_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A regular expression that backtracks for ages holds the interpreter; no alarm is heard."""
+    program = tmp_path / "hanging.py"
+    program.write_text(
+        "import re\n"
+        "from strandline.stages.web import extractor_process as child\n"
+        "def create(settings):\n"
+        "    def extract(content, charset):\n"
+        "        re.match(rb'(a+)+$', content)\n"
+        "        return 'done'\n"
+        "    return extract\n"
+        "child.create_extractor = create\n"
+        "child.serve()\n"
+    )
+    monkeypatch.setattr(extractor_process, "_PROGRAM", program.read_text())
+    stage = StageRun("extract-text", timeoutSeconds=0.5)
+    found = stage.rows(make_rows(b"a", b"a" * 60 + b"b", b"a"))
+    assert ["0", "2"] == [row["key"] for row in found]
+    assert {"dropped: extraction too slow": 1} == stage.counters
+
+
+def test_a_page_that_crashes_the_parser_is_dropped_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        extractor_process,
+        "_PROGRAM",
+        "import os\n"
+        "from strandline.stages.web import extractor_process as child\n"
+        "child.create_extractor = lambda settings: (\n"
+        "    lambda content, charset: os.kill(os.getpid(), int(content)) or 'done')\n"
+        "child.serve()\n",
+    )
+    stage = StageRun("extract-text")
+    crash = b"%d" % signal.SIGSEGV
+    assert ["0", "2"] == [row["key"] for row in stage.rows(make_rows(b"0", crash, b"0"))]
+    assert {"dropped: extraction crashed": 1} == stage.counters
+    with pytest.raises(ExtractorDiedError, match="ended with -9; was memory short"):
+        stage.rows(make_rows(b"%d" % signal.SIGKILL))
+    assert ["0"] == [row["key"] for row in stage.rows(make_rows(b"0"))]
+
+
+def test_the_child_ends_with_its_stage() -> None:
+    stage = StageRun("extract-text")
+    child = stage.stage._process._child.pid
+    os.kill(child, 0)
+    stage.stage._process.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+
+
+def test_large_pages_are_dropped_before_they_are_parsed() -> None:
+    stage = StageRun("extract-text", maxPageBytes=100)
+    assert stage.table(make_rows(b"<p>" * 100)) is None
+    assert {"dropped: page too large": 1} == stage.counters
+
+
+def test_text_that_is_decoded_may_be_extracted_in_its_place() -> None:
+    stage = StageRun("extract-text", column="text")
+    (row,) = stage.rows([{"text": make_page("pl").decode()}])
+    assert SENTENCES["pl"][0] in row["text"]
+    assert "<p>" not in row["text"]
+    keeping = StageRun("extract-text", keepContent=True)
+    assert {"key", "content", "text"} == set(keeping.rows(make_rows(make_page("pl")))[0])
