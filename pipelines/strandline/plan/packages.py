@@ -18,6 +18,8 @@ EXTRAS = {
     "PIL": "images",
     "datasketch": "statistics",
     "datasketches": "statistics",
+    "nltk": "splitting",
+    "spacy": "splitting",
     "xarray": "fields",
     "zarr": "fields",
 }

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from strandline.stages.tables.select_columns import SelectColumns
     from strandline.stages.text.count_tokens import CountTokens
     from strandline.stages.text.filter_text_quality import FilterTextQuality
+    from strandline.stages.text.filters.c4_quality import C4Quality
+    from strandline.stages.text.filters.fineweb_quality import FinewebQuality
+    from strandline.stages.text.filters.gopher_quality import GopherQuality
+    from strandline.stages.text.filters.gopher_repetition import GopherRepetition
     from strandline.stages.text.identify_language import IdentifyLanguage
     from strandline.stages.text.normalise_text import NormaliseText
     from strandline.stages.text.parse_documents import ParseDocuments
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     from strandline.stages.text.redact_pii import RedactPii
 
 __all__ = [
+    "C4Quality",
     "CountLanguages",
     "CountTokens",
     "DecodeImages",
@@ -52,6 +57,9 @@ __all__ = [
     "Files",
     "FilterCodeQuality",
     "FilterTextQuality",
+    "FinewebQuality",
+    "GopherQuality",
+    "GopherRepetition",
     "IdentifyLanguage",
     "JsonlFiles",
     "JsonlSink",
@@ -75,6 +83,7 @@ __all__ = [
 ]
 
 _ROOMS = {
+    "C4Quality": "strandline.stages.text.filters.c4_quality",
     "CountLanguages": "strandline.stages.code.count_languages",
     "CountTokens": "strandline.stages.text.count_tokens",
     "DecodeImages": "strandline.stages.images.decode_images",
@@ -86,6 +95,9 @@ _ROOMS = {
     "Files": "strandline.stages.sources.files",
     "FilterCodeQuality": "strandline.stages.code.filter_code_quality",
     "FilterTextQuality": "strandline.stages.text.filter_text_quality",
+    "FinewebQuality": "strandline.stages.text.filters.fineweb_quality",
+    "GopherQuality": "strandline.stages.text.filters.gopher_quality",
+    "GopherRepetition": "strandline.stages.text.filters.gopher_repetition",
     "IdentifyLanguage": "strandline.stages.text.identify_language",
     "JsonlFiles": "strandline.stages.sources.jsonl_source",
     "JsonlSink": "strandline.stages.sinks.jsonl_sink",

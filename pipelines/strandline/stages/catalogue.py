@@ -26,8 +26,15 @@ from strandline.stages.text import (
     read_jsonl,
     redact_pii,
 )
+from strandline.stages.text.filters import (
+    c4_quality,
+    fineweb_quality,
+    gopher_quality,
+    gopher_repetition,
+)
 
 __all__ = [
+    "c4_quality",
     "count_languages",
     "count_tokens",
     "decode_images",
@@ -39,6 +46,9 @@ __all__ = [
     "files",
     "filter_code_quality",
     "filter_text_quality",
+    "fineweb_quality",
+    "gopher_quality",
+    "gopher_repetition",
     "identify_language",
     "jsonl_sink",
     "jsonl_source",
