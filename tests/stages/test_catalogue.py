@@ -44,6 +44,7 @@ def _listed(tmp_path_factory: pytest.TempPathFactory) -> None:
     path = str(tmp_path_factory.mktemp("lists") / "listed.parquet")
     write_key_list(path, {})
     REQUIRED["drop-listed"] = {"path": path}
+    REQUIRED["drop-contaminated"] = {"benchmarks": [path]}
 
 
 def create(name: str) -> Stage:

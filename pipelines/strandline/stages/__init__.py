@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from strandline.stages.code.filter_code_quality import FilterCodeQuality
     from strandline.stages.code.keep_documented import KeepDocumented
     from strandline.stages.code.redact_secrets import RedactSecrets
+    from strandline.stages.dedup.drop_contaminated import DropContaminated
     from strandline.stages.dedup.drop_duplicates import DropDuplicates
     from strandline.stages.dedup.drop_listed import DropListed
     from strandline.stages.dedup.sketch_texts import SketchTexts
@@ -50,6 +51,7 @@ __all__ = [
     "CountTokens",
     "DecodeImages",
     "DecodePython",
+    "DropContaminated",
     "DropDuplicates",
     "DropGeneratedCode",
     "DropListed",
@@ -88,6 +90,7 @@ _ROOMS = {
     "CountTokens": "strandline.stages.text.count_tokens",
     "DecodeImages": "strandline.stages.images.decode_images",
     "DecodePython": "strandline.stages.code.decode_python",
+    "DropContaminated": "strandline.stages.dedup.drop_contaminated",
     "DropDuplicates": "strandline.stages.dedup.drop_duplicates",
     "DropGeneratedCode": "strandline.stages.code.drop_generated_code",
     "DropListed": "strandline.stages.dedup.drop_listed",

@@ -3,6 +3,7 @@
 Whoever reads names needs all of them; a worker needs one, and imports no more.
 """
 
+import strandline.stages.adapters.datatrove_steps  # noqa: F401 - registers its adapter
 from strandline.stages.code import (
     count_languages,
     decode_python,
@@ -12,7 +13,7 @@ from strandline.stages.code import (
     keep_documented,
     redact_secrets,
 )
-from strandline.stages.dedup import drop_duplicates, drop_listed, sketch_texts
+from strandline.stages.dedup import drop_contaminated, drop_duplicates, drop_listed, sketch_texts
 from strandline.stages.images import decode_images, measure_images, resize_images
 from strandline.stages.sinks import jsonl_sink, parquet_partitions, zarr_sink
 from strandline.stages.sources import files, jsonl_source, parquet_source
@@ -39,6 +40,7 @@ __all__ = [
     "count_tokens",
     "decode_images",
     "decode_python",
+    "drop_contaminated",
     "drop_duplicates",
     "drop_generated_code",
     "drop_listed",
