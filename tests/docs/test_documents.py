@@ -26,6 +26,7 @@ DOCUMENTS = [
     "docs/python.md",
     "docs/running.md",
     "docs/statistics.md",
+    "docs/text-filters.md",
 ]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
