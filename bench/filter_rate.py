@@ -25,7 +25,7 @@ UNIT = "documents/s"
 
 def measure_filters(scale: Scale) -> list[Row]:
     """Run each filter, and the four in a row, over the same documents in turns."""
-    texts = list_documents(scale.pick(1000, 60))
+    texts = list_documents(scale.pick(400, 60))
     has_rival = importlib.util.find_spec("datatrove") is not None
     rows: list[Row] = []
     for splitting in (Splitting.RULES, Splitting.SPACY):
@@ -59,7 +59,7 @@ def _compare(
     what: str, stages: list[Stage], theirs: Judge | None, texts: list[str], scale: Scale
 ) -> list[Row]:
     ours_seconds, their_seconds = [], []
-    for _ in range(scale.pick(5, 1)):
+    for _ in range(scale.pick(3, 1)):
         ours_seconds.append(_time_stages(stages, texts))
         if theirs is not None:
             their_seconds.append(_time_judge(theirs, texts))

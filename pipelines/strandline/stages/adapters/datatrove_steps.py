@@ -45,7 +45,7 @@ class DatatroveStep(Stage):
 
         @property
         def values(self) -> dict[str, Any]:
-            """What the step is made with."""
+            """Parameters that the step is made with."""
             extra = self.model_extra or {}
             return {_CAPITAL.sub(r"_\1", name).lower(): value for name, value in extra.items()}
 
