@@ -222,6 +222,10 @@ def test_joined_ngrams_may_be_equal_by_accident() -> None:
     assert "duplicated_2_n_grams" == find_repeated_ngrams(words, 12, rules, compatible=True)
 
 
+def test_repeated_ngrams_are_not_counted_within_each_other() -> None:
+    assert 4 == Ngrams(["a"] * 5).measure_repeated(2)
+
+
 def test_repeats_of_lines() -> None:
     assert (2, 6) == count_repeats(["one", "two", "one", "one"])
 
