@@ -18,7 +18,7 @@ PURE := $(addprefix tests/,api engine laws ledger operator plan stages statistic
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run quick room test check laws coverage browser crds reference bench rivals picture kills crash fuzz mutants soak soak-operator cluster dns s3 node e2e e2e-all helm chart gitops workflow images docs release-dry changelog constraints upgrade clean
+.PHONY: help run quick room test check laws coverage browser crds reference bench rivals agreement picture kills crash fuzz mutants soak soak-operator cluster dns s3 node e2e e2e-all helm chart gitops workflow images docs release-dry changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -80,6 +80,9 @@ bench: $(STAMP) ## Measure, and print the table of docs/benchmarks.md
 
 rivals: $(STAMP) ## Install the engines that `make bench` compares with
 	@$(BIN)/pip install --quiet --constraint constraints.txt --group bench
+
+agreement: $(STAMP) ## Compare each filter's decisions with datatrove's; ARGS=--write puts the table into the document
+	@$(BIN)/python bench/agreement.py $(ARGS)
 
 picture: $(STAMP) ## Draw the README's picture: the report of a run that is killed twice; Chromium
 	@PYTHONPATH=tests/report $(BIN)/python docs/pictures/draw.py

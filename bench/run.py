@@ -24,6 +24,7 @@ BENCHES = {
     "size": ("ledger_size", "measure_size"),
     "skip": ("skip_rate", "measure_skip"),
     "outputs": ("output_rate", "measure_outputs"),
+    "filters": ("filter_rate", "measure_filters"),
     "fanout": ("fanout_memory", "measure_fanout"),
     "spread": ("spread_rate", "measure_spread"),
     "nodes": ("node_rate", "measure_nodes"),
@@ -43,7 +44,17 @@ NAMES = ", ".join((*BENCHES, *TEXTS))
 # Tables of the document; each is written anew by those that belong to it. The rest are in `table`,
 # and each case of the engines, which takes long, has one of its own: `engines-tiny`.
 TABLES = {
-    name: name for name in ("outputs", "fanout", "spread", "nodes", "command", "video", "operator")
+    name: name
+    for name in (
+        "outputs",
+        "filters",
+        "fanout",
+        "spread",
+        "nodes",
+        "command",
+        "video",
+        "operator",
+    )
 }
 # A control plane, which tests start too.
 CONTROL_PLANE = ROOT / "tests" / "apiserver"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,10 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 # Tables are as wide as it says, and whoever runs these tests may have said something.
 os.environ.pop("COLUMNS", None)
+
+# What a shell starts in the background ignores Ctrl-C, and so would all that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"

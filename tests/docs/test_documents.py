@@ -29,6 +29,7 @@ DOCUMENTS = [
     "docs/statistics.md",
     "docs/video.md",
     "docs/text.md",
+    "docs/text-filters.md",
 ]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -57,6 +57,7 @@ def _listed(tmp_path_factory: pytest.TempPathFactory) -> None:
     tokenizer = tmp_path_factory.mktemp("tokenizers") / "tokenizer.json"
     tokenizer.write_text(Tokenizer(models.BPE()).to_str())
     REQUIRED["tokenise-text"] = {"tokenizer": str(tokenizer)}
+    REQUIRED["drop-contaminated"] = {"benchmarks": [path]}
 
 
 def create(name: str) -> Stage:

@@ -24,6 +24,8 @@ EXTRAS = {
     "trafilatura": "text",
     "datasketch": "statistics",
     "datasketches": "statistics",
+    "nltk": "splitting",
+    "spacy": "splitting",
     "xarray": "fields",
     "zarr": "fields",
     "av": "video",

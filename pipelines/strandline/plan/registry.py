@@ -1,4 +1,7 @@
-"""Which stage a `use:` means: a registered name, or `module:Class` of the user's own code."""
+"""Which stage a `use:` means: a registered name, or `module:Class` of the user's own code.
+
+Where an adapter is registered under what stands before the colon, it makes the class.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ from strandline.plan.stage import Stage
 
 StageClass = TypeVar("StageClass", bound=type[Stage])
 
+Adapter = Callable[[str], type[Stage]]
+
 _registered: dict[str, type[Stage]] = {}
+_adapters: dict[str, Adapter] = {}
 
 
 class UnknownStageError(ValueError):
@@ -46,6 +52,21 @@ def register(name: str) -> Callable[[StageClass], StageClass]:
     return enter
 
 
+def register_adapter(package: str) -> Callable[[Adapter], Adapter]:
+    """Make a function known that makes stages of a package's classes; a decorator.
+
+    Args:
+        package: what stands before the colon, as in `use: datatrove:URLFilter`; the function is
+            given what stands behind it.
+    """
+
+    def enter(adapter: Adapter) -> Adapter:
+        _adapters[package] = adapter
+        return adapter
+
+    return enter
+
+
 def list_registered() -> dict[str, type[Stage]]:
     """Return all registered stages by name, in alphabetical order."""
     return dict(sorted(_registered.items()))
@@ -57,7 +78,10 @@ def find_stage(use: str) -> type[Stage]:
     Raises:
         UnknownStageError: with one sentence that says what is wrong and what may have been meant.
     """
-    if ":" in use:
+    package, colon, name = use.partition(":")
+    if colon and package in _adapters:
+        return _adapters[package](name)
+    if colon:
         return _import_stage(use)
     if use in _registered:
         return _registered[use]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from strandline.stages.code.filter_code_quality import FilterCodeQuality
     from strandline.stages.code.keep_documented import KeepDocumented
     from strandline.stages.code.redact_secrets import RedactSecrets
+    from strandline.stages.dedup.drop_contaminated import DropContaminated
     from strandline.stages.dedup.drop_duplicates import DropDuplicates
     from strandline.stages.dedup.drop_listed import DropListed
     from strandline.stages.dedup.sketch_texts import SketchTexts
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from strandline.stages.models.embed_frames import EmbedFrames
     from strandline.stages.sinks.jsonl_sink import JsonlSink
     from strandline.stages.sinks.parquet_partitions import ParquetPartitions, ParquetSink
+    from strandline.stages.sinks.token_shards import TokenShards
     from strandline.stages.sinks.webdataset_sink import WebdatasetSink
     from strandline.stages.sinks.zarr_sink import ZarrSink
     from strandline.stages.sources.dataset_folder import DatasetFolder
@@ -35,19 +37,22 @@ if TYPE_CHECKING:
     from strandline.stages.sources.warc_source import WarcFiles
     from strandline.stages.tables.measure_fields import MeasureFields
     from strandline.stages.tables.read_files import ReadFiles
+    from strandline.stages.tables.read_jsonl import ReadJsonl
     from strandline.stages.tables.read_parquet import ReadParquet
     from strandline.stages.tables.read_webdataset import ReadWebdataset
     from strandline.stages.tables.select_columns import SelectColumns
     from strandline.stages.text.count_tokens import CountTokens
     from strandline.stages.text.filter_text_quality import FilterTextQuality
+    from strandline.stages.text.filters.c4_quality import C4Quality
+    from strandline.stages.text.filters.fineweb_quality import FinewebQuality
+    from strandline.stages.text.filters.gopher_quality import GopherQuality
+    from strandline.stages.text.filters.gopher_repetition import GopherRepetition
     from strandline.stages.text.identify_language import IdentifyLanguage
     from strandline.stages.text.normalise_text import NormaliseText
     from strandline.stages.text.parse_documents import ParseDocuments
-    from strandline.stages.text.read_jsonl import ReadJsonl
     from strandline.stages.text.redact_pii import RedactPii
     from strandline.stages.text.repair_text import RepairText
-    from strandline.stages.tokens.token_shards import TokenShards
-    from strandline.stages.tokens.tokenise_text import TokeniseText
+    from strandline.stages.text.tokenise_text import TokeniseText
     from strandline.stages.video.decode_frames import DecodeFrames
     from strandline.stages.video.filter_video import FilterVideo
     from strandline.stages.video.hash_video import HashVideo
@@ -60,6 +65,7 @@ if TYPE_CHECKING:
     from strandline.stages.web.read_warc import ReadWarc
 
 __all__ = [
+    "C4Quality",
     "CaptionFrames",
     "CountLanguages",
     "CountTokens",
@@ -67,6 +73,7 @@ __all__ = [
     "DecodeFrames",
     "DecodeImages",
     "DecodePython",
+    "DropContaminated",
     "DropDuplicates",
     "DropGeneratedCode",
     "DropListed",
@@ -78,6 +85,9 @@ __all__ = [
     "FilterTextQuality",
     "FilterUrls",
     "FilterVideo",
+    "FinewebQuality",
+    "GopherQuality",
+    "GopherRepetition",
     "HashVideo",
     "IdentifyLanguage",
     "JsonlFiles",
@@ -114,12 +124,14 @@ __all__ = [
 
 _ROOMS = {
     "CaptionFrames": "strandline.stages.models.caption_frames",
+    "C4Quality": "strandline.stages.text.filters.c4_quality",
     "CountLanguages": "strandline.stages.code.count_languages",
     "CountTokens": "strandline.stages.text.count_tokens",
     "DecodeFrames": "strandline.stages.video.decode_frames",
     "DatasetFolder": "strandline.stages.sources.dataset_folder",
     "DecodeImages": "strandline.stages.images.decode_images",
     "DecodePython": "strandline.stages.code.decode_python",
+    "DropContaminated": "strandline.stages.dedup.drop_contaminated",
     "DropDuplicates": "strandline.stages.dedup.drop_duplicates",
     "DropGeneratedCode": "strandline.stages.code.drop_generated_code",
     "DropListed": "strandline.stages.dedup.drop_listed",
@@ -132,6 +144,9 @@ _ROOMS = {
     "FilterVideo": "strandline.stages.video.filter_video",
     "HashVideo": "strandline.stages.video.hash_video",
     "FilterUrls": "strandline.stages.web.filter_urls",
+    "FinewebQuality": "strandline.stages.text.filters.fineweb_quality",
+    "GopherQuality": "strandline.stages.text.filters.gopher_quality",
+    "GopherRepetition": "strandline.stages.text.filters.gopher_repetition",
     "IdentifyLanguage": "strandline.stages.text.identify_language",
     "JsonlFiles": "strandline.stages.sources.jsonl_source",
     "JsonlSink": "strandline.stages.sinks.jsonl_sink",
@@ -146,7 +161,7 @@ _ROOMS = {
     "ParquetSink": "strandline.stages.sinks.parquet_partitions",
     "ParseDocuments": "strandline.stages.text.parse_documents",
     "ReadFiles": "strandline.stages.tables.read_files",
-    "ReadJsonl": "strandline.stages.text.read_jsonl",
+    "ReadJsonl": "strandline.stages.tables.read_jsonl",
     "ReadParquet": "strandline.stages.tables.read_parquet",
     "ReadWarc": "strandline.stages.web.read_warc",
     "ReadWebdataset": "strandline.stages.tables.read_webdataset",
@@ -159,8 +174,8 @@ _ROOMS = {
     "SplitVideo": "strandline.stages.video.split_video",
     "TranscodeClip": "strandline.stages.video.transcode_clip",
     "WebdatasetSink": "strandline.stages.sinks.webdataset_sink",
-    "TokenShards": "strandline.stages.tokens.token_shards",
-    "TokeniseText": "strandline.stages.tokens.tokenise_text",
+    "TokenShards": "strandline.stages.sinks.token_shards",
+    "TokeniseText": "strandline.stages.text.tokenise_text",
     "WarcFiles": "strandline.stages.sources.warc_source",
     "ZarrSink": "strandline.stages.sinks.zarr_sink",
 }

@@ -3,6 +3,7 @@
 Whoever reads names needs all of them; a worker needs one, and imports no more.
 """
 
+import strandline.stages.text.filters.datatrove_steps  # noqa: F401 - registers its adapter
 from strandline.stages.code import (
     count_languages,
     decode_python,
@@ -12,10 +13,16 @@ from strandline.stages.code import (
     keep_documented,
     redact_secrets,
 )
-from strandline.stages.dedup import drop_duplicates, drop_listed, sketch_texts
+from strandline.stages.dedup import drop_contaminated, drop_duplicates, drop_listed, sketch_texts
 from strandline.stages.images import decode_images, measure_images, resize_images
 from strandline.stages.models import caption_frames, embed_frames
-from strandline.stages.sinks import jsonl_sink, parquet_partitions, webdataset_sink, zarr_sink
+from strandline.stages.sinks import (
+    jsonl_sink,
+    parquet_partitions,
+    token_shards,
+    webdataset_sink,
+    zarr_sink,
+)
 from strandline.stages.sources import (
     dataset_folder,
     files,
@@ -26,6 +33,7 @@ from strandline.stages.sources import (
 from strandline.stages.tables import (
     measure_fields,
     read_files,
+    read_jsonl,
     read_parquet,
     read_webdataset,
     select_columns,
@@ -36,11 +44,16 @@ from strandline.stages.text import (
     identify_language,
     normalise_text,
     parse_documents,
-    read_jsonl,
     redact_pii,
     repair_text,
+    tokenise_text,
 )
-from strandline.stages.tokens import token_shards, tokenise_text
+from strandline.stages.text.filters import (
+    c4_quality,
+    fineweb_quality,
+    gopher_quality,
+    gopher_repetition,
+)
 from strandline.stages.video import (
     decode_frames,
     filter_video,
@@ -53,6 +66,7 @@ from strandline.stages.video import (
 from strandline.stages.web import extract_text, filter_urls, read_warc
 
 __all__ = [
+    "c4_quality",
     "caption_frames",
     "count_languages",
     "count_tokens",
@@ -60,6 +74,7 @@ __all__ = [
     "decode_frames",
     "decode_images",
     "decode_python",
+    "drop_contaminated",
     "drop_duplicates",
     "drop_generated_code",
     "drop_listed",
@@ -71,6 +86,9 @@ __all__ = [
     "filter_text_quality",
     "filter_urls",
     "filter_video",
+    "fineweb_quality",
+    "gopher_quality",
+    "gopher_repetition",
     "hash_video",
     "identify_language",
     "jsonl_sink",

@@ -1,0 +1,107 @@
+"""The stage `drop-contaminated`: documents that have n-grams of benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import Self
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from strandline.plan.registry import register
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+from strandline.stages.columns import keep_rows, list_strings
+from strandline.stages.dedup.benchmark_ngrams import NgramIndex, read_texts
+from strandline.stages.dedup.drop_listed import ChangedListError
+from strandline.stages.sources.opening import digest_content, explain_error
+
+
+@register("drop-contaminated")
+class DropContaminated(Stage):
+    """Drops texts that overlap with benchmark texts; these are in the fingerprint."""
+
+    class Params(Stage.Params):
+        """Which benchmarks, and how much of them."""
+
+        benchmarks: tuple[str, ...] = Field(
+            min_length=1,
+            description="Files or fsspec URLs: `.jsonl`, also compressed, `.parquet`, or a text. "
+            "A dropped row is counted under the name of the first that it has something of.",
+        )
+        benchmark_columns: tuple[str, ...] = Field(
+            default=("text", "question", "query", "answer"),
+            min_length=1,
+            description="Columns of the benchmarks with text, of those that there are; of a row "
+            "they are one text, in this order.",
+        )
+        column: str = Field(default="text", description="Column of the rows with the text.")
+        n: int = Field(
+            default=12, ge=1, description="Words of an n-gram; shorter benchmark texts have none."
+        )
+        max_ratio: float = Field(
+            default=0.0,
+            ge=0,
+            lt=1,
+            description="Highest share of a text's n-grams that are a benchmark's; with 0 a single "
+            "one drops the text.",
+        )
+        _digests: dict[str, str] = PrivateAttr(default_factory=dict)
+
+        @model_validator(mode="after")
+        def _read(self) -> Self:
+            try:
+                self._digests = {path: digest_content(path) for path in self.benchmarks}
+            except (OSError, ValueError, ImportError) as error:
+                raise ValueError(str(explain_error(", ".join(self.benchmarks), error))) from error
+            return self
+
+        @property
+        def digests(self) -> dict[str, str]:
+            """Of the files as they were when the pipeline was planned, by path."""
+            return self._digests
+
+        def list_places(self) -> Iterable[tuple[str, str]]:
+            return ((f"benchmarks[{at}]", path) for at, path in enumerate(self.benchmarks))
+
+    params: Params
+    keeps_columns = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.column,)
+
+    def digest_inputs(self) -> dict[str, str]:
+        """Return the digests of the benchmarks."""
+        return dict(self.params.digests)
+
+    def setup(self) -> None:
+        """Load the n-grams: about 150 bytes for each.
+
+        Raises:
+            ChangedListError: a benchmark is another than the run was planned with.
+            UnreadableFileError: one can't be read.
+        """
+        params = self.params
+        for path, digest in params.digests.items():
+            if digest_content(path) != digest:
+                msg = f"{path}: the benchmark was changed under the run; run it again"
+                raise ChangedListError(msg)
+        texts = (read_texts(path, params.benchmark_columns) for path in params.benchmarks)
+        self._index = NgramIndex(params.n, texts)
+
+    def process(self, task: Task) -> Task | None:
+        """Drop and count the rows that overlap.
+
+        Raises:
+            MissingColumnError: the rows have no such column.
+        """
+        texts = list_strings(task.table, self.params.column)
+        return keep_rows(task, task.table, [self._is_kept(text) for text in texts])
+
+    def _is_kept(self, text: str) -> bool:
+        share, benchmark = self._index.measure(text)
+        if benchmark is None or share <= self.params.max_ratio:
+            return True
+        name = PurePosixPath(self.params.benchmarks[benchmark]).name
+        self.count(f"dropped: contaminated by {name}")
+        return False

@@ -1,0 +1,165 @@
+"""The stage `c4-quality`: lines that are no sentences go, and documents with too few of them.
+
+The order of the rules is that of C4's published reference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from enum import StrEnum
+
+from pydantic import Field
+
+from strandline.plan.registry import register
+from strandline.plan.task import Task
+from strandline.stages.text.filters.document_filter import FilterAnswer, SplittingFilter
+
+_CITATION = re.compile(r"\[(?:\d*|edit|citation needed)\]")
+_ENDS = (".", "?", "!", '"', "'")
+_ELLIPSIS = "..."
+_POLICIES = (
+    "terms of use", "privacy policy", "cookie policy", "uses cookies", "use of cookies",
+    "use cookies",
+)  # fmt: skip
+
+
+class Unit(StrEnum):
+    """What is kept or dropped of a text."""
+
+    LINES = "lines"
+    SENTENCES = "sentences"
+
+
+class DroppedText(Exception):  # noqa: N818 - an answer, not an error
+    """A line drops the whole text."""
+
+
+@register("c4-quality")
+class C4Quality(SplittingFilter):
+    """Keeps of each text the lines that C4's rules leave; drops texts with too few sentences."""
+
+    class Params(SplittingFilter.Params):
+        """Which rules."""
+
+        unit: Unit = Field(
+            default=Unit.LINES,
+            description="What the rules are about: `lines`, as in C4, or `sentences`.",
+        )
+        remove_citations: bool = Field(
+            default=True, description="Remove `[1]`, `[edit]` and `[citation needed]`."
+        )
+        filter_no_terminal_punct: bool = Field(
+            default=True, description="Drop lines that don't end in a stop or a quote."
+        )
+        min_num_sentences: int | None = Field(
+            default=5, ge=0, description="Fewest sentences in what is left of a text."
+        )
+        min_words_per_line: int | None = Field(
+            default=3, ge=0, description="Fewest words of a line, which blanks separate."
+        )
+        max_word_length: int | None = Field(
+            default=1000, ge=1, description="Most characters of a word; longer ones drop the line."
+        )
+        filter_lorem_ipsum: bool = Field(
+            default=True, description="Drop texts in which a line has `lorem ipsum`."
+        )
+        filter_javascript: bool = Field(
+            default=True, description="Drop lines that mention JavaScript."
+        )
+        filter_curly_bracket: bool = Field(
+            default=True, description="Drop texts in which a line has `{`."
+        )
+        filter_policy: bool = Field(
+            default=True, description="Drop lines about cookies, privacy and terms of use."
+        )
+
+    params: Params
+    keeps_columns = True
+    changes_text = True
+
+    def setup(self) -> None:
+        """Load what splits texts."""
+        super().setup()
+        self._dropped: Counter[str] = Counter()
+
+    def process(self, task: Task) -> Task | None:
+        """Drop lines and texts, and count both."""
+        self._dropped.clear()
+        answer = super().process(task)
+        for reason, number in self._dropped.items():
+            self.count(f"lines dropped: {reason}", number)
+        return answer
+
+    def judge(self, text: str) -> FilterAnswer:
+        """Judge a text by its lines; what goes on are those that are left."""
+        by_lines = self.params.unit is Unit.LINES
+        try:
+            kept = [line for part in self._split(text) if (line := self._clean(part)) is not None]
+        except DroppedText as answer:
+            return FilterAnswer(str(answer), text)
+        if not self._has_sentences(kept):
+            return FilterAnswer("too_few_sentences", text)
+        left = ("\n" if by_lines else " ").join(kept).strip()
+        if not (left or self.params.compatible):
+            return FilterAnswer("empty", text)
+        return FilterAnswer(None, left)
+
+    def _split(self, text: str) -> list[str]:
+        if self.params.unit is Unit.LINES:
+            return text.splitlines()
+        starts = [start for start, _ in self._splitter.find_sentences(text)][1:]
+        return [text[at:end] for at, end in zip([0, *starts], [*starts, len(text)], strict=True)]
+
+    def _clean(self, part: str) -> str | None:
+        """Return a line as it is kept, or None.
+
+        Raises:
+            DroppedText: the text is to be dropped for it.
+        """
+        params = self.params
+        line = part.strip()
+        words = line.split()
+        most = params.max_word_length
+        if most is not None and len(line) > most and max(map(len, words)) > most:
+            return self._drop_line("too_long_word")
+        if params.remove_citations and "[" in line:
+            line = _CITATION.sub("", line)
+            # Else "It was built in 1823. [1]" would end in a blank, as it does for datatrove.
+            line = line if params.compatible else line.rstrip()
+        if params.filter_no_terminal_punct and (
+            not line.endswith(_ENDS) or line.endswith(_ELLIPSIS)
+        ):
+            return self._drop_line("no_terminal_punc")
+        if params.min_words_per_line is not None and len(words) < params.min_words_per_line:
+            return self._drop_line("too_few_words")
+        return self._look_for_phrases(line, line.lower())
+
+    def _look_for_phrases(self, line: str, lowered: str) -> str | None:
+        params = self.params
+        if params.filter_lorem_ipsum and "lorem ipsum" in lowered:
+            raise DroppedText("lorem_ipsum")
+        if params.filter_javascript and "javascript" in lowered:
+            return self._drop_line("javascript")
+        if params.filter_curly_bracket and "{" in line:
+            raise DroppedText("curly_bracket")
+        if params.filter_policy and any(map(lowered.__contains__, _POLICIES)):
+            return self._drop_line("policy")
+        return line
+
+    def _drop_line(self, reason: str) -> str | None:
+        self._dropped[reason] += 1
+        return None
+
+    def _has_sentences(self, lines: list[str]) -> bool:
+        """Return whether there are enough; none is looked for once there are."""
+        least = self.params.min_num_sentences or 0
+        found = len(lines)
+        if self.params.unit is Unit.SENTENCES or found >= least:
+            return found >= least
+        found = 0
+        for line in lines:
+            found += max(1, sum(1 for _ in self._splitter.find_sentences(line)))
+            if found >= least:
+                return True
+        return found >= least

@@ -1,0 +1,143 @@
+"""What filters of documents have in common: a column, how it is split, and reasons.
+
+A subclass says why a text is dropped, with a name that users of datatrove know.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import pyarrow as pa
+from pydantic import Field
+
+from strandline.plan.columns import Columns
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+from strandline.stages.columns import keep_rows, list_strings, set_column
+from strandline.stages.text.filters.splitting import (
+    PACKAGES,
+    Splitter,
+    Splitting,
+    load_splitter,
+)
+
+
+class FilterAnswer(NamedTuple):
+    """What a filter makes of a text.
+
+    Attributes:
+        reason: why it is dropped; None where it is kept.
+        text: as it goes on.
+    """
+
+    reason: str | None
+    text: str
+
+
+class DocumentFilter(Stage):
+    """Drops documents, each with the first reason that is found."""
+
+    class Params(Stage.Params):
+        """What each of these filters has."""
+
+        column: str = Field(default="text", description="Column with the text.")
+        reason_column: str | None = Field(
+            default=None,
+            min_length=1,
+            description="Column that gets the reason, instead of dropping the row; empty for what "
+            "is kept. Rows that have one already are passed on as they are.",
+        )
+
+    params: Params
+    keeps_columns = True
+    changes_text: ClassVar[bool] = False
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.column,)
+
+    def change_columns(self, columns: Columns) -> Columns:
+        name = self.params.reason_column
+        return columns if name is None else columns.having([name])
+
+    def judge(self, text: str) -> FilterAnswer:
+        """Judge one text; by default it goes on as it is."""
+        return FilterAnswer(self._find_reason(text), text)
+
+    def _find_reason(self, text: str) -> str | None:
+        """Return why a text is dropped; None where it is kept."""
+        raise NotImplementedError
+
+    def process(self, task: Task) -> Task | None:
+        """Drop, or mark, the rows whose text breaks a rule."""
+        table, params = task.table, self.params
+        texts = list_strings(table, params.column)
+        earlier = self._list_earlier(table)
+        judged = [
+            FilterAnswer(why, text) if why else self.judge(text)
+            for text, why in zip(texts, earlier, strict=True)
+        ]
+        for (reason, _), before in zip(judged, earlier, strict=True):
+            if reason and not before:
+                self.count(f"dropped: {reason}")
+        if self.changes_text:
+            kind = table.schema.field(params.column).type
+            table = set_column(table, params.column, [text for _, text in judged], kind)
+        reasons = [reason for reason, _ in judged]
+        if params.reason_column is None:
+            return keep_rows(task, table, [reason is None for reason in reasons])
+        return task.replace(set_column(table, params.reason_column, reasons, pa.string()))
+
+    def _list_earlier(self, table: pa.Table) -> list[str | None]:
+        name = self.params.reason_column
+        if name is None or name not in table.column_names:
+            return [None] * table.num_rows
+        return [value or None for value in list_strings(table, name)]
+
+
+class SplittingFilter(DocumentFilter):
+    """A filter that looks at words or sentences."""
+
+    class Params(DocumentFilter.Params):
+        """How texts are split, beside the rest."""
+
+        splitting: Splitting = Field(
+            default=Splitting.RULES,
+            description="Whose words and sentences: `rules` of our own, which are fast and know "
+            "all scripts; `spacy` and `nltk` by the rules of these packages.",
+        )
+        language: str = Field(
+            default="en",
+            pattern="^[a-z]{2,3}$",
+            description="Code of the texts' language: it chooses spaCy's rules, and stop words.",
+        )
+        compatible: bool = Field(
+            default=False, description="Repeat datatrove's decisions also where they are mistaken."
+        )
+
+    params: Params
+
+    @property
+    def packages(self) -> tuple[str, ...]:  # type: ignore[override]  # a parameter decides
+        """The package that splits."""
+        return PACKAGES[self.params.splitting]
+
+    def setup(self) -> None:
+        """Load what splits texts."""
+        self._splitter: Splitter = load_splitter(self.params.splitting, self.params.language)
+
+    def _read_limit(self, limit: float | None) -> float | None:
+        """Return a rule's limit; None where the rule is off.
+
+        For datatrove 0 switches a rule off, so that no limit of 0 can be set.
+        """
+        return (limit or None) if self.params.compatible else limit
+
+    def _exceeds(self, value: float, limit: float | None) -> bool:
+        """Return whether a value is above a rule's limit."""
+        most = self._read_limit(limit)
+        return most is not None and value > most
+
+    def _falls_below(self, value: float, limit: float | None) -> bool:
+        """Return whether a value is below a rule's limit."""
+        least = self._read_limit(limit)
+        return least is not None and value < least

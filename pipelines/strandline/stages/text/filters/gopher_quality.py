@@ -1,0 +1,148 @@
+"""The stage `gopher-quality`: texts whose words and lines are not those of prose."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from pydantic import Field
+
+from strandline.plan.registry import register
+from strandline.stages.text.filters.document_filter import SplittingFilter
+from strandline.stages.text.filters.punctuation import LISTED_MARKS
+from strandline.stages.text.text_quality import STOP_WORDS
+
+_BULLETS = ("•", "-")
+_ELLIPSES = ("...", "…")
+
+
+class WordMeasures(NamedTuple):
+    """What the words of a text are made of.
+
+    Attributes:
+        total: words and marks.
+        words: those that are no marks.
+        mean_length: of the words, in characters; 0 without any.
+        lettered: words and marks that have a letter.
+    """
+
+    total: int
+    words: int
+    mean_length: float
+    lettered: int
+
+
+@register("gopher-quality")
+class GopherQuality(SplittingFilter):
+    """Drops texts by Gopher's rules of quality: length, words, symbols, bullets, stop words."""
+
+    class Params(SplittingFilter.Params):
+        """Bounds; without one the rule is off."""
+
+        min_doc_words: int | None = Field(default=50, ge=0, description="Fewest words.")
+        max_doc_words: int | None = Field(default=100_000, ge=0, description="Most words.")
+        min_avg_word_length: float | None = Field(
+            default=3, ge=0, description="Lowest mean length of words."
+        )
+        max_avg_word_length: float | None = Field(
+            default=10, ge=0, description="Highest mean length of words."
+        )
+        max_symbol_word_ratio: float | None = Field(
+            default=0.1, ge=0, description="Most `#`, and most ellipses, per word or mark."
+        )
+        max_bullet_lines_ratio: float | None = Field(
+            default=0.9, ge=0, description="Highest share of lines that begin with a bullet."
+        )
+        max_ellipsis_lines_ratio: float | None = Field(
+            default=0.3, ge=0, description="Highest share of lines that end in an ellipsis."
+        )
+        min_alpha_words_ratio: float | None = Field(
+            default=0.8,
+            ge=0,
+            description="Lowest share of words and marks that have a letter; datatrove calls it "
+            "`max_non_alpha_words_ratio`.",
+        )
+        min_stop_words: int | None = Field(
+            default=2, ge=0, description="Fewest different stop words."
+        )
+        stop_words: tuple[str, ...] | None = Field(
+            default=None,
+            description="The stop words; without them those of the language, and no rule where it "
+            "has no list.",
+        )
+
+    params: Params
+
+    def setup(self) -> None:
+        """Load what splits texts, and the stop words."""
+        super().setup()
+        words = self.params.stop_words
+        self._stop_words = frozenset(
+            STOP_WORDS.get(self.params.language, ()) if words is None else words
+        )
+
+    def _find_reason(self, text: str) -> str | None:
+        """Return the first rule that a text breaks."""
+        words = Counter(self._splitter.split_words(text))
+        return next(self._find_word_reasons(text, words), None)
+
+    def _find_word_reasons(self, text: str, words: Counter[str]) -> Iterator[str]:
+        params, found = self.params, measure_words(words, compatible=self.params.compatible)
+        if self._falls_below(found.words, params.min_doc_words):
+            yield "gopher_short_doc"
+        if self._exceeds(found.words, params.max_doc_words):
+            yield "gopher_long_doc"
+        if self._falls_below(found.mean_length, params.min_avg_word_length):
+            yield "gopher_below_avg_threshold"
+        if self._exceeds(found.mean_length, params.max_avg_word_length):
+            yield "gopher_above_avg_threshold"
+        total = found.total or 1
+        if self._exceeds(text.count("#") / total, params.max_symbol_word_ratio):
+            yield "gopher_too_many_hashes"
+        ellipses = sum(map(text.count, _ELLIPSES))
+        if self._exceeds(ellipses / total, params.max_symbol_word_ratio):
+            yield "gopher_too_many_ellipsis"
+        yield from self._find_line_reasons(text.splitlines())
+        if self._falls_below(found.lettered / total, params.min_alpha_words_ratio):
+            yield "gopher_below_alpha_threshold"
+        stop_words = self._stop_words
+        if stop_words and self._falls_below(len(stop_words & words.keys()), params.min_stop_words):
+            yield "gopher_enough_stop_words"
+
+    def _find_line_reasons(self, lines: list[str]) -> Iterator[str]:
+        params, total = self.params, len(lines) or 1
+        bullets = sum(line.lstrip().startswith(_BULLETS) for line in lines)
+        if self._exceeds(bullets / total, params.max_bullet_lines_ratio):
+            yield "gopher_too_many_bullets"
+        ellipses = sum(line.rstrip().endswith(_ELLIPSES) for line in lines)
+        if self._exceeds(ellipses / total, params.max_ellipsis_lines_ratio):
+            yield "gopher_too_many_end_ellipsis"
+
+
+def measure_words(words: Counter[str], *, compatible: bool = False) -> WordMeasures:
+    """Measure words and marks, given with how often each occurs.
+
+    Args:
+        words: of a text.
+        compatible: as datatrove tells marks, by a list that has no bullets and arrows; else what
+            has neither letter nor digit is one.
+    """
+    is_mark = LISTED_MARKS.issuperset if compatible else _is_mark
+    number = size = lettered = 0
+    for word, count in words.items():
+        if word.isalpha():  # most of them
+            number += count
+            size += count * len(word)
+            lettered += count
+            continue
+        if not is_mark(word):
+            number += count
+            size += count * len(word)
+        if any(map(str.isalpha, word)):
+            lettered += count
+    return WordMeasures(words.total(), number, size / number if number else 0.0, lettered)
+
+
+def _is_mark(word: Iterable[str]) -> bool:
+    return not any(map(str.isalnum, word))

@@ -1,0 +1,153 @@
+"""How much of a text is said again: shares of lines, paragraphs and n-grams.
+
+The measures are those of the Gopher corpus. Pure: strings in, numbers out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+_Codes = npt.NDArray[np.int64]
+
+
+class Repeats(NamedTuple):
+    """How many items equal an earlier one, and how many characters these have."""
+
+    items: int
+    characters: int
+
+
+class NgramRules(NamedTuple):
+    """Highest shares of a text's characters, by the number of words of an n-gram.
+
+    Attributes:
+        top: of the n-gram that occurs most often, each time counted.
+        repeated: of n-grams that occurred before, none of them counted within another.
+    """
+
+    top: Mapping[int, float]
+    repeated: Mapping[int, float]
+
+
+def count_repeats(items: Sequence[str]) -> Repeats:
+    """Count the items that equal an earlier one."""
+    seen: set[str] = set()
+    again = [item for item in items if item in seen or seen.add(item)]  # type: ignore[func-returns-value]
+    return Repeats(len(again), sum(map(len, again)))
+
+
+def find_repeated_ngrams(
+    words: Sequence[str], size: int, rules: NgramRules, *, compatible: bool = False
+) -> str | None:
+    """Return the first rule that n-grams of a text break: `top_2_gram`, `duplicated_5_n_grams`.
+
+    Args:
+        words: of the text, in order.
+        size: of the text, in characters.
+        compatible: as datatrove counts: the most frequent n-gram may occur once, which drops short
+            texts, and repeated ones are equal once joined, so that `ab c` is `a bc` again.
+    """
+    ngrams = Ngrams(words)
+    for n, share in rules.top.items():
+        top = ngrams.measure_top(n) or (measure_first(words, n) if compatible else 0)
+        if top / size > share:
+            return f"top_{n}_gram"
+    for n, share in rules.repeated.items():
+        again = measure_joined(words, n) if compatible else ngrams.measure_repeated(n)
+        if again / size > share:
+            return f"duplicated_{n}_n_grams"
+    return None
+
+
+class Ngrams:
+    """N-grams of words that occur more than once.
+
+    An n-gram can only occur twice where the one without its last word does, so that with each word
+    more there is less to look at. Codes are ranks among those that are left, hence exact.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        numbers: dict[str, int] = {}
+        ids = [numbers.setdefault(word, len(numbers)) for word in words]
+        self._ids = np.array(ids, dtype=np.int64)
+        self._ends = list(accumulate(map(len, words), initial=0))
+        self._found: dict[int, tuple[_Codes, _Codes]] = {}
+        self._known = len(numbers)
+
+    def measure_top(self, n: int) -> int:
+        """Return the characters of the most frequent n-gram, each time it occurs.
+
+        Words are joined by a blank; 0 where none occurs twice. Of several the first counts.
+        """
+        positions, codes = self._find(n)
+        if not positions.size:
+            return 0
+        _, firsts, counts = np.unique(codes, return_index=True, return_counts=True)
+        most = counts.max()
+        at = int(positions[firsts[counts == most].min()])
+        return (self._ends[at + n] - self._ends[at] + n - 1) * int(most)
+
+    def measure_repeated(self, n: int) -> int:
+        """Return the characters of n-grams that occurred before, without blanks.
+
+        Where one is counted, the next begins behind it.
+        """
+        positions, codes = self._find(n)
+        seen: set[int] = set()
+        size = free = 0
+        for at, code in zip(positions.tolist(), codes.tolist(), strict=True):
+            if at < free:
+                continue
+            if code in seen:
+                size += self._ends[at + n] - self._ends[at]
+                free = at + n
+            else:
+                seen.add(code)
+        return size
+
+    def _find(self, n: int) -> tuple[_Codes, _Codes]:
+        """Find where n-grams that occur twice begin, in order, and a code for each."""
+        if n not in self._found:
+            self._found[n] = self._narrow(n)
+        return self._found[n]
+
+    def _narrow(self, n: int) -> tuple[_Codes, _Codes]:
+        if n == 1:
+            positions, codes = np.arange(len(self._ids)), self._ids
+        else:
+            positions, codes = self._find(n - 1)
+            fits = positions + n <= len(self._ids)
+            positions, codes = positions[fits], codes[fits]
+            codes = codes * self._known + self._ids[positions + n - 1]
+        if not positions.size:
+            return positions, codes
+        _, ranks, counts = np.unique(codes, return_inverse=True, return_counts=True)
+        is_again = counts[ranks] > 1
+        return positions[is_again], ranks[is_again]
+
+
+def measure_first(words: Sequence[str], n: int) -> int:
+    """Return the characters of a text's first n-gram, its words joined by a blank."""
+    return sum(map(len, words[:n])) + n - 1 if len(words) >= n else 0
+
+
+def measure_joined(words: Sequence[str], n: int) -> int:
+    """Return what `Ngrams.measure_repeated` does, where n-grams are equal once joined."""
+    text = "".join(words)
+    ends = list(accumulate(map(len, words), initial=0))
+    seen: set[str] = set()
+    size = at = 0
+    while at + n < len(ends):
+        ngram = text[ends[at] : ends[at + n]]
+        if ngram in seen:
+            size += len(ngram)
+            at += n
+        else:
+            seen.add(ngram)
+            at += 1
+    return size
