@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import ray
+
+from strandline.engine.ray.connection import start_local
 
 _HERE = Path(__file__).parent
 _STORE_BYTES = 400_000_000
@@ -33,13 +34,11 @@ def started_ray(
     before = os.environ.get("PYTHONPATH")
     # Workers know the folder of a driver that is a script, but not that of a test's.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_HERE), before)))
-    ray.init(
-        num_cpus=cpus or len(os.sched_getaffinity(0)),
+    start_local(
+        cpus or len(os.sched_getaffinity(0)),
+        folder,
         include_dashboard=has_dashboard,
-        logging_level=logging.ERROR,
-        log_to_driver=False,
         object_store_memory=store,
-        _temp_dir=str(folder),
     )
     try:
         yield

@@ -201,10 +201,10 @@ def test_a_ray_whose_process_dies_is_begun_three_times(
 
     monkeypatch.setattr("ray.init", init)
     if deaths < 3:
-        connection._start(1, tmp_path)
+        connection.start_local(1, tmp_path)
     else:
         with pytest.raises(RayStartError) as caught:
-            connection._start(1, tmp_path)
+            connection.start_local(1, tmp_path)
         assert str(caught.value) == (
             f"the local Ray did not start: its gcs_server died as it began{ADVICE}"
         )

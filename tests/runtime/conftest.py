@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import tempfile
@@ -15,6 +14,7 @@ import yaml
 
 from jobs import Job
 from killing import SMALL_SOURCES
+from strandline.engine.ray.connection import start_local
 
 
 @pytest.fixture(scope="session")
@@ -66,16 +66,13 @@ def local_ray() -> Iterator[str]:
     here = Path(__file__).parent
     folders = [str(here), str(here.parents[1] / "pipelines/examples")]
     path = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])
-    context = ray.init(
-        num_cpus=2,
+    context = start_local(
+        2,
+        Path(folder),
         num_gpus=1,  # neither is looked at: they are units that workers reserve
         resources={"nvdec": 1},
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
         object_store_memory=200 * 1024 * 1024,
         runtime_env={"env_vars": {"PYTHONPATH": path}},
-        _temp_dir=folder,
     )
     yield context.address_info["address"]
     ray.shutdown()

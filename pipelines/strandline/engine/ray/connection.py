@@ -133,20 +133,33 @@ def _started(cpus: int) -> Iterator[Connection]:
     with owned_folder("ray") as folder:
         _check_length(folder)
         try:
-            _start(cpus, folder)
+            start_local(cpus, folder)
             _silence_raylet()
             yield Connection(_count_cpus(), _find_child(_RAYLET), capacity=ray.cluster_resources())
         finally:
             ray.shutdown()
 
 
-def _start(cpus: int, folder: Path) -> None:
+def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401 - Ray's own
+    """Start a local Ray and enter it, again where one of its processes dies as it begins.
+
+    Args:
+        cpus: that it is to have.
+        folder: for its files and sockets.
+        options: more of `ray.init`'s.
+
+    Returns:
+        Ray's context.
+
+    Raises:
+        RayStartError: it did not start.
+    """
     seconds = choose_start_limit(os.getloadavg()[0], len(os.sched_getaffinity(0)))
     for tries_left in reversed(range(_TRIES)):
         before = set(psutil.Process().children())
         try:
             with _waiting_for_node(seconds), _leaving_job():
-                _init(cpus, folder)
+                return _init(cpus, folder, options)
         except Exception as error:
             # Ray knows no more of what it had begun, and a notebook would keep that for ever.
             _kill(set(psutil.Process().children()) - before)
@@ -156,18 +169,13 @@ def _start(cpus: int, folder: Path) -> None:
             failed.is_lasting = isinstance(error, PermissionError)
             failed.cause = Cause.SCHEDULING_TIMEOUT if _is_late(error) else None
             raise failed from error
-        return
+    raise AssertionError  # the last try returns or raises
 
 
-def _init(cpus: int, folder: Path) -> None:
-    ray.init(
-        address="local",  # whatever RAY_ADDRESS says
-        num_cpus=cpus,
-        include_dashboard=False,
-        logging_level=logging.ERROR,
-        log_to_driver=False,
-        _temp_dir=str(folder),
-    )
+def _init(cpus: int, folder: Path, options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - Ray's own
+    usual = {"include_dashboard": False, "logging_level": logging.ERROR, "log_to_driver": False}
+    # Local whatever RAY_ADDRESS says.
+    return ray.init(address="local", num_cpus=cpus, _temp_dir=str(folder), **{**usual, **options})
 
 
 def choose_start_limit(load: float, cpus: int) -> float:
