@@ -34,6 +34,8 @@ STRICT = "ea59655b63faa5879f81bbb9c14439988d00fa4e"
 TODAY = pipeline_definition()
 # Those that can be planned before anything has run.
 EXAMPLES = sorted((ROOT / "pipelines" / "examples").glob("*[!2].yaml"))
+# Of stages that it has not.
+NEW_EXAMPLES = {"video", "web-pages"}
 Json = dict[str, Any]
 
 
@@ -116,11 +118,13 @@ def test_its_driver_goes_on_with_the_same_ledger(
     document["metadata"]["namespace"] = "team"
     monkeypatch.syspath_prepend(str(path.parent))
     full = store(document, TODAY)
-    handed = forward_document(full, parse_pipeline(full).spec)
-    assert (
-        last.ask("fingerprint", render_document(handed))
-        == read_manifest(path).plan.fingerprint.digest
-    )
+    handed = render_document(forward_document(full, parse_pipeline(full).spec))
+    if path.stem in NEW_EXAMPLES:
+        with pytest.raises(AssertionError, match="no stage is called"):
+            last.ask("fingerprint", handed)
+    else:
+        today = read_manifest(path).plan.fingerprint.digest
+        assert today == last.ask("fingerprint", handed)
 
 
 @given(document=pipelines)

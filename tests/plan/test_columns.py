@@ -122,7 +122,7 @@ def test_a_stage_before_its_reader_is_refused_with_the_reader() -> None:
     (problem,) = caught.value.problems
     assert str(problem) == (
         "spec.stages[0]: stage 'parse-documents' reads 'content', and the columns are: key, path, "
-        "size, mtime_ns; 'read-files' before it adds 'content'"
+        "size, mtime_ns; 'read-files' or 'split-video' before it adds 'content'"
     )
 
 

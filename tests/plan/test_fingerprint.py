@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pydantic import Field
 
 from strandline.plan.fingerprint import Fingerprint, compute_fingerprint, describe_difference
 from strandline.plan.stage import OnRemoved, Source, SourceStage, Stage
@@ -23,6 +24,16 @@ class Words(Stage):
 class ListedWords(Words):
     def digest_inputs(self) -> dict[str, str]:
         return {"list": "f00"}
+
+
+class WordsOfALaterRelease(Words):
+    class Params(Words.Params):
+        """One more than there was."""
+
+        kinds: dict[str, int] = Field(default_factory=dict)
+
+    params: Params
+    added_params = frozenset({"kinds"})
 
 
 class NewWords(Words):
@@ -126,3 +137,10 @@ def test_what_is_added_at_the_end_of_a_list_of_sources_is_no_change(
     told = describe_difference(before.parts, after.parts, after.growing)
     assert bool(told) == is_told
     assert describe_difference(before.parts, after.parts)
+
+
+def test_a_parameter_that_came_later_counts_once_it_is_set() -> None:
+    assert BASE.digest == fingerprint(WordsOfALaterRelease()).digest
+    assert BASE.digest == fingerprint(WordsOfALaterRelease(kinds={})).digest
+    later = fingerprint(WordsOfALaterRelease(kinds={"email": 1}))
+    assert ["words.with.kinds.email: (none) -> 1"] == describe_difference(BASE.parts, later.parts)

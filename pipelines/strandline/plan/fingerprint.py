@@ -43,9 +43,8 @@ def compute_fingerprint(
         parts[f"{name}.version"] = stage.version
         if group is not None:
             parts[f"{name}.group"] = group
-        values = stage.params.model_dump(
-            mode="json", by_alias=True, exclude=set(stage.not_fingerprinted)
-        )
+        left_out = stage.not_fingerprinted | _find_unused(stage)
+        values = stage.params.model_dump(mode="json", by_alias=True, exclude=set(left_out))
         parts.update(_flatten(f"{name}.with", values))
         parts.update(
             (f"{name}.inputs.{at}", digest) for at, digest in stage.digest_inputs().items()
@@ -58,6 +57,16 @@ def compute_fingerprint(
         for value in stage.adding
     )
     return Fingerprint(blake2b(text.encode(), digest_size=16).hexdigest(), parts, growing)
+
+
+def _find_unused(stage: Stage) -> frozenset[str]:
+    """Return the parameters of a later release that nobody has set to anything else."""
+    fields = type(stage.params).model_fields
+    return frozenset(
+        name
+        for name in stage.added_params
+        if getattr(stage.params, name) == fields[name].get_default(call_default_factory=True)
+    )
 
 
 def describe_difference(

@@ -71,6 +71,8 @@ class Stage:
         mixes_sources: True says that the work needs rows of several sources at once
             (shuffle, global dedup); such a stage is refused in a resumable run.
         not_fingerprinted: names of parameters, as in Python, that don't decide the output.
+        added_params: names of parameters that came after a release; at their defaults they are no
+            part of the fingerprint, so that a run that was begun before goes on.
         packages: modules that the stage loads only once it is set up; that each is installed is
             looked at before a run begins.
         keeps_columns: what becomes of a table's columns: True, all go on; False, none does; None,
@@ -86,6 +88,7 @@ class Stage:
     version: ClassVar[str] = "1"
     mixes_sources: ClassVar[bool] = False
     not_fingerprinted: ClassVar[frozenset[str]] = frozenset()
+    added_params: ClassVar[frozenset[str]] = frozenset()
     packages: ClassVar[tuple[str, ...]] = ()
     keeps_columns: ClassVar[bool | None] = None
     adds_columns: ClassVar[tuple[str, ...]] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import pyarrow as pa
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
@@ -86,6 +86,7 @@ class IdentifyLanguage(Stage):
             return self._digest
 
     params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"min_probabilities", "model"})
     keeps_columns = True
     adds_columns = ("language", "language_probability")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from itertools import chain
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -86,6 +86,7 @@ class RedactPii(RedactingStage):
             return self
 
     params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"private_ips", "replacements"})
 
     def list_kinds(self) -> Iterator[RedactionRule]:
         """Return the chosen kinds; the surest come first whatever their order in `kinds`."""

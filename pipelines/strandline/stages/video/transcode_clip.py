@@ -94,7 +94,7 @@ class TranscodeClip(Stage):
     params: Params
     packages: ClassVar[tuple[str, ...]] = ("av", "numpy")
     keeps_columns = True
-    adds_columns = tuple(_KINDS)
+    adds_columns = tuple(name for name in _KINDS if name not in NEEDED)
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (*NEEDED, "rate")
