@@ -102,6 +102,9 @@ def describe_type(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
         return " or ".join(dict.fromkeys(rendered))
     if "const" in schema or "enum" in schema:
         return " | ".join(map(str, schema.get("enum", [schema.get("const")])))
+    if "prefixItems" in schema:
+        of_each = dict.fromkeys(describe_type(item, definitions) for item in schema["prefixItems"])
+        return f"list of {len(schema['prefixItems'])}: {' or '.join(of_each)}"
     if schema.get("type") == "array":
         return f"list of {describe_type(schema.get('items', {}), definitions)}"
     kind = _TYPES.get(schema.get("type", ""), "anything")
