@@ -13,6 +13,9 @@ from strandline.plan.registry import UnknownStageError, find_stage
 from strandline.stages.columns import MissingColumnError
 from strandline.stages.text.filters import datatrove_steps
 
+# They start processes, or load another library.
+pytestmark = pytest.mark.slow
+
 needs_datatrove = pytest.mark.skipif(bool(list_missing(["datatrove"])), reason="make rivals")
 
 

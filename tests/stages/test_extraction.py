@@ -15,6 +15,9 @@ from strandline.stages.web.extraction import decode_page
 from strandline.stages.web.extractor_process import ExtractorDiedError
 from web_archive import SENTENCES, write_pages
 
+# Each starts a process.
+pytestmark = pytest.mark.slow
+
 ENGINES = ["trafilatura", "resiliparse"]
 PAGES = [page for page in write_pages(36) if page.kind in {"prose", "unclosed"}]
 # One nests until what walks the tree is lost in it; the other asks of each block what it is.

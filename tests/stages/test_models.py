@@ -22,6 +22,9 @@ from strandline.stages.models.onnx_models import (
 from strandline.stages.video.decode_frames import FRAMES
 from tiny_models import make_mean, make_words
 
+# They encode, decode or run models.
+pytestmark = pytest.mark.slow
+
 COLOURS = {"red": (200, 10, 20), "green": (10, 200, 20), "blue": (10, 20, 200)}
 PLAIN = {"mean": [0, 0, 0], "deviation": [1, 1, 1]}
 

@@ -25,6 +25,9 @@ from strandline.stages.video.measures import (
     to_grey,
 )
 
+# They encode, decode or run models.
+pytestmark = pytest.mark.slow
+
 GREY = np.array([0.299, 0.587, 0.114])
 
 

@@ -24,6 +24,9 @@ from strandline.stages.sources.opening import UnreadableFileError
 from strandline.stages.video.clips import decode_clip
 from strandline.stages.video.containers import load_av, open_content
 
+# They encode, decode or run models.
+pytestmark = pytest.mark.slow
+
 
 def list_clips(path: Path, **values: Any) -> pa.Table:
     (table,) = StageRun("split-video", **values).tables([{"key": path.name, "path": str(path)}])

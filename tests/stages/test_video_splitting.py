@@ -36,6 +36,9 @@ from strandline.stages.sources.opening import UnreadableFileError, open_binary
 from strandline.stages.video.clips import decode_clip
 from strandline.stages.video.cuts import CutFinder, Lengths
 
+# They encode, decode or run models.
+pytestmark = pytest.mark.slow
+
 WHOLE = [video for video in VIDEOS if video.kept == 1]
 
 
