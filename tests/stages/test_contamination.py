@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from stage_runs import StageRun
 from strandline.stages.dedup.benchmark_ngrams import NgramIndex, normalise_words
-from strandline.stages.dedup.drop_listed import ChangedListError
-from strandline.stages.sources.opening import UnreadableFileError
+from strandline.stages.sources.opening import ChangedListError, UnreadableFileError
 
 QUESTION = "Which of the moons pulls the water of all seas"
 ANSWER = "The only one there is pulls it twice a day"

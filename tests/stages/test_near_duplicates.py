@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from gatherings import Gathering
 from stage_runs import StageRun
 from strandline.plan.registry import find_stage
-from strandline.stages.dedup.drop_listed import ChangedListError
 from strandline.stages.dedup.key_lists import read_key_list, write_key_list
 from strandline.stages.dedup.minhash import (
     SIGNATURE_BYTES,
@@ -33,7 +32,7 @@ from strandline.stages.dedup.near_duplicates import (
     find_near_duplicates,
 )
 from strandline.stages.dedup.sketch_texts import read_signatures
-from strandline.stages.sources.opening import UnreadableFileError
+from strandline.stages.sources.opening import ChangedListError, UnreadableFileError
 
 SIGNER = Signer(words=2)
 THRESHOLD = 0.7

@@ -10,7 +10,7 @@ import pytest
 
 from stage_runs import StageRun
 from strandline.plan.registry import find_stage
-from strandline.stages.web.filter_urls import ChangedUrlListError
+from strandline.stages.sources.opening import ChangedListError
 from strandline.stages.web.url_rules import UrlRules, find_fault
 from strandline_api.documents.problems import SpecError
 from web_archive import SENTENCES
@@ -78,7 +78,7 @@ def test_what_is_in_a_list_decides_the_fingerprint_and_not_its_order(tmp_path: P
         digests.append(stage.digest_inputs()["words"])
     assert digests[0] == digests[1] != digests[2]
     path.write_text("d\n")
-    with pytest.raises(ChangedUrlListError, match="words: the list was changed under the run"):
+    with pytest.raises(ChangedListError, match="words: the list was changed under the run"):
         stage.setup()
 
 

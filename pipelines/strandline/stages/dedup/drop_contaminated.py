@@ -13,8 +13,7 @@ from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import keep_rows, list_strings
 from strandline.stages.dedup.benchmark_ngrams import NgramIndex, read_texts
-from strandline.stages.dedup.drop_listed import ChangedListError
-from strandline.stages.sources.opening import digest_content, explain_error
+from strandline.stages.sources.opening import ChangedListError, digest_content, digest_input
 
 
 @register("drop-contaminated")
@@ -50,10 +49,7 @@ class DropContaminated(Stage):
 
         @model_validator(mode="after")
         def _read(self) -> Self:
-            try:
-                self._digests = {path: digest_content(path) for path in self.benchmarks}
-            except (OSError, ValueError, ImportError) as error:
-                raise ValueError(str(explain_error(", ".join(self.benchmarks), error))) from error
+            self._digests = {path: digest_input(path) for path in self.benchmarks}
             return self
 
         @property

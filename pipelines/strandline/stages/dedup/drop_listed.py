@@ -15,11 +15,7 @@ from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import keep_rows, list_texts
 from strandline.stages.dedup.key_lists import KEY, read_key_list
-from strandline.stages.sources.opening import UnreadableFileError
-
-
-class ChangedListError(Exception):
-    """The list is no longer the one that the run was planned with."""
+from strandline.stages.sources.opening import ChangedListError, UnreadableFileError
 
 
 @register("drop-listed")

@@ -12,7 +12,7 @@ from strandline.plan.registry import register
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column, set_column
 from strandline.stages.models.onnx_models import ModelParams, ModelStage
-from strandline.stages.sources.opening import digest_content, explain_error, open_binary
+from strandline.stages.sources.opening import digest_input, open_binary
 
 
 @register("caption-frames")
@@ -35,10 +35,7 @@ class CaptionFrames(ModelStage):
 
         @model_validator(mode="after")
         def _read_words(self) -> Self:
-            try:
-                self._words_digest = digest_content(self.vocabulary)
-            except (OSError, ValueError, ImportError) as error:
-                raise ValueError(str(explain_error(self.vocabulary, error))) from error
+            self._words_digest = digest_input(self.vocabulary)
             return self
 
         @property

@@ -20,7 +20,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from strandline.plan.stage import Stage
 from strandline.stages.images.pictures import Picture
-from strandline.stages.sources.opening import digest_content, explain_error, open_binary
+from strandline.stages.sources.opening import digest_input, open_binary
 
 _CHUNK = 1 << 20
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -71,10 +71,7 @@ class ModelParams(Stage.Params):
 
     @model_validator(mode="after")
     def _read(self) -> Self:
-        try:
-            self._digest = digest_content(self.model)
-        except (OSError, ValueError, ImportError) as error:
-            raise ValueError(str(explain_error(self.model, error))) from error
+        self._digest = digest_input(self.model)
         return self
 
     @property

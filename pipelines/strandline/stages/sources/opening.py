@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
@@ -17,12 +18,18 @@ import pyarrow as pa
 
 from strandline.stages.sources.globs import is_url
 
+# What reading a file may raise: its place, or what it is packed in.
+READ_ERRORS = (OSError, EOFError, zlib.error, pa.ArrowException)
 _CHUNK = 1 << 20
 _CODECS = {".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 
 
 class UnreadableFileError(Exception):
     """A file that can't be read or understood; the message names it."""
+
+
+class ChangedListError(Exception):
+    """A list is no longer the one that the run was planned with; the message names it."""
 
 
 def open_binary(path: str) -> BinaryIO:
@@ -47,6 +54,18 @@ def digest_content(path: str) -> str:
         while chunk := file.read(_CHUNK):
             state.update(chunk)
     return state.hexdigest()
+
+
+def digest_input(path: str) -> str:
+    """Return the digest of a file that a parameter names; see `digest_content`.
+
+    Raises:
+        ValueError: it can't be read; the message says which and why.
+    """
+    try:
+        return digest_content(path)
+    except (OSError, ValueError, ImportError) as error:
+        raise ValueError(str(explain_error(path, error))) from error
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from enum import StrEnum
@@ -18,9 +17,12 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.sources.file_references import FileReference, list_references
-from strandline.stages.sources.opening import UnreadableFileError, explain_error, open_decompressed
-
-_BROKEN = (OSError, EOFError, zlib.error, pa.ArrowException)
+from strandline.stages.sources.opening import (
+    READ_ERRORS,
+    UnreadableFileError,
+    explain_error,
+    open_decompressed,
+)
 
 
 class BadLines(StrEnum):
@@ -72,7 +74,7 @@ class ReadJsonl(Stage):
             with open_decompressed(file.path) as lines:
                 for number, line in enumerate(lines, 1):
                     yield from self._parse(f"{file.key}#L{number}", line)
-        except _BROKEN as error:
+        except READ_ERRORS as error:
             raise explain_error(file.key, error) from error
 
     def _parse(self, key: str, line: bytes) -> Iterator[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tarfile
-import zlib
 from collections.abc import Iterator
 from itertools import groupby
 
@@ -15,9 +14,8 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.sources.file_references import FileReference, list_references
-from strandline.stages.sources.opening import explain_error, open_decompressed
-
-_BROKEN = (OSError, EOFError, zlib.error, tarfile.TarError, pa.ArrowException)
+from strandline.stages.sources.opening import READ_ERRORS, explain_error, open_decompressed
+from strandline.stages.tables.batching import cut_batches
 
 
 @register("read-webdataset")
@@ -56,23 +54,16 @@ class ReadWebdataset(Stage):
         Raises:
             UnreadableFileError: a shard can't be read or is no tar.
         """
-        rows: list[dict[str, bytes | str]] = []
-        size = 0
-        for file in list_references(task):
-            for row in self._read(file):
-                rows.append(row)
-                size += sum(map(len, row.values()))
-                if len(rows) >= self.params.max_rows or size >= self.params.max_task_bytes:
-                    yield task.replace(self._build_table(rows))
-                    rows, size = [], 0
-        if rows:
+        params = self.params
+        samples = (row for file in list_references(task) for row in self._read(file))
+        for rows in cut_batches(samples, _measure, params.max_rows, params.max_task_bytes):
             yield task.replace(self._build_table(rows))
 
     def _read(self, file: FileReference) -> Iterator[dict[str, bytes | str]]:
         try:
             for name, members in groupby(self._list_members(file.path), key=lambda each: each[0]):
                 yield {"key": f"{file.key}#{name}"} | {kind: data for _, kind, data in members}
-        except _BROKEN as error:
+        except (*READ_ERRORS, tarfile.TarError) as error:
             raise explain_error(file.key, error) from error
 
     def _list_members(self, path: str) -> Iterator[tuple[str, str, bytes]]:
@@ -93,6 +84,10 @@ class ReadWebdataset(Stage):
         arrays = [pa.array([row["key"] for row in rows], pa.string())]
         arrays += [pa.array([row.get(kind) for row in rows], pa.binary()) for kind in kinds]
         return pa.Table.from_arrays(arrays, names=["key", *kinds])
+
+
+def _measure(row: dict[str, bytes | str]) -> int:
+    return sum(map(len, row.values()))
 
 
 def split_name(name: str) -> tuple[str, str]:

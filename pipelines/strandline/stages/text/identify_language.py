@@ -19,7 +19,7 @@ from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import keep_rows, list_strings, set_column
 from strandline.stages.sources.globs import expand_placeholder
-from strandline.stages.sources.opening import digest_content, explain_error
+from strandline.stages.sources.opening import digest_input
 
 _CODE = re.compile("[a-z]{2}")
 _LABEL = "__label__"
@@ -74,10 +74,7 @@ class IdentifyLanguage(Stage):
         @model_validator(mode="after")
         def _read_model(self) -> Self:
             if self.model is not None:
-                try:
-                    self._digest = digest_content(expand_placeholder(self.model))
-                except OSError as error:
-                    raise ValueError(str(explain_error(self.model, error))) from error
+                self._digest = digest_input(expand_placeholder(self.model))
             return self
 
         @property

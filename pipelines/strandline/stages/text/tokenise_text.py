@@ -15,7 +15,7 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import list_strings, set_column
-from strandline.stages.sources.opening import digest_content, explain_error, open_binary
+from strandline.stages.sources.opening import digest_input, open_binary
 
 _TOKENS = pa.list_(pa.int32())
 
@@ -45,10 +45,7 @@ class TokeniseText(Stage):
 
         @model_validator(mode="after")
         def _read(self) -> Self:
-            try:
-                self._digest = digest_content(self.tokenizer)
-            except OSError as error:
-                raise ValueError(str(explain_error(self.tokenizer, error))) from error
+            self._digest = digest_input(self.tokenizer)
             return self
 
         @property

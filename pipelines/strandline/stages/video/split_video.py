@@ -19,6 +19,7 @@ from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.sources.file_references import FileReference, list_references
 from strandline.stages.sources.opening import UnreadableFileError
+from strandline.stages.tables.batching import cut_batches
 from strandline.stages.video.clips import CLIP_SCHEMA, decode_packet
 from strandline.stages.video.containers import (
     BadVideos,
@@ -119,14 +120,8 @@ class SplitVideo(Stage):
 
     def _split_all(self, task: Task, files: Iterable[FileReference]) -> Iterator[Task]:
         for file in files:
-            rows: list[dict[str, Any]] = []
-            for row in self._tolerate(file):
-                rows.append(row)
-                size = sum(len(each["content"]) for each in rows)
-                if len(rows) == self.params.clips_per_task or size >= self.params.max_clip_bytes:
-                    yield task.replace(pa.Table.from_pylist(rows, CLIP_SCHEMA))
-                    rows = []
-            if rows:
+            clips, most_bytes = self._tolerate(file), self.params.max_clip_bytes
+            for rows in cut_batches(clips, _measure, self.params.clips_per_task, most_bytes):
                 yield task.replace(pa.Table.from_pylist(rows, CLIP_SCHEMA))
 
     def _tolerate(self, file: FileReference) -> Iterator[dict[str, Any]]:
@@ -209,6 +204,10 @@ class SplitVideo(Stage):
             for frame in pictures.codec_context.decode(None):
                 yield from _look_at(frame, pictures.time_base, *tools)
             yield from tools[0].finish()
+
+
+def _measure(row: dict[str, Any]) -> int:
+    return len(row["content"])
 
 
 def _look_at(

@@ -11,7 +11,7 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import keep_rows, list_strings
-from strandline.stages.sources.opening import UnreadableFileError
+from strandline.stages.sources.opening import ChangedListError, UnreadableFileError
 from strandline.stages.web.url_rules import (
     UrlRules,
     digest_items,
@@ -32,10 +32,6 @@ class UrlList(Stage.Params):
         description="Files or URLs of items, one a line; lines that begin with `#` are passed "
         "over, and .gz, .zst, .bz2 and .lz4 are unpacked.",
     )
-
-
-class ChangedUrlListError(Exception):
-    """A list is no longer the one that the run was planned with."""
 
 
 @register("filter-urls")
@@ -103,13 +99,13 @@ class FilterUrls(Stage):
 
         Raises:
             UnreadableFileError: a file can't be read.
-            ChangedUrlListError: a list is another than the run was planned with.
+            ChangedListError: a list is another than the run was planned with.
         """
         lists = dict(read_lists(self.params))
         for name, items in lists.items():
             if digest_items(items) != self.params.digests[name]:
                 msg = f"{name}: the list was changed under the run; run it again"
-                raise ChangedUrlListError(msg)
+                raise ChangedListError(msg)
         self._rules = UrlRules(
             domains=lists["domains"],
             urls=lists["urls"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -15,7 +14,13 @@ from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column
 from strandline.stages.sources.file_references import FileReference, list_references
-from strandline.stages.sources.opening import explain_error, open_binary, open_decompressed
+from strandline.stages.sources.opening import (
+    READ_ERRORS,
+    explain_error,
+    open_binary,
+    open_decompressed,
+)
+from strandline.stages.tables.batching import cut_batches
 from strandline.stages.web.record_chunks import BORDER, Chunk, read_members, read_records
 from strandline.stages.web.warc_records import RecordType, WebRecord, parse_chunk
 
@@ -71,17 +76,11 @@ class ReadWarc(Stage):
         """
         starts = find_column(task.table, "start").to_pylist()
         stops = find_column(task.table, "stop").to_pylist()
-        rows: list[tuple[object, ...]] = []
-        size = 0
-        for file, start, stop in zip(list_references(task), starts, stops, strict=True):
-            for key, record in self._read(file, start, stop):
-                rows.append(self._format_row(key, record))
-                size += len(record.content)
-                if len(rows) >= self.params.max_rows or size >= self.params.max_task_bytes:
-                    yield task.replace(self._build_table(rows))
-                    rows, size = [], 0
-        if rows:
-            yield task.replace(self._build_table(rows))
+        ranges = zip(list_references(task), starts, stops, strict=True)
+        found = (each for file, start, stop in ranges for each in self._read(file, start, stop))
+        params = self.params
+        for batch in cut_batches(found, _measure, params.max_rows, params.max_task_bytes):
+            yield task.replace(self._build_table([self._format_row(*each) for each in batch]))
 
     @property
     def _schema(self) -> pa.Schema:
@@ -100,7 +99,7 @@ class ReadWarc(Stage):
                     key = f"{file.key}#{chunk.offset}"
                     if self._is_kept(record):
                         yield (f"{key}.{number}" if number else key), record
-        except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+        except READ_ERRORS as error:
             raise explain_error(file.key, error) from error
 
     def _cut(self, path: str, start: int, stop: int | None) -> Iterator[Chunk]:
@@ -151,3 +150,7 @@ class ReadWarc(Stage):
             pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)
         ]
         return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _measure(found: tuple[str, WebRecord]) -> int:
+    return len(found[1].content)
