@@ -76,6 +76,13 @@ def test_the_first_benchmark_is_counted(run: type[StageRun], tmp_path: Path) -> 
     )
 
 
+def test_a_benchmark_that_can_not_be_unpacked_is_named(run: type[StageRun], tmp_path: Path) -> None:
+    path = tmp_path / "moons.jsonl.gz"
+    path.write_bytes(gzip.compress(b"{}")[:10] + b"\xff" * 20)
+    with pytest.raises(UnreadableFileError, match=path.name):
+        run("drop-contaminated", benchmarks=[str(path)]).stage.setup()
+
+
 def test_a_benchmark_that_changes_is_told(run: type[StageRun], tmp_path: Path) -> None:
     path = write(tmp_path, "moons.txt", QUESTION)
     stage = run("drop-contaminated", benchmarks=[path]).stage

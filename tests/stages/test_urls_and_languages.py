@@ -89,6 +89,16 @@ def test_a_list_or_a_model_that_is_missing_is_named_when_it_is_planned() -> None
         create("identify-language", model="gone.ftz")
 
 
+@pytest.mark.parametrize("name", ["damaged.txt.gz", "damaged.txt.zst"])
+def test_a_list_that_can_not_be_unpacked_is_named_when_it_is_planned(
+    name: str, tmp_path: Path
+) -> None:
+    packed = gzip.compress(b"word\n" * 100) if name.endswith(".gz") else b"no zstd at all"
+    (tmp_path / name).write_bytes(packed[:10] + b"\xff" * 20)
+    with pytest.raises(SpecError, match=name):
+        create("filter-urls", words={"paths": [str(tmp_path / name)]})
+
+
 def test_a_model_given_by_path_labels_texts_and_is_in_the_fingerprint() -> None:
     stage = StageRun("identify-language", model=MODEL)
     rows = stage.rows([{"text": "\n".join(texts)} for texts in SENTENCES.values()])

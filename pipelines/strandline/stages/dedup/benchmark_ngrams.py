@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from strandline.stages.columns import list_strings
 from strandline.stages.sources.opening import (
+    READ_ERRORS,
     UnreadableFileError,
     explain_error,
     open_binary,
@@ -106,7 +107,7 @@ def read_texts(path: str, columns: Sequence[str]) -> Iterator[str]:
             return
         rows = [json.loads(line) for line in content.splitlines() if line.strip()]
         yield from _join_columns(path, pa.Table.from_pylist(rows), columns)
-    except (OSError, pa.ArrowException, ValueError, ImportError, TypeError) as error:
+    except (*READ_ERRORS, ValueError, ImportError, TypeError) as error:
         raise explain_error(path, error) from error
 
 

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from strandline.stages.sources.opening import explain_error, open_decompressed
+from strandline.stages.sources.opening import READ_ERRORS, explain_error, open_decompressed
 
 _BREAKS = re.compile(r"[^0-9a-z]+")
 
@@ -77,7 +77,7 @@ def read_items(paths: Iterable[str]) -> Iterator[str]:
                     item = line.decode().strip()
                     if item and not item.startswith("#"):
                         yield item
-        except (OSError, EOFError, UnicodeDecodeError) as error:
+        except (*READ_ERRORS, UnicodeDecodeError) as error:
             raise explain_error(path, error) from error
 
 
