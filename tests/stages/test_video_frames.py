@@ -21,7 +21,7 @@ from strandline.stages.sources.opening import UnreadableFileError
 from strandline.stages.video.measures import (
     hash_frames,
     measure_look,
-    measure_steps,
+    measure_motion,
     to_grey,
 )
 
@@ -125,7 +125,7 @@ def test_measures_are_those_of_what_was_drawn(clips: pa.Table) -> None:
 def test_motion_is_what_moves_between_frames(clips: pa.Table) -> None:
     table = run("measure-motion", run("decode-frames", clips, rate=RATE))
     moves = {scene.kind: row for scene, row in zip(SCENES, table.to_pylist(), strict=True)}
-    drawn = measure_steps(draw("shapes"))
+    drawn = measure_motion(draw("shapes"))
     assert moves["shapes"]["motion"] == pytest.approx(drawn.motion, rel=0.2)
     assert moves["still"]["motion"] < 0.0005
     assert 0 == moves["still"]["moving_share"] == moves["black"]["moving_share"]
@@ -136,11 +136,11 @@ def test_motion_is_computed_from_the_square_that_moves() -> None:
     frames = np.zeros((3, HEIGHT, WIDTH), "float32")
     for at in range(3):
         frames[at, 40 : 40 + SIDE, SPEED * at : SPEED * at + SIDE] = 255
-    motion = measure_steps(frames)
+    motion = measure_motion(frames)
     assert motion.motion == pytest.approx(2 * SPEED * SIDE / (WIDTH * HEIGHT), abs=1e-6)
     # two columns of three cells, the left and the right edge of the square
     assert motion.moving_share == pytest.approx(2 * 3 / (20 * 15), abs=1e-6)
-    assert (0.0, 0.0) == measure_steps(frames[:1])
+    assert (0.0, 0.0) == measure_motion(frames[:1])
 
 
 def test_sharpness_is_that_of_pictures(clips: pa.Table) -> None:

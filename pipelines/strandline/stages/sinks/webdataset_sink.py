@@ -60,10 +60,8 @@ class WebdatasetSink(SinkStage):
             TypeError: the task carries no table.
             MissingColumnError: there is no column of names or of contents.
         """
-        contents = find_column(task.table, self.params.content)
         with tarfile.open(fileobj=file, mode="w|", format=tarfile.USTAR_FORMAT) as shard:
-            for row, content in zip(self._list_facts(task.table), contents, strict=True):
-                data = content.as_py() or b""
+            for row, data in self._list_samples(task.table):
                 text = json.dumps(row, ensure_ascii=False, default=str, sort_keys=True)
                 for name, part in ((_find_kind(data), data), ("json", text.encode())):
                     member = tarfile.TarInfo(f"{row['sample']}.{name}")
@@ -71,7 +69,7 @@ class WebdatasetSink(SinkStage):
                     shard.addfile(member, io.BytesIO(part))
 
     def _write_facts(self, task: Task, file: BinaryIO) -> None:
-        rows = list(self._list_facts(task.table))
+        rows = [row for row, _ in self._list_samples(task.table)]
         facts = self._select(task.table)
         for name, kind in _OWN.items():
             facts = facts.append_column(name, pa.array([row[name] for row in rows], kind))
@@ -83,15 +81,15 @@ class WebdatasetSink(SinkStage):
         fields = [field for field in table.schema if field.name not in _OWN]
         return table.select([field.name for field in fields if not _has_bytes(field.type)])
 
-    def _list_facts(self, table: pa.Table) -> Iterator[dict[str, Any]]:
-        """Yield what is known of each row, its name in the shard, and its content's digest."""
+    def _list_samples(self, table: pa.Table) -> Iterator[tuple[dict[str, Any], bytes]]:
+        """Yield what is known of each row, with its name and digest, and its content."""
         contents = find_column(table, self.params.content)
         names = list_texts(table, self.params.key)
         rows = self._select(table).to_pylist()
         for row, name, content in zip(rows, names, contents, strict=True):
             data = content.as_py() or b""
             facts = {"bytes": len(data), "sha256": sha256(data).hexdigest()}
-            yield {**row, "sample": _format_name(name), **facts}
+            yield {**row, "sample": _format_name(name), **facts}, data
 
 
 def _format_name(key: str) -> str:

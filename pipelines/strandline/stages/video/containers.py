@@ -52,7 +52,7 @@ def open_video(path: str) -> Iterator[Any]:
     """Open the container at a path or URL; of a URL the ranges are read that are asked for.
 
     Raises:
-        UnreadableFileError: it can't be read, or is no video; also of what is read of it later.
+        UnreadableFileError: it can't be read, or is none; also of what is read of it later.
     """
     av = load_av()
     with (
@@ -60,7 +60,6 @@ def open_video(path: str) -> Iterator[Any]:
         open_binary(path) as file,
         av.open(file, "r", buffer_size=_READ_AHEAD, metadata_errors="replace") as container,
     ):
-        find_pictures(container, path)
         yield container
 
 
@@ -69,14 +68,13 @@ def open_content(content: bytes, name: str) -> Iterator[Any]:
     """Open a container that is in memory; errors name it.
 
     Raises:
-        UnreadableFileError: it is no video; also of what is read of it later.
+        UnreadableFileError: it is none; also of what is read of it later.
     """
     av = load_av()
     with (
         explaining(name),
         av.open(io.BytesIO(content), "r", metadata_errors="replace") as container,
     ):
-        find_pictures(container, name)
         yield container
 
 

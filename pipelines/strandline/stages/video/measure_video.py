@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
 import pyarrow as pa
@@ -10,16 +12,15 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column, set_column
+from strandline.stages.images.pictures import Picture
 from strandline.stages.video.measures import Look, measure_look, to_grey
 
 
-@register("measure-video")
-class MeasureVideo(Stage):
-    """Adds measures of each clip's `frames`: brightness, sharpness, black, frozen, text shares."""
+class FrameMeasures(Stage):
+    """Adds a column of numbers for each measure of a clip's `frames`."""
 
     packages: ClassVar[tuple[str, ...]] = ("numpy",)
     keeps_columns = True
-    adds_columns = Look._fields
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return ("frames",)
@@ -30,10 +31,24 @@ class MeasureVideo(Stage):
         Raises:
             MissingColumnError: there are no frames.
         """
-        clips = find_column(task.table, "frames")
+        clips, table = find_column(task.table, "frames"), task.table
         # one clip at a time, since its pixels as Python's values are as many bytes again
-        looks = [measure_look(to_grey(clip.as_py())) for clip in clips]
-        table = task.table
-        for name in Look._fields:
-            table = set_column(table, name, [getattr(each, name) for each in looks], pa.float64())
+        measured = [self._measure(clip.as_py()) for clip in clips]
+        for index, name in enumerate(self.adds_columns):
+            table = set_column(table, name, [each[index] for each in measured], pa.float64())
         return task.replace(table)
+
+    @abstractmethod
+    def _measure(self, frames: Sequence[Picture]) -> tuple[float, ...]:
+        """Return the measures of a clip, in the order of `adds_columns`."""
+
+
+@register("measure-video")
+class MeasureVideo(FrameMeasures):
+    """Adds measures of each clip's `frames`: brightness, sharpness, black, frozen, text shares."""
+
+    adds_columns = Look._fields
+
+    def _measure(self, frames: Sequence[Picture]) -> Look:
+        """Return how a clip looks."""
+        return measure_look(to_grey(frames))

@@ -65,7 +65,7 @@ def measure_look(grey: Any) -> Look:
             where they are: letters, and still pictures of as fine a grain.
     """
     black = (grey < _BLACK_LEVEL * _WHITE).mean((1, 2)) >= _BLACK_PIXELS
-    steps = _measure_steps(grey)
+    steps = _average_steps(_list_changes(grey))
     frozen = (steps < _FROZEN_STEP).mean() if len(steps) else 0.0
     return Look(
         *(
@@ -81,15 +81,13 @@ def measure_look(grey: Any) -> Look:
     )
 
 
-def measure_steps(grey: Any) -> Motion:
+def measure_motion(grey: Any) -> Motion:
     """Measure steps from frame to frame: the mean change, and the share of cells that change."""
     if len(grey) < 2:  # noqa: PLR2004 - nothing to compare
         return Motion(0.0, 0.0)
-    np = import_module("numpy")
-    changes = _average_cells(np.abs(np.diff(grey, axis=0)) / _WHITE)
-    return Motion(
-        round(float(_measure_steps(grey).mean()), 6), round(float((changes > _MOVED).mean()), 6)
-    )
+    changes = _list_changes(grey)
+    moved = _average_cells(changes / _WHITE) > _MOVED
+    return Motion(round(float(_average_steps(changes).mean()), 6), round(float(moved.mean()), 6))
 
 
 def hash_frames(grey: Any, frames: int) -> str:
@@ -131,9 +129,14 @@ def _average(levels: Any, parts: int, axis: int) -> Any:
     )
 
 
-def _measure_steps(grey: Any) -> Any:
+def _list_changes(grey: Any) -> Any:
+    """Return by how many levels each pixel changes, from each frame to the next."""
     np = import_module("numpy")
-    return np.abs(np.diff(grey, axis=0)).mean((1, 2)) / _WHITE
+    return np.abs(np.diff(grey, axis=0))
+
+
+def _average_steps(changes: Any) -> Any:
+    return changes.mean((1, 2)) / _WHITE
 
 
 def _measure_sharpness(grey: Any) -> float:
