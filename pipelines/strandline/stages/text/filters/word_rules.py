@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain
+from typing import NamedTuple
 
 # Scripts that are written without blanks: a letter counts as a word.
 _UNSPACED = (
@@ -17,17 +19,37 @@ _UNSPACED = (
 )
 # Where vowels and accents stand that follow a letter; for Python they are no part of a word.
 _BLOCKS = (range(0x300, 0x3100), range(0xA600, 0xAC00), range(0xFB1E, 0xFE30))
-_MARKS = "".join(
-    chr(code) for code in chain(*_BLOCKS) if unicodedata.category(chr(code)).startswith("M")
-)
 _WORD = r"https?://[^\s<>\"]+|\d+(?:[.,]\d+)+|{letter}+|(?<=\w)['’]{letter}+|[-.=*~+<>|/\\]{{2,}}|{mark}"
-_OTHER_SCRIPTS = re.compile(f"[{_UNSPACED}{_MARKS}]")
-# What most texts are made of is matched three times as fast.
-_PLAIN = re.compile(_WORD.format(letter=r"\w", mark=r"[^\w\s]"))
-_FULL = re.compile(
-    rf"[{_UNSPACED}]|"
-    + _WORD.format(letter=rf"(?:[^\W{_UNSPACED}]|[{_MARKS}])", mark=rf"[^\w\s{_MARKS}]")
-)
+
+
+class _WordPatterns(NamedTuple):
+    """What finds words.
+
+    Attributes:
+        others: what only texts of other scripts have.
+        plain: of texts without it, which are most; it is three times as fast.
+        full: of texts with it.
+    """
+
+    others: re.Pattern[str]
+    plain: re.Pattern[str]
+    full: re.Pattern[str]
+
+
+@cache
+def _compile_patterns() -> _WordPatterns:
+    """Compile the patterns, for which thirty thousand characters are looked at."""
+    marks = "".join(
+        chr(code) for code in chain(*_BLOCKS) if unicodedata.category(chr(code)).startswith("M")
+    )
+    full = _WORD.format(letter=rf"(?:[^\W{_UNSPACED}]|[{marks}])", mark=rf"[^\w\s{marks}]")
+    return _WordPatterns(
+        re.compile(f"[{_UNSPACED}{marks}]"),
+        re.compile(_WORD.format(letter=r"\w", mark=r"[^\w\s]")),
+        re.compile(rf"[{_UNSPACED}]|{full}"),
+    )
+
+
 _CLOSING = r"\"'”’»)\]」』"
 _END = re.compile(rf"([.!?…‼⁇⁈⁉؟۔।॥]+)[{_CLOSING}]*\s+|[。！？｡．]+[{_CLOSING}]*\s*")
 _LAST_WORD = re.compile(r"(?:\w\.)*\w+\Z")
@@ -40,7 +62,8 @@ _LOOK_BACK = 12
 
 def split_words(text: str) -> list[str]:
     """Return the words and marks of a text, in order; none of them has a blank."""
-    return (_FULL if _OTHER_SCRIPTS.search(text) else _PLAIN).findall(text)
+    others, plain, full = _compile_patterns()
+    return (full if others.search(text) else plain).findall(text)
 
 
 def find_sentences(text: str) -> Iterator[tuple[int, int]]:
