@@ -157,19 +157,19 @@ class Store:
         return found
 
     def find_unfinished(
-        self, batch: Sequence[Listed], attempt: int
+        self, batch: Sequence[Listed], attempt: int | None = None
     ) -> list[tuple[int, Listed, IndexEntry | None]]:
         """Return those of a batch that are not finished as they are now, in its order.
 
         Args:
-            attempt: whatever this one has finished is returned as well.
+            attempt: whatever this one has finished is returned as well; None: no attempt's is.
 
         Returns:
             The index in the batch, the source, and its entry where another version is finished, or
             this attempt has finished it.
         """
         left: list[tuple[int, Listed, IndexEntry | None]] = []
-        own = pack_attempt(attempt)
+        own = b"" if attempt is None else pack_attempt(attempt)
         with self._reading(self._dbs.finished) as txn:
             look_up = cast("Callable[[bytes], bytes | None]", txn.get)
             for index, listed in enumerate(batch):

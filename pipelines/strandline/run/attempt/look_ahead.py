@@ -74,10 +74,9 @@ class _DrawnListing(Listing):
 
 def _has_work(store: Store, batch: Admitted) -> bool:
     """Return whether a source of the batch is neither finished nor quarantined as it is now."""
-    digests = [listed.source for listed, _ in batch]
-    finished, quarantined = store.find_finished(digests), store.find_quarantined(digests)
-    for listed, _ in batch:
-        known = (finished.get(listed.source), quarantined.get(listed.source))
-        if not any(entry and entry.version == listed.version for entry in known):
-            return True
-    return False
+    left = [listed for _, listed, _ in store.find_unfinished([listed for listed, _ in batch])]
+    quarantined = store.find_quarantined(listed.source for listed in left)
+    return any(
+        listed.source not in quarantined or quarantined[listed.source].version != listed.version
+        for listed in left
+    )

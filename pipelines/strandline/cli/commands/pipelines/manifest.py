@@ -189,15 +189,13 @@ def _gather_facts(
 
 
 def _count_listing(plan: PipelinePlan, store: Store | None, workers: int) -> ListingFacts:
-    listing, skipped, sizes = open_listing(plan), 0, []
+    listing, skipped, sizes = open_listing(plan), 0, list[int]()
     while not listing.is_ended:
         batch = listing.draw()
-        found = store.find_finished([listed.source for listed, _ in batch]) if store else {}
-        for listed, source in batch:
-            entry = found.get(listed.source)
-            skipped += entry is not None and entry.version == listed.version
-            if plan.partitioned_by:
-                sizes.append(len((source.meta or {})["members"]))
+        if store:
+            skipped += len(batch) - len(store.find_unfinished([listed for listed, _ in batch]))
+        if plan.partitioned_by:
+            sizes += [len((source.meta or {})["members"]) for _, source in batch]
     return ListingFacts(listing.listed, skipped, pack(sizes, workers) if sizes else None)
 
 
