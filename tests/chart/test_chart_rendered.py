@@ -11,8 +11,9 @@ import yaml
 from helm_program import CHART, RELEASE, Helm
 from manifests import list_containers, list_pods, name_of, of_kind
 from renderings import EVERYTHING, MINIMAL, NAMESPACED, cases, flags_of, parse, read_case, render
+from strandline_api.spec.policy import RetryPolicy
 from strandline_api.spec.ray_cluster import PodSecurity
-from strandline_operator.reconcile.caches.defaults import parse_defaults
+from strandline_operator.reconcile.caches.defaults import RETRY, parse_part
 from strandline_operator.settings import Settings
 
 
@@ -205,7 +206,7 @@ def test_defaults_of_a_namespace_are_a_policy_that_the_operator_reads(helm: Helm
         "corpora",
         Settings().defaults_config_map,
     )
-    policy, _ = parse_defaults(config)
+    policy, _ = parse_part(config, RETRY, RetryPolicy)
     assert (policy.max_retries, policy.delay) == (5, "30s")
     assert policy.model_fields_set == {"max_retries", "delay"}
 

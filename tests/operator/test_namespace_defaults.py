@@ -8,12 +8,14 @@ import pytest
 
 from fake_api import FakeApi
 from strandline_api.spec.namespace_defaults import SpecDefaults
+from strandline_api.spec.policy import RetryPolicy
 from strandline_operator.cluster.errors import Forbidden, Unavailable
 from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.defaults import (
     KEEP_SECONDS,
+    RETRY,
     NamespaceDefaults,
-    parse_defaults,
+    parse_part,
 )
 
 NAME = "strandline-defaults"
@@ -26,7 +28,8 @@ def put(api: FakeApi, text: str = "", **more: str) -> None:
 
 
 def test_a_policy_has_the_fields_that_are_given() -> None:
-    policy, said = parse_defaults({"data": {"retry": "maxRetries: 7\ndelay: 5s\n"}})
+    body = {"data": {"retry": "maxRetries: 7\ndelay: 5s\n"}}
+    policy, said = parse_part(body, RETRY, RetryPolicy)
     assert said == ""
     assert (policy.max_retries, policy.delay_seconds) == (7, 5.0)
     assert policy.model_fields_set == {"max_retries", "delay"}
@@ -34,7 +37,7 @@ def test_a_policy_has_the_fields_that_are_given() -> None:
 
 @pytest.mark.parametrize("body", [{}, {"data": None}, {"data": {}}, {"data": {"retry": ""}}])
 def test_nothing_gives_nothing(body: dict[str, object]) -> None:
-    policy, said = parse_defaults(body)
+    policy, said = parse_part(body, RETRY, RetryPolicy)
     assert (policy.model_fields_set, said) == (set(), "")
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from strandline_api.quantities import parse_cpu, parse_memory
+from strandline_operator.model.objects import read_mapping
 
 GPU = "nvidia.com/gpu"
 # Taints that come and go with a node's health; such a node is there all the same.
@@ -44,21 +45,25 @@ class NodeSize:
 
 def read_size(body: Mapping[str, Any]) -> NodeSize | None:
     """Return a node from its object; None where it does not say what it has."""
-    metadata, spec, status = (_dict(body.get(part)) for part in ("metadata", "spec", "status"))
-    allocatable = _dict(status.get("allocatable"))
+    metadata, spec, status = (
+        read_mapping(body.get(part)) for part in ("metadata", "spec", "status")
+    )
+    allocatable = read_mapping(status.get("allocatable"))
     try:
         memory, cpu = parse_memory(allocatable["memory"]), parse_cpu(allocatable["cpu"])
         gpu = int(allocatable.get(GPU, 0))
     except (KeyError, TypeError, ValueError):
         return None
     given = spec.get("taints")
-    taints = [_dict(taint) for taint in given] if isinstance(given, list) else []
+    taints = [read_mapping(taint) for taint in given] if isinstance(given, list) else []
     return NodeSize(
         name=str(metadata.get("name", "")),
         memory=memory,
         cpu=cpu,
         gpu=gpu,
-        labels={str(name): str(value) for name, value in _dict(metadata.get("labels")).items()},
+        labels={
+            str(name): str(value) for name, value in read_mapping(metadata.get("labels")).items()
+        },
         taints=tuple(filter(_is_kept, map(_read_taint, taints))),
     )
 
@@ -71,7 +76,3 @@ def _is_kept(taint: Taint) -> bool:
     """Return whether it keeps pods away for good; `PreferNoSchedule` keeps none away."""
     is_strict = taint.effect in {"NoSchedule", "NoExecute"}
     return is_strict and not taint.key.startswith(_PASSING)
-
-
-def _dict(value: object) -> dict[str, Any]:
-    return dict(value) if isinstance(value, Mapping) else {}

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from strandline_operator.model.objects import read_mapping
+
 PYTHON = ".py"
 
 
@@ -24,13 +26,9 @@ class CodeFiles:
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> CodeFiles:
         """Return the files of a ConfigMap, whatever its object has."""
-        return cls(_read(body.get("data")), _read(body.get("binaryData")))
+        return cls(read_mapping(body.get("data")), read_mapping(body.get("binaryData")))
 
     @property
     def has_modules(self) -> bool:
         """Return whether there is anything that Python could import."""
         return any(name.endswith(PYTHON) for name in (*self.texts, *self.binaries))
-
-
-def _read(value: object) -> dict[str, str]:
-    return dict(value) if isinstance(value, Mapping) else {}

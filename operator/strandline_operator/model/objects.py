@@ -45,8 +45,8 @@ class Meta:
     @classmethod
     def read(cls, body: Json) -> Meta:
         """Return the metadata of an object."""
-        meta = _dict(body.get("metadata"))
-        owners = [_dict(owner) for owner in _list(meta.get("ownerReferences"))]
+        meta = read_mapping(body.get("metadata"))
+        owners = [read_mapping(owner) for owner in _list(meta.get("ownerReferences"))]
         owner = next((owner for owner in owners if owner.get("controller")), {})
         generation = meta.get("generation")
         return cls(
@@ -59,8 +59,8 @@ class Meta:
             is_deleting=bool(meta.get("deletionTimestamp")),
             gone_by=read_time(meta.get("deletionTimestamp")),
             owner=_text(owner.get("uid")),
-            labels=_dict(meta.get("labels")),
-            annotations=_dict(meta.get("annotations")),
+            labels=read_mapping(meta.get("labels")),
+            annotations=read_mapping(meta.get("annotations")),
             finalizers=tuple(map(str, _list(meta.get("finalizers")))),
         )
 
@@ -136,10 +136,10 @@ class Pod:
     @classmethod
     def read(cls, body: Json, *, is_gone: bool = False) -> Pod:
         """Return a pod from its object."""
-        status, spec = _dict(body.get("status")), _dict(body.get("spec"))
+        status, spec = read_mapping(body.get("status")), read_mapping(body.get("spec"))
         conditions = {
             _text(condition.get("type")): condition
-            for condition in map(_dict, _list(status.get("conditions")))
+            for condition in map(read_mapping, _list(status.get("conditions")))
         }
         target = conditions.get("DisruptionTarget", {})
         placed, ready = conditions.get("PodScheduled", {}), conditions.get("Ready", {})
@@ -152,7 +152,7 @@ class Pod:
             node=_text(spec.get("nodeName")),
             ip=_text(status.get("podIP")),
             containers=tuple(
-                _read_container(_dict(container), is_init=kind == kinds[0])
+                _read_container(read_mapping(container), is_init=kind == kinds[0])
                 for kind in kinds
                 for container in _list(status.get(kind))
             ),
@@ -188,7 +188,7 @@ class RayJob:
     @classmethod
     def read(cls, body: Json) -> RayJob:
         """Return a RayJob from its object."""
-        status, spec = _dict(body.get("status")), _dict(body.get("spec"))
+        status, spec = read_mapping(body.get("status")), read_mapping(body.get("spec"))
         return cls(
             meta=Meta.read(body),
             deployment=_text(status.get("jobDeploymentStatus")),
@@ -196,7 +196,7 @@ class RayJob:
             reason=_text(status.get("reason")),
             message=_text(status.get("message")),
             cluster=_text(status.get("rayClusterName")),
-            started=read_time(_dict(status.get("rayJobInfo")).get("startTime")),
+            started=read_time(read_mapping(status.get("rayJobInfo")).get("startTime")),
             is_suspended=spec.get("suspend") is True,
         )
 
@@ -219,7 +219,7 @@ class RayClusterState:
     @classmethod
     def read(cls, body: Json) -> RayClusterState:
         """Return a RayCluster from its object."""
-        conditions = map(_dict, _list(_dict(body.get("status")).get("conditions")))
+        conditions = map(read_mapping, _list(read_mapping(body.get("status")).get("conditions")))
         failures = (
             condition for condition in conditions if condition.get("type") == "ReplicaFailure"
         )
@@ -243,7 +243,7 @@ class VolumeClaim:
     @classmethod
     def read(cls, body: Json) -> VolumeClaim:
         """Return a claim from its object."""
-        status, spec = _dict(body.get("status")), _dict(body.get("spec"))
+        status, spec = read_mapping(body.get("status")), read_mapping(body.get("spec"))
         modes = tuple(map(str, _list(spec.get("accessModes"))))
         return cls(Meta.read(body), _text(status.get("phase")), modes)
 
@@ -259,9 +259,9 @@ def read_time(text: object) -> float | None:
 
 
 def _read_container(status: Json, *, is_init: bool) -> Container:
-    state = _dict(status.get("state"))
-    waiting, running = _dict(state.get("waiting")), _dict(state.get("running"))
-    states = (state, _dict(status.get("lastState")))
+    state = read_mapping(status.get("state"))
+    waiting, running = read_mapping(state.get("waiting")), read_mapping(state.get("running"))
+    states = (state, read_mapping(status.get("lastState")))
     return Container(
         name=_text(status.get("name")),
         waiting=_text(waiting.get("reason")),
@@ -275,7 +275,7 @@ def _read_container(status: Json, *, is_init: bool) -> Container:
 
 def _read_ends(states: tuple[Json, ...]) -> Iterator[Termination]:
     for state in states:
-        end = _dict(state.get("terminated"))
+        end = read_mapping(state.get("terminated"))
         if end:
             code = end.get("exitCode")
             yield Termination(
@@ -286,7 +286,8 @@ def _read_ends(states: tuple[Json, ...]) -> Iterator[Termination]:
             )
 
 
-def _dict(value: object) -> dict[str, Any]:
+def read_mapping(value: object) -> dict[str, Any]:
+    """Return a copy of a mapping; empty where the value is none."""
     return dict(value) if isinstance(value, Mapping) else {}
 
 

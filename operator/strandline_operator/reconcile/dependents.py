@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from strandline_api.spec.predecessors import find_references
 from strandline_api.status.reasons import ConditionType
 from strandline_operator.cluster.api import Body
-from strandline_operator.model.objects import Meta
+from strandline_operator.model.objects import Meta, read_mapping
 from strandline_operator.reconcile.schedule import Key
 
 State = tuple[object, ...]
@@ -55,7 +55,7 @@ class Dependents:
 
 def _read_state(body: Body) -> State:
     """Return what of a pipeline matters to others; what it says of them comes first."""
-    meta, status = Meta.read(body), _map(body.get("status"))
+    meta, status = Meta.read(body), read_mapping(body.get("status"))
     conditions = status.get("conditions")
     conditions = conditions if isinstance(conditions, list) else []
     truth = [
@@ -69,9 +69,9 @@ def _read_state(body: Body) -> State:
 
 def _list(key: Key, body: Body) -> Iterator[Key]:
     """Yield the pipelines that one names, in `after` or as what it reads."""
-    spec = _map(body.get("spec"))
+    spec = read_mapping(body.get("spec"))
     after = spec.get("after")
-    named = [_map(each).get("name") for each in after] if isinstance(after, list) else []
+    named = [read_mapping(each).get("name") for each in after] if isinstance(after, list) else []
     read = [
         reference.pipeline
         for field_name in ("source", "stages", "sink")
@@ -80,7 +80,3 @@ def _list(key: Key, body: Body) -> Iterator[Key]:
     for name in (*named, *read):
         if isinstance(name, str):
             yield Key(key.namespace, name)
-
-
-def _map(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}

@@ -25,13 +25,13 @@ def fill_in(pipeline: PipelineView, defaults: SpecDefaults) -> PipelineSpec | No
     if spec is None or defaults == NO_DEFAULTS:
         return spec
     changes = {
-        "ray": _fill_ray(spec.ray, defaults.ray, _read_labels(pipeline)),
+        "ray": _fill_ray(spec.ray, defaults.ray, pipeline.meta.labels),
         "storage": _fill_storage(pipeline, spec, defaults.output),
     }
     return spec.model_copy(update=changes)
 
 
-def _fill_ray(ray: RayCluster, given: RayDefaults, labels: Mapping[str, object]) -> RayCluster:
+def _fill_ray(ray: RayCluster, given: RayDefaults, labels: Mapping[str, str]) -> RayCluster:
     changes: dict[str, object] = {
         # The version speaks of one image, and so do the secrets that it is pulled with.
         "image": ray.image or given.image,
@@ -60,9 +60,3 @@ def _fill_storage(pipeline: PipelineView, spec: PipelineSpec, given: OutputStora
 
 def _unless(has_own: bool, value: str | None) -> str | None:  # noqa: FBT001 - reads as a sentence
     return None if has_own else value
-
-
-def _read_labels(pipeline: PipelineView) -> Mapping[str, object]:
-    metadata = pipeline.manifest.get("metadata")
-    labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
-    return labels if isinstance(labels, Mapping) else {}

@@ -15,6 +15,7 @@ from strandline_api.names import API_VERSION, ATTEMPT, name_code
 from strandline_api.spec.pod_paths import CONFIG, OUTPUT, VOLUME
 from strandline_api.spec.predecessors import Reference, join_location, replace_references
 from strandline_api.spec.ray_cluster import RayNode, WorkerGroup
+from strandline_operator.model.objects import Meta
 from strandline_operator.model.plan import Manifest
 from strandline_operator.render.code import render_code
 from strandline_operator.render.elastic import is_elastic, make_elastic, render_autoscaler
@@ -104,9 +105,7 @@ def _metadata(order: Order, name: str) -> dict[str, Any]:
 
 def _label_queue(order: Order) -> dict[str, str]:
     """Return what Kueue reads: from the spec, or else the same labels of the pipeline itself."""
-    ray, metadata = order.spec.ray, order.manifest.get("metadata")
-    given = metadata.get("labels") if isinstance(metadata, dict) else None
-    own = given if isinstance(given, dict) else {}
+    ray, own = order.spec.ray, Meta.read(order.manifest).labels
     wanted = {
         QUEUE_LABEL: ray.queue_name or own.get(QUEUE_LABEL),
         QUEUE_PRIORITY_LABEL: ray.queue_priority_class or own.get(QUEUE_PRIORITY_LABEL),
@@ -116,11 +115,9 @@ def _label_queue(order: Order) -> dict[str, str]:
 
 def _label_scheduler(order: Order) -> dict[str, str]:
     """Return what KubeRay's batch schedulers read, from the labels of the pipeline itself."""
-    metadata = order.manifest.get("metadata")
-    given = metadata.get("labels") if isinstance(metadata, dict) else None
     labels = {
         name: value
-        for name, value in (given if isinstance(given, dict) else {}).items()
+        for name, value in Meta.read(order.manifest).labels.items()
         if name in SCHEDULER_LABELS or name.startswith(SCHEDULER_PREFIXES)
     }
     # YuniKorn knows applications by it: each attempt is one, or it would wait for another's end.

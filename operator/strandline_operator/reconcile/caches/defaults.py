@@ -25,11 +25,10 @@ from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal
 from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 
-KEY = "retry"
+RETRY, RAY, OUTPUT = "retry", "ray", "output"
 KEEP_SECONDS = 15.0
 _INVALID = 422
 
-RAY, OUTPUT = "ray", "output"
 Part = TypeVar("Part", bound=ApiModel)
 
 
@@ -41,17 +40,10 @@ class FoundDefaults(NamedTuple):
     spec: SpecDefaults = SpecDefaults()
 
 
-def parse_defaults(config_map: Body) -> tuple[RetryPolicy, str]:
-    """Return the policy in a ConfigMap, and what is to be said of it; one without it gives nothing.
-
-    Raises:
-        ValueError: it is no policy; the message is one sentence.
-    """
-    return parse_part(config_map, KEY, RetryPolicy)
-
-
 def parse_part(config_map: Body, key: str, model: type[Part]) -> tuple[Part, str]:
-    """Return the same for the model that some key holds.
+    """Return what a key of a ConfigMap holds, and what is to be said of it.
+
+    One without the key gives nothing.
 
     Raises:
         ValueError: it holds no such thing; the message is one sentence.
@@ -88,7 +80,7 @@ class NamespaceDefaults:
     _kept: TtlCache[str, FoundDefaults] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
 
     async def read(self, api: Api, namespace: str, now: float) -> FoundDefaults:
-        """Return the policy of a namespace, and what is wrong with it.
+        """Return what a namespace gives, and what is wrong with it.
 
         Raises:
             ApiError: it could not be read, for a reason that may pass.
@@ -103,7 +95,7 @@ class NamespaceDefaults:
         if body is None:
             return FoundDefaults(RetryPolicy())
         refusals: list[Refusal] = []
-        policy = self._read_part(body, KEY, RetryPolicy, refusals)
+        policy = self._read_part(body, RETRY, RetryPolicy, refusals)
         ray = self._read_part(body, RAY, RayDefaults, refusals)
         output = self._read_part(body, OUTPUT, OutputStorage, refusals)
         return FoundDefaults(policy, tuple(refusals), SpecDefaults(ray=ray, output=output))
