@@ -6,16 +6,17 @@ Both are given the same documents, the same settings and the same words and sent
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import strandline.stages.catalogue  # noqa: F401 - registers the stages
 from agreement_documents import list_documents
+from rivals import HOW_TO_INSTALL, find_rival
 from run import write_table
 from strandline.plan.registry import find_stage
 from strandline.stages.text.filters.document_filter import SplittingFilter
@@ -33,6 +34,7 @@ FILTERS = {
     "c4-quality": "C4QualityFilter",
     "fineweb-quality": "FineWebQualityFilter",
 }
+IN_A_ROW = "the four in a row"
 LEAST = 0.995
 SHOWN = 4
 # What is kept as it goes on, or why it is dropped.
@@ -165,7 +167,7 @@ def compare_all(texts: list[str]) -> Iterator[Agreement]:
 
 def add_chain(judges: dict[str, Judge]) -> dict[str, Judge]:
     """Return filters by name, and as the last all of them in a row."""
-    return judges | {"the four in a row": chain(list(judges.values()))}
+    return judges | {IN_A_ROW: chain(list(judges.values()))}
 
 
 def format_agreements(found: Iterable[Agreement]) -> str:
@@ -197,8 +199,8 @@ def main() -> int:
     parser.add_argument("--documents", type=int, default=3000, metavar="N")
     parser.add_argument("--write", action="store_true", help="put the table into the document")
     options = parser.parse_args()
-    if importlib.util.find_spec("datatrove") is None:
-        sys.stderr.write("strandline: datatrove is not installed; run: make rivals\n")
+    if not find_rival("datatrove").is_installed():
+        sys.stderr.write(f"strandline: datatrove: {HOW_TO_INSTALL}\n")
         return 1
     texts = list_documents(options.documents)
     found = list(compare_all(texts))
@@ -207,9 +209,8 @@ def main() -> int:
     table = format_agreements(found)
     sys.stdout.write(table)
     if options.write:
-        write_table(
-            DOCUMENT, f"{len(texts):,} documents, datatrove 0.10.1.\n\n{table}", "agreement"
-        )
+        head = f"{len(texts):,} documents, datatrove {version('datatrove')}."
+        write_table(DOCUMENT, f"{head}\n\n{table}", "agreement")
     least = min(each.share for each in found if "compatible" in each.name)
     return int(least < LEAST)
 

@@ -5,19 +5,20 @@ Both are given the same words: by our rules, and by spaCy's, which datatrove has
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from statistics import median
 
 import pyarrow as pa
 
-from agreement import FILTERS, Judge, add_chain, load_theirs
+from agreement import FILTERS, IN_A_ROW, Judge, add_chain, load_theirs
 from agreement_documents import list_documents
 from bench_scale import Scale
+from rivals import find_rival
+from strandline.plan.packages import list_missing
 from strandline.plan.registry import find_stage
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.text.filters.splitting import Splitting, load_splitter
+from strandline.stages.text.filters.splitting import PACKAGES, Splitting, load_splitter
 from table import Row, format_number, reach
 
 UNIT = "documents/s"
@@ -26,10 +27,10 @@ UNIT = "documents/s"
 def measure_filters(scale: Scale) -> list[Row]:
     """Run each filter, and the four in a row, over the same documents in turns."""
     texts = list_documents(scale.pick(400, 60))
-    has_rival = importlib.util.find_spec("datatrove") is not None
+    has_rival = find_rival("datatrove").is_installed()
     rows: list[Row] = []
     for splitting in (Splitting.RULES, Splitting.SPACY):
-        if splitting is Splitting.SPACY and importlib.util.find_spec("spacy") is None:
+        if list_missing(PACKAGES[splitting]):
             continue
         theirs = {}
         if has_rival:
@@ -40,7 +41,7 @@ def measure_filters(scale: Scale) -> list[Row]:
                     for use in FILTERS
                 }
             )
-        for use in (*FILTERS, "the four in a row"):
+        for use in (*FILTERS, IN_A_ROW):
             what = f"{use}, words by {splitting}"
             rows += _compare(what, _load_stages(use, splitting), theirs.get(use), texts, scale)
     return rows
