@@ -41,23 +41,22 @@ def resolve_references(
         return pipeline
     namespace = pipeline.metadata.namespace
     given = {each.metadata.name: each for each in others if each.metadata.namespace == namespace}
-    found: dict[str, str] = {}
-    problems: list[Problem] = []
-    for path, reference in pipeline.spec.references:
-        folder = PipelineFolder.of(volume, namespace, reference.pipeline)
-        output = _find_output(folder, given.get(reference.pipeline))
-        if output is None:
-            problems.append(_explain_absence(f"spec.{path}", reference, volume))
-        else:
-            found[reference.pipeline] = output
+    read = {reference.pipeline for _, reference in pipeline.spec.references}
+    folders = {name: PipelineFolder.of(volume, namespace, name) for name in read}
+    outputs = {name: _find_output(folders[name], given.get(name)) for name in read}
+    problems = tuple(
+        _explain_absence(f"spec.{path}", reference, volume)
+        for path, reference in pipeline.spec.references
+        if outputs[reference.pipeline] is None
+    )
     if problems:
-        raise SpecError(tuple(problems))
+        raise SpecError(problems)
 
     def locate(reference: Reference) -> str:
-        folder = PipelineFolder.of(volume, namespace, reference.pipeline)
-        root = found[reference.pipeline]
-        artifacts = str(folder.latest / ARTIFACTS)
-        return join_location(artifacts if reference.artifact else root, reference)
+        output = outputs[reference.pipeline]
+        assert output is not None  # else it is a problem
+        artifacts = str(folders[reference.pipeline].latest / ARTIFACTS)
+        return join_location(artifacts if reference.artifact else output, reference)
 
     def resolve(work: Work) -> Work:
         return work.model_copy(update={"with_": replace_references(work.with_, locate)})

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-import fsspec
 import pyarrow as pa
 import yaml
 from pydantic import Field
@@ -19,6 +18,7 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Source, SourceStage
 from strandline.stages.sources.file_references import build_reference
 from strandline.stages.sources.listing import FileListParams, ListedFile, list_files
+from strandline.stages.sources.opening import open_binary
 from strandline.stages.sources.parquet_source import count_groups
 
 _CARD = re.compile(r"\A---\r?\n(.*?)^---\s*$", re.DOTALL | re.MULTILINE)
@@ -154,7 +154,7 @@ def _as_list(value: Any) -> list[str]:  # noqa: ANN401 - YAML
 
 def _read_card(root: str) -> dict[str, Any]:
     try:
-        with fsspec.open(f"{root}/README.md", "rb") as file:
+        with open_binary(f"{root}/README.md") as file:
             text = file.read().decode("utf-8", "replace")
     except FileNotFoundError:
         return {}
