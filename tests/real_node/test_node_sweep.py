@@ -18,6 +18,7 @@ from real_node import cgroups, layout, leftovers, lifetime
 from real_node.errors import NodeError
 
 NAME = "strandline-node-0123456789"
+CAT = shutil.which("cat") or "/bin/cat"
 SLEEP = shutil.which("sleep") or "/bin/sleep"
 NAMES = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map("/".join)
 
@@ -126,13 +127,23 @@ def test_only_links_of_a_nodes_names_belong_to_it() -> None:
     assert leftovers.pick_links(lines) == [layout.NODE_LINK, layout.POD_LINK]
 
 
+def answer_once(process: subprocess.Popen[bytes]) -> None:
+    """Return once a `cat` runs: right after its start the kernel shows no environment yet."""
+    assert process.stdin and process.stdout
+    process.stdin.write(b"?")
+    process.stdin.flush()
+    assert process.stdout.read(1) == b"?"
+
+
 def test_a_process_of_the_node_is_found_by_its_environment(tmp_path: Path) -> None:
     environment = {**os.environ, layout.FOLDER_VARIABLE: str(tmp_path)}
-    with subprocess.Popen([SLEEP, "100"], env=environment) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([CAT, "-u"], env=environment, stdin=pipe, stdout=pipe) as process:
+        answer_once(process)
         found = [*leftovers.list_processes(tmp_path, NAME)]
         elsewhere = [*leftovers.list_processes(tmp_path / "other", NAME)]
         process.kill()
-    assert found == [f"{process.pid} {SLEEP} 100 "]
+    assert found == [f"{process.pid} {CAT} -u "]
     assert elsewhere == []
 
 
