@@ -81,7 +81,7 @@ def plan_busy(count: int, workers: int, output: str) -> PipelinePlan:
     return _plan(Numbers(count=count, is_empty=True), stages, output)
 
 
-def plan_empty(count: int, output: str) -> PipelinePlan:
+def plan_empty(count: int, output: str, *, is_apart: bool) -> PipelinePlan:
     """Return three stages that do nothing, one worker each, and a sink to which nothing comes."""
     stages = [
         StagePlan("first", "pass", Pass(), cpu=0.1, max_workers=1, batch_size=BATCH),
@@ -89,6 +89,7 @@ def plan_empty(count: int, output: str) -> PipelinePlan:
         StagePlan("third", "drop", Drop(), cpu=0.1, max_workers=1, batch_size=BATCH),
         StagePlan("sink", "nowhere", Nowhere(), cpu=0.1, max_workers=1),
     ]
+    stages = [replace(stage, isolate=is_apart) for stage in stages]
     return _plan(Numbers(count=count), stages, output)
 
 

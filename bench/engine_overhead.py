@@ -19,7 +19,6 @@ from strandline.run.attempt.config import AttemptConfig
 from strandline_api.outcome.exit_codes import ExitCode
 from table import Row, bound, format_number
 
-_THIRD = 2
 _MICROSECONDS = 1_000_000
 
 
@@ -29,7 +28,8 @@ def measure_engine(scale: Scale) -> list[Row]:
     # Ray Data is many times slower: fewer tasks, so that the whole stays bounded.
     runs: dict[str, Callable[[], float]] = {
         "bare": lambda: run_bare_chain(count),
-        "ours": lambda: _run_ours(count, scale.folder),
+        "chained": lambda: _run_ours(count, scale.folder, is_apart=False),
+        "apart": lambda: _run_ours(count, scale.folder, is_apart=True),
     }
     has_ray_data = importlib.util.find_spec("pandas") is not None  # Ray Data needs it
     if has_ray_data:
@@ -38,7 +38,7 @@ def measure_engine(scale: Scale) -> list[Row]:
         runs["data"] = lambda: run_ray_data(count // 4)
     with started_ray(scale.folder):
         seen: dict[str, list[float]] = {name: [] for name in runs}
-        for turn in range(scale.pick(5, 2)):
+        for turn in range(scale.pick(5, 1)):
             for name in sorted(runs, reverse=bool(turn % 2)):
                 seen[name].append(runs[name]() * _MICROSECONDS)
     return _list_rows(seen)
@@ -46,31 +46,29 @@ def measure_engine(scale: Scale) -> list[Row]:
 
 def _list_rows(seen: dict[str, list[float]]) -> list[Row]:
     median = {name: statistics.median(values) for name, values in seen.items()}
-    paired = zip(seen["ours"], seen["bare"], strict=True)
-    ratio = statistics.median(ours / bare for ours, bare in paired)
-    of = "three empty stages, batches of 16"
+    of = "a task through three empty stages, batches of 16"
     data = (
         format_number(median["data"], "µs")
         if "data" in median
         else "not measured: pandas is missing"
     )
-    return [
-        Row(f"a task through {of}: bare actors", format_number(median["bare"], "µs")),
-        Row(f"a task through {of}: ours", format_number(median["ours"], "µs")),
-        Row(f"a task through {of}: Ray Data", data),
-        bound("ours, as a multiple of bare actors", ratio, 1.2, "×"),
-    ]
+    rows = [Row(f"{of}: bare actors", format_number(median["bare"], "µs"))]
+    for name, how in (("chained", "ours, chained"), ("apart", "ours, each stage apart")):
+        paired = zip(seen[name], seen["bare"], strict=True)
+        ratio = statistics.median(ours / bare for ours, bare in paired)
+        rows.append(Row(f"{of}: {how}", format_number(median[name], "µs")))
+        rows.append(bound(f"{how}, as a multiple of bare actors", ratio, 1.2, "×"))
+    return [*rows, Row(f"{of}: Ray Data", data)]
 
 
-def _run_ours(count: int, folder: Path) -> float:
+def _run_ours(count: int, folder: Path, *, is_apart: bool) -> float:
     rate = SteadyRate(count, time.perf_counter)
 
     def report(progress: RunProgress) -> None:
-        rate.note(progress.flow.queues[_THIRD].counts.tasks_in)
+        rate.note(progress.flow.counts["third"].tasks_in)
 
-    outcome = run_attempt(
-        AttemptConfig(plan_empty(count, str(folder / "output")), None), report=report
-    )
+    plan = plan_empty(count, str(folder / "output"), is_apart=is_apart)
+    outcome = run_attempt(AttemptConfig(plan, None), report=report)
     if outcome.code is not ExitCode.COMPLETE:
         raise RuntimeError(outcome.message)
     return rate.seconds_per_task

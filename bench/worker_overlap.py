@@ -16,12 +16,13 @@ import ray
 from bench_scale import Scale
 from local_ray import started_ray
 from steady_rate import SteadyRate
+from strandline.engine.call.handover import read_input
 from strandline.engine.call.setup import WorkerSite
 from strandline.engine.call.stage_call import StageCall
-from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks, unpack_task
-from strandline.engine.core.chains import WHOLE, Chain
+from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks, pick_tasks
+from strandline.engine.core.chains import WHOLE, Chain, Entry
 from strandline.engine.core.pools import CALLS_PER_WORKER, FIRST_CALL
-from strandline.engine.ray.worker import start_worker
+from strandline.engine.ray.worker import Picks, start_worker
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Stage
 from strandline.plan.task import Lineage, Task
@@ -55,11 +56,10 @@ class OneAtATime:
         """Be ready."""
 
     @ray.method(num_returns=2)  # type: ignore[untyped-decorator]
-    def run(self, _: int, picks: list[list[int]], *blocks: list[Plain]) -> tuple[Any, Plain]:
+    def run(self, _: int, __: Entry, picks: Picks, *blocks: list[Plain]) -> tuple[list[Any], Plain]:
         """See `StageWorker.run`."""
-        data, receipt = self._call.run(
-            [unpack_task(blocks[block][index]) for block, index in picks]
-        )
+        tasks, _ = read_input(list(pick_tasks(picks, blocks)))
+        data, receipt = self._call.run(tasks)
         return pack_tasks(data), pack_receipt(receipt)
 
 
@@ -74,7 +74,7 @@ def measure_overlap(scale: Scale) -> list[Row]:
         for kind, make in kinds.items():
             seen: dict[str, list[float]] = {"alone": [], "overlapped": []}
             inputs = [_put(make()) for _ in range(_INPUTS)]
-            for turn in range(scale.pick(5, 2)):
+            for turn in range(scale.pick(5, 1)):
                 for name in sorted(seen, reverse=bool(turn % 2)):
                     seen[name].append(_measure(name, inputs, scale.pick(80, 20)))
             rows += _list_rows(kind, seen)

@@ -71,6 +71,23 @@ def test_one_source_is_spread_in_a_chain_and_apart() -> None:
     assert [row[2].split()[1] for row in rows] == ["s", "×", "×"]
 
 
+@pytest.mark.parametrize(
+    ("name", "what", "units"),
+    [
+        ("cost", "ledger's cost", ["%", "ms"] * 2),
+        ("engine", "actors", ["µs", "×", "×"]),
+        ("overlap", "10 MB inputs", ["ms", "×"] * 2),
+        ("filters", "four in a row", ["documents/s", "documents/s", "×"] * 2),
+        ("video", "PyAV", ["/s", "×", "×"]),
+    ],
+)
+def test_rows_are_measured_in_their_units(name: str, what: str, units: list[str]) -> None:
+    done = run_bench("--quick", name)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("|") for line in done.stdout.splitlines() if what in line]
+    assert [row[2].split()[1] for row in rows] == units
+
+
 def test_nodes_are_measured_against_the_ideal() -> None:
     done = run_bench("--quick", "nodes")
     assert done.returncode == 0, done.stderr
