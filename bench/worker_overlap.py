@@ -58,7 +58,7 @@ class OneAtATime:
     @ray.method(num_returns=2)  # type: ignore[untyped-decorator]
     def run(self, _: int, __: Entry, picks: Picks, *blocks: list[Plain]) -> tuple[list[Any], Plain]:
         """See `StageWorker.run`."""
-        tasks, _ = read_input(list(pick_tasks(picks, blocks)))
+        tasks = read_input(pick_tasks(picks, blocks))[0]
         data, receipt = self._call.run(tasks)
         return pack_tasks(data), pack_receipt(receipt)
 
