@@ -129,7 +129,8 @@ def test_only_links_of_a_nodes_names_belong_to_it() -> None:
 
 def answer_once(process: subprocess.Popen[bytes]) -> None:
     """Return once a `cat` runs: right after its start the kernel shows no environment yet."""
-    assert process.stdin and process.stdout
+    assert process.stdin
+    assert process.stdout
     process.stdin.write(b"?")
     process.stdin.flush()
     assert process.stdout.read(1) == b"?"
