@@ -52,9 +52,9 @@ def _run_once(
 ) -> tuple[float, float]:
     """Return seconds a task once all is running, and of the whole run."""
     rate = SteadyRate(count, time.perf_counter)
-    # A place that a ledger owns is refused to a run without one.
-    place = folder / ("output" if volume is None else f"{volume.name}-output")
-    plan = plan_busy(count, workers, str(place))
+    # A folder that a ledger owns is refused to a run without one.
+    output = folder / ("output" if volume is None else f"{volume.name}-output")
+    plan = plan_busy(count, workers, str(output))
 
     def report(progress: RunProgress) -> None:
         rate.note(progress.flow.queues[-1].counts.tasks_in)
