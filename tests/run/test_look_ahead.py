@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from attempt_builders import LETTERS
 from ledger_builders import opened
-from strandline.engine.core.ports import Control, Listing
+from strandline.engine.core.ports import ADMIT_BATCH, Control, Listing
 from strandline.ledger.entries import Change, Finish, Quarantined, SourceRecord
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
@@ -93,6 +93,39 @@ def test_a_stop_leaves_the_rest_to_the_engine() -> None:
         listing.close()
 
 
+def test_an_engine_starts_beside_a_listing_of_which_all_is_left() -> None:
+    blocked = threading.Event()
+
+    def hang() -> Iterator[Source]:
+        blocked.wait(60)
+        yield from list_sources(2)
+
+    with filled([]) as store:
+        listing, is_left = look_ahead(Listing(hang()), store, make_control())
+        assert is_left
+        blocked.set()
+        assert draw_all(listing) == ["source 0", "source 1"]
+        listing.close()
+
+
+def test_a_listing_is_closed_where_an_engine_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "letters.yaml"
+    path.write_text(LETTERS.replace("FOLDER", str(tmp_path)).replace("ON_REMOVED", ""))
+    for number in range(3 * ADMIT_BATCH):  # more than is drawn ahead
+        (tmp_path / f"{number}.txt").touch()
+
+    def refuse(*_: object) -> NoReturn:
+        message = "no Ray here"
+        raise ListingBrokenError(message)
+
+    monkeypatch.setattr("strandline.engine.ray.driver.connected", refuse)
+    with pytest.raises(ListingBrokenError):
+        run_attempt(AttemptConfig(read_manifest(path, ()).plan, tmp_path))
+    assert "listing" not in [thread.name for thread in threading.enumerate()]
+
+
 def test_so_many_sources_are_kept_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strandline.run.attempt.look_ahead.MOST_SOURCES", 10)
     with filled(["finished"] * 30) as store:
@@ -102,14 +135,16 @@ def test_so_many_sources_are_kept_at_most(monkeypatch: pytest.MonkeyPatch) -> No
         listing.close()
 
 
-def test_what_a_listing_raises_is_raised_before_an_engine_starts() -> None:
+@pytest.mark.parametrize("finished", [0, 2])
+def test_what_a_listing_raises_is_raised_before_an_engine_starts(finished: int) -> None:
     def fail() -> Iterator[Source]:
-        yield from list_sources(2)
+        yield from list_sources(finished)
         message = "no such bucket"
         raise ListingBrokenError(message)
 
-    with filled(["finished", "finished"]) as store, pytest.raises(ListingBrokenError):
+    with filled(["finished"] * finished) as store, pytest.raises(ListingBrokenError):
         look_ahead(Listing(fail()), store, make_control())
+    assert "listing" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_no_engine_is_made_where_all_sources_are_finished(

@@ -324,4 +324,5 @@ def _run_engine(
         if not is_left:
             # Ray would be started for seconds, to be told that there is nothing to do.
             config = replace(config, engine=IN_DRIVER)
-    return make_engine(config, outputs, gatherer.sharing).run(plan, listing, ledger, control)
+    with closing(listing):  # which is drawn on, also where an engine does not even start
+        return make_engine(config, outputs, gatherer.sharing).run(plan, listing, ledger, control)

@@ -17,6 +17,9 @@ from strandline.plan.stage import Source
 # So many sources are kept in memory at most; where all of them are finished, an engine starts.
 MOST_SOURCES = 100_000
 LISTING_SECONDS = 0.5
+# So long a listing whose sources are all left may take to say that it can't be drawn.
+FRESH_SECONDS = 0.1
+Sources = deque[tuple[Listed, Source]]
 
 
 def look_ahead(listing: Listing, store: Store, control: Control) -> tuple[Listing, bool]:
@@ -33,21 +36,39 @@ def look_ahead(listing: Listing, store: Store, control: Control) -> tuple[Listin
         StrandlineError: what the listing or the ledger has raised.
     """
     ahead = ListingThread(listing, control.now)
-    drawn: deque[tuple[Listed, Source]] = deque()
+    try:
+        drawn, is_left = _draw(ahead, store, control)
+    except BaseException:
+        ahead.close()
+        raise
+    return _DrawnListing(drawn, ahead), is_left
+
+
+def _draw(ahead: ListingThread, store: Store, control: Control) -> tuple[Sources, bool]:
+    counts = store.count()
+    is_fresh = not (counts["finished"] or counts["quarantined"])
+    limit = FRESH_SECONDS if is_fresh else LISTING_SECONDS
+    drawn: Sources = deque()
     is_left = False
     while not (is_left or ahead.is_ended):
         control.heartbeat.note_progress()
-        batch = ahead.take(LISTING_SECONDS) or []
+        batch = ahead.take(limit) or []
         drawn += batch
-        # A stop must not wait for a listing, nor memory for its end.
-        is_left = control.must_stop() or len(drawn) >= MOST_SOURCES or _has_work(store, batch)
-    return _DrawnListing(drawn, ahead), is_left
+        is_left = (
+            # A stop must not wait for a listing, nor memory for its end.
+            control.must_stop()
+            or len(drawn) >= MOST_SOURCES
+            # Whatever comes is left, and an engine can start while it does.
+            or (is_fresh and not ahead.is_ended)
+            or _has_work(store, batch)
+        )
+    return drawn, is_left
 
 
 class _DrawnListing(Listing):
     """A listing of which the first sources were drawn before."""
 
-    def __init__(self, drawn: deque[tuple[Listed, Source]], ahead: ListingThread) -> None:
+    def __init__(self, drawn: Sources, ahead: ListingThread) -> None:
         super().__init__(iter(()), lambda: ahead.is_whole)
         self._drawn = drawn
         self._ahead = ahead
