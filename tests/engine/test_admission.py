@@ -50,6 +50,29 @@ def test_a_batch_is_larger_where_much_can_be_taken(room: int, size: int) -> None
     listing.close()
 
 
+@pytest.mark.parametrize(
+    ("verdicts", "is_promising"),
+    [([RELEASED], True), ([SKIPPED], False), ([RELEASED, QUARANTINED], False)],
+)
+def test_workers_are_worth_starting_while_the_ledger_has_released_all(
+    verdicts: list[int], *, is_promising: bool
+) -> None:
+    ledger: Any = SimpleNamespace(is_tracked=True, admit=lambda _: "asked")
+    sources = (Source(str(number), "1", number) for number in range(2 * SOURCES_AHEAD))
+    listing = ListingThread(Listing(sources), time.monotonic)
+    admission = Admission(listing, ledger, make_flow(1))
+    seen = [admission.is_promising]
+    wait_until_drawn(listing)
+    admission.ask(is_full=False)
+    seen.append(admission.is_promising)
+    admission.take(verdicts + [RELEASED] * (ADMIT_BATCH - len(verdicts)))
+    seen.append(admission.is_promising)
+    admission.ask(is_full=False)
+    seen.append(admission.is_promising)
+    assert seen == [False, True, False, is_promising]
+    listing.close()
+
+
 def wait_until_drawn(listing: ListingThread) -> None:
     """Return once as much was drawn as is ever drawn ahead."""
     assert listing.take(60.0) is not None  # which begins to draw, and makes room again

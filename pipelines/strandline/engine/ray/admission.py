@@ -45,6 +45,11 @@ class Admission:
             return None
         return 0 if self.asked is None else len(self._batch)
 
+    @property
+    def is_promising(self) -> bool:
+        """Return whether the ledger is asked, and has released all that it was asked so far."""
+        return self.asked is not None and not (self.skipped or self.quarantined)
+
     def ask(self, *, is_full: bool, limit: float = 0.0, room: int = ADMIT_BATCH) -> bool:
         """Ask for the next batch, unless there is no room or no need.
 

@@ -101,8 +101,10 @@ class _RayDriver(Driver):
 
     def _scale(self) -> None:
         self._demand.look(self._flow.queues, self._admission.sources_left)
-        if self._flow.is_stopped or self._flow.is_idle():
-            self._scaler.bottleneck = None  # and no worker where nothing is left to do
+        if self._flow.is_stopped or (self._flow.is_idle() and not self._admission.is_promising):
+            # No worker where nothing is left to do; but where all that was listed was left so far,
+            # the first ones start beside the process that keeps the ledger.
+            self._scaler.bottleneck = None
         elif self._scaler.is_due(self._flow.queues):
             for worker in self._scaler.look(self._flow.queues, self._admission.sources_left):
                 self._lose(worker, NodeDiedError("its node has died"))
