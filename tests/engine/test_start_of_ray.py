@@ -27,11 +27,19 @@ from strandline.engine.ray.connection import (
     choose_start_limit,
     connected,
 )
+from strandline.engine.ray.driver import list_modules
 from strandline.plan.errors import code_of
+from strandline.plan.pipeline import StagePlan
+from strandline.plan.planning import check_plan
+from strandline.plan.stage import Stage
+from strandline.stages.sinks.jsonl_sink import JsonlSink
+from strandline.stages.sources.files import Files
+from strandline.stages.tables.read_files import ReadFiles
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode
 
 ADVICE = "; `strandline doctor` looks at the machine, and --workers 1 has Ray start less"
+MODULES = "RAY_preload_python_modules"
 SLOW = "The current node timed out during startup. This could happen because some of the raylet"
 
 
@@ -129,6 +137,75 @@ def test_a_local_ray_takes_nothing_over_of_the_job_that_starts_it(
     with pytest.raises(RuntimeError), connected("ray://127.0.0.1:1", None):
         pass
     assert seen == [None, job]  # to enter the Ray that runs the job, it is needed
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        ({}, []),
+        ({"include_dashboard": True}, ["start_api_server"]),
+        ({"log_to_driver": True}, ["start_log_monitor"]),
+    ],
+)
+def test_a_local_ray_starts_no_process_that_nobody_asks(
+    options: dict[str, bool], left: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    names = ("start_api_server", "start_gcs_server", "start_log_monitor", "start_monitor")
+    own = {name: getattr(node.Node, name) for name in names}
+    seen: list[str] = []
+    addresses: list[str] = []
+
+    def put(_: str, address: str, **__: object) -> None:
+        addresses.append(address)
+
+    def init(**_: object) -> None:
+        seen.extend(name for name in names if getattr(node.Node, name) is own[name])
+
+    monkeypatch.setattr("ray.init", init)
+    monkeypatch.setattr("ray.experimental.internal_kv._internal_kv_put", put)
+    connection.start_local(1, tmp_path, **options)
+    assert addresses == ([] if "include_dashboard" in options else ["127.0.0.1:9"])
+    assert seen == sorted([*left, "start_gcs_server"])
+    assert own == {name: getattr(node.Node, name) for name in names}
+
+
+@pytest.mark.parametrize("before", [None, "numpy"])
+def test_what_workers_will_need_is_imported_as_they_start(
+    before: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(MODULES, raising=False)
+    if before is not None:
+        monkeypatch.setenv(MODULES, before)
+    seen: list[str | None] = []
+
+    def init(**_: object) -> None:
+        seen.append(os.environ.get(MODULES))
+        raise RuntimeError
+
+    monkeypatch.setattr("ray.init", init)
+    with pytest.raises(RayStartError), connected(None, 1, ["json", "csv"]):
+        pass
+    assert seen == ["json,csv"]
+    assert os.environ.get(MODULES) == before
+
+
+def test_modules_of_users_are_not_imported_ahead() -> None:
+    stages = [
+        StagePlan("read", "read-files", ReadFiles()),
+        StagePlan(
+            "own",
+            "stages:Own",
+            type("Own", (Stage,), {"__module__": "stages", "process": lambda _, task: task})(),
+        ),
+        StagePlan("write", "jsonl", JsonlSink()),
+    ]
+    plan = check_plan("test", "test", StagePlan("files", "files", Files(paths=["*"])), stages)
+    assert list_modules(plan) == [
+        "strandline.engine.ray.worker",
+        "strandline.engine.ray.ledger_actor",
+        ReadFiles.__module__,
+        JsonlSink.__module__,
+    ]
 
 
 def test_a_folder_that_ray_may_not_write_to_is_named_and_not_waited_for(

@@ -11,7 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,11 +28,13 @@ from strandline.storage.outputs.temporary import owned_folder
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode
 
-_NODE_SECONDS = 0.5
+_NODE_SECONDS = 0.02
 _PORT_MILLISECONDS = 500
 _ANSWER_SECONDS = 2.0
 _MOST_BYTES = 107  # of a socket's name; the kernel takes no more
 _JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # by which `ray job submit` hands a job its environment
+# What workers import before they are asked for anything, side by side with the driver.
+_MODULES = "RAY_preload_python_modules"
 
 
 def unwrap(error: RayTaskError) -> Exception:
@@ -100,13 +102,17 @@ class Connection:
 
 
 @contextmanager
-def connected(address: str | None, workers: int | None) -> Iterator[Connection]:
+def connected(
+    address: str | None, workers: int | None, modules: Iterable[str] = ()
+) -> Iterator[Connection]:
     """Connect to Ray for the time of a run.
 
     Args:
         address: of an existing cluster, such as `auto` or `ray://head:10001`; None starts a local
             one, unless this process is connected already.
         workers: CPUs of the local one; None: as many as this process may use.
+        modules: that processes of a local one import as they start; each must be the same one
+            wherever it is imported.
 
     Raises:
         ConnectionError: there is no cluster at the address.
@@ -124,16 +130,17 @@ def connected(address: str | None, workers: int | None) -> Iterator[Connection]:
         finally:
             ray.shutdown()
     else:
-        with _started(_choose_cpus(workers)) as connection:
+        with _started(_choose_cpus(workers), modules) as connection:
             yield connection
 
 
 @contextmanager
-def _started(cpus: int) -> Iterator[Connection]:
+def _started(cpus: int, modules: Iterable[str]) -> Iterator[Connection]:
     with owned_folder("ray") as folder:
         _check_length(folder)
         try:
-            start_local(cpus, folder)
+            with _setting(_MODULES, ",".join(modules) or None):
+                start_local(cpus, folder)
             _silence_raylet()
             yield Connection(_count_cpus(), _find_child(_RAYLET), capacity=ray.cluster_resources())
         finally:
@@ -158,8 +165,11 @@ def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401
     for tries_left in reversed(range(_TRIES)):
         before = set(psutil.Process().children())
         try:
-            with _waiting_for_node(seconds), _leaving_job():
-                return _init(cpus, folder, options)
+            # A local Ray must not take over what this process was given as a job of another. It
+            # would look for files that only the other has, and install once more, for minutes,
+            # what is installed where this process runs.
+            with _waiting_for_node(seconds), _setting(_JOB, None):
+                return _init(cpus, folder, _USUAL | options)
         except Exception as error:
             # Ray knows no more of what it had begun, and a notebook would keep that for ever.
             _kill(set(psutil.Process().children()) - before)
@@ -172,10 +182,51 @@ def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401
     raise AssertionError  # the last try returns or raises
 
 
+_USUAL = {"include_dashboard": False, "logging_level": logging.ERROR, "log_to_driver": False}
+_NOBODY = "127.0.0.1:9"  # the port of what is discarded
+
+
 def _init(cpus: int, folder: Path, options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - Ray's own
-    usual = {"include_dashboard": False, "logging_level": logging.ERROR, "log_to_driver": False}
-    # Local whatever RAY_ADDRESS says.
-    return ray.init(address="local", num_cpus=cpus, _temp_dir=str(folder), **{**usual, **options})
+    with ExitStack() as stack:
+        for module, name, stand_in in _list_unneeded(options):
+            stack.enter_context(_replaced(module, name, partial(_take_other, stand_in)))
+        # Local whatever RAY_ADDRESS says.
+        context = ray.init(address="local", num_cpus=cpus, _temp_dir=str(folder), **options)
+    if not options["include_dashboard"]:
+        _name_dashboard(_NOBODY)
+    return context
+
+
+def _list_unneeded(options: Mapping[str, Any]) -> Iterator[tuple[str, str, Callable[..., Any]]]:
+    """Yield functions of Ray's own that start what nobody here asks anything, and stand-ins.
+
+    Each such process loads Ray in Python while the first workers do, and is waited for at the end.
+    """
+    yield "node.Node", "start_monitor", _start_nothing  # of clusters that grow
+    if not options["log_to_driver"]:
+        yield "node.Node", "start_log_monitor", _start_nothing
+    if not options["include_dashboard"]:
+        yield "node.Node", "start_api_server", _start_nothing
+        # So Ray's agent serves none either, as where Ray is installed without what that takes.
+        yield "utils", "get_dashboard_dependency_error", lambda: ImportError("not asked for")
+
+
+def _take_other(stand_in: Callable[..., Any], _: object) -> Callable[..., Any]:
+    return stand_in
+
+
+def _start_nothing(*_: object, **__: object) -> None:
+    """Stand in for a start of Ray's own."""
+
+
+def _name_dashboard(address: str) -> None:
+    """Tell Ray's agent where a dashboard is: until it knows, it asks and complains each second."""
+    with suppress(Exception):  # where a version has it otherwise; it only fills a log
+        from ray._private import ray_constants  # noqa: PLC0415 - private
+        from ray.experimental.internal_kv import _internal_kv_put  # noqa: PLC0415 - private
+
+        where = ray_constants.KV_NAMESPACE_DASHBOARD
+        _internal_kv_put(ray_constants.DASHBOARD_ADDRESS, address, namespace=where)
 
 
 def choose_start_limit(load: float, cpus: int) -> float:
@@ -189,18 +240,17 @@ def choose_start_limit(load: float, cpus: int) -> float:
 
 
 @contextmanager
-def _leaving_job() -> Iterator[None]:
-    """Have a local Ray not take over what this process was given as a job of another.
-
-    It would look for files that only the other has, and install once more, for minutes, what is
-    installed where this process runs.
-    """
-    job = os.environ.pop(_JOB, None)
+def _setting(variable: str, value: str | None) -> Iterator[None]:
+    """Set a variable of the environment, or unset it, for what is started meanwhile."""
+    before = os.environ.pop(variable, None)
+    if value is not None:
+        os.environ[variable] = value
     try:
         yield
     finally:
-        if job is not None:
-            os.environ[_JOB] = job
+        os.environ.pop(variable, None)
+        if before is not None:
+            os.environ[variable] = before
 
 
 class _ProcessDiedError(Exception):
@@ -225,7 +275,9 @@ def _waiting_for_node(seconds: float) -> Iterator[None]:
 @contextmanager
 def _replaced(module: str, name: str, replace: Callable[[Any], Any]) -> Iterator[None]:
     """Replace a function of Ray's own, where this version has it."""
-    within = getattr(getattr(ray, "_private", None), module, None)
+    within = ray
+    for part in ("_private", *module.split(".")):
+        within = getattr(within, part, None)
     original = getattr(within, name, None)
     if original is None:
         yield

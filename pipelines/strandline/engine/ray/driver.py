@@ -18,6 +18,7 @@ from strandline.engine.core.flow import Flow
 from strandline.engine.core.listing_thread import ListingThread
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import Control, Ending, Listing, RunProgress, conclude
+from strandline.engine.ray import ledger_actor, worker
 from strandline.engine.ray.admission import Admission
 from strandline.engine.ray.connection import Connection, connected
 from strandline.engine.ray.ledger_actor import RayLedger
@@ -26,6 +27,7 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.storage.outputs.outputs import OutputLocation
 
 POLL_SECONDS = 0.5
+_OWN = __name__.partition(".")[0]
 
 
 class DriverInputs(NamedTuple):
@@ -168,10 +170,22 @@ class DrivenEngine:
         control: Control,
     ) -> Ending:
         """See `Engine.run`."""
-        with type(self).surrounding(), connected(self.address, self.workers) as connection:
+        modules = list_modules(plan)
+        with type(self).surrounding(), connected(self.address, self.workers, modules) as connection:
             if connection.capacity is not None:
                 refuse_unmet(plan, connection.capacity)
             given = DriverInputs(
                 plan, listing, ledger, control, connection, self.outputs, self.wait
             )
             return self.driver(given).drive()
+
+
+def list_modules(plan: PipelinePlan) -> list[str]:
+    """Return our own modules that workers of a plan will need, for Ray to import ahead.
+
+    A user's are not among them: what they are depends on the folder in which they are looked for,
+    which Ray's processes do not know as they start.
+    """
+    used = [type(stage.stage).__module__ for stage in plan.stages]
+    own = [name for name in used if name.partition(".")[0] == _OWN]
+    return list(dict.fromkeys([worker.__name__, ledger_actor.__name__, *own]))
