@@ -219,7 +219,10 @@ def test_samples_are_signs_of_life_too(place: Place) -> None:
 
 
 @pytest.mark.parametrize("sign", [5.0, 9e9])
-def test_a_sign_of_life_by_another_clock_is_no_end(place: Place, sign: float) -> None:
+def test_a_sign_of_life_by_another_clock_is_no_end(
+    place: Place, sign: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strandline.ledger.liveness.HEARTBEAT_SECONDS", 1.0)  # it is waited for
     place.cut_off(1, "a", started=1000.0)
     lease = place.read_meta("lease") | {"time": sign, "ended": False}
     with closing(Store(place.folder.ledger)) as store:
