@@ -19,6 +19,7 @@ from strandline_api.quantities import parse_duration
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.spec.ray_cluster import PodSecurity
 from strandline_operator.model.limits import Limits
+from strandline_operator.model.network import AttemptNetwork
 
 PREFIX = "STRANDLINE_"
 # Kubernetes sets such variables for each service, and STRANDLINE_METRICS_PORT could be one.
@@ -157,6 +158,10 @@ class Settings(BaseModel):
     pod_security: Annotated[PodSecurity, BeforeValidator(_read_security)] = Field(
         default=_LIMITS.pod_security,
         description="Users and groups of Ray pods, as JSON; with '{}' the cluster chooses them.",
+    )
+    attempt_network: Annotated[AttemptNetwork | None, BeforeValidator(_read_json)] = Field(
+        default=_LIMITS.attempt_network,
+        description="Who may reach the pods of attempts, as JSON; no policy is made with 'null'.",
     )
 
     @property

@@ -67,8 +67,13 @@ def test_users_may_be_left_to_the_platform(helm: Helm) -> None:
 
 def test_the_default_values_leave_the_operator_as_it_comes(helm: Helm) -> None:
     settings, own = parse(flags_of(helm.render())), Settings()
-    changed = {"runtime_image": f"strandline/runtime:{app_version()}"}
+    changed = {
+        "runtime_image": f"strandline/runtime:{app_version()}",
+        # The operator by itself knows neither its labels nor KubeRay's, so it makes no policy.
+        "attempt_network": settings.attempt_network,
+    }
     assert settings == own.model_copy(update=changed)
+    assert settings.attempt_network is not None
 
 
 def app_version() -> str:
@@ -170,6 +175,7 @@ def test_labels_of_users_do_not_hide_the_operator(helm: Helm) -> None:
         ("runAsUser=0", "runAsUser"),
         ("shutdownGraceSeconds=-1", "shutdownGraceSeconds"),
         ("image.digest=1234", "digest"),
+        ("attemptNetworkPolicy.kuberayForm={}", "kuberayForm"),
     ],
 )
 def test_values_that_mean_nothing_are_refused(helm: Helm, given: str, told: str) -> None:

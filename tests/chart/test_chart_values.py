@@ -28,6 +28,7 @@ DERIVED = {
     "runtime_image": "runtimeImage",
     "retry_defaults": "retryDefaults",
     "pod_security": "podSecurity",
+    "attempt_network": "attemptNetworkPolicy",
 }
 FREE = {"resources", "affinity", "global"}  # Kubernetes' own, and what parents share
 

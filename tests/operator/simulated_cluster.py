@@ -404,6 +404,8 @@ class SimulatedCluster:
     def _create(self, action: Create) -> None:
         manifest = copy.deepcopy(action.manifest)
         name = manifest["metadata"]["name"]
+        if self.refusals:
+            return  # as when it is enacted: what would be made after it needs it
         if action.resource in self.refused:
             self.refusals = (*self.refusals, self.refused[action.resource])
             return

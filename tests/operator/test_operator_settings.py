@@ -90,6 +90,11 @@ def test_what_kubernetes_sets_for_a_service_is_not_ours() -> None:
             "STRANDLINE_NAMESPACES[1]: must be lowercase letters, digits and '-', "
             "such as 'my-name', not 'B'",
         ),
+        (
+            {"attempt_network": '{"kubray": []}'},
+            {},
+            "--attempt-network.kubray: unknown field 'kubray'; did you mean 'kuberay'?",
+        ),
         ({}, {"METRICS_PORT": "8080"}, "'metrics-port' and 'liveness-port' must differ"),
     ],
 )

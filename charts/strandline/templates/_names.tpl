@@ -34,6 +34,12 @@ app.kubernetes.io/name: {{ include "strandline.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{/* What the operator's pod has, and no other. */}}
+{{- define "strandline.operatorLabels" -}}
+{{ include "strandline.selector" . }}
+app.kubernetes.io/component: operator
+{{- end }}
+
 {{- define "strandline.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{ include "strandline.selector" . }}

@@ -31,6 +31,12 @@
 - apiGroups: [""]
   resources: [events]
   verbs: [create, list]
+{{- if .Values.attemptNetworkPolicy.enabled }}
+# A policy stands as long as its attempt, so none is ever changed, and garbage collection removes it.
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, create]
+{{- end }}
 {{- end }}
 
 {{/* Whether a node still runs the pods that it has, and how much it has for them, is written in no

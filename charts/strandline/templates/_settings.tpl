@@ -12,5 +12,24 @@
 - --liveness-port={{ .Values.livenessPort }}
 - {{ printf "--runtime-image=%s" (include "strandline.image" (dict "image" .Values.runtimeImage "chart" .Chart)) | quote }}
 - {{ printf "--pod-security=%s" (toJson (default dict .Values.podSecurity)) | quote }}
+- {{ printf "--attempt-network=%s" (include "strandline.attemptNetwork" .) | quote }}
 - {{ printf "--retry-defaults=%s" (toJson .Values.retryDefaults) | quote }}
+{{- end }}
+
+{{/* Who may reach the pods of attempts: the operator knows neither its own labels nor KubeRay's. */}}
+{{- define "strandline.attemptNetwork" -}}
+{{- with .Values.attemptNetworkPolicy }}
+{{- if .enabled }}
+{{- $home := dict "matchLabels" (dict "kubernetes.io/metadata.name" $.Release.Namespace) }}
+{{- $labels := fromYaml (include "strandline.operatorLabels" $) }}
+{{- $operator := dict "namespaceSelector" $home "podSelector" (dict "matchLabels" $labels) }}
+{{- $network := dict "operator" (list $operator) "kuberay" .kuberayFrom "ingress" .ingress }}
+{{- if .restrictEgress }}
+{{- $network = set $network "egress" .egress }}
+{{- end }}
+{{- toJson $network }}
+{{- else -}}
+null
+{{- end }}
+{{- end }}
 {{- end }}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from strandline_api.spec.ray_cluster import PodSecurity
+from strandline_operator.model.network import AttemptNetwork
 
 # Of the user that both images have. The cluster's own choice takes their place with `{}`.
 POD_SECURITY = PodSecurity(run_as_user=1000, fs_group=1000, fs_group_change_policy="OnRootMismatch")
@@ -33,6 +34,7 @@ class Limits:
         reports_lineage: the operator reports attempts' ends to a lineage system, so that drivers
             are to name their runs as it does and to leave lost ones to it.
         pod_security: users and groups of Ray pods, where the pipeline says nothing of them.
+        attempt_network: who may reach an attempt's pods; None: whoever the cluster lets.
     """
 
     settle: float = 3.0
@@ -51,3 +53,4 @@ class Limits:
     dashboard_host: str = "0.0.0.0"  # noqa: S104 - the submitter asks it from another pod
     reports_lineage: bool = False
     pod_security: PodSecurity = POD_SECURITY
+    attempt_network: AttemptNetwork | None = None

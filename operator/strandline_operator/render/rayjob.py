@@ -1,4 +1,4 @@
-"""An attempt's RayJob, and the ConfigMap with the pipeline for its driver.
+"""An attempt's RayJob, and what is made before it: the ConfigMap for its driver, its policy.
 
 The shape is the one that ran a driver exactly once in every recording of a real KubeRay, whatever
 was lost: no retries of its own, no head that comes back, no start that is waited for without end.
@@ -19,6 +19,7 @@ from strandline_operator.model.objects import Meta
 from strandline_operator.model.plan import Manifest
 from strandline_operator.render.code import render_code
 from strandline_operator.render.elastic import is_elastic, make_elastic, render_autoscaler
+from strandline_operator.render.network import render_network
 from strandline_operator.render.order import Order
 from strandline_operator.render.pods import (
     EXTRA_GRACE_SECONDS,
@@ -61,6 +62,11 @@ def render_code_map(order: Order) -> Manifest | None:
     None where none is brought so.
     """
     return render_code(order, _metadata(order, name_code(order.pipeline, order.number)))
+
+
+def render_network_policy(order: Order) -> Manifest | None:
+    """Render what may reach the attempt's pods; None where no policy is wanted."""
+    return render_network(order, _metadata(order, order.name))
 
 
 def render_rayjob(order: Order) -> Manifest:

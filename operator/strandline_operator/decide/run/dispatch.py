@@ -27,7 +27,12 @@ from strandline_operator.model.plan import Action, Count, Create, Resource
 from strandline_operator.model.view import AttemptObject
 from strandline_operator.render.attempt import render_attempt
 from strandline_operator.render.order import Order
-from strandline_operator.render.rayjob import render_code_map, render_config, render_rayjob
+from strandline_operator.render.rayjob import (
+    render_code_map,
+    render_config,
+    render_network_policy,
+    render_rayjob,
+)
 
 Obstacle = Callable[[Pass], Block | None]
 # No attempt is made while one of these stands; the first is told.
@@ -169,14 +174,18 @@ _BEFORE_LAUNCH: tuple[Obstacle, ...] = (
 
 
 def _list_objects(given: Pass, scene: Scene) -> tuple[Action, ...]:
-    """Return an attempt's objects, the RayJob last: its pods mount the others."""
+    """Return an attempt's objects, the RayJob last: its pods mount the others.
+
+    The policy stands before there is a pod, so no port is open for a moment.
+    """
     order = _make_order(given, scene.attempt)
-    code = render_code_map(order)
-    maps = (render_config(order),) if code is None else (render_config(order), code)
-    return (
-        *(Create(Resource.CONFIG_MAP, manifest) for manifest in maps),
-        Create(Resource.RAYJOB, render_rayjob(order)),
+    objects = (
+        (Resource.CONFIG_MAP, render_config(order)),
+        (Resource.CONFIG_MAP, render_code_map(order)),
+        (Resource.NETWORK_POLICY, render_network_policy(order)),
+        (Resource.RAYJOB, render_rayjob(order)),
     )
+    return tuple(Create(kind, manifest) for kind, manifest in objects if manifest is not None)
 
 
 def _make_order(given: Pass, attempt: AttemptObject) -> Order:

@@ -1,0 +1,40 @@
+"""Who else may reach the pods of an attempt, as whoever installs the operator has chosen it.
+
+Peers and rules are those of a NetworkPolicy and are handed on as they were given: the API server
+checks them. This room must not know which pods or ports an attempt has.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+# As in Kubernetes' NetworkPolicy: an entry of `from`, and one of `ingress` or `egress`.
+Peer = dict[str, Any]
+Rule = dict[str, Any]
+
+
+class AttemptNetwork(BaseModel):
+    """What the NetworkPolicy of each attempt says, besides what its own pods need.
+
+    Peers of nobody name nobody: an empty list opens no door, other than an empty `from` would.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    operator: tuple[Peer, ...] = Field(
+        default=(), description="Peers that may ask the driver's pages: the operator's own pod."
+    )
+    kuberay: tuple[Peer, ...] = Field(
+        default=(), description="Peers that may ask Ray's dashboard: KubeRay's pod."
+    )
+    ingress: tuple[Rule, ...] = Field(
+        default=(), description="More rules of what may reach an attempt's pods."
+    )
+    egress: tuple[Rule, ...] | None = Field(
+        default=None,
+        description=(
+            "All that pods may reach besides each other and DNS; None leaves that way open."
+        ),
+    )

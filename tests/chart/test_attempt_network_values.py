@@ -1,0 +1,75 @@
+"""The pods of attempts as the chart's values close them, from the values to each connection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attempt_pods import list_pods, list_policies, render_attempt
+from helm_program import RELEASE, Helm
+from manifests import of_kind
+from network_rules import Endpoint, is_allowed
+from renderings import EVERYTHING, MINIMAL, cases, flags_of, parse, read_case, render
+from simulated_cluster import SimulatedCluster
+
+DASHBOARD, DRIVER = 8265, 8780
+# As KubeRay's chart and its own manifests label its pod.
+KUBERAY = {"app.kubernetes.io/component": "kuberay-operator", "app.kubernetes.io/name": "kuberay"}
+
+
+def make_attempt(manifests: list[dict[str, Any]]) -> SimulatedCluster:
+    return render_attempt(parse(flags_of(manifests)).attempt_network)
+
+
+def find_operator(manifests: list[dict[str, Any]]) -> Endpoint:
+    """The operator's pod, with all labels of its template."""
+    (deployment,) = of_kind(manifests, "Deployment")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    return Endpoint(deployment["metadata"]["namespace"], labels)
+
+
+@cases
+def test_the_operator_that_is_installed_reaches_drivers_and_no_test_pod_does(
+    helm: Helm, case: Any
+) -> None:
+    manifests = render(helm, case)
+    cluster = make_attempt(manifests)
+    policies, head = list_policies(cluster), list_pods(cluster)["head"]
+    assert is_allowed(policies, find_operator(manifests), head, DRIVER)
+    (test,) = of_kind(manifests, "Pod")
+    tester = Endpoint(test["metadata"]["namespace"], test["metadata"]["labels"])
+    is_on = read_case(case).get("attemptNetworkPolicy", {}).get("enabled", True)
+    assert is_allowed(policies, tester, head, DRIVER) != is_on
+    assert bool(policies) == is_on
+
+
+def test_by_default_kuberay_is_known_by_its_label_wherever_it_runs(helm: Helm) -> None:
+    cluster = make_attempt(helm.render())
+    policies, head = list_policies(cluster), list_pods(cluster)["head"]
+    for namespace in ("default", "kuberay-system"):
+        assert is_allowed(policies, Endpoint(namespace, KUBERAY), head, DASHBOARD)
+        assert not is_allowed(policies, Endpoint(namespace, KUBERAY), head, DRIVER)
+        assert not is_allowed(policies, Endpoint(namespace, {"app": "web"}), head, DASHBOARD)
+
+
+def test_a_namespace_that_is_named_shuts_out_who_borrows_kuberays_label(helm: Helm) -> None:
+    cluster = make_attempt(render(helm, EVERYTHING))
+    policies, head = list_policies(cluster), list_pods(cluster)["head"]
+    assert is_allowed(policies, Endpoint("ray-system", KUBERAY), head, DASHBOARD)
+    assert not is_allowed(policies, Endpoint("team", KUBERAY), head, DASHBOARD)
+
+
+def test_a_pod_beside_the_operator_is_not_it(helm: Helm) -> None:
+    cluster = make_attempt(helm.render())
+    policies, head = list_policies(cluster), list_pods(cluster)["head"]
+    assert not is_allowed(policies, Endpoint(RELEASE, {"app": "web"}), head, DRIVER)
+    borrowed = Endpoint("team", find_operator(helm.render()).labels)
+    assert not is_allowed(policies, borrowed, head, DRIVER)
+
+
+def test_the_right_to_make_policies_is_given_only_where_they_are_made(helm: Helm) -> None:
+    def find_verbs(manifests: list[dict[str, Any]]) -> list[list[str]]:
+        rules = [rule for role in of_kind(manifests, "ClusterRole") for rule in role["rules"]]
+        return [rule["verbs"] for rule in rules if "networkpolicies" in rule["resources"]]
+
+    assert find_verbs(helm.render()) == [["get", "create"]]
+    assert find_verbs(render(helm, MINIMAL)) == []
