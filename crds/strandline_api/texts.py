@@ -1,12 +1,143 @@
 """Text that came from elsewhere, made fit to be kept and shown.
 
 Logs, file names and other programs put anything into a text; what stands in a status must be valid
-Unicode and of bounded length. This room must not know what a text is about.
+Unicode and of bounded length. What looks like a secret is known by its shape, which can't tell
+whether one is in use. This room must not know what a text is about.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
+from typing import NamedTuple
 
 CUT = "..."
+SECRET = "<SECRET>"  # noqa: S105 - what is written in the place of one
+
+
+class RedactionRule(NamedTuple):
+    """A kind of thing that is replaced.
+
+    Attributes:
+        name: for counters.
+        regex: finds candidates; a group `value` narrows what is replaced.
+        replacement: written in its place.
+        holds: says whether a candidate really is one.
+        hints: texts of which every match contains one, to skip the search; none: always search.
+        choices: texts of which one is written in the place of `replacement`; which, follows from
+            what was found.
+    """
+
+    name: str
+    regex: re.Pattern[str]
+    replacement: str
+    holds: Callable[[str], bool] = bool
+    hints: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+
+    def choose(self, value: str) -> str:
+        """Return what is written in the place of a value, always the same for the same one."""
+        if not self.choices:
+            return self.replacement
+        digest = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        return self.choices[int.from_bytes(digest, "big") % len(self.choices)]
+
+
+def _ignore(name: str) -> None:
+    """Count nothing."""
+
+
+def redact(
+    text: str, kinds: Iterable[RedactionRule], count: Callable[[str], None] = _ignore
+) -> str:
+    """Return the text with every match replaced, again and again until none is left.
+
+    Args:
+        text: any text.
+        kinds: applied in order.
+        count: called with the name of the kind for each replacement.
+    """
+    chosen = tuple(kinds)
+    while True:
+        changed = text
+        for kind in chosen:
+            if not kind.hints or any(hint in changed for hint in kind.hints):
+                changed = _replace(changed, kind, count)
+        if changed == text:
+            return text
+        text = changed
+
+
+def _replace(text: str, kind: RedactionRule, count: Callable[[str], None]) -> str:
+    group = "value" if "value" in kind.regex.groupindex else 0
+
+    def replace_match(match: re.Match[str]) -> str:
+        value = match[group]
+        if not kind.holds(value):
+            return match[0]
+        count(kind.name)
+        start, end = match.start(group) - match.start(), match.end(group) - match.start()
+        return match[0][:start] + kind.choose(value) + match[0][end:]
+
+    return kind.regex.sub(replace_match, text)
+
+
+_TOKENS = (
+    r"(?:AKIA|ASIA)[0-9A-Z]{16}",
+    r"gh[pousr]_[A-Za-z0-9]{36,255}",
+    r"github_pat_[A-Za-z0-9_]{22,255}",
+    r"glpat-[A-Za-z0-9_-]{20,64}",
+    r"xox[abeoprs]-[A-Za-z0-9-]{10,255}",
+    r"AIza[0-9A-Za-z_-]{35}",
+    r"[rs]k_(?:live|test)_[0-9a-zA-Z]{16,255}",
+    r"sk-[A-Za-z0-9_-]{32,255}",
+    r"hf_[A-Za-z0-9]{30,255}",
+    r"pypi-[A-Za-z0-9_-]{50,255}",
+    r"eyJ[A-Za-z0-9_-]{8,4000}\.eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,4000}",
+)
+_TOKEN_HINTS = ("AKIA", "ASIA", "gh", "glpat-", "xox", "AIza", "k_", "sk-", "hf_", "pypi-", "eyJ")
+_WORD_HINTS = ("assw", "ASSW", "ecret", "ECRET", "key", "Key", "KEY", "oken", "OKEN")
+_WORDS = r"(?:password|passwd|secret|api_?key|access_?key|access_?token|auth_?token|client_?secret)"
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
+
+
+# Of a known shape, the surest first. Code that reads a password from elsewhere matches none.
+SECRETS = (
+    RedactionRule(
+        "private key",
+        re.compile(
+            r"-----BEGIN (?:[A-Z]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+            r"(?:[^<]{0,20000}?-----END (?:[A-Z]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+            r"|(?:\s{1,80}[A-Za-z0-9+/=]{16,80}(?![A-Za-z0-9+/=]))*)"
+        ),
+        SECRET,
+        hints=("PRIVATE KEY",),
+    ),
+    RedactionRule(
+        "token",
+        re.compile(rf"(?<![A-Za-z0-9_-])(?:{'|'.join(_TOKENS)})(?![A-Za-z0-9_])"),
+        SECRET,
+        hints=_TOKEN_HINTS,
+    ),
+    RedactionRule(
+        "password in URL",
+        re.compile(r"://[^/\s:@<>\"']{1,64}:(?P<value>[^/\s:@<>\"'{}$%]{3,128})@"),
+        SECRET,
+        hints=("://",),
+    ),
+    RedactionRule(
+        "assigned secret",
+        re.compile(
+            rf"(?i){_WORDS}[\"']?\s{{0,3}}[:=]\s{{0,3}}"
+            r"(?P<quote>[\"'])(?P<value>[^\"'\s<>{}]{8,200})(?P=quote)"
+        ),
+        SECRET,
+        _has_digit,
+        hints=_WORD_HINTS,
+    ),
+)
 
 
 def repair(text: str) -> str:

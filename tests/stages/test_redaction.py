@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import StageRun
-from strandline.stages.code.secret_kinds import build_secret_kinds, measure_entropy
+from strandline.stages.code.redact_secrets import build_secret_kinds, measure_entropy
 from strandline.stages.columns import MissingColumnError
 from strandline.stages.text.addresses import (
     ACCOUNT,
@@ -17,11 +17,10 @@ from strandline.stages.text.addresses import (
     IPV4,
     IPV6,
     PHONE,
-    RedactionRule,
     is_account_number,
     is_card_number,
-    redact,
 )
+from strandline_api.texts import RedactionRule, redact
 
 SECRETS = (*build_secret_kinds(32, 4.3), EMAIL, IPV4, IPV6)
 PERSONAL = (EMAIL, ACCOUNT, CARD, IPV4, IPV6, PHONE)

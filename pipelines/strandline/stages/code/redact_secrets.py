@@ -1,19 +1,25 @@
 """The stage `redact-secrets`: credentials and addresses in code, replaced by what they were.
 
-Redacting twice changes nothing.
+Redacting twice changes nothing. It finds what looks like a secret; it can't know whether one is in
+use.
 """
 
 from __future__ import annotations
 
+import math
+import re
+from collections import Counter
 from collections.abc import Iterator
 
 from pydantic import Field
 
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
-from strandline.stages.code.secret_kinds import build_secret_kinds
-from strandline.stages.text.addresses import EMAIL, IPV4, IPV6, RedactionRule
+from strandline.stages.text.addresses import EMAIL, IPV4, IPV6
 from strandline.stages.text.redaction import RedactingStage
+from strandline_api.texts import SECRET, SECRETS, RedactionRule
+
+_ALPHABETS = ("abcdef", "ABCDEF", "012345")
 
 
 @register("redact-secrets")
@@ -49,3 +55,31 @@ class RedactSecrets(RedactingStage):
     def list_columns(self) -> tuple[str, ...]:
         """Return the columns that the parameters name."""
         return self.params.columns
+
+
+def build_secret_kinds(min_length: int, min_entropy: float) -> tuple[RedactionRule, ...]:
+    """Return the kinds of secrets, the surest first.
+
+    Args:
+        min_length: characters of a quoted string that is judged by its entropy.
+        min_entropy: bits per character from which such a string is a secret.
+    """
+
+    def looks_random(text: str) -> bool:
+        if any(alphabet in text for alphabet in _ALPHABETS):
+            return False
+        mixed = any(map(str.isdigit, text)) and any(map(str.isalpha, text))
+        return mixed and measure_entropy(text) >= min_entropy
+
+    quoted = rf"(?P<quote>[\"'])(?P<value>[A-Za-z0-9+/=_-]{{{min_length},512}})(?P=quote)"
+    return (
+        *SECRETS,
+        RedactionRule("random string", re.compile(quoted), SECRET, looks_random),
+    )
+
+
+def measure_entropy(text: str) -> float:
+    """Shannon entropy in bits per character; 0 for empty text."""
+    total = len(text)
+    shares = [number / total for number in Counter(text).values()]
+    return -sum(share * math.log2(share) for share in shares)

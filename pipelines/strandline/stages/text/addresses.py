@@ -7,73 +7,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable
-from hashlib import blake2b
-from typing import NamedTuple
+
+from strandline_api.texts import RedactionRule
 
 _ACCOUNT_MODULUS = 97
 _PHONE_DIGITS = range(8, 16)
-
-
-class RedactionRule(NamedTuple):
-    """A kind of thing that is replaced.
-
-    Attributes:
-        name: for counters.
-        regex: finds candidates; a group `value` narrows what is replaced.
-        replacement: written in its place.
-        holds: says whether a candidate really is one.
-        hints: texts of which every match contains one, to skip the search; none: always search.
-        choices: texts of which one is written in the place of `replacement`; which, follows from
-            what was found.
-    """
-
-    name: str
-    regex: re.Pattern[str]
-    replacement: str
-    holds: Callable[[str], bool] = bool
-    hints: tuple[str, ...] = ()
-    choices: tuple[str, ...] = ()
-
-    def choose(self, value: str) -> str:
-        """Return what is written in the place of a value, always the same for the same one."""
-        if not self.choices:
-            return self.replacement
-        digest = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        return self.choices[int.from_bytes(digest, "big") % len(self.choices)]
-
-
-def redact(text: str, kinds: Iterable[RedactionRule], count: Callable[[str], None]) -> str:
-    """Return the text with every match replaced, again and again until none is left.
-
-    Args:
-        text: any text.
-        kinds: applied in order.
-        count: called with the name of the kind for each replacement.
-    """
-    chosen = tuple(kinds)
-    while True:
-        changed = text
-        for kind in chosen:
-            if not kind.hints or any(hint in changed for hint in kind.hints):
-                changed = _replace(changed, kind, count)
-        if changed == text:
-            return text
-        text = changed
-
-
-def _replace(text: str, kind: RedactionRule, count: Callable[[str], None]) -> str:
-    group = "value" if "value" in kind.regex.groupindex else 0
-
-    def replace_match(match: re.Match[str]) -> str:
-        value = match[group]
-        if not kind.holds(value):
-            return match[0]
-        count(kind.name)
-        start, end = match.start(group) - match.start(), match.end(group) - match.start()
-        return match[0][:start] + kind.choose(value) + match[0][end:]
-
-    return kind.regex.sub(replace_match, text)
 
 
 def is_public_ip(text: str) -> bool:

@@ -21,10 +21,10 @@ from strandline.stages.text.addresses import (
     IPV4,
     IPV6,
     PHONE,
-    RedactionRule,
     is_ip,
 )
 from strandline.stages.text.redaction import RedactingStage
+from strandline_api.texts import RedactionRule
 
 
 class Personal(StrEnum):
