@@ -1,8 +1,8 @@
 """Text that came from elsewhere, made fit to be kept and shown.
 
 Logs, file names and other programs put anything into a text; what stands in a status must be valid
-Unicode and of bounded length. What looks like a secret is known by its shape, which can't tell
-whether one is in use. This room must not know what a text is about.
+Unicode, of bounded length, and without what looks like a secret. That is a look at shapes: it can't
+know whether one is in use, nor find one without any. This room must not know what a text is about.
 """
 
 import re
@@ -139,6 +139,111 @@ SECRETS = (
     ),
 )
 
+# Programs say more in their logs than in code: values without quotes, headers, whole addresses.
+_VALUE = r"(?P<value>[^\s\"'<>{},;&\\]{5,512})"
+_QUOTE = r"\\?[\"']?"
+_NAMES = (
+    r"(?:pass(?:word|wd|phrase)|pwd|secret|token|credential"
+    r"|(?:api|access|account|private|secret)[_-]?key)"
+)
+_NAME_HINTS = (*_WORD_HINTS, "pwd", "PWD", "assp", "ASSP", "redential", "REDENTIAL")
+_SIGNATURE_HINTS = ("sig", "Sig", "SIG")
+_KEY = r"-----END (?:[A-Z]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+_HEADERS = r"(?:authorization|cookie|x-(?:api-key|auth[a-z-]{0,20}|[a-z-]{0,20}token))"
+
+
+def _is_no_word(text: str) -> bool:
+    return not text.strip(".:!)").isalpha()
+
+
+def _is_encoded(text: str) -> bool:
+    """Return whether it has digits, or capitals where no word has them."""
+    return _has_digit(text) or not text[1:].islower()
+
+
+def _is_no_call(text: str) -> bool:
+    """Return whether it is a value rather than what code in a traceback reads one from."""
+    return _has_digit(text) and not {"(", "["} & set(text)
+
+
+_SECRETS_OF_LOGS = (
+    *SECRETS,
+    # Of a key that began before the lines that were read.
+    RedactionRule(
+        "end of a private key",
+        re.compile(rf"(?m)^(?:[A-Za-z0-9+/=]{{16,80}}\s{{1,4}}){{1,200}}{_KEY}"),
+        SECRET,
+        hints=("PRIVATE KEY",),
+    ),
+    RedactionRule(
+        "password in URL",
+        re.compile(r"://[^/\s:@<>\"']{0,64}:(?P<value>[^/\s@<>\"']{1,256})@"),
+        SECRET,
+        hints=("://",),
+    ),
+    RedactionRule(
+        "token in URL",
+        re.compile(r"://(?P<value>[A-Za-z0-9_-]{16,256})@"),
+        SECRET,
+        hints=("://",),
+    ),
+    RedactionRule(
+        "header",
+        re.compile(
+            rf"(?i)(?<![\w-]){_HEADERS}{_QUOTE}\s{{0,3}}[:=]\s{{0,3}}{_QUOTE}"
+            r"(?:(?:basic|bearer|digest|token)\s{1,3})?(?P<value>[^\s\"'<>,;\\]{6,4096})"
+        ),
+        SECRET,
+        _is_encoded,
+        hints=("uthorization", "UTHORIZATION", "ookie", "OOKIE", "X-", "x-"),
+    ),
+    RedactionRule(
+        "credentials",
+        re.compile(r"(?i)\b(?:basic|bearer)\s{1,3}(?P<value>[A-Za-z0-9._~+/=-]{8,4096})"),
+        SECRET,
+        _is_encoded,
+        hints=("asic", "ASIC", "earer", "EARER"),
+    ),
+    # Of options, variables and queries, whatever their values look like.
+    RedactionRule(
+        "assigned secret",
+        re.compile(rf"(?i){_NAMES}{_QUOTE}={_QUOTE}{_VALUE}"),
+        SECRET,
+        hints=_NAME_HINTS,
+    ),
+    RedactionRule(
+        "signature",
+        re.compile(rf"(?i)(?<![a-z])sig(?:nature)?={_VALUE}"),
+        SECRET,
+        hints=_SIGNATURE_HINTS,
+    ),
+    RedactionRule(
+        "secret in a file of settings",
+        re.compile(rf"(?i){_NAMES}{_QUOTE}\s{{1,3}}=\s{{1,3}}{_QUOTE}{_VALUE}"),
+        SECRET,
+        _is_no_call,
+        hints=_NAME_HINTS,
+    ),
+    RedactionRule(
+        "named secret",
+        re.compile(rf"(?i){_NAMES}{_QUOTE}\s{{0,3}}:\s{{0,3}}{_QUOTE}{_VALUE}"),
+        SECRET,
+        _is_no_word,
+        hints=_NAME_HINTS,
+    ),
+)
+
+
+# Each pass of an operator reads many sentences, and most have nothing that a rule could begin with.
+_ANY_HINT = re.compile(
+    "|".join(sorted({re.escape(hint) for kind in _SECRETS_OF_LOGS for hint in kind.hints}))
+)
+
+
+def scrub(text: str) -> str:
+    """Return a text without what looks like a secret, as it may stand in a log or a message."""
+    return redact(text, _SECRETS_OF_LOGS) if _ANY_HINT.search(text) else text
+
 
 def repair(text: str) -> str:
     """Render odd bytes of file names, which Python holds as lone surrogates, in plain letters."""
@@ -151,6 +256,9 @@ def cut(text: str, longest: int) -> str:
     return whole if len(whole) <= longest else whole[: longest - len(CUT)] + CUT
 
 
-def cutting(longest: int) -> Callable[[object], object]:
-    """Make a function that cuts texts and lets anything else pass."""
-    return lambda value: cut(value, longest) if isinstance(value, str) else value
+def fitting(longest: int) -> Callable[[object], object]:
+    """Make a function that scrubs and cuts texts and lets anything else pass.
+
+    In this order: half of a secret would not be known for one.
+    """
+    return lambda value: cut(scrub(value), longest) if isinstance(value, str) else value

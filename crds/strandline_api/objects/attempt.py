@@ -41,7 +41,7 @@ from strandline_api.status.records import (
     keep_first,
     keep_last,
 )
-from strandline_api.texts import cutting
+from strandline_api.texts import fitting
 from strandline_api.times import Time
 
 MAX_DETAILS = 16
@@ -51,7 +51,7 @@ MAX_LOG_LINES = 10
 MAX_LOG_LINE = 400
 
 _Detail = Annotated[
-    int | Annotated[str, Field(max_length=_MAX_DETAIL), BeforeValidator(cutting(_MAX_DETAIL))],
+    int | Annotated[str, Field(max_length=_MAX_DETAIL), BeforeValidator(fitting(_MAX_DETAIL))],
     WithJsonSchema(
         {
             "x-kubernetes-int-or-string": True,
@@ -60,7 +60,7 @@ _Detail = Annotated[
         }
     ),
 ]
-LogLine = Annotated[str, Field(max_length=MAX_LOG_LINE), BeforeValidator(cutting(MAX_LOG_LINE))]
+LogLine = Annotated[str, Field(max_length=MAX_LOG_LINE), BeforeValidator(fitting(MAX_LOG_LINE))]
 
 
 class AttemptSpec(Record):
@@ -125,7 +125,7 @@ class EvidenceRecord(Record):
         default=Cause.UNKNOWN, description=f"Cause that this points to: {A_CAUSE}"
     )
     message: Sentence = Field(default="", description="What was observed, in one sentence.")
-    source: Annotated[str, Field(max_length=64), BeforeValidator(cutting(64))] = Field(
+    source: Annotated[str, Field(max_length=64), BeforeValidator(fitting(64))] = Field(
         default="",
         description="Where it was observed, such as 'pod', 'rayjob', 'outcome' or 'deadline'.",
     )

@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from strandline_api.api_model import ApiModel
-from strandline_api.texts import cutting
+from strandline_api.texts import fitting
 
 W = TypeVar("W", bound=StrEnum)
 
@@ -52,7 +52,8 @@ class Record(ApiModel):
     """What an operator writes and operators of other versions read.
 
     Made in Python, a wrong value is an error; `parse` takes anything. In both ways texts and lists
-    that are too long are cut, so that the API server never refuses them.
+    that are too long are cut, so that the API server never refuses them, and sentences are
+    scrubbed of secrets.
     """
 
     model_config = ConfigDict(extra="ignore", json_schema_extra=_fit_for_a_status)
@@ -195,5 +196,5 @@ Count = Annotated[int, Field(ge=0, le=MAX_COUNT), WithJsonSchema({"type": "integ
 Number = Annotated[
     int, Field(ge=1, le=MAX_COUNT), WithJsonSchema({"type": "integer", "minimum": 1})
 ]
-Sentence = Annotated[str, Field(max_length=MAX_SENTENCE), BeforeValidator(cutting(MAX_SENTENCE))]
+Sentence = Annotated[str, Field(max_length=MAX_SENTENCE), BeforeValidator(fitting(MAX_SENTENCE))]
 Name = Annotated[str, Field(max_length=253)]

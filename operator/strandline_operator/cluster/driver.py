@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from strandline_api.outcome.driver_outcome import MARK, DriverOutcome, find_outcome_line
 from strandline_api.status.pipeline_status import Progress
+from strandline_api.texts import scrub
 from strandline_operator.cluster.api import Api
 from strandline_operator.cluster.errors import ApiError
 from strandline_operator.model.objects import SUBMITTER, Pod
@@ -97,7 +98,8 @@ async def read_tail(api: Api, pod: Pod) -> tuple[DriverOutcome | None, tuple[str
         text = await api.read_log(pod.meta.namespace, pod.meta.name, container, LOG_LINES)
     except ApiError:
         return None
-    return find_outcome_line(text), tuple(pick_drivers_lines(text))
+    # Whole, since a key has many lines; an outcome is scrubbed when it is read, and is JSON here.
+    return find_outcome_line(text), tuple(pick_drivers_lines(scrub(text)))
 
 
 def pick_drivers_lines(log: str) -> list[str]:

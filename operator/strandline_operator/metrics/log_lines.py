@@ -11,6 +11,8 @@ import logging
 from datetime import UTC, datetime
 from typing import TextIO
 
+from strandline_api.texts import scrub
+
 KEYS = ("pipeline", "attempt", "rayjob")
 
 
@@ -23,11 +25,11 @@ class JsonLines(logging.Formatter):
             "time": _format_time(record.created),
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": scrub(record.getMessage()),
         }
         line |= {key: getattr(record, key) for key in KEYS if getattr(record, key, None)}
         if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
+            line["error"] = scrub(self.formatException(record.exc_info))
         return json.dumps(line, default=str)
 
 
@@ -41,7 +43,8 @@ class TextLines(logging.Formatter):
         )
         parts = [_format_time(record.created), record.levelname, record.getMessage()]
         line = " ".join([*parts, f"[{about}]"] if about else parts)
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        error = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
+        return scrub(f"{line}{error}")
 
 
 def start_log(stream: TextIO, *, level: str, form: str) -> None:

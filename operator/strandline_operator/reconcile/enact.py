@@ -22,6 +22,7 @@ from strandline_api.names import (
     PIPELINE_LABEL,
     name_attempt,
 )
+from strandline_api.texts import scrub
 from strandline_api.times import format_time
 from strandline_operator.cluster.api import Api, Body
 from strandline_operator.cluster.errors import (
@@ -57,7 +58,8 @@ def render_event(event: EventDraft, meta: Meta, turn: str, now: float) -> Body:
         turn: what tells two transitions apart that are told in the same words.
     """
     kind = PIPELINE.name if event.attempt is None else ATTEMPT.name
-    identity = f"{meta.uid}\n{event.reason}\n{event.message}\n{turn}"
+    message = scrub(event.message)
+    identity = f"{meta.uid}\n{event.reason}\n{message}\n{turn}"
     digest = hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
     time = format_time(int(now))
     return {
@@ -76,7 +78,7 @@ def render_event(event: EventDraft, meta: Meta, turn: str, now: float) -> Body:
         },
         "type": "Warning" if event.is_warning else "Normal",
         "reason": event.reason,
-        "message": event.message[:MAX_MESSAGE],
+        "message": message[:MAX_MESSAGE],
         "source": {"component": COMPONENT},
         "reportingComponent": COMPONENT,
         "reportingInstance": COMPONENT,
