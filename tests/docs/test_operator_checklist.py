@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TOPS = ("tests", "e2e")
-PAGES = ("docs/design/operator-checklist.md", "docs/design/promises.md")
+PAGES = ("docs/design/operator-checklist.md", "docs/design/promises.md", "docs/threats.md")
 ROWS = 75
 VERDICTS = {"holds", "partly", "not yet", "no"}
 NAMED = re.compile(r"`((?:tests/[\w/]+/)?test_\w+\.py)(?:::(\w+))?`")
@@ -47,6 +47,16 @@ def test_every_row_is_there_once_and_has_a_verdict() -> None:
 def test_the_tests_that_are_named_exist() -> None:
     for page in PAGES:
         assert find_missing((ROOT / page).read_text(encoding="utf-8")) == []
+
+
+def test_every_threat_has_an_answer_with_a_test_or_says_that_none_is_there() -> None:
+    text = (ROOT / "docs" / "threats.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if re.match(r"\| (?!threat \|)[^-]", line)]
+    assert len(rows) > 25
+    for row in rows:
+        _, answer, shown = (cell.strip() for cell in row.strip("|").split(" | "))
+        assert answer, row
+        assert NAMED.search(shown) or shown.strip(" |").startswith("nothing"), row
 
 
 def test_a_test_that_is_gone_would_be_noticed() -> None:
