@@ -8,10 +8,11 @@ from attempt_pods import list_pods, list_policies, render_attempt
 from helm_program import RELEASE, Helm
 from manifests import of_kind
 from network_rules import Endpoint, is_allowed
-from renderings import EVERYTHING, MINIMAL, cases, flags_of, parse, read_case, render
+from renderings import EVERYTHING, cases, flags_of, parse, read_case, render
 from simulated_cluster import SimulatedCluster
 
 DASHBOARD, DRIVER = 8265, 8780
+ENABLED = ("--set", "attemptNetworkPolicy.enabled=true")
 # As KubeRay's chart and its own manifests label its pod.
 KUBERAY = {"app.kubernetes.io/component": "kuberay-operator", "app.kubernetes.io/name": "kuberay"}
 
@@ -37,13 +38,13 @@ def test_the_operator_that_is_installed_reaches_drivers_and_no_test_pod_does(
     assert is_allowed(policies, find_operator(manifests), head, DRIVER)
     (test,) = of_kind(manifests, "Pod")
     tester = Endpoint(test["metadata"]["namespace"], test["metadata"]["labels"])
-    is_on = read_case(case).get("attemptNetworkPolicy", {}).get("enabled", True)
+    is_on = read_case(case).get("attemptNetworkPolicy", {}).get("enabled", False)
     assert is_allowed(policies, tester, head, DRIVER) != is_on
     assert bool(policies) == is_on
 
 
-def test_by_default_kuberay_is_known_by_its_label_wherever_it_runs(helm: Helm) -> None:
-    cluster = make_attempt(helm.render())
+def test_kuberay_is_known_by_its_label_wherever_it_runs(helm: Helm) -> None:
+    cluster = make_attempt(helm.render(*ENABLED))
     policies, head = list_policies(cluster), list_pods(cluster)["head"]
     for namespace in ("default", "kuberay-system"):
         assert is_allowed(policies, Endpoint(namespace, KUBERAY), head, DASHBOARD)
@@ -59,7 +60,7 @@ def test_a_namespace_that_is_named_shuts_out_who_borrows_kuberays_label(helm: He
 
 
 def test_a_pod_beside_the_operator_is_not_it(helm: Helm) -> None:
-    cluster = make_attempt(helm.render())
+    cluster = make_attempt(helm.render(*ENABLED))
     policies, head = list_policies(cluster), list_pods(cluster)["head"]
     assert not is_allowed(policies, Endpoint(RELEASE, {"app": "web"}), head, DRIVER)
     borrowed = Endpoint("team", find_operator(helm.render()).labels)
@@ -71,5 +72,5 @@ def test_the_right_to_make_policies_is_given_only_where_they_are_made(helm: Helm
         rules = [rule for role in of_kind(manifests, "ClusterRole") for rule in role["rules"]]
         return [rule["verbs"] for rule in rules if "networkpolicies" in rule["resources"]]
 
-    assert find_verbs(helm.render()) == [["get", "create"]]
-    assert find_verbs(render(helm, MINIMAL)) == []
+    assert find_verbs(helm.render(*ENABLED)) == [["get", "create"]]
+    assert find_verbs(helm.render()) == []

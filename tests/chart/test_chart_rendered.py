@@ -67,13 +67,8 @@ def test_users_may_be_left_to_the_platform(helm: Helm) -> None:
 
 def test_the_default_values_leave_the_operator_as_it_comes(helm: Helm) -> None:
     settings, own = parse(flags_of(helm.render())), Settings()
-    changed = {
-        "runtime_image": f"strandline/runtime:{app_version()}",
-        # The operator by itself knows neither its labels nor KubeRay's, so it makes no policy.
-        "attempt_network": settings.attempt_network,
-    }
+    changed = {"runtime_image": f"strandline/runtime:{app_version()}"}
     assert settings == own.model_copy(update=changed)
-    assert settings.attempt_network is not None
 
 
 def app_version() -> str:

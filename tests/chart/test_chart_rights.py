@@ -30,6 +30,7 @@ QUICK = ",".join(
     f"settings.{name}={seconds}s"
     for name, seconds in {"settle": 1, "outcome": 1, "pullInterval": 1, "resync": 2}.items()
 )
+VALUES = ("--set", f"{QUICK},attemptNetworkPolicy.enabled=true")  # with all that it may be asked
 RECORDINGS = ("s-k-head-deleted", "s-k-success", "s-k-success")
 VERBS = {"POST": "create", "PUT": "update"}
 REQUEST = re.compile(
@@ -73,7 +74,7 @@ def run_installed(
 ) -> Iterator[OperatorProcess]:
     """Install the chart and run the operator as its pod would: its account, its flags."""
     place = (RELEASE, "--namespace", RELEASE, "--create-namespace", "--wait=hookOnly")
-    values = ("--set", QUICK, *values)
+    values = (*VALUES, *values)
     helm.run("install", *place, CHART, *values)
     cluster.wait_for_kinds()
     manifests = helm.render(*values)
@@ -147,7 +148,8 @@ def test_a_whole_run_takes_each_right_that_the_chart_gives_and_no_more(
         assert operator.stop() == 0
     assert refused == set()
     # A watch is counted when it ends, after minutes.
-    unused = {right for right in list_rights(cluster_helm.render()) - used if right[0] != "watch"}
+    given = list_rights(cluster_helm.render(*VALUES))
+    unused = {right for right in given - used if right[0] != "watch"}
     assert unused - AT_TIMES == RARE.keys()
     assert not [line for line in operator.lines if line["level"] in {"WARNING", "ERROR"}]
     assert answer == (0, "all pages answer\n")
