@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -114,3 +115,21 @@ def test_a_template_that_fits_no_container_is_refused_before_anything_is_made() 
     ]
     assert (stalled.status, stalled.reason) == ("True", "InvalidSpec")
     assert "names that fit: 'ray-head', 'ray-worker', 'ray-job-submitter'" in stalled.message
+
+
+def test_the_heads_pod_is_kept_for_commands_after_the_run() -> None:
+    cluster = SimulatedCluster()
+    cluster.edit(ray={"env": [{"name": "AWS_REGION", "value": "eu"}]})
+    cluster.settle()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    (config,) = cluster.list_of(Resource.CONFIG_MAP)
+    head = rayjob["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+    assert json.loads(config["data"]["head.json"]) == head
+
+
+def test_a_pod_that_would_fill_the_config_is_not_kept() -> None:
+    cluster = SimulatedCluster()
+    cluster.edit(ray={"podTemplate": {"spec": {"hostAliases": ["a" * 500_000]}}})
+    cluster.settle()
+    (config,) = cluster.list_of(Resource.CONFIG_MAP)
+    assert config["data"].keys() == {"pipeline.yaml"}

@@ -13,11 +13,10 @@ from stored_documents import prune, schema_of
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.outcome.exit_codes import ExitCode
-from strandline_api.spec.pod_paths import CONFIG, VOLUME
+from strandline_api.spec.pod_paths import CONFIG, MANIFEST, VOLUME
 from strandline_api.status.enums import PipelinePhase
 from strandline_api.status.pipeline_status import parse_status
 from strandline_operator.model.plan import Resource
-from strandline_operator.render.pods import MANIFEST
 
 # Causes that a driver is not told of, as the next test shows.
 UNSPOKEN = {

@@ -19,6 +19,7 @@ from strandline_api.spec.pod_paths import (
     HEAD_CONTAINER,
     INPUT_VOLUME_PREFIX,
     INPUTS,
+    MANIFEST,
     OUTPUT,
     SUBMITTER_CONTAINER,
     VOLUME,
@@ -106,7 +107,6 @@ def _dump(items: Iterable[BaseModel]) -> list[dict[str, Any]]:
     return [item.model_dump(mode="json", by_alias=True, exclude_unset=True) for item in items]
 
 
-MANIFEST = "pipeline.yaml"
 # The head outlives its driver by so much that KubeRay, which looks every 3 s, sees how it ended.
 LINGER_SECONDS = 8
 EXTRA_GRACE_SECONDS = 15

@@ -7,12 +7,13 @@ How long a driver may run is the pipeline's to say: where it says nothing, nothi
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import Any
 
 from strandline_api.documents.stored import forward_document, render_document
 from strandline_api.names import API_VERSION, ATTEMPT, name_code
-from strandline_api.spec.pod_paths import CONFIG, OUTPUT, VOLUME
+from strandline_api.spec.pod_paths import CONFIG, HEAD_TEMPLATE, MANIFEST, OUTPUT, VOLUME
 from strandline_api.spec.predecessors import Reference, join_location, replace_references
 from strandline_api.spec.ray_cluster import RayNode, WorkerGroup
 from strandline_operator.model.objects import Meta
@@ -23,7 +24,6 @@ from strandline_operator.render.network import render_network
 from strandline_operator.render.order import Order
 from strandline_operator.render.pods import (
     EXTRA_GRACE_SECONDS,
-    MANIFEST,
     confine,
     render_head,
     render_submitter,
@@ -31,6 +31,8 @@ from strandline_operator.render.pods import (
 )
 
 KEEP_SECONDS = 60
+# Letters of which most take a byte; an API server refuses a ConfigMap of more than 1 MiB.
+MOST_CONFIG = 500_000
 # KubeRay's own deadlines only catch what ours have missed.
 SLACK_SECONDS = 120
 NO_HEAD_RESTART = "ray.io/disable-provisioned-head-restart"
@@ -46,12 +48,20 @@ SCHEDULER_PREFIXES = ("volcano.sh/", YUNIKORN_PREFIX)
 
 
 def render_config(order: Order) -> Manifest:
-    """Render the ConfigMap with the pipeline as its driver reads it."""
+    """Render the ConfigMap with the pipeline as its driver reads it, and with the head's pod.
+
+    The pod is for commands that need the volumes when the head is gone: see docs/kubectl.md.
+    """
+    data = {MANIFEST: render_document(_localise(order))}
+    head = json.dumps(render_head(order)["spec"])
+    # A pipeline that nearly fills a ConfigMap is worth more than commands after its run.
+    if sum(map(len, (*data.values(), head))) <= MOST_CONFIG:
+        data[HEAD_TEMPLATE] = head
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": _metadata(order, order.name),
-        "data": {MANIFEST: render_document(_localise(order))},
+        "data": data,
         "immutable": True,
     }
 
