@@ -333,9 +333,18 @@ def test_every_stage_that_ships_is_where_it_is_said_to_be() -> None:
 OF_COMMANDS = {
     "ChoiceError",
     "DrainError",
+    "HeldClaimError",
+    "JobNotStartedError",
+    "KubectlError",
     "NoDriverError",
     "NoListError",
+    "NotCopiedError",
+    "NotOnClusterError",
     "NothingPublishedError",
+    "NothingRunError",
+    "RequestRefusedError",
+    "RunNotEndedError",
+    "TornReadingError",
     "UnknownAttemptError",
     "UnknownSourceError",
 }

@@ -1,0 +1,61 @@
+"""What `cp` copies: paths on a pipeline's volumes, and the command that packs them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from strandline.cli.cluster.objects import ClusterPipeline
+from strandline.cli.cluster.placement import find_output, is_on_claim
+from strandline.plan.errors import StrandlineError
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.spec.pod_paths import VOLUME
+
+# A pod whose user went away ends by itself.
+COPY_SECONDS = 6 * 3600
+_OUTPUT = "output"
+# A folder's content, or a file: names in the archive begin where the copy does.
+_PACK = (
+    'if [ -d "$1" ]; then exec tar -C "$1" -cf - .; '
+    'else exec tar -C "${1%/*}" -cf - -- "${1##*/}"; fi'
+)
+
+
+class NotCopiedError(StrandlineError):
+    """It is not on a claim, or not below the pipeline's folder."""
+
+    exit_code = ExitCode.BAD_SPEC
+
+
+def locate_copy(pipeline: ClusterPipeline, document: Mapping[str, Any], path: str) -> str:
+    """Return where in a pod something lies that is to be copied.
+
+    Args:
+        pipeline: whose it is.
+        document: the pipeline as its driver was told.
+        path: below its folder; `output` is where its outputs are.
+
+    Raises:
+        NotCopiedError: it is elsewhere.
+    """
+    parts = PurePosixPath(path).parts
+    if not parts or ".." in parts or parts[0] == "/":
+        msg = f"{path!r} is no path in the folder of {pipeline.name}; name `output` or `latest`"
+        raise NotCopiedError(msg)
+    root = PurePosixPath(VOLUME, pipeline.namespace, pipeline.name)
+    output = find_output(document)
+    if parts[0] != _OUTPUT or output is None:
+        return str(root.joinpath(*parts))
+    if not is_on_claim(output):
+        msg = (
+            f"the outputs of {pipeline.name} are at {output}, not on a claim; copy them with the "
+            "tools of that store"
+        )
+        raise NotCopiedError(msg)
+    return str(PurePosixPath(output).joinpath(*parts[1:]))
+
+
+def render_tar(source: str) -> list[str]:
+    """Render the command that writes a file, or a folder's content, as an archive to stdout."""
+    return ["/bin/sh", "-c", _PACK, "tar", source]

@@ -1,0 +1,148 @@
+"""Objects of a cluster as commands need them, read from the JSON that kubectl prints.
+
+What an operator of another version wrote is read as far as it is understood. This room must not
+know how an object was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from strandline_api.names import PIPELINE_UID_LABEL, ROLE_LABEL, name_claim
+from strandline_api.objects.attempt import AttemptStatus, parse_attempt_status
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.pipeline_status import HandledTokens, PipelineStatus, parse_status
+
+Json = Mapping[str, Any]
+
+PIPELINES = "curationpipelines.strandline.dev"
+ATTEMPTS = "curationattempts.strandline.dev"
+_ENDED = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPipeline:
+    """A CurationPipeline.
+
+    Attributes:
+        claim: name of the claim that holds its ledger.
+    """
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int
+    annotations: Mapping[str, str]
+    is_suspended: bool
+    claim: str
+    status: PipelineStatus
+
+    @property
+    def unanswered(self) -> HandledTokens:
+        """The requests by annotation that the operator has not handled."""
+        asked, known = HandledTokens.of(self.annotations), self.status.handled or HandledTokens()
+        return HandledTokens(
+            retry=asked.retry if asked.retry != known.retry else "",
+            cancel=asked.cancel if asked.cancel != known.cancel else "",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ListedAttempt:
+    """A CurationAttempt."""
+
+    name: str
+    number: int
+    run: str
+    trigger: str
+    status: AttemptStatus
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether its end was seen; pods of it may still be there."""
+        return self.status.end_time is not None or self.status.is_frozen
+
+    @property
+    def is_under_way(self) -> bool:
+        """Return whether pods of it may still be there."""
+        return not self.status.is_frozen
+
+    @property
+    def cause(self) -> Cause | None:
+        """The cause of its bad end; None where it has none."""
+        return self.status.cause
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimHolder:
+    """A pod that has not ended and mounts the claim.
+
+    Attributes:
+        node: where it is; empty while it waits for one.
+        is_head: it is a head of this pipeline, so that a driver may write the ledger.
+        spec: of the pod.
+    """
+
+    pod: str
+    node: str
+    is_head: bool
+    spec: Json
+
+
+def read_cluster_pipeline(document: Json) -> ClusterPipeline:
+    """Read a pipeline as an API server gives it."""
+    metadata, spec = document["metadata"], document.get("spec") or {}
+    status = parse_status(document.get("status") or {})
+    ledger = (spec.get("storage") or {}).get("ledger") or {}
+    return ClusterPipeline(
+        name=metadata["name"],
+        namespace=metadata["namespace"],
+        uid=metadata["uid"],
+        generation=int(metadata.get("generation", 0)),
+        annotations=metadata.get("annotations") or {},
+        is_suspended=spec.get("suspend") is True,
+        claim=status.volume_claim or ledger.get("claimName") or name_claim(metadata["name"]),
+        status=status,
+    )
+
+
+def read_cluster_attempt(document: Json) -> ListedAttempt:
+    """Read an attempt as an API server gives it."""
+    spec = document.get("spec") or {}
+    return ListedAttempt(
+        name=document["metadata"]["name"],
+        number=int(spec.get("number", 0)),
+        run=str(spec.get("run", "")),
+        trigger=str(spec.get("trigger", "")),
+        status=parse_attempt_status(document.get("status") or {}),
+    )
+
+
+def find_holders(pods: Iterable[Json], claim: str, uid: str) -> tuple[ClaimHolder, ...]:
+    """Find the pods that hold a claim.
+
+    Args:
+        pods: of the namespace.
+        claim: its name.
+        uid: of the pipeline, whose heads are told apart.
+    """
+    return tuple(
+        _read_holder(pod, uid)
+        for pod in pods
+        if (pod.get("status") or {}).get("phase") not in _ENDED and claim in _list_claims(pod)
+    )
+
+
+def _list_claims(pod: Json) -> set[str]:
+    volumes = (pod.get("spec") or {}).get("volumes") or ()
+    return {(volume.get("persistentVolumeClaim") or {}).get("claimName", "") for volume in volumes}
+
+
+def _read_holder(pod: Json, uid: str) -> ClaimHolder:
+    labels = pod["metadata"].get("labels") or {}
+    is_head = labels.get(PIPELINE_UID_LABEL) == uid and labels.get(ROLE_LABEL) == "head"
+    return ClaimHolder(
+        pod["metadata"]["name"], pod["spec"].get("nodeName", ""), is_head, pod["spec"]
+    )

@@ -1,0 +1,91 @@
+"""What people ask of a run on a cluster: patches of a pipeline, and why there is nothing to ask.
+
+They are the same annotations and fields that docs/kubernetes.md shows. Pure: the time comes in.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from strandline.cli.cluster.objects import ClusterPipeline, ListedAttempt
+from strandline.plan.errors import StrandlineError
+from strandline_api.names import CANCEL_ANNOTATION, RETRY_ANNOTATION
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.status.enums import PipelinePhase
+
+
+class RequestRefusedError(StrandlineError):
+    """As the pipeline stands, what was asked for would do nothing, or harm."""
+
+    exit_code = ExitCode.LEDGER_IN_USE
+
+
+class ClusterRequest(NamedTuple):
+    """What is sent to the API server, and what people are told.
+
+    Attributes:
+        patch: a merge patch of the pipeline; None: nothing has to be changed.
+    """
+
+    patch: dict[str, Any] | None
+    sentence: str
+
+
+def ask_retry(
+    pipeline: ClusterPipeline, attempt: ListedAttempt | None, now: float
+) -> ClusterRequest:
+    """Ask for an attempt now.
+
+    Raises:
+        RequestRefusedError: an attempt is under way, or the pipeline is suspended.
+    """
+    name = pipeline.name
+    if pipeline.is_suspended:
+        msg = f"{name} is suspended; `kubectl strandline resume {name}` goes on with it"
+        raise RequestRefusedError(msg)
+    if attempt is not None and not attempt.has_ended:
+        msg = (
+            f"attempt {attempt.number} of {name} is under way, so there is nothing to retry; "
+            f"wait for its end (`kubectl strandline wait {name}`)"
+        )
+        raise RequestRefusedError(msg)
+    patch = _annotate(pipeline, RETRY_ANNOTATION, now)
+    return ClusterRequest(patch, f"{name}: an attempt was asked for, beside all budgets")
+
+
+def ask_cancel(
+    pipeline: ClusterPipeline, attempt: ListedAttempt | None, now: float
+) -> ClusterRequest:
+    """Ask for the end of the run."""
+    name, status = pipeline.name, pipeline.status
+    is_over = attempt is None or attempt.has_ended
+    if is_over and status.next_attempt_time is None and status.phase in _AT_REST:
+        return ClusterRequest(None, f"{name} has nothing to cancel: it is {status.phase.value}")
+    patch = _annotate(pipeline, CANCEL_ANNOTATION, now)
+    return ClusterRequest(patch, f"{name}: the run's end was asked for; what is finished is kept")
+
+
+_AT_REST = frozenset({PipelinePhase.SUCCEEDED, PipelinePhase.FAILED})
+
+
+def ask_suspension(pipeline: ClusterPipeline, *, is_wanted: bool) -> ClusterRequest:
+    """Ask that the pipeline is held back, or goes on."""
+    name = pipeline.name
+    if pipeline.is_suspended == is_wanted:
+        sentence = f"{name} is suspended already" if is_wanted else f"{name} is not suspended"
+        return ClusterRequest(None, sentence)
+    sentence = (
+        f"{name}: suspended; an attempt under way saves its work and ends"
+        if is_wanted
+        else f"{name}: resumed; it goes on where it was"
+    )
+    return ClusterRequest({"spec": {"suspend": is_wanted}}, sentence)
+
+
+def _annotate(pipeline: ClusterPipeline, annotation: str, now: float) -> dict[str, Any]:
+    """Return a patch with a value that no earlier request had."""
+    value = f"{datetime.fromtimestamp(now, UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
+    if pipeline.annotations.get(annotation) == value:
+        value = f"{value}+"  # a clock that stands still must not make a request the one before
+    return {"metadata": {"annotations": {annotation: value}}}

@@ -1,0 +1,138 @@
+"""Where a run on a cluster, or a pod of ours, has got to. Pure: objects in, verdicts out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from strandline.cli.cluster.objects import ClusterPipeline, Json, ListedAttempt
+from strandline_api.names import ATTEMPT_LABEL, ROLE_LABEL
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.spec.pod_paths import SUBMITTER_CONTAINER
+
+# Of a shell: who was ended by a signal has no other code.
+_KILLED = 137
+
+
+class RunVerdict(NamedTuple):
+    """How a run stands where nothing is to be waited for."""
+
+    code: int
+    sentence: str
+
+
+class PodState(NamedTuple):
+    """How far a pod of ours is.
+
+    Attributes:
+        has_started: its command runs, or has ended.
+        code: its exit code; None: it has not ended.
+        message: why it waits, or what its command wrote to stderr, or why there is no command.
+    """
+
+    has_started: bool
+    code: int | None
+    message: str
+
+
+def judge_run(pipeline: ClusterPipeline, attempt: ListedAttempt | None) -> RunVerdict | None:
+    """Return how the run has ended; None while it goes on.
+
+    Args:
+        pipeline: as it stands.
+        attempt: its latest, whose exit code becomes the run's where that failed.
+    """
+    status, name = pipeline.status, pipeline.name
+    # What was said of an earlier spec, or before a request was seen, is about to change.
+    if (status.observed_generation or 0) < pipeline.generation:
+        return None
+    if _is_true(pipeline, "Suspended"):
+        sentence = f"{name} is suspended; `kubectl strandline resume {name}` goes on with it"
+        return RunVerdict(ExitCode.INTERRUPTED, sentence)
+    if pipeline.unanswered.retry or pipeline.unanswered.cancel:
+        return None
+    if _is_true(pipeline, "Succeeded"):
+        return RunVerdict(ExitCode.COMPLETE, f"{name}: {status.state}")
+    if _is_true(pipeline, "Stalled"):
+        return RunVerdict(_find_code(attempt), f"{name}: {status.state}")
+    return None
+
+
+def describe_run(pipeline: ClusterPipeline) -> str:
+    """Describe how far a run is, in a line."""
+    status = pipeline.status
+    progress = "" if status.progress is None else f"{status.progress.text}, "
+    return f"{pipeline.name}: {progress}{status.state or status.phase.value}"
+
+
+def read_pod(pod: Json, container: str) -> PodState:
+    """Return how far a pod is, by the state of one of its containers."""
+    status: dict[str, Any] = pod.get("status") or {}
+    state = _find_state(status.get("containerStatuses"), container)
+    ended = state.get("terminated")
+    if ended is not None:
+        code = int(ended.get("exitCode", ExitCode.APPLICATION_ERROR))
+        message = str(ended.get("message") or "").strip()
+        if code == _KILLED and not message:
+            message = f"the command was killed in pod {pod['metadata']['name']}"
+            message += f": {ended['reason']}" if ended.get("reason") else ""
+        return PodState(has_started=True, code=code, message=message)
+    if status.get("phase") == "Failed":
+        why = _explain_failure(pod, status)
+        return PodState(has_started=False, code=ExitCode.APPLICATION_ERROR, message=why)
+    if state.get("running") is not None:
+        return PodState(has_started=True, code=None, message="")
+    return PodState(has_started=False, code=None, message=_explain_wait(status, state))
+
+
+def choose_log(pods: Iterable[Json], number: int) -> tuple[str, str] | None:
+    """Choose the pod and container that print an attempt's driver's log; None: there is none."""
+    own = [
+        pod
+        for pod in pods
+        if (pod["metadata"].get("labels") or {}).get(ATTEMPT_LABEL) == str(number)
+    ]
+    # In a pod of its own, or beside Ray in the head's.
+    own.sort(key=lambda pod: pod["metadata"]["labels"].get(ROLE_LABEL) != "submitter")
+    for pod in own:
+        statuses = (pod.get("status") or {}).get("containerStatuses")
+        state = _find_state(statuses, SUBMITTER_CONTAINER)
+        if "running" in state or "terminated" in state:
+            return pod["metadata"]["name"], SUBMITTER_CONTAINER
+    return None
+
+
+def _is_true(pipeline: ClusterPipeline, type_: str) -> bool:
+    condition = pipeline.status.find_condition(type_)
+    return condition is not None and condition.status == "True"
+
+
+def _find_code(attempt: ListedAttempt | None) -> int:
+    outcome = None if attempt is None else attempt.status.outcome
+    return (outcome.exit_code if outcome else None) or int(ExitCode.APPLICATION_ERROR)
+
+
+def _find_state(statuses: Any, container: str) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    found = (each.get("state") for each in statuses or () if each.get("name") == container)
+    return next(found, None) or {}
+
+
+def _explain_failure(pod: Json, status: Json) -> str:
+    for each in status.get("initContainerStatuses") or ():
+        ended = (each.get("state") or {}).get("terminated") or {}
+        if ended.get("exitCode"):
+            return f"container {each['name']} failed: {ended.get('message') or ended.get('reason')}"
+    why = status.get("message") or status.get("reason") or "nothing tells why"
+    return f"pod {pod['metadata']['name']} failed before its command ran: {why}"
+
+
+def _explain_wait(status: Json, state: Json) -> str:
+    """Return why a pod does not start yet; empty where it is merely on its way."""
+    states = [each.get("state") or {} for each in status.get("initContainerStatuses") or ()]
+    for why in (each.get("waiting") or {} for each in (state, *states)):
+        if why.get("message"):
+            return f"{why.get('reason')}: {why['message']}"
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("message") or condition.get("reason") or "")
+    return ""
