@@ -1,4 +1,4 @@
-"""The entry of the `strandline` command.
+"""The entry of the `strandline` command, and of the same program as kubectl finds it.
 
 Ctrl-C may come while it is still being loaded, so what it means then is settled before anything is.
 """
@@ -13,6 +13,20 @@ import sys
 # An attempt that never began goes on with the next one; other commands end as a shell's do.
 _INTERRUPTED, _KEYS_PRESSED = 75, 130
 _ATTEMPTS = frozenset({"run", "drive", "retry"})
+
+
+def main_on_cluster() -> None:
+    """Run what `kubectl strandline` calls, and exit with its code."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _leave_quietly)
+    _fill_streams()
+    from strandline.cli.commands.cluster.plugin import plugin  # noqa: PLC0415 - the same
+
+    # A Job that was made has to go, so a request to end is raised where that is done.
+    if signal.getsignal(signal.SIGINT) is _leave_quietly:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    plugin.main(prog_name="kubectl strandline")
 
 
 def main() -> None:

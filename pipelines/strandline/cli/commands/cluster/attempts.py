@@ -1,0 +1,140 @@
+"""`kubectl strandline attempts` and `logs`: what the cluster keeps of attempts, and prints now."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+
+import click
+
+from strandline.cli.app.json_output import write_line
+from strandline.cli.app.options import show_examples, take_json
+from strandline.cli.app.terminal import find_width
+from strandline.cli.cluster.claim_job import ClusterSession, NothingRunError
+from strandline.cli.cluster.objects import (
+    ATTEMPTS,
+    ClusterPipeline,
+    ListedAttempt,
+    read_cluster_attempt,
+)
+from strandline.cli.cluster.waiting import choose_log
+from strandline.cli.commands.cluster.session import open_session, take_cluster, take_pipeline
+from strandline.cli.views.format import align, escape_text, format_time
+from strandline_api.names import name_attempt, select_pipeline
+
+_COLUMNS = ("attempt", "run", "trigger", "started (UTC)", "phase", "finished", "cause", "message")
+
+
+@click.command(
+    "attempts",
+    epilog=show_examples(
+        "kubectl strandline attempts corpus", "kubectl strandline attempts corpus --json"
+    ),
+)
+@take_pipeline
+@take_cluster
+@take_json
+def list_attempts(pipeline: str, as_json: bool) -> None:
+    """List the attempts that the cluster keeps, oldest first.
+
+    The columns are number, run, what started it, when, its phase, finished sources of all, its
+    cause where it ended badly, and a sentence. `attemptHistoryLimit` says how many are kept.
+    """
+    session = open_session()
+    found = session.find_pipeline(pipeline)
+    listed = session.kubectl.get(ATTEMPTS, "-l", select_pipeline(found.uid))["items"]
+    attempts = sorted(map(read_cluster_attempt, listed), key=lambda attempt: attempt.number)
+    if as_json:
+        for attempt in attempts:
+            write_line(json.dumps(_render(attempt)))
+    elif attempts:
+        click.echo("\n".join(describe_cluster_attempts(attempts, find_width())))
+    else:
+        click.echo("no attempt has been made yet")
+
+
+def describe_cluster_attempts(
+    attempts: Sequence[ListedAttempt], width: int | None = None
+) -> Iterator[str]:
+    """Describe a table of attempts, a line each where the width allows that."""
+    return align([_COLUMNS, *map(_make_row, attempts)], len(_COLUMNS), width)
+
+
+def _make_row(attempt: ListedAttempt) -> tuple[str, ...]:
+    status = attempt.status
+    started = status.start_time
+    return (
+        str(attempt.number),
+        escape_text(attempt.run),
+        escape_text(attempt.trigger),
+        "" if started is None else format_time(started, "%Y-%m-%d %H:%M:%S"),
+        status.phase.value,
+        status.progress.text if status.progress else "",
+        attempt.cause.value if attempt.cause else "",
+        escape_text(status.message),
+    )
+
+
+def _render(attempt: ListedAttempt) -> dict[str, object]:
+    """Render a line of `--json`; its keys are stable."""
+    status = attempt.status
+    return {
+        "attempt": attempt.number,
+        "run": attempt.run,
+        "trigger": attempt.trigger,
+        "started": _format_iso(status.start_time),
+        "ended": _format_iso(status.end_time),
+        "phase": status.phase.value,
+        "progress": status.progress.text if status.progress else None,
+        "cause": attempt.cause.value if attempt.cause else None,
+        "exitCode": status.outcome.exit_code if status.outcome else None,
+        "message": status.message,
+    }
+
+
+def _format_iso(time: float | None) -> str | None:
+    return None if time is None else format_time(time, "%Y-%m-%dT%H:%M:%SZ")
+
+
+@click.command(
+    "logs",
+    epilog=show_examples(
+        "kubectl strandline logs corpus --follow", "kubectl strandline logs corpus --attempt 2"
+    ),
+)
+@take_pipeline
+@take_cluster
+@click.option("-f", "--follow", is_flag=True, help="Go on until the driver ends.")
+@click.option(
+    "--attempt", "number", type=click.IntRange(min=1), metavar="N", help="[default: the latest]"
+)
+def show_log(pipeline: str, follow: bool, number: int | None) -> int:
+    """Print the driver's log.
+
+    Of an attempt whose pods are gone, the last lines that its status has kept.
+    """
+    session = open_session()
+    found = session.find_pipeline(pipeline)
+    number = number or found.status.attempt
+    if not number:
+        msg = f"{pipeline} has made no attempt yet, so there is no log"
+        raise NothingRunError(msg)
+    pods = session.kubectl.get("pods", "-l", select_pipeline(found.uid))["items"]
+    chosen = choose_log(pods, number)
+    if chosen is None:
+        return _show_tail(session, found, number)
+    words = ["logs", *(["--follow"] * follow), "-c", chosen[1], f"pod/{chosen[0]}"]
+    return session.kubectl.follow(words, sys.stdout.buffer)
+
+
+def _show_tail(session: ClusterSession, pipeline: ClusterPipeline, number: int) -> int:
+    name = name_attempt(pipeline.name, number)
+    status = read_cluster_attempt(session.kubectl.get(ATTEMPTS, name)).status
+    if not status.log_tail:
+        msg = f"no pod of attempt {number} prints a log, and none of it was kept"
+        raise NothingRunError(msg)
+    session.show(f"no pod of attempt {number} prints a log; these lines were kept:")
+    for line in status.log_tail:
+        click.echo(escape_text(line))
+    return 0

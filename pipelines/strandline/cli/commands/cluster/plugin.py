@@ -1,0 +1,82 @@
+"""`kubectl strandline`: the commands of a cluster by name, each loaded when it is called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+from strandline.cli.app.program import Program
+from strandline.cli.commands.cluster.session import take_cluster
+
+_HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_ROOMS = {
+    "attempts": "attempts:list_attempts",
+    "logs": "attempts:show_log",
+    "retry": "requests:retry",
+    "cancel": "requests:cancel",
+    "suspend": "requests:suspend",
+    "resume": "requests:resume",
+    "wait": "requests:wait",
+    "cp": "copying:copy_files",
+}
+# What needs the volume, by the words of the machine's own commands.
+_ON_CLAIMS = {
+    "verify": ("verify",),
+    "report": ("report",),
+    "card": ("card",),
+    "failures": ("failures",),
+    "top": ("top",),
+    "ledger": ("ledger",),
+    "quarantine": ("ledger", "quarantine"),
+}
+
+
+class ClusterCommands(Program):
+    """The commands of the tables above."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return their names, in the order of the overview."""
+        return [*_ROOMS, *_ON_CLAIMS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Return the command of a name, loaded; None where there is none."""
+        if cmd_name in _ON_CLAIMS:
+            return _make(_ON_CLAIMS[cmd_name], (cmd_name,))
+        if cmd_name not in _ROOMS:
+            return None
+        module, _, name = _ROOMS[cmd_name].partition(":")
+        found = import_module(f"strandline.cli.commands.cluster.{module}")
+        command: Any = getattr(found, name)
+        assert isinstance(command, click.Command)  # by the table
+        return command
+
+
+def _make(path: tuple[str, ...], shown: tuple[str, ...]) -> click.Command:
+    """Make the command of a path, or the group of all that begin with it."""
+    # It loads the machine's commands, which most of the others here do without.
+    from strandline.cli.commands.cluster.claims import (  # noqa: PLC0415
+        USES,
+        find_command,
+        make_claim_command,
+    )
+
+    if path in USES:
+        return make_claim_command(path, shown)
+    own = find_command(path)
+    group = click.Group(path[-1], help=own.help)
+    below = {known[: len(path) + 1] for known in USES if known[: len(path)] == path}
+    for inner in sorted(below):
+        group.add_command(_make(inner, (*shown, inner[-1])))
+    return group
+
+
+@click.group("kubectl strandline", cls=ClusterCommands, context_settings=_HELP)
+@click.version_option(package_name="strandline", message="%(prog)s %(version)s")
+@take_cluster
+def plugin() -> None:
+    """Look at pipelines on a cluster and act on them, through your own kubectl.
+
+    NAME is that of a CurationPipeline. What needs its volume runs in a Job beside it.
+    """

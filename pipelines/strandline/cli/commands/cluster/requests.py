@@ -1,0 +1,114 @@
+"""`kubectl strandline retry`, `cancel`, `suspend`, `resume` and `wait`: what needs no volume."""
+
+from __future__ import annotations
+
+import click
+
+from strandline.cli.app.options import show_examples
+from strandline.cli.cluster.claim_job import ClusterSession
+from strandline.cli.cluster.objects import PIPELINES
+from strandline.cli.cluster.requests import (
+    ClusterRequest,
+    ask_cancel,
+    ask_retry,
+    ask_suspension,
+)
+from strandline.cli.cluster.waiting import describe_run, judge_run
+from strandline.cli.commands.cluster.session import open_session, take_cluster, take_pipeline
+from strandline.plan.errors import StrandlineError
+
+_LOOK_SECONDS = 2.0
+
+
+class RunNotEndedError(StrandlineError):
+    """The run has not ended in the time that was given."""
+
+
+@click.command("retry", epilog=show_examples("kubectl strandline retry corpus"))
+@take_pipeline
+@take_cluster
+def retry(pipeline: str) -> None:
+    """Ask for an attempt now, beside all budgets.
+
+    As the annotation `strandline.dev/retry` does: after a cancellation, after retries are used up,
+    or in front of a wait that is too long. Refused while an attempt is under way.
+    """
+    session = open_session()
+    found = session.find_pipeline(pipeline)
+    _send(session, pipeline, ask_retry(found, session.find_attempt(found), session.now()))
+
+
+@click.command("cancel", epilog=show_examples("kubectl strandline cancel corpus"))
+@take_pipeline
+@take_cluster
+def cancel(pipeline: str) -> None:
+    """End the run; what is finished is kept.
+
+    As the annotation `strandline.dev/cancel` does. No attempt follows until one is asked for.
+    """
+    session = open_session()
+    found = session.find_pipeline(pipeline)
+    _send(session, pipeline, ask_cancel(found, session.find_attempt(found), session.now()))
+
+
+@click.command("suspend", epilog=show_examples("kubectl strandline suspend corpus"))
+@take_pipeline
+@take_cluster
+def suspend(pipeline: str) -> None:
+    """Hold the pipeline back until it is resumed.
+
+    Sets `spec.suspend`; where the pipeline comes from a repository, set it there too. An attempt
+    under way saves its work and ends.
+    """
+    session = open_session()
+    request = ask_suspension(session.find_pipeline(pipeline), is_wanted=True)
+    _send(session, pipeline, request)
+
+
+@click.command("resume", epilog=show_examples("kubectl strandline resume corpus"))
+@take_pipeline
+@take_cluster
+def resume(pipeline: str) -> None:
+    """Let a suspended pipeline go on."""
+    session = open_session()
+    request = ask_suspension(session.find_pipeline(pipeline), is_wanted=False)
+    _send(session, pipeline, request)
+
+
+def _send(session: ClusterSession, name: str, request: ClusterRequest) -> None:
+    if request.patch is not None:
+        session.kubectl.patch(PIPELINES, name, request.patch)
+    click.echo(request.sentence)
+
+
+@click.command("wait", epilog=show_examples("kubectl strandline wait corpus --timeout 3600"))
+@take_pipeline
+@take_cluster
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Longest wait.  [default: none]",
+)
+def wait(pipeline: str, timeout: float | None) -> int:
+    """Wait until the run has ended.
+
+    The exit code is 0 where it has succeeded, 75 where it is suspended, else that of the last
+    attempt's driver, or 1 where none is known or the time is over. How far it is goes to stderr.
+    """
+    session, shown = open_session(), ""
+    begun = session.now()
+    while True:
+        found = session.find_pipeline(pipeline)
+        end = judge_run(found, session.find_attempt(found))
+        if end is not None:
+            click.echo(end.sentence)
+            return end.code
+        line = describe_run(found)
+        if line != shown:
+            session.show(line)
+            shown = line
+        if timeout is not None and session.now() - begun >= timeout:
+            msg = f"{pipeline} has not ended after {timeout:g} s"
+            raise RunNotEndedError(msg)
+        session.sleep(_LOOK_SECONDS)

@@ -1,0 +1,89 @@
+"""A kubectl that answers from a file and writes down what it was asked; no cluster is there."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+SCRIPT = """#!{python}
+import json, pathlib, sys, time
+
+folder = pathlib.Path({folder!r})
+words, given = sys.argv[1:], sys.stdin.read() if "-f" in sys.argv else ""
+with (folder / "calls.jsonl").open("a") as file:
+    file.write(json.dumps([words, given]) + "\\n")
+named = {{"--context", "--namespace", "--kubeconfig"}}
+text = " ".join(
+    word for at, word in enumerate(words) if not named.intersection(words[max(at - 1, 0) : at + 1])
+)
+before = [json.loads(line)[0][0] for line in (folder / "calls.jsonl").open()][:-1]
+for pattern, answer in json.loads((folder / "answers.json").read_text()):
+    is_due = not answer["after"] or answer["after"] in before
+    if is_due and all(part in text for part in pattern.split("|")):
+        sys.stdout.buffer.write(bytes.fromhex(answer["hex"]) if "hex" in answer
+                                else answer["out"].encode())
+        sys.stdout.flush()
+        time.sleep(answer["seconds"])
+        sys.exit(answer["code"])
+sys.exit(f'Error from server (NotFound): there is nothing for "{{text}}"')
+"""
+
+
+class FakeKubectl:
+    """Answers a call by the first pattern whose parts, between bars, are all in its words."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.answers: list[tuple[str, dict[str, Any]]] = []
+        path = folder / "kubectl"
+        path.write_text(SCRIPT.format(python=sys.executable, folder=str(folder)))
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        self._save()
+
+    def answer(
+        self,
+        pattern: str,
+        out: object = "",
+        *,
+        code: int = 0,
+        after: str = "",
+        seconds: float = 0,
+    ) -> None:
+        """Answer calls of a pattern with text, bytes or JSON; a later answer comes first.
+
+        Args:
+            pattern, out, code: what is answered, and how it ends.
+            after: only once such a verb was called.
+            seconds: so long after its words it ends.
+        """
+        known: dict[str, Any] = {"code": code, "out": "", "after": after, "seconds": seconds}
+        if isinstance(out, bytes):
+            known["hex"] = out.hex()
+        else:
+            known["out"] = out if isinstance(out, str) else json.dumps(out)
+        self.answers.insert(0, (pattern, known))
+        self._save()
+
+    @property
+    def calls(self) -> list[list[str]]:
+        """The words of each call."""
+        return [words for words, _ in self._read()]
+
+    @property
+    def created(self) -> list[dict[str, Any]]:
+        """What it was asked to create."""
+        return [json.loads(given) for words, given in self._read() if words[0] == "create"]
+
+    def list_verbs(self) -> list[str]:
+        """What was done to the cluster, beside looking."""
+        return [words[0] for words in self.calls if words[0] != "get"]
+
+    def _read(self) -> list[Any]:
+        path = self.folder / "calls.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def _save(self) -> None:
+        (self.folder / "answers.json").write_text(json.dumps(self.answers))

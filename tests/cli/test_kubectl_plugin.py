@@ -1,0 +1,416 @@
+"""`kubectl strandline`: what it asks of kubectl, what it answers, and what it leaves behind."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from cli_project import Call
+from cluster_objects import (
+    end_pod,
+    make_attempt_object,
+    make_config,
+    make_pipeline_object,
+    make_pod,
+)
+from fake_kubectl import FakeKubectl
+from strandline.cli.commands.cluster.claims import USES, find_command
+from strandline.cli.commands.cluster.plugin import plugin
+
+ROOT = Path(__file__).parents[2]
+PIPELINE = "get curationpipelines.strandline.dev corpus"
+JOB = "corpus-verify-x7k2p"
+RUNNING = {
+    "metadata": {"name": JOB},
+    "status": {"containerStatuses": [{"name": "strandline", "state": {"running": {}}}]},
+}
+
+
+@pytest.fixture
+def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeKubectl:
+    """A cluster with a pipeline whose first attempt is over; a command there answers `verified`."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    kubectl = FakeKubectl(folder)
+    kubectl.answer("patch")
+    kubectl.answer("delete")
+    kubectl.answer("create", {"metadata": {"name": JOB}})
+    kubectl.answer("logs", "verified\n")
+    kubectl.answer("get pods", {"items": []})
+    kubectl.answer("get pods|job-name", {"items": [end_pod(JOB)]})
+    claim = {"spec": {"accessModes": ["ReadWriteOnce"]}}
+    kubectl.answer("get persistentvolumeclaim corpus-ledger", claim)
+    kubectl.answer("get configmap corpus-1", make_config())
+    kubectl.answer("get curationattempts.strandline.dev corpus-1", make_attempt_object())
+    kubectl.answer(PIPELINE, make_pipeline_object())
+    return kubectl
+
+
+@pytest.fixture
+def ask() -> Call:
+    """`ask("verify", "corpus")` runs the plugin in this process."""
+
+    def ask(*words: str) -> Result:
+        return CliRunner().invoke(plugin, list(words), prog_name="kubectl strandline")
+
+    return ask
+
+
+def read_command(kubectl: FakeKubectl) -> list[str]:
+    """What the Job runs, without the shell around it."""
+    (job,) = kubectl.created
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    command: list[str] = container["command"]
+    return command[4:]
+
+
+def test_a_command_runs_in_a_job_and_leaves_nothing(kubectl: FakeKubectl, ask: Call) -> None:
+    result = ask("verify", "corpus", "--no-bytes", "--json")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "verified\n", "")
+    assert read_command(kubectl) == [
+        "strandline",
+        "verify",
+        "/etc/strandline/pipeline.yaml",
+        "--volume",
+        "/var/lib/strandline",
+        "--no-bytes",
+        "--json",
+    ]
+    assert kubectl.list_verbs() == ["create", "logs", "delete"]
+    assert f"delete job {JOB}" in " ".join(kubectl.calls[-2] + kubectl.calls[-1])
+
+
+@pytest.mark.parametrize(("code", "told"), [(65, "strandline: error: no such ledger"), (3, "")])
+def test_exit_code_and_complaint_are_the_commands(
+    kubectl: FakeKubectl, ask: Call, code: int, told: str
+) -> None:
+    kubectl.answer("get pods|job-name", {"items": [end_pod(JOB, code, told)]})
+    result = ask("ledger", "stats", "corpus")
+    assert (result.exit_code, result.stderr) == (code, f"{told}\n" if told else "")
+    assert kubectl.list_verbs()[-1] == "delete"
+
+
+def test_arguments_are_words_whatever_is_in_them(kubectl: FakeKubectl, ask: Call) -> None:
+    assert ask("quarantine", "release", "corpus", "--", "a b.txt", "--all").exit_code == 0
+    assert read_command(kubectl)[-3:] == ["--", "a b.txt", "--all"]
+    assert read_command(kubectl)[1:4] == ["ledger", "quarantine", "release"]
+    assert kubectl.created[0]["metadata"]["generateName"] == "corpus-release-"
+
+
+@pytest.mark.parametrize(
+    "words", [("-n", "team", "verify", "corpus"), ("verify", "corpus", "-n", "team")]
+)
+def test_kubectls_options_are_handed_on_with_each_call(
+    kubectl: FakeKubectl, ask: Call, words: tuple[str, ...]
+) -> None:
+    assert ask("--context", "far", *words, "--kubeconfig", "c.yaml").exit_code == 0
+    for call in kubectl.calls:
+        assert sorted(call[1:7:2]) == ["--context", "--kubeconfig", "--namespace"]
+        assert sorted(call[2:8:2]) == ["c.yaml", "far", "team"]
+
+
+def test_the_job_goes_where_a_run_has_the_claim(kubectl: FakeKubectl, ask: Call) -> None:
+    head = make_pod("corpus-1-head", claim="corpus-ledger", role="head")
+    kubectl.answer("get pods|status.phase", {"items": [head]})
+    kubectl.answer("get curationattempts", make_attempt_object(1, phase="Running"))
+    assert ask("ledger", "sources", "corpus", "--state", "failed").exit_code == 0
+    assert "node-of-corpus-1-head" in json.dumps(kubectl.created)
+    refused = ask("quarantine", "release", "corpus", "--all")
+    assert refused.exit_code == 69
+    assert re.fullmatch(
+        r"strandline: error: attempt 1 of corpus is under way and writes the ledger; wait .*\n",
+        refused.stderr,
+    )
+    assert len(kubectl.created) == 1
+
+
+def test_an_attempt_that_begins_meanwhile_is_told(kubectl: FakeKubectl, ask: Call) -> None:
+    kubectl.answer(PIPELINE, make_pipeline_object(attempt=2), after="logs")
+    result = ask("verify", "corpus")
+    assert (result.exit_code, result.stdout) == (69, "verified\n")
+    assert "attempt 2 began meanwhile" in result.stderr
+
+
+def test_a_page_is_written_here(kubectl: FakeKubectl, ask: Call, tmp_path: Path) -> None:
+    kubectl.answer("logs", "<html>")
+    assert ask("report", "corpus").exit_code == 0
+    assert (tmp_path / "report.html").read_text() == "<html>"
+    assert read_command(kubectl)[-2:] == ["--out", "-"]
+    assert ask("report", "corpus", "--out", "-").stdout == "<html>"
+    failing = ask("report", "corpus", "--out", "nowhere/page.html")
+    assert (failing.exit_code, "can't be written" in failing.stderr) == (64, True)
+
+
+def test_a_card_is_written_beside_the_outputs_unless_it_is_wanted_here(
+    kubectl: FakeKubectl, ask: Call
+) -> None:
+    config = make_config(storage={"output": {"claimName": "shared"}})
+    kubectl.answer("get configmap corpus-1", config)
+    assert ask("card", "corpus", "--license", "mit").exit_code == 0
+    assert ask("card", "corpus", "--out", "-").exit_code == 0
+    writable = [
+        [
+            mount["mountPath"]
+            for mount in job["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]
+            if not mount.get("readOnly") and mount["name"] != "temporary"
+        ]
+        for job in kubectl.created
+    ]
+    assert writable == [["/var/lib/strandline-output"], []]
+
+
+def pack(files: dict[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def test_files_are_copied_as_they_are(kubectl: FakeKubectl, ask: Call, tmp_path: Path) -> None:
+    kubectl.answer("get pods|job-name", {"items": [RUNNING]})
+    kubectl.answer("exec", pack({"./a.jsonl": b"\0\r\n", "./below/b": b"b"}))
+    result = ask("cp", "corpus:output", "clean")
+    assert (result.exit_code, result.stderr) == (0, "clean: 2 files copied\n")
+    assert (tmp_path / "clean/a.jsonl").read_bytes() == b"\0\r\n"
+    assert (tmp_path / "clean/below/b").read_bytes() == b"b"
+    (call,) = (call for call in kubectl.calls if call[0] == "exec")
+    assert call[-1] == "/var/lib/strandline/team/corpus/output"
+    assert kubectl.list_verbs() == ["create", "exec", "delete"]
+
+
+@pytest.mark.parametrize(
+    ("packed", "code", "told"),
+    [
+        (pack({"a": b"a" * 4096})[:1024], 0, "could not be copied whole"),
+        (pack({"a": b"a"}), 2, "could not be copied whole"),
+        (pack({"../a": b"a"}), 0, "nothing more was copied"),
+    ],
+)
+def test_a_broken_copy_is_no_success(
+    kubectl: FakeKubectl, ask: Call, tmp_path: Path, packed: bytes, code: int, told: str
+) -> None:
+    kubectl.answer("get pods|job-name", {"items": [RUNNING]})
+    kubectl.answer("exec", packed, code=code)
+    result = ask("cp", "corpus:latest", "here")
+    assert (result.exit_code, told in result.stderr) == (1, True)
+    assert not (tmp_path / "a").exists()
+    assert kubectl.list_verbs()[-1] == "delete"
+
+
+@pytest.mark.parametrize(
+    ("words", "patch"),
+    [
+        (("retry", "corpus"), r'{"metadata": {"annotations": {"strandline.dev/retry": "20\S+Z"}}}'),
+        (("suspend", "corpus"), r'{"spec": {"suspend": true}}'),
+    ],
+)
+def test_requests_are_patches(
+    kubectl: FakeKubectl, ask: Call, words: tuple[str, ...], patch: str
+) -> None:
+    result = ask(*words)
+    assert (result.exit_code, result.stdout.startswith("corpus: ")) == (0, True)
+    (call,) = (call for call in kubectl.calls if call[0] == "patch")
+    assert call[1:5] == ["curationpipelines.strandline.dev", "corpus", "--type", "merge"]
+    assert re.fullmatch(patch, call[-1])
+
+
+def test_what_needs_no_patch_says_so(kubectl: FakeKubectl, ask: Call) -> None:
+    assert ask("resume", "corpus").stdout == "corpus is not suspended\n"
+    assert ask("cancel", "corpus").stdout == "corpus has nothing to cancel: it is Succeeded\n"
+    assert kubectl.list_verbs() == []
+
+
+def test_waiting_ends_with_the_run(kubectl: FakeKubectl, ask: Call) -> None:
+    assert ask("wait", "corpus", "--timeout", "0").exit_code == 1
+    done = {"type": "Succeeded", "status": "True", "reason": "Completed"}
+    document = make_pipeline_object(conditions=[done], state="run first is complete (3/3)")
+    kubectl.answer(PIPELINE, document)
+    result = ask("wait", "corpus")
+    assert (result.exit_code, result.stdout) == (0, "corpus: run first is complete (3/3)\n")
+
+
+def test_attempts_are_listed(kubectl: FakeKubectl, ask: Call) -> None:
+    ended = {"phase": "Failed", "cause": "OOMKilled", "startTime": "2026-11-24T10:00:00Z"}
+    items = [make_attempt_object(2, phase="Running"), make_attempt_object(1, **ended)]
+    kubectl.answer("get curationattempts.strandline.dev -l", {"items": items})
+    lines = ask("attempts", "corpus").stdout.splitlines()
+    assert lines[0].split() == [
+        *("attempt", "run", "trigger", "started", "(UTC)", "phase", "finished", "cause", "message")
+    ]
+    assert lines[1].split() == [
+        "1",
+        "first",
+        "Run",
+        "2026-11-24",
+        "10:00:00",
+        "Failed",
+        "OOMKilled",
+    ]
+    first, second = map(json.loads, ask("attempts", "corpus", "--json").stdout.splitlines())
+    assert (first["cause"], second["phase"], second["started"]) == ("OOMKilled", "Running", None)
+    kubectl.answer("get curationattempts.strandline.dev -l", {"items": []})
+    assert ask("attempts", "corpus").stdout == "no attempt has been made yet\n"
+
+
+def test_a_log_is_printed_or_what_is_kept_of_it(kubectl: FakeKubectl, ask: Call) -> None:
+    kept = ask("logs", "corpus")
+    assert (kept.exit_code, kept.stdout) == (64, "")
+    tail = make_attempt_object(1, phase="Failed", logTail=["a", "b"])
+    kubectl.answer("get curationattempts.strandline.dev corpus-1", tail)
+    assert ask("logs", "corpus").stdout == "a\nb\n"
+    pod: dict[str, Any] = make_pod("corpus-1-abc", role="submitter")
+    state = {"name": "ray-job-submitter", "state": {"running": {}}}
+    pod["status"] = {"containerStatuses": [state]}
+    kubectl.answer("get pods", {"items": [pod]})
+    kubectl.answer("logs", "working\n")
+    assert ask("logs", "corpus", "-f").stdout == "working\n"
+    (call,) = (call for call in kubectl.calls if call[0] == "logs")
+    assert call == ["logs", "--follow", "-c", "ray-job-submitter", "pod/corpus-1-abc"]
+
+
+REFUSED: list[tuple[tuple[str, ...], int, str]] = [
+    (("verify",), 64, "Missing argument 'NAME'; see `kubectl strandline verify --help`"),
+    (("verify", "a/b"), 64, "Invalid value for 'NAME': 'a/b' is no name of a pipeline"),
+    (("verify", "corpus", "--nobytes"), 64, "No such option"),
+    (("ledger", "sources", "corpus", "--state", "odd"), 64, "'odd' is not one of"),
+    (("verify", "other"), 64, "kubectl: Error from server (NotFound)"),
+    (("cp", "corpus", "x"), 64, "'corpus' is not NAME:PATH"),
+    (("cp", "corpus:../x", "x"), 64, "no path in the folder of corpus"),
+    (("wait", "corpus", "--timeout", "soon"), 64, "Invalid value for '--timeout'"),
+    (("lgos", "corpus"), 64, "No such command 'lgos'"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "told"), REFUSED)
+def test_bad_input_gets_a_sentence(
+    kubectl: FakeKubectl, ask: Call, words: tuple[str, ...], code: int, told: str
+) -> None:
+    result = ask(*words)
+    assert result.exit_code == code
+    assert result.stderr.startswith("strandline: error: ")
+    assert told in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert kubectl.list_verbs() == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "answer", "code", "told"),
+    [
+        (PIPELINE, make_pipeline_object(attempt=0), 64, "has made no attempt yet"),
+        ("get configmap", {"data": {"pipeline.yaml": "{}"}}, 64, "operator is older"),
+        (
+            "get pods|job-name",
+            {
+                "items": [
+                    {"metadata": {"name": "a"}, "status": {"phase": "Failed", "reason": "Evicted"}}
+                ]
+            },
+            1,
+            "failed before its command ran: Evicted",
+        ),
+    ],
+)
+def test_what_can_not_be_run_says_why(
+    kubectl: FakeKubectl, ask: Call, pattern: str, answer: object, code: int, told: str
+) -> None:
+    kubectl.answer(pattern, answer)
+    result = ask("verify", "corpus")
+    assert (result.exit_code, told in result.stderr) == (code, True), result.stderr
+
+
+def test_a_log_that_breaks_off_is_no_answer(kubectl: FakeKubectl, ask: Call) -> None:
+    kubectl.answer("logs", "veri", code=1)
+    result = ask("verify", "corpus")
+    assert (result.exit_code, "may not be whole" in result.stderr) == (1, True)
+    assert kubectl.list_verbs()[-1] == "delete"
+
+
+def test_without_kubectl_there_is_a_sentence(ask: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    result = ask("verify", "corpus")
+    assert (result.exit_code, "there is no kubectl on PATH" in result.stderr) == (1, True)
+
+
+def test_kubectl_finds_it_by_its_name(kubectl: FakeKubectl) -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    module, _, function = scripts["kubectl-strandline"].partition(":")
+    code = f"from {module} import {function}; {function}()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "verify", "corpus"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "verified\n", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_whoever_is_interrupted_leaves_no_job(kubectl: FakeKubectl, number: int) -> None:
+    kubectl.answer("logs", "veri", seconds=60)
+    code = "from strandline.__main__ import main_on_cluster; main_on_cluster()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "verify", "corpus"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.read(4) == "veri"
+        process.send_signal(number)
+        assert process.wait(timeout=60) == 130
+    assert kubectl.list_verbs() == ["create", "logs", "delete"]
+
+
+def test_a_job_without_a_pod_says_where_to_look(kubectl: FakeKubectl, ask: Call) -> None:
+    kubectl.answer("get pods|job-name", {"items": []})
+    result = ask("verify", "corpus", "--start-timeout", "1")
+    assert (result.exit_code, f"kubectl events --for job/{JOB}" in result.stderr) == (1, True)
+    assert kubectl.list_verbs() == ["create", "delete"]
+
+
+def walk(command: click.Command, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    if not isinstance(command, click.Group):
+        return [path]
+    context = click.Context(command)
+    found = []
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        assert inner is not None
+        found += walk(inner, (*path, name))
+    return found
+
+
+@pytest.mark.parametrize("path", walk(plugin), ids=" ".join)
+def test_help_shows_an_example_of_the_command_itself(path: tuple[str, ...], ask: Call) -> None:
+    result = ask(*path, "--help")
+    assert result.exit_code == 0
+    assert f"\n    kubectl strandline {' '.join(path)}" in result.stdout
+
+
+@pytest.mark.parametrize("path", USES, ids=" ".join)
+def test_no_option_of_the_machines_command_is_lost_unnoticed(path: tuple[str, ...]) -> None:
+    """What is left out is named here, so that a new option of a file in the pod is seen."""
+    left_out = {"file", "settings", "volume", "ask", "once", "to", "form", "metrics"}
+    known = {"state", "limit", "keys", "all_of_them", "as_json", "no_bytes", "out", "title"}
+    names = {param.name for param in find_command(path).params if param.expose_value}
+    assert names - left_out <= known | {"license_id"}
