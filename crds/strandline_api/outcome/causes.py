@@ -154,9 +154,9 @@ _TEXTS = {
     Cause.SOURCES_FAILED: (
         "The run came to its end, but some sources failed.",
         (
-            "`strandline ledger sources FILE --state failed` says which and why (on a cluster in a "
-            "pod: see docs/failures.md). Mend the stage or the source; sources that keep failing "
-            "are quarantined."
+            "`strandline ledger sources FILE --state failed` says which and why, on a cluster "
+            "`kubectl strandline ledger sources NAME --state failed`. Mend the stage or the "
+            "source; sources that keep failing are quarantined."
         ),
     ),
     Cause.APPLICATION_ERROR: (
@@ -203,9 +203,8 @@ _TEXTS = {
     Cause.QUARANTINE_EXCEEDED: (
         "More sources are quarantined than `quarantine.tolerate` allows.",
         (
-            "`strandline ledger quarantine list FILE` says which and why (on a cluster in a pod: "
-            "see docs/failures.md). Mend and release them, "
-            "or tolerate more."
+            "`strandline ledger quarantine list FILE` says which and why, on a cluster "
+            "`kubectl strandline quarantine list NAME`. Mend and release them, or tolerate more."
         ),
     ),
     Cause.DEADLINE_EXCEEDED: (
