@@ -13,6 +13,8 @@ from proving_ground.ground import Ground
 from proving_ground.kube import Json
 from proving_ground.story import Story
 
+pytestmark = pytest.mark.extended
+
 COUNT, EARLY = 60, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
 JOBS = "strandline.dev/command"

@@ -92,7 +92,8 @@ def test_a_command_runs_in_a_job_and_leaves_nothing(kubectl: FakeKubectl, ask: C
         "--json",
     ]
     assert kubectl.list_verbs() == ["create", "logs", "delete"]
-    assert f"delete job {JOB}" in " ".join(kubectl.calls[-2] + kubectl.calls[-1])
+    (deleted,) = (" ".join(call) for call in kubectl.calls if call[0] == "delete")
+    assert deleted.startswith(f"delete job {JOB}")
 
 
 @pytest.mark.parametrize(("code", "told"), [(65, "strandline: error: no such ledger"), (3, "")])
@@ -144,6 +145,16 @@ def test_an_attempt_that_begins_meanwhile_is_told(kubectl: FakeKubectl, ask: Cal
     result = ask("verify", "corpus")
     assert (result.exit_code, result.stdout) == (69, "verified\n")
     assert "attempt 2 began meanwhile" in result.stderr
+
+
+def test_a_head_that_begins_meanwhile_is_told(kubectl: FakeKubectl, ask: Call) -> None:
+    """Of an attempt that was made before, whose driver had not begun."""
+    kubectl.answer("get curationattempts", make_attempt_object(1, phase="Pending"))
+    head = make_pod("corpus-1-head", claim="corpus-ledger", role="head")
+    kubectl.answer("get pods|status.phase", {"items": [head]}, after="logs")
+    result = ask("verify", "corpus")
+    assert (result.exit_code, result.stdout) == (69, "verified\n")
+    assert "attempt 1 began meanwhile" in result.stderr
 
 
 def test_a_page_is_written_here(kubectl: FakeKubectl, ask: Call, tmp_path: Path) -> None:

@@ -151,9 +151,15 @@ def run_command(
 
 def _refuse_torn(session: ClusterSession, before: ClusterPipeline) -> None:
     attempt = session.find_pipeline(before.name).status.attempt
-    if attempt != before.status.attempt:
+    has_head = any(holder.is_head for holder in _list_holders(session, before))
+    if attempt != before.status.attempt or has_head:
         msg = f"attempt {attempt} began meanwhile, so what was read may be torn; ask again"
         raise TornReadingError(msg)
+
+
+def _list_holders(session: ClusterSession, pipeline: ClusterPipeline) -> tuple[ClaimHolder, ...]:
+    pods = session.kubectl.get("pods", _ALIVE)["items"]
+    return find_holders(pods, pipeline.claim, pipeline.uid)
 
 
 def find_volumes(session: ClusterSession, pipeline: ClusterPipeline) -> Volumes:
@@ -168,8 +174,7 @@ def find_volumes(session: ClusterSession, pipeline: ClusterPipeline) -> Volumes:
         raise NothingRunError(msg)
     config = name_attempt(pipeline.name, pipeline.status.attempt)
     data = session.kubectl.get("configmap", config).get("data") or {}
-    pods = session.kubectl.get("pods", _ALIVE)["items"]
-    holders = find_holders(pods, pipeline.claim, pipeline.uid)
+    holders = _list_holders(session, pipeline)
     if HEAD_TEMPLATE in data:
         head = json.loads(data[HEAD_TEMPLATE])
     else:
