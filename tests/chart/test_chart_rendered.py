@@ -11,9 +11,11 @@ import yaml
 from helm_program import CHART, RELEASE, Helm
 from manifests import list_containers, list_pods, name_of, of_kind
 from renderings import EVERYTHING, MINIMAL, NAMESPACED, cases, flags_of, parse, read_case, render
+from strandline_api.spec.namespace_defaults import RayDefaults
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.spec.ray_cluster import PodSecurity
-from strandline_operator.reconcile.caches.defaults import RETRY, parse_part
+from strandline_api.spec.storage import OutputStorage
+from strandline_operator.reconcile.caches.defaults import OUTPUT, RAY, RETRY, parse_part
 from strandline_operator.settings import Settings
 
 
@@ -210,6 +212,23 @@ def test_defaults_of_a_namespace_are_a_policy_that_the_operator_reads(helm: Helm
     policy, _ = parse_part(config, RETRY, RetryPolicy)
     assert (policy.max_retries, policy.delay) == (5, "30s")
     assert policy.model_fields_set == {"max_retries", "delay"}
+
+
+def test_a_namespace_gives_what_the_operator_reads_of_it(helm: Helm) -> None:
+    configs = {
+        config["metadata"]["namespace"]: config
+        for config in of_kind(render(helm, EVERYTHING), "ConfigMap")
+        if config["metadata"]["name"] == read_case(EVERYTHING)["settings"]["defaultsConfigMap"]
+    }
+    assert configs.keys() == {"default", "corpora"}
+    own, other = configs["default"], configs["corpora"]
+    assert parse_part(own, RETRY, RetryPolicy)[0].max_retries == 2
+    ray, _ = parse_part(own, RAY, RayDefaults)
+    assert (ray.image, ray.version) == ("registry.example.org/team/curation:1.4", "2.60.0")
+    assert ray.pod_template == {"spec": {"nodeSelector": {"pool": "batch"}}}
+    assert parse_part(own, OUTPUT, OutputStorage)[0].url == "s3://team/curated"
+    assert other["data"].keys() == {OUTPUT}  # and its own only
+    assert parse_part(other, OUTPUT, OutputStorage)[0].claim_name == "shared"
 
 
 def test_the_notes_name_the_namespaces(helm: Helm) -> None:

@@ -11,6 +11,7 @@ import yaml
 
 from helm_program import CASES, CHART
 from strandline_api.law.retry import merge_policies
+from strandline_api.spec.namespace_defaults import SpecDefaults
 from strandline_api.spec.policy import RetryPolicy
 from strandline_operator.settings import Settings, format_flag, read_settings
 
@@ -105,6 +106,14 @@ def test_no_object_of_ours_takes_unknown_names() -> None:
 def test_the_schema_of_a_retry_policy_has_all_its_fields() -> None:
     fields = {field.alias for field in RetryPolicy.model_fields.values()}
     assert set(SCHEMA["definitions"]["retryPolicy"]["properties"]) == fields
+
+
+@pytest.mark.parametrize("part", ["ray", "output"])
+def test_a_namespace_can_give_all_that_the_operator_reads_of_it(part: str) -> None:
+    given = SCHEMA["properties"]["namespaceSpecDefaults"]["additionalProperties"]["properties"]
+    model = SpecDefaults.model_fields[part].annotation
+    assert model is not None
+    assert set(given[part]["properties"]) == {field.alias for field in model.model_fields.values()}
 
 
 def test_everything_on_changes_every_value() -> None:
