@@ -60,6 +60,15 @@ def filled(states: Sequence[str]) -> Iterator[Store]:
         yield store
 
 
+@contextmanager
+def leaving_no_thread() -> Iterator[None]:
+    """See that no thread that draws is left of the block."""
+    before = set(threading.enumerate())
+    yield
+    left = set(threading.enumerate()) - before
+    assert "listing" not in {thread.name for thread in left}
+
+
 def draw_all(listing: Listing) -> list[str]:
     keys: list[str] = []
     while not listing.is_ended:
@@ -121,9 +130,8 @@ def test_a_listing_is_closed_where_an_engine_does_not_start(
         raise ListingBrokenError(message)
 
     monkeypatch.setattr("strandline.engine.ray.driver.connected", refuse)
-    with pytest.raises(ListingBrokenError):
+    with leaving_no_thread(), pytest.raises(ListingBrokenError):
         run_attempt(AttemptConfig(read_manifest(path, ()).plan, tmp_path))
-    assert "listing" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_so_many_sources_are_kept_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,9 +150,12 @@ def test_what_a_listing_raises_is_raised_before_an_engine_starts(finished: int) 
         message = "no such bucket"
         raise ListingBrokenError(message)
 
-    with filled(["finished"] * finished) as store, pytest.raises(ListingBrokenError):
+    with (
+        leaving_no_thread(),
+        filled(["finished"] * finished) as store,
+        pytest.raises(ListingBrokenError),
+    ):
         look_ahead(Listing(fail()), store, make_control())
-    assert "listing" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_no_engine_is_made_where_all_sources_are_finished(
