@@ -65,8 +65,10 @@ def leaving_no_thread() -> Iterator[None]:
     """See that no thread that draws is left of the block."""
     before = set(threading.enumerate())
     yield
-    left = set(threading.enumerate()) - before
-    assert "listing" not in {thread.name for thread in left}
+    for thread in set(threading.enumerate()) - before:
+        if thread.name == "listing":
+            thread.join(30)  # it was told to end, and may be slow to hear of it
+            assert not thread.is_alive()
 
 
 def draw_all(listing: Listing) -> list[str]:
@@ -104,14 +106,16 @@ def test_a_stop_leaves_the_rest_to_the_engine() -> None:
 
 def test_an_engine_starts_beside_a_listing_of_which_all_is_left() -> None:
     blocked = threading.Event()
+    listed: list[bool] = []
 
     def hang() -> Iterator[Source]:
-        blocked.wait(60)
+        listed.append(blocked.wait(5))
         yield from list_sources(2)
 
     with filled([]) as store:
         listing, is_left = look_ahead(Listing(hang()), store, make_control())
         assert is_left
+        assert not listed
         blocked.set()
         assert draw_all(listing) == ["source 0", "source 1"]
         listing.close()
@@ -150,12 +154,20 @@ def test_what_a_listing_raises_is_raised_before_an_engine_starts(finished: int) 
         message = "no such bucket"
         raise ListingBrokenError(message)
 
-    with (
-        leaving_no_thread(),
-        filled(["finished"] * finished) as store,
-        pytest.raises(ListingBrokenError),
-    ):
+    with filled(["finished"] * finished) as store, pytest.raises(ListingBrokenError):
         look_ahead(Listing(fail()), store, make_control())
+
+
+def test_a_listing_is_closed_where_the_ledger_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> NoReturn:
+        message = "the disk is gone"
+        raise ListingBrokenError(message)
+
+    sources = list_sources(3 * ADMIT_BATCH)  # more than is drawn ahead
+    with filled(["finished"]) as store, leaving_no_thread():
+        monkeypatch.setattr(store, "find_unfinished", fail)
+        with pytest.raises(ListingBrokenError):
+            look_ahead(Listing(sources), store, make_control())
 
 
 def test_no_engine_is_made_where_all_sources_are_finished(
