@@ -21,13 +21,15 @@ from engine_cases import ROOT, build_case
 from engine_records import Summary, sum_files
 from engine_trials import SCRIPT
 from rivals import HOW_TO_INSTALL, find_rival
+from strandline.engine.ray.worker import StageWorker
 from table import Row, format_number
 
 _EXAMPLE = "text-documents"
 _MANIFEST = f"pipelines/examples/{_EXAMPLE}.yaml"
 _LOOK_SECONDS = 0.02
-# Names of processes: a node of Ray's, a worker, and one to which no work was given.
-_NODE, _WORKER, _IDLE = "raylet", "ray::", "ray::IDLE"
+_OUTPUTS = "*.jsonl*"
+# Names of processes: a node of Ray's, and a worker of ours. Ray's agents are called `ray::`, too.
+_NODE, _WORKER = "raylet", f"ray::{StageWorker.__name__}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def _watch(command: Sequence[str], folder: Path) -> Seen:
             now = time.monotonic() - begun
             names = [] if worker else _list_names(process.pid)
             node = node or (now if _NODE in names else None)
-            worker = worker or (now if any(map(_is_worker, names)) else None)
+            worker = worker or (now if any(name.startswith(_WORKER) for name in names) else None)
             output = output or (now if _has_output(folder) else None)
             time.sleep(_LOOK_SECONDS)
         end = time.monotonic() - begun
@@ -115,17 +117,12 @@ def _list_names(pid: int) -> list[str]:
     return names
 
 
-def _is_worker(name: str) -> bool:
-    return name.startswith(_WORKER) and not name.startswith(_IDLE)
-
-
 def _list_roots(folder: Path) -> list[Path]:
     return [folder / "output", *folder.glob("volume/*/*/output")]
 
 
 def _has_output(folder: Path) -> bool:
-    paths = (path for root in _list_roots(folder) for path in root.glob("*/*"))
-    return any(path.is_file() for path in paths)
+    return any(path.is_file() for root in _list_roots(folder) for path in root.rglob(_OUTPUTS))
 
 
 def _check_same(seen: Sequence[Seen]) -> None:

@@ -31,7 +31,7 @@ def measure_skip(scale: Scale) -> list[Row]:
     scaled = "" if factor == 1 else f", scaled up from {ledger.sources:,}"
     what = f"skip 10,000,000 finished sources{scaled}"
     return [
-        bound(f"{what}: time", seconds * factor, 30, "s"),
+        bound(f"{what}: time", seconds * factor, 20, "s"),
         bound(f"{what}: growth of memory", growth / _MEGABYTE, 20, "MB"),
     ]
 
