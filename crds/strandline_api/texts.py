@@ -81,6 +81,7 @@ def _replace(text: str, kind: RedactionRule, count: Callable[[str], None]) -> st
     return kind.regex.sub(replace_match, text)
 
 
+_KEY = r"(?:[A-Z]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 _TOKENS = (
     r"(?:AKIA|ASIA)[0-9A-Z]{16}",
     r"gh[pousr]_[A-Za-z0-9]{36,255}",
@@ -108,8 +109,8 @@ SECRETS = (
     RedactionRule(
         "private key",
         re.compile(
-            r"-----BEGIN (?:[A-Z]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-            r"(?:[^<]{0,20000}?-----END (?:[A-Z]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+            rf"-----BEGIN {_KEY}"
+            rf"(?:[^<]{{0,20000}}?-----END {_KEY}"
             r"|(?:\s{1,80}[A-Za-z0-9+/=]{16,80}(?![A-Za-z0-9+/=]))*)"
         ),
         SECRET,
@@ -148,7 +149,6 @@ _NAMES = (
 )
 _NAME_HINTS = (*_WORD_HINTS, "pwd", "PWD", "assp", "ASSP", "redential", "REDENTIAL")
 _SIGNATURE_HINTS = ("sig", "Sig", "SIG")
-_KEY = r"-----END (?:[A-Z]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 _HEADERS = r"(?:authorization|cookie|x-(?:api-key|auth[a-z-]{0,20}|[a-z-]{0,20}token))"
 
 
@@ -171,7 +171,7 @@ _SECRETS_OF_LOGS = (
     # Of a key that began before the lines that were read.
     RedactionRule(
         "end of a private key",
-        re.compile(rf"(?m)^(?:[A-Za-z0-9+/=]{{16,80}}\s{{1,4}}){{1,200}}{_KEY}"),
+        re.compile(rf"(?m)^(?:[A-Za-z0-9+/=]{{16,80}}\s{{1,4}}){{1,200}}-----END {_KEY}"),
         SECRET,
         hints=("PRIVATE KEY",),
     ),

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from importlib import import_module
-from typing import Any
 
 import click
 
-from strandline.cli.app.program import Program
+from strandline.cli.app.program import HELP, Program, load_command
 
-_HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _ROOMS = {
     "run": "runs.run:run",
     "drive": "runs.drive:drive",
@@ -48,10 +45,7 @@ class Commands(Program):
         """Return the command of a name, loaded; None where there is none."""
         if cmd_name not in _ROOMS:
             return None
-        module, _, name = _ROOMS[cmd_name].partition(":")
-        command: Any = getattr(import_module(f"strandline.cli.commands.{module}"), name)
-        assert isinstance(command, click.Command)  # by the table
-        return command
+        return load_command("strandline.cli.commands", _ROOMS[cmd_name])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -65,7 +59,7 @@ class Commands(Program):
         return super().resolve_command(ctx, args)
 
 
-@click.group("strandline", cls=Commands, context_settings=_HELP)
+@click.group("strandline", cls=Commands, context_settings=HELP)
 @click.version_option(package_name="strandline", message="%(prog)s %(version)s")
 def program() -> None:
     """Resumable data curation on Ray: one YAML file, and a ledger of what is finished."""

@@ -9,6 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any, NoReturn
 
 import click
@@ -20,6 +21,7 @@ from strandline.plan.errors import StrandlineError, code_of
 from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 
+HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 KEYS_PRESSED = 130  # what a shell shows of a program that Ctrl-C has ended
 PIPE_CLOSED = 141  # and of one that wrote to a reader that is gone
 
@@ -65,6 +67,19 @@ class Program(click.Group):
                 show_error(line)
             return code_of(error)
         return code
+
+
+def load_command(room: str, path: str) -> click.Command:
+    """Return a command where a table says it is.
+
+    Args:
+        room: in which the path begins.
+        path: of its module and its name there, such as `runs.run:run`.
+    """
+    module, _, name = path.partition(":")
+    command: Any = getattr(import_module(f"{room}.{module}"), name)
+    assert isinstance(command, click.Command)  # by the table
+    return command
 
 
 def explain(error: Exception) -> list[str]:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
-
 import click
 
-from strandline.cli.app.program import Program
+from strandline.cli.app.program import HELP, Program, load_command
 from strandline.cli.commands.cluster.session import take_cluster
 
-_HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _ROOMS = {
     "attempts": "attempts:list_attempts",
     "logs": "attempts:show_log",
@@ -46,11 +42,7 @@ class ClusterCommands(Program):
             return _make(_ON_CLAIMS[cmd_name], (cmd_name,))
         if cmd_name not in _ROOMS:
             return None
-        module, _, name = _ROOMS[cmd_name].partition(":")
-        found = import_module(f"strandline.cli.commands.cluster.{module}")
-        command: Any = getattr(found, name)
-        assert isinstance(command, click.Command)  # by the table
-        return command
+        return load_command("strandline.cli.commands.cluster", _ROOMS[cmd_name])
 
 
 def _make(path: tuple[str, ...], shown: tuple[str, ...]) -> click.Command:
@@ -72,7 +64,7 @@ def _make(path: tuple[str, ...], shown: tuple[str, ...]) -> click.Command:
     return group
 
 
-@click.group("kubectl strandline", cls=ClusterCommands, context_settings=_HELP)
+@click.group("kubectl strandline", cls=ClusterCommands, context_settings=HELP)
 @click.version_option(package_name="strandline", message="%(prog)s %(version)s")
 @take_cluster
 def plugin() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import click
 
 from strandline.cli.app.options import show_examples
 from strandline.cli.cluster.claim_job import ClusterSession
-from strandline.cli.cluster.objects import PIPELINES
+from strandline.cli.cluster.objects import PIPELINES, ClusterPipeline, ListedAttempt
 from strandline.cli.cluster.requests import (
     ClusterRequest,
     ask_cancel,
@@ -33,9 +35,7 @@ def retry(pipeline: str) -> None:
     As the annotation `strandline.dev/retry` does: after a cancellation, after retries are used up,
     or in front of a wait that is too long. Refused while an attempt is under way.
     """
-    session = open_session()
-    found = session.find_pipeline(pipeline)
-    _send(session, pipeline, ask_retry(found, session.find_attempt(found), session.now()))
+    _ask_for_run(pipeline, ask_retry)
 
 
 @click.command("cancel", epilog=show_examples("kubectl strandline cancel corpus"))
@@ -46,9 +46,7 @@ def cancel(pipeline: str) -> None:
 
     As the annotation `strandline.dev/cancel` does. No attempt follows until one is asked for.
     """
-    session = open_session()
-    found = session.find_pipeline(pipeline)
-    _send(session, pipeline, ask_cancel(found, session.find_attempt(found), session.now()))
+    _ask_for_run(pipeline, ask_cancel)
 
 
 @click.command("suspend", epilog=show_examples("kubectl strandline suspend corpus"))
@@ -60,9 +58,7 @@ def suspend(pipeline: str) -> None:
     Sets `spec.suspend`; where the pipeline comes from a repository, set it there too. An attempt
     under way saves its work and ends.
     """
-    session = open_session()
-    request = ask_suspension(session.find_pipeline(pipeline), is_wanted=True)
-    _send(session, pipeline, request)
+    _ask_for_suspension(pipeline, is_wanted=True)
 
 
 @click.command("resume", epilog=show_examples("kubectl strandline resume corpus"))
@@ -70,8 +66,20 @@ def suspend(pipeline: str) -> None:
 @take_cluster
 def resume(pipeline: str) -> None:
     """Let a suspended pipeline go on."""
+    _ask_for_suspension(pipeline, is_wanted=False)
+
+
+def _ask_for_run(
+    pipeline: str, ask: Callable[[ClusterPipeline, ListedAttempt | None, float], ClusterRequest]
+) -> None:
     session = open_session()
-    request = ask_suspension(session.find_pipeline(pipeline), is_wanted=False)
+    found = session.find_pipeline(pipeline)
+    _send(session, pipeline, ask(found, session.find_attempt(found), session.now()))
+
+
+def _ask_for_suspension(pipeline: str, *, is_wanted: bool) -> None:
+    session = open_session()
+    request = ask_suspension(session.find_pipeline(pipeline), is_wanted=is_wanted)
     _send(session, pipeline, request)
 
 
