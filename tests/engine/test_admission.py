@@ -11,6 +11,7 @@ import pytest
 from strandline.engine.core.listing_thread import SOURCES_AHEAD, ListingThread
 from strandline.engine.core.ports import ADMIT_BATCH, Listing
 from strandline.engine.ray.admission import Admission
+from strandline.engine.ray.engine import RayEngine
 from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED
 from strandline.plan.stage import Source
 from test_flow import make_flow
@@ -71,6 +72,26 @@ def test_workers_are_worth_starting_while_the_ledger_has_released_all(
     seen.append(admission.is_promising)
     assert seen == [False, True, False, is_promising]
     listing.close()
+
+
+@pytest.mark.parametrize("is_promising", [True, False])
+def test_the_first_workers_start_while_the_ledger_is_asked(*, is_promising: bool) -> None:
+    looks: list[int | None] = []
+
+    def look(_: object, sources_left: int | None) -> list[object]:
+        looks.append(sources_left)
+        return []
+
+    driver: Any = SimpleNamespace(
+        _flow=SimpleNamespace(queues=[], is_stopped=False, is_idle=lambda: True),
+        _admission=SimpleNamespace(is_promising=is_promising, sources_left=7),
+        _demand=SimpleNamespace(look=lambda *_: None),
+        _scaler=SimpleNamespace(is_due=lambda _: True, look=look, bottleneck="a"),
+        _check_room=lambda: None,
+    )
+    RayEngine.driver._scale(driver)
+    assert looks == ([7] if is_promising else [])
+    assert (driver._scaler.bottleneck is None) != is_promising
 
 
 def wait_until_drawn(listing: ListingThread) -> None:
