@@ -16,6 +16,15 @@ from jobs import Job
 from killing import SMALL_SOURCES
 from strandline.engine.ray.connection import start_local
 
+HERE = Path(__file__).parent
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """End the shared Ray with the last test of this folder; others would enter it unasked."""
+    if nextitem is None or HERE not in nextitem.path.parents:
+        ray.shutdown()
+
 
 @pytest.fixture(scope="session")
 def small_manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -60,20 +69,26 @@ def small_whole(small_job: Job, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 
 @pytest.fixture(scope="session")
-def local_ray() -> Iterator[str]:
-    """One local Ray for the session; yields its address."""
+def ray_folder() -> Iterator[Path]:
+    """Where the shared Ray writes; its sockets want a name shorter than those of pytest."""
     folder = tempfile.mkdtemp(prefix="ray-")
-    here = Path(__file__).parent
-    folders = [str(here), str(here.parents[1] / "pipelines/examples")]
-    path = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])
-    context = start_local(
-        2,
-        Path(folder),
-        num_gpus=1,  # neither is looked at: they are units that workers reserve
-        resources={"nvdec": 1},
-        object_store_memory=200 * 1024 * 1024,
-        runtime_env={"env_vars": {"PYTHONPATH": path}},
-    )
-    yield context.address_info["address"]
+    yield Path(folder)
     ray.shutdown()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def local_ray(ray_folder: Path) -> str:
+    """One local Ray for the tests of this folder; returns its address."""
+    if not ray.is_initialized():
+        folders = [str(HERE), str(HERE.parents[1] / "pipelines/examples")]
+        path = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])
+        start_local(
+            2,
+            ray_folder,
+            num_gpus=1,  # neither is looked at: they are units that workers reserve
+            resources={"nvdec": 1},
+            object_store_memory=200 * 1024 * 1024,
+            runtime_env={"env_vars": {"PYTHONPATH": path}},
+        )
+    return str(ray.get_runtime_context().gcs_address)
