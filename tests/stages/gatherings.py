@@ -33,8 +33,8 @@ class Gathering:
         paths = []
         for table in tables:
             answer = stage.process(Task(table))
-            assert isinstance(answer, Task)
-            self.passed.append(answer.table)
+            assert answer is None or isinstance(answer, Task)
+            self.passed += [answer.table] if answer else []
             piece = stage.flush()
             assert stage.flush() is None
             paths.append(self.write(piece or b""))

@@ -1,16 +1,51 @@
-"""The stage `filter-video`: clips whose measures are within bounds."""
+"""The stage `filter-video`: clips whose measures are within bounds, and a look at the others.
+
+Whether bounds are right is seen by looking at what they drop, so that some of it is gathered.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pydantic import Field, field_validator
 
 from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column, keep_rows
+from strandline.stages.tables.summaries import (
+    dump_piece,
+    gather,
+    merge_pieces,
+    read_piece,
+    read_rows,
+    write_rows,
+)
+from strandline.stages.video.containers import load_av
+from strandline.stages.video.samples import (
+    SHOWN,
+    ClipSample,
+    Shown,
+    choose_clip,
+    draw_jpeg,
+    draw_samples,
+    list_rows,
+    rank_clip,
+)
+
+NAME = "clip-outcomes"
+SCHEMA = pa.schema(
+    [
+        ("outcome", pa.string()),
+        ("clips", pa.int64()),
+        ("shown", pa.list_(pa.struct([("clip", pa.string()), ("jpeg", pa.string())]))),
+    ]
+)
+KEPT = "kept"
 
 _DEFAULT: dict[str, tuple[float | None, float | None]] = {
     "brightness": (0.05, 0.98),
@@ -20,17 +55,27 @@ _DEFAULT: dict[str, tuple[float | None, float | None]] = {
 
 
 @register("filter-video")
-class FilterVideo(Stage):
-    """Keeps rows whose measures are within bounds. A row is counted under the first it breaks."""
+class FilterVideo(StatefulFilter):
+    """Keeps rows whose measures are within bounds. A row is counted under the first it breaks.
 
-    class Params(Stage.Params):
-        """The bounds."""
+    It gathers how many are kept and dropped, by reason, and pictures of some of them.
+    """
+
+    class Params(StatefulFilter.Params):
+        """The bounds, and whether there is something to look at."""
 
         bounds: dict[str, tuple[float | None, float | None]] = Field(
             default=_DEFAULT,
             min_length=1,
             description="The least and the greatest value of columns of numbers, in the order in "
             "which they are looked at; null: no bound. Rows without a value are dropped.",
+        )
+
+        pictures: bool = Field(
+            default=False,
+            description=f"Gather small pictures of clips, up to {SHOWN} of the kept ones and of "
+            "those dropped for each reason, from `frames`; some kilobytes a task. The report "
+            "shows them.",
         )
 
         @field_validator("bounds")
@@ -48,22 +93,45 @@ class FilterVideo(Stage):
     keeps_columns = True
 
     def list_needed_columns(self) -> tuple[str, ...]:
-        return tuple(self.params.bounds)
+        return (*self.params.bounds, *(("clip", "frames") if self.params.pictures else ()))
+
+    def setup(self) -> None:
+        """Begin with nothing; a library that is missing is missed here."""
+        self._gathered: dict[str, ClipSample] = {}
+        if self.params.pictures:
+            load_av()
 
     def process(self, task: Task) -> Task | None:
         """Drop and count the rows out of bounds.
 
         Raises:
-            MissingColumnError: a measure is not there.
+            MissingColumnError: a measure is not there, or the pictures that are to be shown.
         """
         columns = {name: find_column(task.table, name).to_pylist() for name in self.params.bounds}
-        mask = [
-            self._is_kept({name: values[at] for name, values in columns.items()})
+        reasons = [
+            self._find_reason({name: values[at] for name, values in columns.items()})
             for at in range(task.num_rows)
         ]
-        return keep_rows(task, task.table, mask)
+        self._gather(task.table, [f"dropped: {reason}" if reason else KEPT for reason in reasons])
+        return keep_rows(task, task.table, [not reason for reason in reasons])
 
-    def _is_kept(self, measures: dict[str, Any]) -> bool:
+    def flush(self) -> bytes | None:
+        return dump_piece(self._gathered)
+
+    @staticmethod
+    def merge(paths: Sequence[Path], out: Path) -> None:
+        merge_pieces(paths, out, ClipSample.parse)
+
+    def artifacts(self, merged: Path, folder: Path) -> None:
+        """Write `clip-outcomes.json` and `.parquet`: a row for what is kept and for each reason."""
+        write_rows(folder, NAME, list_rows(read_piece(merged, ClipSample.parse)), SCHEMA)
+
+    @staticmethod
+    def panel(artifacts: Sequence[Path]) -> str | None:
+        return draw_samples(read_rows(artifacts, NAME)) or None
+
+    def _find_reason(self, measures: dict[str, Any]) -> str:
+        """Return why a row is dropped, and count it; nothing where it is kept."""
         for name, (least, greatest) in self.params.bounds.items():
             value = measures[name]
             if value is None or math.isnan(value):
@@ -75,5 +143,19 @@ class FilterVideo(Stage):
             else:
                 continue
             self.count(f"dropped: {reason}")
-            return False
-        return True
+            return reason
+        return ""
+
+    def _gather(self, table: pa.Table, outcomes: Sequence[str]) -> None:
+        for outcome in dict.fromkeys(outcomes):
+            rows = [at for at, each in enumerate(outcomes) if each == outcome]
+            shown = (self._show(table.take(rows)),) if self.params.pictures else ()
+            gather(self._gathered, outcome, ClipSample(len(rows), shown))
+
+    @staticmethod
+    def _show(table: pa.Table) -> Shown:
+        """Show one clip of those that share a task and an outcome."""
+        names = [name or "" for name in find_column(table, "clip").cast(pa.string()).to_pylist()]
+        at = choose_clip(names)
+        frames = find_column(table, "frames").slice(at, 1).to_pylist()[0]
+        return Shown(rank_clip(names[at]), names[at], draw_jpeg(frames or []))

@@ -1,0 +1,142 @@
+"""Samples of clips by what became of them: how many there are, and small pictures of a few.
+
+Which clips are shown depends on their names alone, so that a replay shows the same ones. It knows
+pictures as they are in a column, nothing of why a clip is kept.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from hashlib import blake2b
+from html import escape
+from importlib import import_module
+from typing import Any, NamedTuple, Self
+
+from strandline.stages.images.pictures import Picture
+from strandline.stages.video.containers import FrameScaler, load_av
+
+SHOWN = 8  # clips of each outcome
+LONGEST = 120  # pixels
+_QUALITY = 6  # from 2, the best, to 31
+
+_CELL = (
+    '<figure style="display:inline-block;vertical-align:top;width:120px;margin:0 8px 8px 0">'
+    '<img src="data:image/jpeg;base64,{jpeg}" alt="{clip}" title="{clip}">'
+    '<figcaption style="font-size:12px;overflow-wrap:anywhere">{short}</figcaption></figure>'
+)
+
+
+class Shown(NamedTuple):
+    """A clip that is shown: its rank among all, its name, and a JPEG file; empty: no picture."""
+
+    rank: bytes
+    name: str
+    jpeg: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ClipSample:
+    """Clips that share an outcome.
+
+    Attributes:
+        number: of all of them.
+        shown: those of the lowest rank, at most `SHOWN`, in its order.
+    """
+
+    number: int
+    shown: tuple[Shown, ...] = ()
+
+    def __add__(self, other: Self) -> Self:
+        both = sorted({*self.shown, *other.shown})
+        return type(self)(self.number + other.number, tuple(both[:SHOWN]))
+
+    def dump(self) -> list[Any]:
+        """Dump it as a plain list; `parse` reads it."""
+        return [self.number, [list(each) for each in self.shown]]
+
+    @classmethod
+    def parse(cls, dumped: Sequence[Any]) -> Self:
+        """Read what `dump` gave."""
+        number, shown = dumped
+        return cls(number, tuple(Shown(*each) for each in shown))
+
+
+def rank_clip(name: str) -> bytes:
+    """Return the place of a clip among all, as good as drawn by lot: 8 bytes."""
+    return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def choose_clip(names: Iterable[str]) -> int:
+    """Return which of the clips is shown: the position of the lowest rank."""
+    ranks = [(rank_clip(name), at) for at, name in enumerate(names)]
+    return min(ranks)[1]
+
+
+def draw_jpeg(frames: Sequence[Picture]) -> bytes:
+    """Return the frame in the middle as a small JPEG file; the same frames give the same bytes."""
+    if not frames:
+        return b""
+    av, np, picture = load_av(), import_module("numpy"), frames[len(frames) // 2]
+    pixels = np.frombuffer(picture["rgb"], np.uint8)
+    frame = av.VideoFrame.from_ndarray(
+        pixels.reshape(picture["height"], picture["width"], 3), format="rgb24"
+    )
+    size = _shrink_size(picture)
+    small = av.VideoFrame.from_ndarray(FrameScaler().scale(frame, size), format="rgb24")
+    encoder = av.CodecContext.create("mjpeg", "w")
+    encoder.width, encoder.height = size
+    encoder.pix_fmt, encoder.time_base = "yuvj420p", Fraction(1, 25)
+    encoder.thread_count, encoder.options = 1, {"flags": "+bitexact+qscale"}
+    encoder.qmin = encoder.qmax = _QUALITY
+    packets = [*encoder.encode(small.reformat(format="yuvj420p", threads=1)), *encoder.encode(None)]
+    return b"".join(bytes(packet) for packet in packets)
+
+
+def draw_samples(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return HTML of what is shown of each outcome.
+
+    Args:
+        rows: `outcome`, `clips`, and `shown`: a list of `clip` and `jpeg`, base64.
+    """
+    return "".join(
+        f"<h4>{escape(row['outcome'])}: {row['clips']:,}</h4>{_draw_row(row['shown'])}"
+        for row in rows
+    )
+
+
+def list_rows(samples: Mapping[str, ClipSample]) -> list[dict[str, Any]]:
+    """Return a row an outcome, most clips first, with its pictures as text."""
+    return [
+        {
+            "outcome": outcome,
+            "clips": sample.number,
+            "shown": [
+                {"clip": each.name, "jpeg": base64.b64encode(each.jpeg).decode()}
+                for each in sample.shown
+            ],
+        }
+        for outcome, sample in sorted(samples.items(), key=lambda item: (-item[1].number, item[0]))
+    ]
+
+
+def _draw_row(shown: Iterable[Mapping[str, str]]) -> str:
+    cells = [
+        _CELL.format(
+            jpeg=each["jpeg"],
+            clip=escape(each["clip"]),
+            short=escape(each["clip"].rpartition("/")[2]),  # the rest is alike, and long
+        )
+        for each in shown
+        if each["jpeg"]
+    ]
+    return f"<div>{''.join(cells)}</div>" if cells else ""
+
+
+def _shrink_size(picture: Picture) -> tuple[int, int]:
+    """Return a size in proportion, even, as pictures with halved colours want it."""
+    scale = min(1.0, LONGEST / max(picture["width"], picture["height"]))
+    width, height = (max(2, round(picture[side] * scale / 2) * 2) for side in ("width", "height"))
+    return width, height
