@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 
 import pyarrow as pa
@@ -45,3 +46,19 @@ class JoinLengths(Stage):
     def process(self, task: Task) -> Task:
         lengths = pa.array([len(line) for line in task.table.column("line").to_pylist()])
         return task.replace(task.table.append_column("length", lengths))
+
+
+class CrashAt(Stage):
+    """Ends its process as a decoder does that writes where it must not, at one source."""
+
+    class Params(Stage.Params):
+        """What the key of the source ends with."""
+
+        name: str
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        if task.key.endswith(self.params.name):
+            signal.raise_signal(signal.SIGSEGV)  # in this thread, as a decoder would
+        return task

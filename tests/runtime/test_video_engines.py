@@ -11,6 +11,8 @@ from make_videos import write_all
 
 from jobs import Job
 from killing import Kill, kill_and_finish
+from strandline.ledger.store.store import Store
+from strandline_api.outcome.exit_codes import ExitCode
 
 EXAMPLE = Path(__file__).parents[2] / "pipelines" / "examples" / "video.yaml"
 
@@ -34,6 +36,30 @@ def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def whole(manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What an undisturbed run writes in one process."""
     return Job(manifest, "inline").run_whole(tmp_path_factory.mktemp("whole"))
+
+
+def test_a_decoder_that_crashes_its_process_costs_its_source_and_nothing_else(
+    manifest: Path, whole: dict[str, str], tmp_path: Path
+) -> None:
+    document = yaml.safe_load(manifest.read_text())
+    document["spec"]["stages"].insert(
+        2, {"use": "kill_stages:CrashAt", "with": {"name": "again.mkv"}}
+    )
+    crashing = tmp_path / "video.yaml"
+    crashing.write_text(yaml.safe_dump(document))
+    job, volume = Job(crashing), tmp_path / "volume"
+    assert ExitCode.SOURCES_FAILED == job.run(volume), job.read_log(volume)
+    store = Store(job.find_folder(volume).ledger, readonly=True)
+    try:
+        ((_, failure),) = store.list_failures()
+    finally:
+        store.close()
+    assert ("again.mkv", "crash-at") == (Path(failure.key).name, failure.stage)
+    assert "lost 3 workers" in failure.message
+    assert not job.find_problems(volume, unfinished=1)
+    found = sorted(job.digest_outputs(volume).values())
+    assert set(found) < set(whole.values())
+    assert len(whole) - 4 == len(found)  # a shard of two files for each of its two clips
 
 
 def test_both_engines_write_the_same_bytes(
