@@ -17,16 +17,8 @@ from strandline.plan.registry import register
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column, keep_rows
-from strandline.stages.tables.summaries import (
-    dump_piece,
-    gather,
-    merge_pieces,
-    read_piece,
-    read_rows,
-    write_rows,
-)
-from strandline.stages.video.containers import load_av
-from strandline.stages.video.samples import (
+from strandline.stages.images.pictures import load_pillow
+from strandline.stages.images.samples import (
     SHOWN,
     ClipSample,
     Shown,
@@ -35,6 +27,14 @@ from strandline.stages.video.samples import (
     draw_samples,
     list_rows,
     rank_clip,
+)
+from strandline.stages.tables.summaries import (
+    dump_piece,
+    gather,
+    merge_pieces,
+    read_piece,
+    read_rows,
+    write_rows,
 )
 
 NAME = "clip-outcomes"
@@ -99,7 +99,7 @@ class FilterVideo(StatefulFilter):
         """Begin with nothing; a library that is missing is missed here."""
         self._gathered: dict[str, ClipSample] = {}
         if self.params.pictures:
-            load_av()
+            load_pillow("Image")
 
     def process(self, task: Task) -> Task | None:
         """Drop and count the rows out of bounds.

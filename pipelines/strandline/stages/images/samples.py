@@ -7,20 +7,18 @@ pictures as they are in a column, nothing of why a clip is kept.
 from __future__ import annotations
 
 import base64
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from hashlib import blake2b
 from html import escape
-from importlib import import_module
 from typing import Any, NamedTuple, Self
 
-from strandline.stages.images.pictures import Picture
-from strandline.stages.video.containers import FrameScaler, load_av
+from strandline.stages.images.pictures import Picture, shrink, to_image
 
 SHOWN = 8  # clips of each outcome
 LONGEST = 120  # pixels
-_QUALITY = 6  # from 2, the best, to 31
+_QUALITY = 70
 
 _CELL = (
     '<figure style="display:inline-block;vertical-align:top;width:120px;margin:0 8px 8px 0">'
@@ -79,20 +77,9 @@ def draw_jpeg(frames: Sequence[Picture]) -> bytes:
     """Return the frame in the middle as a small JPEG file; the same frames give the same bytes."""
     if not frames:
         return b""
-    av, np, picture = load_av(), import_module("numpy"), frames[len(frames) // 2]
-    pixels = np.frombuffer(picture["rgb"], np.uint8)
-    frame = av.VideoFrame.from_ndarray(
-        pixels.reshape(picture["height"], picture["width"], 3), format="rgb24"
-    )
-    size = _shrink_size(picture)
-    small = av.VideoFrame.from_ndarray(FrameScaler().scale(frame, size), format="rgb24")
-    encoder = av.CodecContext.create("mjpeg", "w")
-    encoder.width, encoder.height = size
-    encoder.pix_fmt, encoder.time_base = "yuvj420p", Fraction(1, 25)
-    encoder.thread_count, encoder.options = 1, {"flags": "+bitexact+qscale"}
-    encoder.qmin = encoder.qmax = _QUALITY
-    packets = [*encoder.encode(small.reformat(format="yuvj420p", threads=1)), *encoder.encode(None)]
-    return b"".join(bytes(packet) for packet in packets)
+    file = io.BytesIO()
+    to_image(shrink(frames[len(frames) // 2], LONGEST)).save(file, "JPEG", quality=_QUALITY)
+    return file.getvalue()
 
 
 def draw_samples(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -133,10 +120,3 @@ def _draw_row(shown: Iterable[Mapping[str, str]]) -> str:
         if each["jpeg"]
     ]
     return f"<div>{''.join(cells)}</div>" if cells else ""
-
-
-def _shrink_size(picture: Picture) -> tuple[int, int]:
-    """Return a size in proportion, even, as pictures with halved colours want it."""
-    scale = min(1.0, LONGEST / max(picture["width"], picture["height"]))
-    width, height = (max(2, round(picture[side] * scale / 2) * 2) for side in ("width", "height"))
-    return width, height

@@ -17,8 +17,7 @@ from gatherings import Gathering
 from stage_runs import StageRun
 from strandline.stages.columns import MissingColumnError
 from strandline.stages.images.pictures import PICTURE, load_pillow
-from strandline.stages.video.filter_video import FilterVideo
-from strandline.stages.video.samples import (
+from strandline.stages.images.samples import (
     LONGEST,
     SHOWN,
     ClipSample,
@@ -27,6 +26,7 @@ from strandline.stages.video.samples import (
     draw_jpeg,
     rank_clip,
 )
+from strandline.stages.video.filter_video import FilterVideo
 
 CLIPS = pa.schema(
     [("clip", pa.string()), ("black_share", pa.float64()), ("frames", pa.list_(PICTURE))]
@@ -131,7 +131,7 @@ def test_clips_are_counted_where_nothing_is_to_be_shown(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("width", "height", "size"),
-    [(1, 1, (2, 2)), (641, 359, (120, 68)), (90, 4000, (2, 120)), (33, 21, (32, 20))],
+    [(1, 1, (1, 1)), (641, 359, (120, 67)), (90, 4000, (3, 120)), (33, 21, (33, 21))],
 )
 def test_a_picture_is_small_and_keeps_its_proportions(
     width: int, height: int, size: tuple[int, int]
