@@ -22,6 +22,7 @@ def started_ray(
     store: int = _STORE_BYTES,
     *,
     has_dashboard: bool = False,
+    has_spilling: bool = True,
 ) -> Iterator[None]:
     """Start a Ray that sees this machine's cores and this folder's modules.
 
@@ -29,6 +30,7 @@ def started_ray(
         cpus: logical CPUs; None: the cores.
         store: bytes of the object store.
         has_dashboard: a server answers questions about the cluster's state.
+        has_spilling: what the object store has no room for goes to disk; else the run fails.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     before = os.environ.get("PYTHONPATH")
@@ -39,6 +41,7 @@ def started_ray(
         folder,
         include_dashboard=has_dashboard,
         object_store_memory=store,
+        _system_config={"automatic_object_spilling_enabled": has_spilling},
     )
     try:
         yield

@@ -31,6 +31,7 @@ BENCHES = {
     "command": ("command_time", "measure_command"),
     "cost": ("ledger_cost", "measure_cost"),
     "video": ("video_rate", "measure_video"),
+    "video-runs": ("video_runs", "measure_video_runs"),
     "engine": ("engine_overhead", "measure_engine"),
     "overlap": ("worker_overlap", "measure_overlap"),
     "engines": ("engines", "measure_engines"),
@@ -53,6 +54,7 @@ TABLES = {
         "nodes",
         "command",
         "video",
+        "video-runs",
         "operator",
     )
 }

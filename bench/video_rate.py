@@ -16,6 +16,7 @@ from strandline.plan.task import Task
 from strandline.stages.video.decode_frames import DecodeFrames
 from strandline.stages.video.split_video import SplitBy, SplitVideo
 from table import Row, format_number, reach
+from video_rivals import compare_readers
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "pipelines" / "examples"
 SIZE = (640, 360)
@@ -52,6 +53,7 @@ def measure_video(scale: Scale) -> list[Row]:
         Row(f"{what}: decode-frames, two a second kept", format_number(rates["frames"], "/s")),
         reach("split-video by scenes, of PyAV's rate", rates["scenes"] / plain, SPLIT_KEEPS, "×"),
         reach("decode-frames, of PyAV's rate", rates["frames"] / plain, DECODE_KEEPS, "×"),
+        *compare_readers(scale, path, frames, frames / RATE),
     ]
 
 
