@@ -173,4 +173,5 @@ def _run_large(folder: Path, length: str, is_apart: bool) -> int:  # noqa: FBT00
     stages = [replace(stage, isolate=is_apart) for stage in stages]
     own = folder / f"{length[0]}{is_apart:d}"  # Ray's sockets have no room for more
     _run(own, folder / length, stages, _WORKERS * (4 if is_apart else 1), _STORE_BYTES)
-    return max(int(path.read_text()) for path in notes.iterdir())
+    lines = (path.read_text().rpartition("\n")[0] for path in notes.iterdir())
+    return max(int(line) for text in lines for line in text.splitlines())

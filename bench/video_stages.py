@@ -64,5 +64,6 @@ def _watch(folder: Path) -> None:
         held = read_own_memory() - begun
         if held > most:
             most = held
-            (folder / str(os.getpid())).write_text(str(held))
+            with (folder / str(os.getpid())).open("a") as notes:  # it may be killed at any moment
+                notes.write(f"{held}\n")
         time.sleep(_SAMPLE_SECONDS)

@@ -33,12 +33,12 @@ class ObjectStore:
 
     folder: Path
 
-    def put(self, bucket: str, name: str, content: str) -> None:
+    def put(self, bucket: str, name: str, content: bytes) -> None:
         """Lay an object down."""
         path = self.folder / bucket / name
         path.parent.mkdir(parents=True, exist_ok=True)
         (self.folder / bucket).chmod(0o777)  # the server is nobody in particular
-        path.write_text(content, encoding="utf-8")
+        path.write_bytes(content)
 
     def list_objects(self, bucket: str, prefix: str) -> dict[str, str]:
         """Return the objects below a prefix, by name, with what is in them."""

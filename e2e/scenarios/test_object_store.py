@@ -29,7 +29,8 @@ def store(ground: Ground) -> Iterator[ObjectStore]:
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     with serve_objects(ground, Path(built.stdout.splitlines()[-1])) as store:
         for number in range(COUNT):
-            store.put(BUCKET, f"raw/{number:04}.jsonl", json.dumps({"id": number}) + "\n")
+            line = json.dumps({"id": number}) + "\n"
+            store.put(BUCKET, f"raw/{number:04}.jsonl", line.encode())
         yield store
 
 
