@@ -198,6 +198,7 @@ define play
 	fi; \
 	STRANDLINE_HELM=$$($(MAKE) --silent --no-print-directory helm) || exit 1; \
 	export STRANDLINE_HELM; \
+	$(MAKE) --silent --no-print-directory s3 > /dev/null || exit 1; \
 	set -- $(BIN)/python -m pytest e2e/scenarios -p no:cacheprovider -m "$(1)" $(ARGS); \
 	if [ -z "$$KUBECONFIG" ]; then \
 		export STRANDLINE_IMAGE_BASE="$(or $(BASE),local)"; \

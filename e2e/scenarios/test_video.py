@@ -80,7 +80,7 @@ def _run_here(videos: Path, folder: Path) -> dict[str, str]:
     command = [sys.executable, "-m", "strandline", "run", str(folder / "video.yaml")]
     command += ["--engine", "inline", "--volume", str(folder / "volume")]
     subprocess.run(command, check=True)
-    return _read_clips(folder / "volume")
+    return _read_clips(folder / "volume/default/video/output")
 
 
 @pytest.mark.extended
