@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from importlib import util
 from pathlib import Path
 from statistics import median
@@ -28,6 +29,8 @@ from strandline.stages.video.decode_frames import DecodeFrames
 from strandline.stages.video.split_video import SplitBy, SplitVideo
 from strandline_api.outcome.exit_codes import ExitCode
 from table import Row, format_number, reach
+
+Read = Callable[[Path, Path, tuple[int, int]], tuple[float, int]]
 
 _KEPT, _LONGEST = 2, 256  # a second; pixels
 _CPUS = 2
@@ -57,7 +60,7 @@ def compare_readers(scale: Scale, video: Path, frames: int, seconds: float) -> l
     videos.mkdir(parents=True)
     for number in range(copies):
         (videos / f"{number}{video.suffix}").symlink_to(video)
-    readers = {"strandline": _read_ours}
+    readers: dict[str, Read] = {"strandline": _read_ours}
     if util.find_spec("decord"):
         readers["Ray Data"] = _read_ray_data
     took: dict[str, list[float]] = {name: [] for name in readers}
