@@ -35,7 +35,7 @@ SHOWN: dict[str, Any] = {
     "sources": {"listed": 10, "total": None, "finished": 4, "failed": 1, "skipped": 0},
     "stages": [{"name": "read", "tasksIn": 5, "tasksOut": 4, "waiting": 3, "running": 1}],
 }
-LATEST = "0001/p0002"
+LATEST, LOG = "0001/p0002", "logs/20251125T071100.123Z.log"
 SILENT: dict[str, float | None] = {"seconds": 12.345}
 OUTCOME = DriverOutcome(exit_code=3, message="1 of 10 sources failed")
 
@@ -50,7 +50,9 @@ def shown(tmp_path: Path) -> Path:
 def server(shown: Path) -> Iterator[AttemptServer]:
     """A server on a free port."""
     server = AttemptServer(0)
-    server.watch(shown, lambda: SHOWN["pid"], lambda: LATEST, lambda: SILENT["seconds"])
+    server.watch(
+        shown, lambda: SHOWN["pid"], lambda: LATEST, lambda: SILENT["seconds"], lambda: LOG
+    )
     yield server
     server.close()
 
@@ -70,7 +72,7 @@ def test_progress_is_what_the_driver_last_said(server: AttemptServer, shown: Pat
     status, body = ask(server, "/progress")
     assert (status, json.loads(body)) == (
         200,
-        {**SHOWN, "latest": LATEST, "secondsSilent": 12.3},
+        {**SHOWN, "latest": LATEST, "logFile": LOG, "secondsSilent": 12.3},
     )
     shown.write_text(json.dumps({**SHOWN, "rate": 9}))
     assert json.loads(ask(server, "/progress")[1])["rate"] == 9

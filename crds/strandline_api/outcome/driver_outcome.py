@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator
 
 from strandline_api.api_model import ApiModel
+from strandline_api.outcome.driver_log import LogFile
 from strandline_api.outcome.evidence import Evidence, find_signal
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.texts import CUT, repair
@@ -89,6 +90,9 @@ class DriverOutcome(_OutcomePart):
     )
     latest: Annotated[_Text, Field(max_length=253)] = Field(
         default="", description="The publication that 'latest' led to at its end; empty: none."
+    )
+    log_file: LogFile = Field(
+        default="", description="The driver's log, below the pipeline's folder; empty: none."
     )
     lineage: bool = Field(
         default=False,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strandline.storage.errors import naming_volume
+from strandline_api.outcome.driver_log import LOGS
 
 # Where a volume is that nobody names.
 VOLUME = "./strandline-data"
@@ -59,6 +60,11 @@ class PipelineFolder:
     def attempts(self) -> Path:
         """One folder for each attempt."""
         return self.path / "attempts"
+
+    @property
+    def logs(self) -> Path:
+        """Return what drivers have printed, a file for each attempt."""
+        return self.path / LOGS
 
     @property
     def latest(self) -> Path:

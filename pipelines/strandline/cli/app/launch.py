@@ -20,6 +20,7 @@ from strandline.cli.app.json_output import find_output
 from strandline.cli.app.signals import SIGNALS
 from strandline.run.attempt.engines import works_in_driver
 from strandline.run.manifest.yaml_file import read_pipeline
+from strandline.run.supervise.driver_output import STDERR, STDOUT, find_kept
 from strandline.run.supervise.driver_process import DriverLimits, DriverProcess, Stop, make_command
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.volume.locks import hold_alone
@@ -99,8 +100,11 @@ def _make_driver(
     shares_terminal = is_in_driver and sys.stdin.isatty()
     command = make_command(*_build_arguments(request))
     output = find_output()
-    stdout = None if output is None else output.number
-    return DriverProcess(command, folder, limits, Stop(), shares_terminal, request.after, stdout)
+    driver = DriverProcess(command, folder, limits, Stop(), shares_terminal, request.after)
+    # JSON is for a program, and no log.
+    driver.stdout = None if output is None else output.number
+    driver.kept = find_kept((STDERR,) if output else (STDOUT, STDERR))
+    return driver
 
 
 def _build_arguments(request: Request) -> list[str]:

@@ -28,11 +28,13 @@ from strandline.run.history.records import (
     write_record,
 )
 from strandline.run.lineage.marker import ENDED, read_marker
+from strandline.run.supervise.driver_output import STDERR, STDOUT, DriverOutput, keeping_output
 from strandline.run.supervise.ending import DriverEnd, conclude
 from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.run.supervise.supervision import EndedAttempt
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
+from strandline.storage.volume.driver_logs import begin_log
 from strandline.storage.volume.inflight import read_worked
 from strandline.storage.volume.latest import name_latest
 from strandline.storage.volume.locks import Process, find_process, read_boot_id
@@ -166,7 +168,9 @@ class DriverProcess:
         shares_terminal: the driver may read from it, for a debugger.
         after: why the attempt before the first one ended, where somebody knows.
         stdout: descriptor that it writes to; None: that of this process.
+        kept: descriptors of which the output is kept in a log of the attempt.
         pid: of the last driver; None before the first.
+        log_file: of the last attempt, below the folder; empty where none is kept.
     """
 
     command: Sequence[str]
@@ -176,7 +180,9 @@ class DriverProcess:
     shares_terminal: bool = False
     after: str | None = None
     stdout: int | None = None
+    kept: tuple[int, ...] = ()
     pid: int | None = field(default=None, init=False)
+    log_file: str = field(default="", init=False)
     _asked: Evidence | None = field(default=None, init=False)
 
     def attempt(self, trigger: Trigger, most_seconds: float | None = None) -> EndedAttempt:
@@ -189,9 +195,10 @@ class DriverProcess:
         killed = kills.count()
         self._asked = None
         try:
-            process = self._start(trigger, words.sink)
-            driver = find_process(process.pid)
-            code = self._watch(process, driver, _least(self.limits.attempt, most_seconds))
+            with self._keeping_output() as output:
+                process = self._start(trigger, words.sink, output)
+                driver = find_process(process.pid)
+                code = self._watch(process, driver, _least(self.limits.attempt, most_seconds))
             fallen = kills.count() - killed
             log = kills.read_log()
         finally:
@@ -207,17 +214,35 @@ class DriverProcess:
         """
         return None if self.pid is None else _measure_silence(self.folder, find_process(self.pid))
 
-    def _start(self, trigger: Trigger, sink: int) -> subprocess.Popen[bytes]:
+    @contextmanager
+    def _keeping_output(self) -> Iterator[DriverOutput | None]:
+        log = begin_log(self.folder, time.time()) if self.kept else None
+        self.log_file = log.path.relative_to(self.folder.path).as_posix() if log else ""
+        with keeping_output(log, self.kept) as output:
+            yield output
+
+    def _start(
+        self, trigger: Trigger, sink: int, output: DriverOutput | None
+    ) -> subprocess.Popen[bytes]:
         # In a group of its own, or the terminal's Ctrl-C would reach it too and count twice.
         group = None if self.shares_terminal else 0
         environment = os.environ | {"STRANDLINE_PARENT": str(os.getpid()), VARIABLE: str(sink)}
+        environment |= output.environment if output else {}
+        sinks = output.sinks if output else {}
         words = [*self.command, "--trigger", trigger]
         if self.after is not None:
             words += ["--after", self.after]
             self.after = None  # what comes next is known from here
         process = subprocess.Popen(  # noqa: S603 - our own program
-            words, process_group=group, env=environment, pass_fds=(sink,), stdout=self.stdout
+            words,
+            process_group=group,
+            env=environment,
+            pass_fds=(sink, *(output.inherited if output else ())),
+            stdout=sinks.get(STDOUT, self.stdout),
+            stderr=sinks.get(STDERR),
         )
+        if output:
+            output.close_sinks()
         self.pid = process.pid
         _protect(process.pid)
         return process
@@ -273,6 +298,7 @@ class DriverProcess:
             # An end that only this process saw has another report to make, by whoever can.
             is_known = read_marker(self.folder, record.number) == ENDED
             outcome = outcome.model_copy(update={"lineage": is_known})
+        outcome = outcome.model_copy(update={"log_file": self.log_file})
         now = time.time()
         if record is not None:
             witness = record.witness or Witness.SUPERVISOR

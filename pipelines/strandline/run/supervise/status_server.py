@@ -88,11 +88,13 @@ class AttemptServer:
         read_pid: Callable[[], int | None],
         name_latest: Callable[[], str],
         measure_silence: Callable[[], float | None] = lambda: None,
+        name_log: Callable[[], str] = lambda: "",
     ) -> None:
         """Tell from now on what the driver of that pid shows in a file.
 
         Args:
             name_latest: gives the publication that `latest` leads to.
+            name_log: gives the file that keeps what the driver prints; empty: none does.
             measure_silence: gives the seconds since the driver worked, as its parent judges them.
         """
 
@@ -102,7 +104,8 @@ class AttemptServer:
                 return None
             silence = measure_silence()
             seconds = None if silence is None else round(silence, 1)
-            return {**shown, "latest": name_latest(), "secondsSilent": seconds}
+            names = {"latest": name_latest(), "logFile": name_log()}
+            return {**shown, **names, "secondsSilent": seconds}
 
         self._read_progress = read
 

@@ -28,6 +28,7 @@ from strandline.run.attempt.engines import works_in_driver
 from strandline.run.attempt.outcome import describe_leaving
 from strandline.run.history.records import end_unfinished
 from strandline.run.manifest.manifest import read_manifest
+from strandline.run.supervise.driver_output import prepare_reading_on
 from strandline.run.supervise.driver_process import leaving_message
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
@@ -99,7 +100,7 @@ def drive(
 ) -> int:
     """Make one attempt in this very process."""
     reporter = create_reporter(is_json=as_json)
-    parent = _find_parent()
+    parent, read_on = _find_parent(), prepare_reading_on(os.environ)
     with reporter.failing(), leaving_message(os.environ):
         manifest = read_manifest(file, settings, volume=volume)
         if manifest.unknown:
@@ -110,7 +111,7 @@ def drive(
         note = partial(_note_leaving, folder, parent)
         interruption = Interruption(reporter.announce, then=partial(_leave_after, grace, note))
         if parent is not None:
-            _watch(parent, interruption.ask)
+            _watch(parent, read_on, interruption.ask)
 
         written = ProgressFile(locate(manifest.plan, volume).progress)
 
@@ -153,8 +154,10 @@ def _find_parent() -> int | None:
     return int(named) if named.isdigit() else None
 
 
-def _watch(parent: int, ask: Callable[[], None]) -> None:
+def _watch(parent: int, read_on: Callable[[], None], ask: Callable[[], None]) -> None:
     """Ask to stop when the parent is gone: whoever would have asked can't any more.
+
+    Nor does it read any more what this process prints.
 
     In a thread of its own, since a stage may keep this one busy.
     """
@@ -163,6 +166,7 @@ def _watch(parent: int, ask: Callable[[], None]) -> None:
         pause = threading.Event()
         while os.getppid() == parent:
             pause.wait(PARENT_SECONDS)
+        read_on()
         ask()
 
     threading.Thread(target=watch, daemon=True).start()

@@ -142,6 +142,7 @@ def _run_pipeline(
                     lambda: driver.pid,
                     lambda: name_latest(folder),
                     driver.measure_silence,
+                    lambda: driver.log_file,
                 )
             ended = driver.attempt(Trigger.RUN)
             announcer.end(ended)
