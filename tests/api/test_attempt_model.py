@@ -103,6 +103,7 @@ FULL_STATUS: dict[str, Any] = {
     "latest": "0002/p0004",
     "incidents": 1,
     "logTail": ["one", "two"],
+    "logFile": "logs/20251125T071100.123Z.log",
     "isFrozen": True,
 }
 

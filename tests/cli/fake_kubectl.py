@@ -27,7 +27,7 @@ for pattern, answer in json.loads((folder / "answers.json").read_text()):
                                 else answer["out"].encode())
         sys.stdout.flush()
         time.sleep(answer["seconds"])
-        sys.exit(answer["code"])
+        sys.exit(answer["error"] or answer["code"])
 sys.exit(f'Error from server (NotFound): there is nothing for "{{text}}"')
 """
 
@@ -60,11 +60,18 @@ class FakeKubectl:
             seconds: so long after its words it ends.
         """
         known: dict[str, Any] = {"code": code, "out": "", "after": after, "seconds": seconds}
+        known["error"] = ""
         if isinstance(out, bytes):
             known["hex"] = out.hex()
         else:
             known["out"] = out if isinstance(out, str) else json.dumps(out)
         self.answers.insert(0, (pattern, known))
+        self._save()
+
+    def refuse(self, pattern: str, error: str) -> None:
+        """Refuse calls of a pattern with a sentence."""
+        self.answer(pattern)
+        self.answers[0][1]["error"] = error
         self._save()
 
     @property

@@ -78,6 +78,7 @@ class SimulatedCluster:
     refusals: tuple[Refusal, ...] = ()
     refused: dict[str, Refusal] = field(default_factory=dict)
     progress: Progress | None = None
+    log_file: str = ""
     outcome: DriverOutcome | None = None
     silence: Silence = field(default_factory=Silence)
     has_kuberay: bool = True
@@ -375,7 +376,9 @@ class SimulatedCluster:
         if not views or not (is_heard or self.silence.questions):
             return None
         name = views[-1].meta.name
-        return DriverView(name, self.progress, self.outcome, silence=self.silence)
+        return DriverView(
+            name, self.progress, self.outcome, log_file=self.log_file, silence=self.silence
+        )
 
     def _read_policy(self) -> RetryPolicy:
         return RetryPolicy.model_validate(self.spec.get("retry", {}))

@@ -84,6 +84,24 @@ def test_a_driver_is_asked_at_most_every_interval() -> None:
     assert scene.asked == ["/progress", "/outcome"]
 
 
+@pytest.mark.parametrize(
+    ("named", "known"),
+    [
+        ("logs/20251125T071100.123Z.log", "logs/20251125T071100.123Z.log"),
+        ("../../etc/passwd", ""),
+        ("logs/../20251125T071100.123Z.log", ""),
+        ("logs/20251125T071100.123Z.log\n", ""),
+        (7, ""),
+    ],
+)
+def test_the_name_of_its_log_is_kept_where_it_is_one(named: object, known: str) -> None:
+    scene = Scene()
+    scene.api.drivers[f"{URL}/progress"] = {**PROGRESS, "logFile": named}
+    view, _ = scene.listen(100.0)
+    assert view.progress is not None
+    assert view.log_file == known
+
+
 def test_its_last_word_is_kept_though_it_can_not_be_asked_again() -> None:
     scene = Scene()
     scene.api.drivers[f"{URL}/outcome"] = OUTCOME.to_json()

@@ -62,6 +62,21 @@ def test_what_latest_leads_to_is_told(cluster: SimulatedCluster) -> None:
     assert cluster.status.latest == "0001/p0002"
 
 
+def test_where_the_log_is_kept_is_told_while_it_runs_and_afterwards(
+    cluster: SimulatedCluster,
+) -> None:
+    first, second = (f"logs/20251125T07110{at}.123Z.log" for at in (1, 2))
+    cluster.log_file, cluster.progress = first, Progress(time=cluster.time)
+    cluster.settle()
+    assert cluster.attempts["corpus-1"][1].log_file == first
+    cluster.log_file = ""
+    cluster.finish(137)  # killed, so its driver could not say
+    assert cluster.attempts["corpus-1"][1].log_file == first
+    cluster.run_next()
+    cluster.finish(1, log_file=second)
+    assert cluster.attempts["corpus-2"][1].log_file == second
+
+
 def test_progress_that_was_known_outlives_an_end_that_knows_less(cluster: SimulatedCluster) -> None:
     cluster.progress = Progress(total=10, finished=4, time=cluster.time)
     cluster.settle()

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 from strandline_api.api_model import ApiModel, Label, ObjectName
 from strandline_api.objects.pipeline import ObjectMeta
 from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_log import LogFile
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.quantities import parse_memory
 from strandline_api.status.enums import (
@@ -247,6 +248,13 @@ class AttemptStatus(Record):
     log_tail: Annotated[
         tuple[LogLine, ...], Field(max_length=MAX_LOG_LINES), keep_last(MAX_LOG_LINES)
     ] = Field(default=(), description="Last lines of the driver's log, the newest last.")
+    log_file: LogFile = Field(
+        default="",
+        description=(
+            "The driver's whole log on the ledger's volume, in the folder of the pipeline, such "
+            "as 'logs/20251125T071100.123Z.log'. Empty where none is known."
+        ),
+    )
     is_frozen: bool = Field(
         default=False,
         description=(

@@ -10,6 +10,7 @@ import json
 import re
 from typing import NamedTuple
 
+from strandline_api.outcome.driver_log import read_log_name
 from strandline_api.outcome.driver_outcome import MARK, DriverOutcome, find_outcome_line
 from strandline_api.status.pipeline_status import Progress
 from strandline_api.texts import scrub
@@ -32,10 +33,17 @@ MOST_NAME = 253  # characters, as the status allows
 
 
 class DriverReport(NamedTuple):
-    """What a driver says of its work: how far it is, and what `latest` leads to."""
+    """What a driver says of its work.
+
+    Attributes:
+        progress: how far it is.
+        latest: what `latest` leads to.
+        log_file: what keeps its log, below the pipeline's folder; empty: nothing does.
+    """
 
     progress: Progress
     latest: str
+    log_file: str = ""
 
 
 class DriverAddress(NamedTuple):
@@ -79,7 +87,8 @@ def read_progress(answer: object) -> DriverReport | None:
     pace = {"ratePerSecond": line.get("rate"), "secondsLeft": line.get("secondsLeft")}
     latest = line.get("latest")
     known = latest if isinstance(latest, str) and len(latest) <= MOST_NAME else ""
-    return DriverReport(Progress.parse({**sources, **pace}), known)
+    log_file = read_log_name(line.get("logFile"))
+    return DriverReport(Progress.parse({**sources, **pace}), known, log_file)
 
 
 def read_outcome(answer: object) -> DriverOutcome | None:

@@ -97,6 +97,7 @@ class DriverView:
         log_outcome: from the tail of the submitter's log.
         log_tail: its last lines.
         latest: the publication that `latest` leads to; empty where there is none.
+        log_file: what keeps its log on the volume; empty where nothing does.
         silence: how long it has not answered; none where it has.
     """
 
@@ -106,6 +107,7 @@ class DriverView:
     log_outcome: DriverOutcome | None = None
     log_tail: tuple[str, ...] = ()
     latest: str = ""
+    log_file: str = ""
     silence: Silence = Silence()
 
 

@@ -169,6 +169,7 @@ class DriverTalk:
         if answer.reported is not None:
             changes["progress"] = answer.reported.progress.model_copy(update={"time": now})
             changes["latest"] = answer.reported.latest
+            changes["log_file"] = answer.reported.log_file
         if answer.outcome is not None:
             changes["outcome"] = answer.outcome
         return self._note(pipeline, last, replace(latest, **changes))

@@ -127,6 +127,7 @@ def _note_driver(scene: Scene) -> dict[str, Any]:
     return {
         "progress": driver.progress or status.progress,
         "latest": driver.latest or status.latest,
+        "log_file": driver.log_file or status.log_file,
         "log_tail": driver.log_tail or status.log_tail,
         "running_time": status.running_time or (scene.now if is_reported else None),
     }
@@ -138,6 +139,7 @@ def _note_outcome(scene: Scene, outcome: DriverOutcome) -> dict[str, Any]:
     return {
         "outcome": _convert_outcome(outcome),
         "latest": outcome.latest or scene.status.latest,
+        "log_file": outcome.log_file or scene.status.log_file,
         "evidence": merge(scene, placed),
     }
 

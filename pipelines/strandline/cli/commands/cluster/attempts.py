@@ -11,18 +11,33 @@ import click
 from strandline.cli.app.json_output import write_line
 from strandline.cli.app.options import show_examples, take_json
 from strandline.cli.app.terminal import find_width
-from strandline.cli.cluster.claim_job import ClusterSession, NothingRunError
+from strandline.cli.cluster.claim_job import (
+    ClusterSession,
+    CommandOrder,
+    NothingRunError,
+    run_command,
+)
 from strandline.cli.cluster.objects import (
     ATTEMPTS,
     ClusterPipeline,
     ListedAttempt,
     read_cluster_attempt,
 )
+from strandline.cli.cluster.placement import ClaimUse
 from strandline.cli.cluster.waiting import choose_log
-from strandline.cli.commands.cluster.session import open_session, take_cluster, take_pipeline
+from strandline.cli.commands.cluster.session import (
+    open_session,
+    take_cluster,
+    take_pipeline,
+    take_start,
+)
 from strandline.cli.views.format import align, escape_text, format_time
+from strandline.plan.errors import StrandlineError
 from strandline_api.names import name_attempt, select_pipeline
+from strandline_api.spec.pod_paths import VOLUME
 
+# The part before is there where a log has grown too long. It fails where there is none any more.
+_PRINT = 'for part in "$1.1" "$1"; do [ ! -f "$part" ] || cat "$part"; done; [ -f "$1" ]'
 _COLUMNS = ("attempt", "run", "trigger", "started (UTC)", "phase", "finished", "cause", "message")
 
 
@@ -109,12 +124,14 @@ def _format_iso(time: float | None) -> str | None:
 @click.option(
     "--attempt", "number", type=click.IntRange(min=1), metavar="N", help="[default: the latest]"
 )
-def show_log(pipeline: str, follow: bool, number: int | None) -> int:
+@take_start
+def show_log(pipeline: str, follow: bool, number: int | None, start_timeout: float) -> int:
     """Print the driver's log.
 
-    Of an attempt whose pods are gone, the last lines that its status has kept.
+    Of an attempt whose pods are gone it is read from the volume, in a Job. Where that can't be
+    done, the last lines are printed that the attempt's status has kept.
     """
-    session = open_session()
+    session = open_session(start_timeout)
     found = session.find_pipeline(pipeline)
     number = number or found.status.attempt
     if not number:
@@ -123,14 +140,21 @@ def show_log(pipeline: str, follow: bool, number: int | None) -> int:
     pods = session.kubectl.get("pods", "-l", select_pipeline(found.uid))["items"]
     chosen = choose_log(pods, number)
     if chosen is None:
-        return _show_tail(session, found, number)
+        return _show_kept(session, found, number)
     words = ["logs", *(["--follow"] * follow), "-c", chosen[1], f"pod/{chosen[0]}"]
     return session.kubectl.follow(words, sys.stdout.buffer)
 
 
-def _show_tail(session: ClusterSession, pipeline: ClusterPipeline, number: int) -> int:
+def _show_kept(session: ClusterSession, pipeline: ClusterPipeline, number: int) -> int:
+    """Show the whole log from the volume, or else its last lines from the status."""
     name = name_attempt(pipeline.name, number)
     status = read_cluster_attempt(session.kubectl.get(ATTEMPTS, name)).status
+    if status.log_file:
+        session.show(f"no pod of attempt {number} prints a log; {status.log_file} is read")
+        why = _print_file(session, pipeline, status.log_file)
+        if why is None:
+            return 0
+        session.show(f"{status.log_file} can't be read: {why}")
     if not status.log_tail:
         msg = f"no pod of attempt {number} prints a log, and none of it was kept"
         raise NothingRunError(msg)
@@ -138,3 +162,15 @@ def _show_tail(session: ClusterSession, pipeline: ClusterPipeline, number: int) 
     for line in status.log_tail:
         click.echo(escape_text(line))
     return 0
+
+
+def _print_file(session: ClusterSession, pipeline: ClusterPipeline, name: str) -> str | None:
+    """Print a log from the volume; return why that can't be done, or None where it was."""
+    path = f"{VOLUME}/{pipeline.namespace}/{pipeline.name}/{name}"
+    words = ["/bin/sh", "-c", _PRINT, "logs", path]
+    order = CommandOrder("logs", ClaimUse.COPY, words)
+    try:
+        code = run_command(session, pipeline, order, sys.stdout.buffer)
+    except StrandlineError as error:
+        return str(error)
+    return None if code == 0 else "it was removed for the logs of newer attempts"
