@@ -66,6 +66,7 @@ FULL_STATUS: dict[str, Any] = {
     "runningTime": "2026-11-21T10:01:00Z",
     "jobStartTime": "2026-11-21T10:00:58Z",
     "endTime": "2026-11-21T10:31:00Z",
+    "heldUntil": "2026-11-21T11:01:00Z",
     "cause": "OOMKilled",
     "message": "container ray-worker of pod corpus-2-w was killed for memory",
     "evidence": [

@@ -12,6 +12,7 @@ from operator_bodies import NAMESPACE, Body, make_attempt, make_pipeline, make_p
 from strandline_api.objects.attempt import AttemptOutcome
 from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
 from strandline_api.outcome.reader_token import derive_token
+from strandline_api.status.enums import AttemptPhase
 from strandline_operator.cluster.driver import pick_drivers_lines
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod, RayJob
@@ -132,6 +133,16 @@ def test_a_driver_at_an_address_of_the_newer_kind_is_asked() -> None:
     scene.api.drivers["http://[fd00::7]:8780/progress"] = PROGRESS
     view, _ = scene.listen(100.0)
     assert view.progress is not None
+
+
+def test_one_that_is_held_is_asked_no_more_often_than_one_that_runs() -> None:
+    """For half an hour perhaps, and a driver that has gone has said all it will."""
+    scene = Scene()
+    scene.end(jobStatus="FAILED")
+    assert scene.listen(100.0)[1] == 100.0 + END_INTERVAL
+    held = scene.attempt.status.model_copy(update={"end_time": 90.0, "phase": AttemptPhase.HELD})
+    scene.attempt = replace(scene.attempt, status=held)
+    assert scene.listen(110.0)[1] == 100.0 + 15.0
 
 
 @pytest.mark.parametrize(

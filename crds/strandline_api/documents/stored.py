@@ -28,6 +28,7 @@ OPERATORS_OWN: Final = frozenset(
     {
         "after",
         "attemptHistoryLimit",
+        "holdOnFailure",
         "oom",
         "onWorkerLoss",
         "ray",

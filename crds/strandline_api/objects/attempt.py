@@ -217,6 +217,13 @@ class AttemptStatus(Record):
         ),
     )
     end_time: Time | None = Field(default=None, description="Time at which the attempt ended.")
+    held_until: Time | None = Field(
+        default=None,
+        description=(
+            "Time until which the pods of a failed attempt are kept for somebody to look, or were. "
+            "Absent where they were not."
+        ),
+    )
     cause: CauseField | None = Field(
         default=None, description=f"Why the attempt ended badly. Absent if it did not. {CAUSES}"
     )

@@ -164,6 +164,14 @@ class PipelineSpec(ApiModel):
             "The newest one is always kept. No limit when unset."
         ),
     )
+    hold_on_failure: PositiveDuration | None = Field(
+        default=None,
+        description=(
+            "Time for which the pods of the attempt with which a run fails are kept for somebody "
+            "to look, such as '30m'. No attempt waits for that: what is to be retried is not held, "
+            "and a cancel, a retry, 'suspend' or another run ends it. Not kept when unset."
+        ),
+    )
     on_worker_loss: WorkerLoss = Field(
         default_factory=WorkerLoss,
         description="Whether an attempt continues or is recreated when it loses a worker pod.",
@@ -200,6 +208,11 @@ class PipelineSpec(ApiModel):
     def ttl_after_finished_seconds(self) -> float | None:
         """Time after which ended attempts are deleted; None for never."""
         return None if self.ttl_after_finished is None else parse_duration(self.ttl_after_finished)
+
+    @property
+    def hold_on_failure_seconds(self) -> float | None:
+        """Time for which pods of a failed run are kept; None: they are not."""
+        return None if self.hold_on_failure is None else parse_duration(self.hold_on_failure)
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:

@@ -35,6 +35,7 @@ class AttemptPhase(StrEnum):
     STARTING = "Starting"
     RUNNING = "Running"
     DRAINING = "Draining"
+    HELD = "Held"
     TEARING_DOWN = "TearingDown"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"

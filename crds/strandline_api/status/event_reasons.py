@@ -19,6 +19,7 @@ class EventReason(StrEnum):
     MEMORY_RAISED = "MemoryRaised"
     MEMORY_LIMITED = "MemoryLimited"
     WORKER_LOST = "WorkerLost"
+    PODS_HELD = "PodsHeld"
     RUN_STARTED = "RunStarted"
     RUN_SUCCEEDED = "RunSucceeded"
     RUN_FAILED = "RunFailed"
@@ -46,6 +47,9 @@ _EVENTS = {
         "After a kill for memory pods get less than `oom.memoryFactor` says; the message has why."
     ),
     EventReason.WORKER_LOST: "A worker was lost, and the rest goes on without it.",
+    EventReason.PODS_HELD: (
+        "The last attempt of a run has failed, and its pods are kept for somebody to look."
+    ),
     EventReason.RUN_STARTED: "A run began.",
     EventReason.RUN_SUCCEEDED: "A run has succeeded.",
     EventReason.RUN_FAILED: "A run has failed; no attempt follows.",

@@ -34,6 +34,7 @@ class Reason(StrEnum):
     STARTING = "Starting"
     RUNNING = "Running"
     DRAINING = "Draining"
+    HELD = "Held"
     TEARING_DOWN = "TearingDown"
     WAITING_TO_RETRY = "WaitingToRetry"
     RETRIES_HELD_BACK = "RetriesHeldBack"
@@ -134,6 +135,14 @@ _REASONS = {
     Reason.STARTING: ("The attempt's pods are on their way; its driver does not run yet.", ""),
     Reason.RUNNING: ("The driver runs.", ""),
     Reason.DRAINING: ("The driver was asked to finish what is in flight and to end.", ""),
+    Reason.HELD: (
+        "The run has failed, and `holdOnFailure` keeps its last attempt's pods for you to look.",
+        (
+            "Look, with `kubectl exec` into the head. They go by themselves; the annotation "
+            "`strandline.dev/cancel` lets them go now, and `strandline.dev/retry` starts the next "
+            "attempt when they have."
+        ),
+    ),
     Reason.TEARING_DOWN: ("The attempt has ended; its pods are still going.", ""),
     Reason.WAITING_TO_RETRY: (
         "The next attempt waits for its time, which is in `status.nextAttemptTime`.",

@@ -14,6 +14,7 @@ from typing import Any
 
 from strandline_api.names import ATTEMPT_LABEL, ROLE_LABEL
 from strandline_api.outcome.reader_token import derive_token
+from strandline_api.status.enums import AttemptPhase
 from strandline_operator.cluster.api import Api
 from strandline_operator.cluster.driver import Answer, DriverAddress, ask, read_tail
 from strandline_operator.model.limits import Limits
@@ -107,7 +108,9 @@ class DriverTalk:
             pod for pod in pods if pod.meta.labels.get(ATTEMPT_LABEL) == str(attempt.spec.number)
         ]
         is_over = is_ending(attempt, rayjob) or any(pod.submitter_end for pod in mine)
-        interval = END_INTERVAL if is_over else self.limits.pull_interval
+        # Who is held has had time to say why it ended.
+        is_urgent = is_over and attempt.status.phase is not AttemptPhase.HELD
+        interval = END_INTERVAL if is_urgent else self.limits.pull_interval
         is_new_end = is_over and not last.is_end
         # Nobody's attempt is ended by an answer that may be out of date.
         pause = END_INTERVAL if last.view.silence.is_lasting else interval

@@ -91,7 +91,8 @@ def render_rayjob(order: Order) -> Manifest:
         "submissionMode": order.spec.ray.submission_mode,
         "backoffLimit": 0,
         "shutdownAfterJobFinishes": True,
-        "ttlSecondsAfterFinished": KEEP_SECONDS,
+        # KubeRay would take away what is to be looked at.
+        "ttlSecondsAfterFinished": int(order.spec.hold_on_failure_seconds or 0) + KEEP_SECONDS,
         "preRunningDeadlineSeconds": int(pre_running) + SLACK_SECONDS,
         **_bound_activity(order, pre_running),
         "rayClusterSpec": _render_cluster(order),

@@ -7,7 +7,7 @@ when nothing is left that could run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from strandline_api.outcome.evidence import Evidence
 from strandline_api.status.enums import AttemptPhase
 from strandline_api.status.pipeline_status import ProgressCounts
 from strandline_api.status.reasons import Reason
+from strandline_api.times import format_time
 from strandline_operator.decide.attempts.ending import (
     end,
     find_end,
@@ -59,16 +60,61 @@ class AttemptStep:
     block: Block | None = None
 
 
-def follow(scene: Scene, stop: Evidence | None) -> AttemptStep:
+def _hold_nothing(_: AttemptStatus) -> float | None:
+    return None
+
+
+def follow(
+    scene: Scene,
+    stop: Evidence | None,
+    find_hold: Callable[[AttemptStatus], float | None] = _hold_nothing,
+) -> AttemptStep:
     """Decide the next step of an attempt whose RayJob was made, or asked for to no avail.
 
     Args:
         stop: why whoever decides about the pipeline wants it to end; None: it may go on.
+        find_hold: says until when one that has ended so keeps its pods; None: it does not.
     """
     scene = _note(scene)
     if scene.status.end_time is None:
         scene = _end_if_over(scene, stop)
-    return _go_on(scene) if scene.status.end_time is None else _tear_down(judge(scene))
+    if scene.status.end_time is None:
+        return _go_on(scene)
+    scene = _note_hold(judge(scene), find_hold)
+    return _hold(scene) if _is_held(scene) else _tear_down(scene)
+
+
+def _note_hold(scene: Scene, find_hold: Callable[[AttemptStatus], float | None]) -> Scene:
+    """Note until when the pods are kept, or that this is over before its time."""
+    ended, known = scene.status.end_time, scene.status.held_until
+    # Until then its cause may become one after which another attempt follows.
+    if ended is None or scene.now < ended + scene.limits.settle:
+        return scene
+    until = find_hold(scene.status) if _can_be_held(scene) else None
+    if until is not None and until > scene.now:
+        return scene.having(held_until=until)
+    # One that was held is torn down as if it had ended only now.
+    is_cut_short = known is not None and known > scene.now
+    return scene.having(held_until=scene.now) if is_cut_short else scene
+
+
+def _can_be_held(scene: Scene) -> bool:
+    """Return whether there is something to look at, and nobody takes it away."""
+    if was_stopped(scene.status) or scene.rayjob is None or scene.rayjob.meta.is_deleting:
+        return False
+    heads = filter(is_head, scene.pods)
+    return any(head.phase == "Running" and not head.meta.is_deleting for head in heads)
+
+
+def _is_held(scene: Scene) -> bool:
+    until = scene.status.held_until
+    return until is not None and until > scene.now
+
+
+def _hold(scene: Scene) -> AttemptStep:
+    """Leave the pods of an attempt that has failed to whoever looks at them."""
+    status = _describe(scene.having(phase=AttemptPhase.HELD))
+    return AttemptStep(status, wake_at=scene.status.held_until)
 
 
 def _end_if_over(scene: Scene, stop: Evidence | None) -> Scene:
@@ -190,7 +236,7 @@ def _convert_outcome(outcome: DriverOutcome) -> AttemptOutcome:
 
 def _tear_down(scene: Scene) -> AttemptStep:
     """Remove what is left, once the evidence is in; freeze the cause when nothing is."""
-    ended, now, limits = scene.status.end_time, scene.now, scene.limits
+    ended, now, limits = _find_release(scene.status), scene.now, scene.limits
     assert ended is not None  # it has
     settled, reported_by = ended + limits.settle, ended + limits.outcome
     is_stopped = was_stopped(scene.status)
@@ -211,14 +257,19 @@ def _tear_down(scene: Scene) -> AttemptStep:
     return AttemptStep(_describe(scene), actions, wake, _find_overdue(scene))
 
 
+def _find_release(status: AttemptStatus) -> float | None:
+    """Return since when the pods may go: from the end, or from that of a hold."""
+    ended, held_until = status.end_time, status.held_until
+    return ended if ended is None or held_until is None else max(ended, held_until)
+
+
 def _find_overdue(scene: Scene) -> Block | None:
     """That an ended attempt's pods do not go, or can't be known to have gone."""
     # A node that is silent keeps its pods for ever, so it is told of at once.
     if scene.wait:
         return Block(Reason.NODE_NOT_ANSWERING, f"The attempt {scene.wait}.")
-    if scene.status.end_time is None:
-        return None
-    if scene.now <= scene.status.end_time + scene.limits.teardown:
+    released = _find_release(scene.status)
+    if released is None or scene.now <= released + scene.limits.teardown:
         return None
     left = [f"pod {pod.meta.name}" for pod in scene.pods[:3]]
     left += [f"RayCluster {cluster.meta.name}" for cluster in scene.clusters]
@@ -304,6 +355,9 @@ def _sum_up(status: AttemptStatus, phase: AttemptPhase) -> tuple[Truth, str, str
     if status.end_time is None:
         return "Unknown", phase.value, status.message or f"the attempt is {phase.value.lower()}"
     # Until its pods are gone the cause may get better, and tools take a truth for final.
+    if status.held_until is not None and phase is AttemptPhase.HELD:
+        until = format_time(round(status.held_until))
+        return "Unknown", Reason.HELD, f"{status.message}; its pods are kept until {until}"
     if not status.is_frozen:
         return "Unknown", phase.value, status.message
     if status.cause is None:

@@ -9,6 +9,7 @@ from strandline_api.outcome.evidence import Evidence
 from strandline_operator.decide.attempts.attempt import follow
 from strandline_operator.decide.run.deadline import describe_run_deadline, find_run_end
 from strandline_operator.decide.run.dispatch import is_launchable, launch
+from strandline_operator.decide.run.hold import find_hold
 from strandline_operator.decide.run.requests import describe_cancel, find_requests
 from strandline_operator.decide.run.sequence import SUSPEND
 from strandline_operator.decide.scene import Pass, Scene
@@ -50,7 +51,7 @@ def follow_newest(given: Pass, standing: PassState) -> Verdict:
         return Verdict()
     # An attempt that is ended anyway need not be looked at when the run's time is over.
     ends_at = find_run_end(given, standing.status) if stop is None else None
-    step = follow(scene, stop)
+    step = follow(scene, stop, find_hold(given, standing))
     return Verdict(
         attempts={scene.attempt.meta.name: step.status},
         actions=step.actions,

@@ -8,7 +8,7 @@ from strandline_api.documents.stored import describe_unknown
 from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.status.enums import AttemptPhase, PipelinePhase
 from strandline_api.status.event_reasons import EventReason
-from strandline_api.status.pipeline_status import PipelineStatus, Progress
+from strandline_api.status.pipeline_status import Condition, PipelineStatus, Progress
 from strandline_api.status.reasons import ConditionType, Reason
 from strandline_api.times import format_time
 from strandline_operator.decide.attempts.ending import read_progress
@@ -35,6 +35,7 @@ _REASONS = {
     AttemptPhase.STARTING: Reason.STARTING,
     AttemptPhase.RUNNING: Reason.RUNNING,
     AttemptPhase.DRAINING: Reason.DRAINING,
+    AttemptPhase.HELD: Reason.HELD,
     AttemptPhase.TEARING_DOWN: Reason.TEARING_DOWN,
 }
 _BEFORE_RUNNING = frozenset({AttemptPhase.PENDING, AttemptPhase.QUEUED, AttemptPhase.STARTING})
@@ -85,7 +86,16 @@ def report_changes(given: Pass, standing: PassState) -> Verdict:
         held = Verdict(events=(add_event(EventReason.RESUMED, EventReason.RESUMED.meaning),))
     else:
         held = Verdict()
-    return held.then(_report_block(given, standing))
+    return held.then(_report_hold(before, summary)).then(_report_block(given, standing))
+
+
+def _report_hold(before: PipelineStatus, summary: Condition | None) -> Verdict:
+    """Tell once that pods are kept: whoever is to look has to know of it."""
+    former = before.find_condition(ConditionType.SUCCEEDED)
+    was_held = former is not None and former.reason == Reason.HELD
+    if summary is None or summary.reason != Reason.HELD or was_held:
+        return Verdict()
+    return Verdict(events=(warn(EventReason.PODS_HELD, summary.message),))
 
 
 def _report_block(given: Pass, standing: PassState) -> Verdict:
@@ -161,8 +171,8 @@ def _show_kind(
     """Show the one condition that tools read by its presence, if any fits."""
     if summary.truth == "False":
         return _show_only(given, status, ConditionType.STALLED, summary.reason, summary.message)
-    # Nothing goes on until somebody edits one of them.
-    if summary.reason == Reason.COMES_AFTER_ITSELF:
+    # Nothing goes on until somebody edits one of them, or has looked at what is held for that.
+    if summary.reason in {Reason.COMES_AFTER_ITSELF, Reason.HELD}:
         return _show_only(given, status, ConditionType.STALLED, summary.reason, summary.message)
     is_open = summary.truth == "Unknown"
     if is_open and given.spec.suspend:
@@ -259,11 +269,24 @@ def _sum_up_attempt(standing: PassState, active: AttemptObject) -> ConditionSumm
     phase = PipelinePhase.PENDING if is_early else PipelinePhase.RUNNING
     if block is not None:
         return ConditionSummary(phase, "Unknown", block.reason, block.message)
+    if attempt.phase is AttemptPhase.HELD:
+        return _sum_up_held(active)
     reason = _REASONS.get(attempt.phase, Reason.RUNNING)
     state = f"attempt {active.spec.number}: {attempt.phase.value}"
     return ConditionSummary(
         phase, "Unknown", reason, f"{state}; {attempt.message}".rstrip("; "), state
     )
+
+
+def _sum_up_held(active: AttemptObject) -> ConditionSummary:
+    """Sum up a pipeline whose run has failed; as long as pods are kept its cause is not final."""
+    until = format_time(round(active.status.held_until or 0))
+    state = (
+        f"attempt {active.spec.number} failed with {active.status.cause}, and none follows; its "
+        f"pods are kept until {until}"
+    )
+    message = Reason.HELD.explain(f"{state}; {active.status.message}")
+    return ConditionSummary(PipelinePhase.FAILED, "Unknown", Reason.HELD, message, state)
 
 
 def _sum_up_wait(given: Pass, standing: PassState, due: float) -> ConditionSummary:

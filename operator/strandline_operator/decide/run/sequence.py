@@ -6,6 +6,8 @@ number follows from it, so however often a pass is cut short, the same attempt i
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from strandline_api.law.retry import (
     GiveUp,
     PastAttempt,
@@ -208,14 +210,30 @@ def _is_suspension(status: AttemptStatus) -> bool:
     return any(record.source == SUSPEND for record in status.evidence)
 
 
-def _schedule(given: Pass, status: PipelineStatus, past: PastAttempt, since: Spent) -> Verdict:
+def foresee(
+    given: Pass, status: PipelineStatus, attempt: AttemptObject, ended: AttemptStatus
+) -> RetryAt | GiveUp:
+    """Return what will follow an attempt that is not counted yet, if its end stays as it looks."""
+    past, since = _recall(replace(attempt, status=ended)), status.retries or RetryCounts()
+    return _ask_law(given, status, past, since.spent)
+
+
+def _ask_law(
+    given: Pass, status: PipelineStatus, past: PastAttempt, since: Spent
+) -> RetryAt | GiveUp:
     """Ask the law of retries what follows."""
     policy, uid = given.view.policy, given.view.pipeline.meta.uid
     decision = decide(policy, [past], given.now, uid=uid, drawn=given.drawn, since=since)
     ends_at = find_run_end(given, status)
     # An attempt that is due after the deadline would only be waited for.
     if isinstance(decision, RetryAt) and ends_at is not None and decision.time > ends_at:
-        decision = GiveUp(f"{decision.why}, which is after the run's deadline")
+        return GiveUp(f"{decision.why}, which is after the run's deadline")
+    return decision
+
+
+def _schedule(given: Pass, status: PipelineStatus, past: PastAttempt, since: Spent) -> Verdict:
+    """Give what follows its time, or end the run."""
+    decision = _ask_law(given, status, past, since)
     failed = warn(EventReason.ATTEMPT_FAILED, f"attempt {past.number} ended with {past.cause}")
     reported = Verdict(events=(failed,))
     if isinstance(decision, RetryAt):

@@ -1,0 +1,52 @@
+"""Whether the pods of an attempt that has failed are kept for somebody to look, and until when.
+
+Only where no attempt follows: nobody waits for a hold, and whatever is to start ends it. The next
+attempt waits for held pods as it waits for any, so a hold that ends late costs time and is no
+danger. This room must not know how pods are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from strandline_api.law.retry import GiveUp
+from strandline_api.objects.attempt import AttemptStatus
+from strandline_api.status.pipeline_status import PipelineStatus
+from strandline_operator.decide.run.requests import find_requests
+from strandline_operator.decide.run.sequence import foresee
+from strandline_operator.decide.scene import Pass
+from strandline_operator.decide.verdict import PassState
+
+# Pods go within the grace of their drivers; a run that is due by the clock must find none.
+BEFORE_START = 120.0
+
+
+def find_hold(given: Pass, standing: PassState) -> Callable[[AttemptStatus], float | None]:
+    """Return what tells until when an attempt that ended so is held; None: it is not."""
+    longest = given.spec.hold_on_failure_seconds
+
+    def find(attempt: AttemptStatus) -> float | None:
+        if longest is None or attempt.cause is None or attempt.end_time is None:
+            return None
+        if _is_over(given, standing.status) or _is_followed(given, standing, attempt):
+            return None
+        starts_at = standing.status.schedule.next_time if standing.status.schedule else None
+        ends_at = attempt.end_time + longest
+        return ends_at if starts_at is None else min(ends_at, starts_at - BEFORE_START)
+
+    return find
+
+
+def _is_over(given: Pass, status: PipelineStatus) -> bool:
+    """Return whether somebody wants the pods to go, or something else to start."""
+    requests = find_requests(given, status)
+    is_asked = bool(requests.cancel or requests.retry)
+    return is_asked or given.spec.suspend or status.answered_run != given.spec.run_id
+
+
+def _is_followed(given: Pass, standing: PassState, attempt: AttemptStatus) -> bool:
+    newest = standing.newest
+    # One that is counted has had its say about what follows.
+    if newest is None or newest.spec.number <= standing.through:
+        return True
+    return not isinstance(foresee(given, standing.status, newest, attempt), GiveUp)
