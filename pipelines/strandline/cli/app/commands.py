@@ -12,6 +12,7 @@ _ROOMS = {
     "run": "runs.run:run",
     "drive": "runs.drive:drive",
     "fetch-code": "pipelines.fetch:fetch",
+    "preflight": "pipelines.preflight:preflight",
     "retry": "runs.retry:retry",
     "drain": "runs.drain:drain",
     "attempts": "runs.attempts:attempts",

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 from pydantic import ValidationError
 
-from strandline.cli.app.program import explain
-from strandline.plan.errors import code_of
+from strandline.cli.app.last_message import leaving_message
 from strandline.run.code.code import AT, fetch_code
-from strandline.run.supervise.status_server import leave_message
 from strandline_api.documents.problems import Problem, SpecError, problems_of
 from strandline_api.documents.stored import omit_unknown
-from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.spec.code import Code
 
 
@@ -25,7 +20,7 @@ from strandline_api.spec.code import Code
 @click.option("--into", "folder", type=click.Path(path_type=Path), required=True)
 def fetch(wanted: str, folder: Path) -> None:
     """Fetch what JSON, the `spec.code` of a pipeline, brings into a folder."""
-    with _leaving_message():
+    with leaving_message():
         fetch_code(_read(wanted), folder, lambda line: click.echo(line, err=True))
 
 
@@ -42,14 +37,3 @@ def _read(wanted: str) -> Code:
         return Code.model_validate(omit_unknown(written, Code)[0])
     except ValidationError as error:
         raise SpecError(problems_of(error, Code, AT)) from error
-
-
-@contextmanager
-def _leaving_message() -> Iterator[None]:
-    """Leave to the operator, in the pod's status, why it could not be done."""
-    try:
-        yield
-    except Exception as error:
-        message = "; ".join(explain(error))
-        leave_message(DriverOutcome(exit_code=int(code_of(error)), message=message))
-        raise
