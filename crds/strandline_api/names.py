@@ -92,6 +92,11 @@ def name_claim(pipeline: str) -> str:
     return _join(pipeline, _CLAIM, SUBDOMAIN, MAX_OBJECT_NAME)
 
 
+def name_preflight(pipeline: str) -> str:
+    """Name the Job that checks a pipeline before it runs: `corpus-preflight`, a label."""
+    return _join(pipeline, "preflight", _LABEL, MAX_LABEL)
+
+
 def fit_name(pipeline: str, longest: int, shape: re.Pattern[str] = SUBDOMAIN) -> str:
     """Keep a name that is short and well formed, else make one with a digest of it.
 
@@ -139,6 +144,9 @@ GROUP_LABEL = f"{GROUP}/group"
 # reports to a lineage system, the pipeline's uid, by which both name the same runs.
 ATTEMPT_VARIABLE = "STRANDLINE_ATTEMPT"
 LINEAGE_VARIABLE = "STRANDLINE_LINEAGE_UID"
+# Of the Job that checks a pipeline before it runs, and of its pod: what is checked, and for when.
+# An operator finds pods of attempts by the other labels, which it therefore must not have.
+PREFLIGHT_LABEL = f"{GROUP}/preflight"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "strandline"
 

@@ -159,6 +159,14 @@ class Settings(BaseModel):
         default=_LIMITS.pod_security,
         description="Users and groups of Ray pods, as JSON; with '{}' the cluster chooses them.",
     )
+    preflight: bool = Field(
+        default=_LIMITS.preflight,
+        description="Check pipelines in a Job before a cluster is made, where they say nothing.",
+    )
+    preflight_longest: Seconds = Field(
+        default=_LIMITS.preflight_longest,
+        description="Longest that such a check may take; the run goes on without it then.",
+    )
     attempt_network: Annotated[AttemptNetwork | None, BeforeValidator(_read_json)] = Field(
         default=_LIMITS.attempt_network,
         description="Who may reach the pods of attempts, as JSON; no policy is made with 'null'.",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Self
 
-from strandline_api.names import FINALIZER, name_claim
+from strandline_api.names import FINALIZER, name_claim, name_preflight
 from strandline_api.objects.attempt import AttemptSpec, AttemptStatus
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.spec.namespace_defaults import SpecDefaults
@@ -20,6 +20,7 @@ from strandline_api.status.pipeline_status import PipelineStatus, Progress
 from strandline_api.times import format_time
 from strandline_operator.decide.obstacles.namesakes import may_launch
 from strandline_operator.decide.obstacles.predecessors import needs_others
+from strandline_operator.decide.obstacles.preflight import needs_preflight
 from strandline_operator.decide.pipeline import decide
 from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.code import CodeFiles
@@ -36,6 +37,7 @@ from strandline_operator.model.plan import (
     Resource,
     SetFinalizer,
 )
+from strandline_operator.model.preflight import PreflightJob
 from strandline_operator.model.view import (
     AttemptObject,
     DriverView,
@@ -89,6 +91,8 @@ class SimulatedCluster:
     namesakes: tuple[str, ...] = ()
     notices: list[Body] = field(default_factory=list)
     unread: tuple[Refusal, ...] = ()
+    unread_job: str = ""
+    job_pods: list[Body] = field(default_factory=list)
     code: CodeFiles | None = None
     others: dict[str, SimulatedCluster] = field(default_factory=dict)
     policy: RetryPolicy | None = None
@@ -154,7 +158,19 @@ class SimulatedCluster:
             notices=tuple(map(Notice.read, self.notices)),
             others=self._read_others(),
             defaults=self.defaults,
+            preflight=self._read_preflight(),
         )
+
+    def _read_preflight(self) -> PreflightJob | None:
+        """What a pass reads of the Job of a check, where it looks for one."""
+        views, name = self._view_attempts(), name_preflight(self.pipeline["metadata"]["name"])
+        job = self.objects.get((Resource.JOB, name))
+        newest, by_default = views[-1] if views else None, self.limits.preflight
+        if not needs_preflight(self._view_pipeline(), newest, by_default=by_default):
+            return None
+        if self.unread_job:
+            return PreflightJob(Meta(name, "team", ""), unread=self.unread_job)
+        return None if job is None else PreflightJob.read(job, self.job_pods)
 
     def _read_others(self) -> dict[str, PipelineView | None] | None:
         """What a pass reads of other pipelines; a test puts those before them in as well."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -385,3 +386,60 @@ def test_code_that_may_not_be_read_is_not_taken_for_missing(api: FakeApi) -> Non
     assert [(refusal.what, refusal.name, refusal.verb) for refusal in view.unread] == [
         ("configmaps", "mystages", "get")
     ]
+
+
+# --- The Job of a check
+
+
+def plant_check(api: FakeApi, **status: Any) -> Body:
+    """A pipeline whose attempt is due, with the Job that checks it and that Job's pod."""
+    pipeline = make_pipeline(api.store)
+    labels = {"strandline.dev/preflight": "key-1"}
+    due = {"run": "first", "nextAttemptTime": "2026-11-25T07:00:00Z", **status}
+    api.store.put_status(Resource.PIPELINE, NAMESPACE, "corpus", due)
+    for resource, name in (
+        (Resource.JOB, "corpus-preflight"),
+        (Resource.POD, "corpus-preflight-x"),
+    ):
+        api.store.create(resource, NAMESPACE, {"metadata": {"name": name, "labels": labels}})
+    return pipeline
+
+
+def make_checking() -> PassInputs:
+    return replace(make_senses(), is_checked=True)
+
+
+def test_the_job_of_a_check_is_read_with_its_pod(api: FakeApi) -> None:
+    plant_check(api)
+    job = look(api, make_checking()).preflight
+    assert job is not None
+    assert job.pod is not None
+    assert (job.meta.name, job.pod.meta.name) == ("corpus-preflight", "corpus-preflight-x")
+    # No pod of a check is one of an attempt, or the attempt would wait for it.
+    assert look(api, make_checking()).pods == ()
+
+
+@pytest.mark.parametrize("resource", [Resource.JOB, Resource.POD])
+def test_a_job_that_may_not_be_read_keeps_nothing_else_from_being_read(
+    api: FakeApi, resource: Resource
+) -> None:
+    plant_check(api)
+
+    def refuse(call: Call) -> None:
+        # Its pod is looked for once it is known.
+        is_of_check = any(past.resource is Resource.JOB for past in api.calls)
+        if is_of_check and call.resource is resource:
+            raise Forbidden(403, "Forbidden", "no such right")
+
+    api.before.append(refuse)
+    view = look(api, make_checking())
+    assert (view.unread, view.preflight and view.preflight.unread) == ((), "no such right")
+
+
+def test_nothing_is_read_of_a_check_that_nobody_makes_now(api: FakeApi) -> None:
+    plant_check(api, nextAttemptTime=None)
+    assert look(api, make_checking()).preflight is None
+    plant = FakeApi()
+    plant_check(plant)
+    assert look(plant).preflight is None
+    assert Resource.JOB not in {call.resource for call in (*api.calls, *plant.calls)}

@@ -31,6 +31,7 @@ OPERATORS_OWN: Final = frozenset(
         "holdOnFailure",
         "oom",
         "onWorkerLoss",
+        "preflight",
         "ray",
         "retry",
         "schedule",

@@ -164,6 +164,14 @@ class PipelineSpec(ApiModel):
             "The newest one is always kept. No limit when unset."
         ),
     )
+    preflight: bool | None = Field(
+        default=None,
+        description=(
+            "Whether a short Job of the runtime image checks stages and parameters before a Ray "
+            "cluster is made, so that a misspelt parameter takes seconds. It is done once for each "
+            "image and spec. As the installation has it when unset."
+        ),
+    )
     hold_on_failure: PositiveDuration | None = Field(
         default=None,
         description=(

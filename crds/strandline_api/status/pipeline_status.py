@@ -22,6 +22,7 @@ from strandline_api.status.enums import (
     PipelinePhaseField,
     TriggerField,
 )
+from strandline_api.status.preflight import Preflight
 from strandline_api.status.records import (
     Count,
     Generation,
@@ -306,6 +307,13 @@ class PipelineStatus(Record):
         description=(
             "How long the run was suspended or queued, or waited for other pipelines, which "
             "'deadlines.run' does not count."
+        ),
+    )
+    preflight: Preflight | None = Field(
+        default=None,
+        description=(
+            "The last check of stages and parameters before a Ray cluster was made. Absent where "
+            "none was made."
         ),
     )
     attempt: Count = Field(

@@ -34,6 +34,9 @@ class Reason(StrEnum):
     STARTING = "Starting"
     RUNNING = "Running"
     DRAINING = "Draining"
+    PREFLIGHT = "Preflight"
+    PREFLIGHT_FAILED = "PreflightFailed"
+    PREFLIGHT_UNKNOWN = "PreflightUnknown"
     HELD = "Held"
     TEARING_DOWN = "TearingDown"
     WAITING_TO_RETRY = "WaitingToRetry"
@@ -116,7 +119,8 @@ _CONDITIONS = {
     ConditionType.STORAGE_READY: "Whether the claims for ledger and outputs can be used.",
     ConditionType.SPEC_APPLIED: (
         "Whether what runs is what the spec says: False while an edit waits for the next attempt "
-        "or run."
+        "or run, or where a check beforehand has found that the spec can't run; Unknown where that "
+        "goes on or has come to nothing."
     ),
     ConditionType.FIELDS_IGNORED: (
         "True where the spec has fields that the operator does not know. Absent otherwise."
@@ -135,6 +139,15 @@ _REASONS = {
     Reason.STARTING: ("The attempt's pods are on their way; its driver does not run yet.", ""),
     Reason.RUNNING: ("The driver runs.", ""),
     Reason.DRAINING: ("The driver was asked to finish what is in flight and to end.", ""),
+    Reason.PREFLIGHT: ("A Job checks stages and parameters before a Ray cluster is made.", ""),
+    Reason.PREFLIGHT_FAILED: (
+        "Stages or parameters are wrong, so no Ray cluster was made.",
+        "Correct what is named and apply the pipeline again, then retry by hand.",
+    ),
+    Reason.PREFLIGHT_UNKNOWN: (
+        "Stages and parameters could not be checked beforehand, and the run goes on without that.",
+        "Nothing, or set `preflight` to false where it never can be.",
+    ),
     Reason.HELD: (
         "The run has failed, and `holdOnFailure` keeps its last attempt's pods for you to look.",
         (

@@ -39,6 +39,7 @@ _ROOTS = {
     Resource.ATTEMPT: f"/apis/{API_VERSION}",
     Resource.RAYJOB: "/apis/ray.io/v1",
     Resource.RAYCLUSTER: "/apis/ray.io/v1",
+    Resource.JOB: "/apis/batch/v1",
     Resource.NETWORK_POLICY: "/apis/networking.k8s.io/v1",
 }
 _CORE = "/api/v1"

@@ -34,6 +34,8 @@ class Limits:
         reports_lineage: the operator reports attempts' ends to a lineage system, so that drivers
             are to name their runs as it does and to leave lost ones to it.
         pod_security: users and groups of Ray pods, where the pipeline says nothing of them.
+        preflight: pipelines are checked in a Job before a cluster is made, where they say nothing.
+        preflight_longest: longest time that such a check may take, from the making of its Job.
         attempt_network: who may reach an attempt's pods; None: whoever the cluster lets.
     """
 
@@ -53,4 +55,6 @@ class Limits:
     dashboard_host: str = "0.0.0.0"  # noqa: S104 - the submitter asks it from another pod
     reports_lineage: bool = False
     pod_security: PodSecurity = POD_SECURITY
+    preflight: bool = False
+    preflight_longest: float = 120.0
     attempt_network: AttemptNetwork | None = None

@@ -46,7 +46,7 @@ class Meta:
     def read(cls, body: Json) -> Meta:
         """Return the metadata of an object."""
         meta = read_mapping(body.get("metadata"))
-        owners = [read_mapping(owner) for owner in _list(meta.get("ownerReferences"))]
+        owners = [read_mapping(owner) for owner in read_list(meta.get("ownerReferences"))]
         owner = next((owner for owner in owners if owner.get("controller")), {})
         generation = meta.get("generation")
         return cls(
@@ -61,7 +61,7 @@ class Meta:
             owner=_text(owner.get("uid")),
             labels=read_mapping(meta.get("labels")),
             annotations=read_mapping(meta.get("annotations")),
-            finalizers=tuple(map(str, _list(meta.get("finalizers")))),
+            finalizers=tuple(map(str, read_list(meta.get("finalizers")))),
         )
 
 
@@ -139,7 +139,7 @@ class Pod:
         status, spec = read_mapping(body.get("status")), read_mapping(body.get("spec"))
         conditions = {
             _text(condition.get("type")): condition
-            for condition in map(read_mapping, _list(status.get("conditions")))
+            for condition in map(read_mapping, read_list(status.get("conditions")))
         }
         target = conditions.get("DisruptionTarget", {})
         placed, ready = conditions.get("PodScheduled", {}), conditions.get("Ready", {})
@@ -154,7 +154,7 @@ class Pod:
             containers=tuple(
                 _read_container(read_mapping(container), is_init=kind == kinds[0])
                 for kind in kinds
-                for container in _list(status.get(kind))
+                for container in read_list(status.get(kind))
             ),
             disruption=_text(target.get("reason")) if target.get("status") == "True" else "",
             disruption_message=_text(target.get("message")),
@@ -219,7 +219,9 @@ class RayClusterState:
     @classmethod
     def read(cls, body: Json) -> RayClusterState:
         """Return a RayCluster from its object."""
-        conditions = map(read_mapping, _list(read_mapping(body.get("status")).get("conditions")))
+        conditions = map(
+            read_mapping, read_list(read_mapping(body.get("status")).get("conditions"))
+        )
         failures = (
             condition for condition in conditions if condition.get("type") == "ReplicaFailure"
         )
@@ -244,7 +246,7 @@ class VolumeClaim:
     def read(cls, body: Json) -> VolumeClaim:
         """Return a claim from its object."""
         status, spec = read_mapping(body.get("status")), read_mapping(body.get("spec"))
-        modes = tuple(map(str, _list(spec.get("accessModes"))))
+        modes = tuple(map(str, read_list(spec.get("accessModes"))))
         return cls(Meta.read(body), _text(status.get("phase")), modes)
 
 
@@ -291,7 +293,8 @@ def read_mapping(value: object) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
 
 
-def _list(value: object) -> list[Any]:
+def read_list(value: object) -> list[Any]:
+    """Return a list as it is; an empty one where the value is none."""
     return value if isinstance(value, list) else []
 
 

@@ -28,6 +28,7 @@ class Resource(StrEnum):
     NODE = "nodes"
     CLAIM = "persistentvolumeclaims"
     CONFIG_MAP = "configmaps"
+    JOB = "jobs.batch"
     NETWORK_POLICY = "networkpolicies.networking.k8s.io"
     EVENT = "events"
 

@@ -16,6 +16,7 @@ from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.nodes import NodeView
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
+from strandline_operator.model.preflight import PreflightJob
 
 # What it takes to say that a driver can't be reached: so many questions, over so many seconds.
 FEWEST_QUESTIONS = 3
@@ -169,6 +170,8 @@ class View:
         notices: warnings about what does not get to start, in no order.
         others: pipelines that it comes after, by name, and where a run begins those before them;
             None for one that is not there. None in all: nothing begins that they have a say in.
+        preflight: the Job that checks it before it runs; None where there is none, or nothing is
+            to be checked.
         defaults: what the namespace gives where the pipeline says nothing.
     """
 
@@ -194,3 +197,4 @@ class View:
     notices: tuple[Notice, ...] = ()
     others: Mapping[str, PipelineView | None] | None = None
     defaults: SpecDefaults = field(default_factory=SpecDefaults)
+    preflight: PreflightJob | None = None

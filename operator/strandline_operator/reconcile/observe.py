@@ -21,6 +21,7 @@ from strandline_api.status.pipeline_status import parse_status
 from strandline_operator.cluster.api import Api, Body
 from strandline_operator.decide.obstacles.namesakes import list_living, may_launch
 from strandline_operator.decide.obstacles.predecessors import is_beginning, needs_others
+from strandline_operator.decide.obstacles.preflight import needs_preflight
 from strandline_operator.decide.run.memory import needs_nodes
 from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
@@ -41,7 +42,7 @@ from strandline_operator.reconcile.caches.notices import NoticeMemory, list_stuc
 from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner
 from strandline_operator.reconcile.caches.specs import SpecMemory
 from strandline_operator.reconcile.drivers import DriverTalk
-from strandline_operator.reconcile.reader import Reader
+from strandline_operator.reconcile.reader import Reader, read_preflight
 from strandline_operator.reconcile.schedule import Key
 from strandline_operator.render.defaults import fill_in
 
@@ -55,6 +56,7 @@ class PassInputs:
 
     Attributes:
         layer: the installation's own defaults of the retry policy.
+        is_checked: pipelines are checked before they run, where they say nothing.
         blind: what the watches may not follow in a namespace, for want of rights.
     """
 
@@ -68,6 +70,7 @@ class PassInputs:
     claims: ClaimMemory = field(default_factory=ClaimMemory)
     specs: SpecMemory = field(default_factory=SpecMemory)
     capacity: CapacityMemory = field(default_factory=CapacityMemory)
+    is_checked: bool = False
 
     def forget(self, pipeline: PodOwner) -> None:
         """Forget a pipeline that is gone."""
@@ -148,6 +151,8 @@ async def observe(
     if needs_others(pipeline, current):
         view = replace(view, others=await _read_others(reader, pipeline, inputs.specs))
         view = replace(view, unread=tuple(reader.refused))
+    if needs_preflight(filled, current, by_default=inputs.is_checked):
+        view = replace(view, preflight=await read_preflight(api, pipeline.meta))
     if needs_nodes(view):
         view = replace(view, sizes=await inputs.capacity.read(api, now))
     return Observed(view, ask_at)

@@ -89,6 +89,7 @@ class Service:
             defaults=NamespaceDefaults(settings.defaults_config_map),
             layer=settings.retry_defaults,
             blind=self._list_blind,
+            is_checked=limits.preflight,
         )
         passes = Passes(
             api=world.server,

@@ -21,7 +21,7 @@ def render_attempt(pipeline: PipelineView, spec: AttemptSpec) -> Manifest:
             "name": name_attempt(meta.name, spec.number),
             "namespace": meta.namespace,
             "labels": label_attempt(meta.name, meta.uid, spec.number),
-            "ownerReferences": [_own(pipeline)],
+            "ownerReferences": [render_owner(pipeline)],
         },
         "spec": spec.to_json(),
     }
@@ -37,7 +37,7 @@ def render_claim(pipeline: PipelineView) -> Manifest:
         "labels": label_pipeline(meta.name, meta.uid),
     }
     if storage.retention == "Delete":
-        metadata["ownerReferences"] = [_own(pipeline)]
+        metadata["ownerReferences"] = [render_owner(pipeline)]
     spec: dict[str, Any] = {
         "accessModes": [storage.ledger.access_mode],
         "resources": {"requests": {"storage": storage.ledger.claim_size}},
@@ -52,7 +52,8 @@ def render_claim(pipeline: PipelineView) -> Manifest:
     }
 
 
-def _own(pipeline: PipelineView) -> dict[str, Any]:
+def render_owner(pipeline: PipelineView) -> dict[str, Any]:
+    """Render the reference to the pipeline as the owner of what goes with it."""
     return {
         "apiVersion": API_VERSION,
         "kind": PIPELINE.name,

@@ -52,7 +52,7 @@ def render_config(order: Order) -> Manifest:
 
     The pod is for commands that need the volumes when the head is gone: see docs/kubectl.md.
     """
-    data = {MANIFEST: render_document(_localise(order))}
+    data = {MANIFEST: render_document(localise(order))}
     head = json.dumps(render_head(order)["spec"])
     # A pipeline that nearly fills a ConfigMap is worth more than commands after its run.
     if sum(map(len, (*data.values(), head))) <= MOST_CONFIG:
@@ -208,7 +208,7 @@ def _locate(order: Order, reference: Reference) -> str:
     return join_location(order.inputs[reference].root, reference)
 
 
-def _localise(order: Order) -> dict[str, Any]:
+def localise(order: Order) -> dict[str, Any]:
     """Return the pipeline for its driver, with the places where its pods find claims.
 
     A driver of any age is told plain folders and URLs of what is read of other pipelines.

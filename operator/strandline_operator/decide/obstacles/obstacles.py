@@ -28,11 +28,10 @@ class Block(NamedTuple):
 def read_refusals(refusals: Iterable[Refusal]) -> Block | None:
     """Return the first thing that the API server refused.
 
-    The claim's are told by its own condition.
+    Those of the claim, and of the Job of a check, are told by conditions of their own.
     """
     for refusal in refusals:
-        # The claim has a condition of its own.
-        if refusal.what != Resource.CLAIM:
+        if refusal.what not in {Resource.CLAIM, Resource.JOB}:
             return Block(_find_reason(refusal), describe_refusal(refusal))
     return None
 

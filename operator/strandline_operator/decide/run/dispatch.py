@@ -6,11 +6,12 @@ import hashlib
 from collections.abc import Callable
 
 from strandline_api.names import FINALIZER, name_attempt, name_claim, name_rayjob
-from strandline_api.objects.attempt import AttemptSpec
+from strandline_api.objects.attempt import AttemptSpec, AttemptStatus
 from strandline_api.outcome.causes import Cause
 from strandline_api.status.enums import Trigger
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import PipelineStatus
+from strandline_api.status.preflight import PreflightVerdict
 from strandline_api.status.reasons import Reason
 from strandline_operator.decide.obstacles.code import find_missing_code
 from strandline_operator.decide.obstacles.namesakes import find_namesakes
@@ -21,12 +22,15 @@ from strandline_operator.decide.obstacles.predecessors import (
     find_predecessors,
     list_inputs,
 )
+from strandline_operator.decide.obstacles.preflight import check, is_checked
 from strandline_operator.decide.scene import Pass, Scene, find_first
-from strandline_operator.decide.verdict import PassState, Verdict, add_event
+from strandline_operator.decide.verdict import PassState, Verdict, add_event, warn
+from strandline_operator.model.objects import Meta
 from strandline_operator.model.plan import Action, Count, Create, Resource
 from strandline_operator.model.view import AttemptObject
 from strandline_operator.render.attempt import render_attempt
 from strandline_operator.render.order import Order
+from strandline_operator.render.preflight import order_preflight
 from strandline_operator.render.rayjob import (
     render_code_map,
     render_config,
@@ -86,7 +90,7 @@ def dispatch(given: Pass, standing: PassState) -> Verdict:
     if due is None or FINALIZER not in given.view.pipeline.meta.finalizers:
         return Verdict()
     wait = _find_wait(given, standing.status, due)
-    return _make_attempt(given, standing.status, due) if wait is None else wait
+    return _check_first(given, standing.status, due) if wait is None else wait
 
 
 def _find_wait(given: Pass, status: PipelineStatus, due: float) -> Verdict | None:
@@ -99,6 +103,30 @@ def _find_wait(given: Pass, status: PipelineStatus, due: float) -> Verdict | Non
         return Verdict(wakes=(due,))
     # Many runs that end at once would come back at once, and end again.
     return None if given.view.turn.is_open else Verdict(wakes=(_find_turn(given),))
+
+
+def _check_first(given: Pass, status: PipelineStatus, due: float) -> Verdict:
+    """Make the attempt once its stages and parameters are known to fit, or can't be known."""
+    if not is_checked(given.spec, by_default=given.limits.preflight):
+        return _make_attempt(given, status, due)
+    planned = _foresee_attempt(given, status)
+    step = check(given, status, order_preflight(_make_order(given, planned)), due)
+    noted = status.model_copy(update={"preflight": step.record})
+    checked = Verdict(noted, block=step.block, actions=step.actions)
+    if step.block is not None:
+        return checked.then(Verdict(wakes=(given.now + given.limits.settle,)))
+    if step.record.verdict is not PreflightVerdict.FAILED:
+        return checked.then(_make_attempt(given, noted, due))
+    message = step.record.message
+    over = withdraw_attempt(noted, Cause.INVALID_SPEC, message)
+    return checked.then(Verdict(over, events=(warn(EventReason.RUN_FAILED, message),)))
+
+
+def _foresee_attempt(given: Pass, status: PipelineStatus) -> AttemptObject:
+    """Return the attempt that is due, of which there is no object yet."""
+    spec, meta = _plan_attempt(given, status), given.view.pipeline.meta
+    name = name_attempt(meta.name, spec.number)
+    return AttemptObject(Meta(name, meta.namespace, ""), spec, AttemptStatus())
 
 
 def withdraw_attempt(status: PipelineStatus, cause: Cause, message: str) -> PipelineStatus:

@@ -9,6 +9,7 @@ from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.status.enums import AttemptPhase, PipelinePhase
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import Condition, PipelineStatus, Progress
+from strandline_api.status.preflight import PreflightVerdict
 from strandline_api.status.reasons import ConditionType, Reason
 from strandline_api.times import format_time
 from strandline_operator.decide.attempts.ending import read_progress
@@ -22,7 +23,14 @@ from strandline_operator.model.plan import Count
 from strandline_operator.model.view import AttemptObject
 
 # Nearly every run is so for some seconds; where it stays so, the attempt's end tells of it.
-_USUAL = frozenset({Reason.CLAIM_PENDING, Reason.UNSCHEDULABLE, Reason.WAITS_FOR_PIPELINES})
+_USUAL = frozenset(
+    {
+        Reason.CLAIM_PENDING,
+        Reason.UNSCHEDULABLE,
+        Reason.WAITS_FOR_PIPELINES,
+        Reason.PREFLIGHT,
+    }
+)
 _AT_REST = frozenset({Reason.WAITING_TO_RETRY.value, Reason.SUSPENDED.value})
 _ONLY_WHEN_TRUE = (
     ConditionType.STALLED,
@@ -37,6 +45,10 @@ _REASONS = {
     AttemptPhase.DRAINING: Reason.DRAINING,
     AttemptPhase.HELD: Reason.HELD,
     AttemptPhase.TEARING_DOWN: Reason.TEARING_DOWN,
+}
+_PREFLIGHTS: dict[PreflightVerdict, tuple[Truth, Reason]] = {
+    PreflightVerdict.FAILED: ("False", Reason.PREFLIGHT_FAILED),
+    PreflightVerdict.UNKNOWN: ("Unknown", Reason.PREFLIGHT_UNKNOWN),
 }
 _BEFORE_RUNNING = frozenset({AttemptPhase.PENDING, AttemptPhase.QUEUED, AttemptPhase.STARTING})
 
@@ -341,6 +353,23 @@ def report_edit(given: Pass, standing: PassState) -> Verdict:
             _set(given, status, ConditionType.SPEC_APPLIED, "True", applied, applied.meaning)
         )
     return Verdict()
+
+
+def report_preflight(given: Pass, standing: PassState) -> Verdict:
+    """Tell what a check of this very spec has come to, where that is not what one hopes for."""
+    status, known = standing.status, standing.status.preflight
+    # An edit since then is told in another way.
+    if known is None or known.generation != given.view.pipeline.meta.generation:
+        return Verdict()
+    is_awaited = status.next_attempt_time is not None and not given.spec.suspend
+    truth, reason = _PREFLIGHTS.get(known.verdict, ("True", Reason.APPLIED))
+    # One that nobody waits for any more has nothing to tell.
+    if known.verdict is PreflightVerdict.PENDING and is_awaited:
+        truth, reason = "Unknown", Reason.PREFLIGHT
+    if known.verdict is PreflightVerdict.PASSED:
+        return Verdict()
+    message = reason.explain(known.message)
+    return Verdict(_set(given, status, ConditionType.SPEC_APPLIED, truth, reason, message))
 
 
 def report_unknown(given: Pass, standing: PassState) -> Verdict:

@@ -1,0 +1,57 @@
+"""What a check of a pipeline's stages and parameters came to, before a Ray cluster was made.
+
+Kept in the status, so that the same pipeline in the same image is checked once. This room must not
+know how it is checked.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from strandline_api.status.enums import MAX_ENUM_TEXT
+from strandline_api.status.records import Count, Record, Sentence, read_value
+from strandline_api.texts import fitting
+from strandline_api.times import Time
+
+MAX_IMAGE = 512
+
+
+class PreflightVerdict(StrEnum):
+    """What it came to; one of another version counts as one that says nothing."""
+
+    PENDING = "Pending"
+    PASSED = "Passed"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+class Preflight(Record):
+    """The last check."""
+
+    key: Annotated[str, Field(max_length=64)] = Field(
+        default="", description="Digest of what is checked: the pipeline, its code, its image."
+    )
+    verdict: Annotated[
+        PreflightVerdict,
+        read_value(PreflightVerdict, PreflightVerdict.UNKNOWN),
+        WithJsonSchema({"type": "string", "maxLength": MAX_ENUM_TEXT}),
+    ] = Field(
+        default=PreflightVerdict.UNKNOWN,
+        description=(
+            "One of Pending, Passed, Failed or Unknown. After Unknown the run goes on, and its "
+            "attempt tells."
+        ),
+    )
+    message: Sentence = Field(default="", description="What is wrong, or why nothing was learned.")
+    image: Annotated[str, Field(max_length=MAX_IMAGE), BeforeValidator(fitting(MAX_IMAGE))] = Field(
+        default="", description="The image that checked it, by its digest, if known."
+    )
+    generation: Count = Field(
+        default=0, description="The metadata.generation of the pipeline that was checked."
+    )
+    time: Time | None = Field(
+        default=None, description="Time of the verdict, or of the beginning of the check."
+    )

@@ -1,0 +1,244 @@
+"""The check of stages and parameters before an attempt is made: whether it is made, and its word.
+
+Only what the check itself has found wrong keeps an attempt from being made. Whatever keeps the
+check from being made is waited for a bounded time and then told: the attempt will tell more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from strandline_api.names import PREFLIGHT_LABEL, name_preflight
+from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.outcome.driver_outcome import find_outcome_line
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.status.enums import Trigger
+from strandline_api.status.pipeline_status import PipelineStatus
+from strandline_api.status.preflight import Preflight, PreflightVerdict
+from strandline_api.status.reasons import Reason
+from strandline_operator.decide.evidence import find_image_problem
+from strandline_operator.decide.obstacles.namesakes import may_launch
+from strandline_operator.decide.obstacles.obstacles import Block, describe_refusal
+from strandline_operator.decide.scene import Pass, find_first
+from strandline_operator.model.plan import Action, Create, Delete, Resource
+from strandline_operator.model.preflight import PreflightJob
+from strandline_operator.model.view import AttemptObject, PipelineView
+from strandline_operator.render.preflight import PreflightOrder, render_preflight
+
+
+class PreflightFinding(NamedTuple):
+    """A verdict and its sentence."""
+
+    verdict: PreflightVerdict
+    message: str = ""
+
+
+class PreflightStep(NamedTuple):
+    """What a pass has of the check.
+
+    Attributes:
+        record: how it stands.
+        actions: what to make, or to take away.
+    """
+
+    record: Preflight
+    actions: tuple[Action, ...] = ()
+
+    @property
+    def block(self) -> Block | None:
+        """What is told while the verdict is waited for."""
+        return Block(Reason.PREFLIGHT) if self.record.verdict is PreflightVerdict.PENDING else None
+
+
+def is_checked(spec: PipelineSpec, *, by_default: bool) -> bool:
+    """Return whether a pipeline is to be checked before it runs."""
+    return by_default if spec.preflight is None else spec.preflight
+
+
+def needs_preflight(
+    pipeline: PipelineView, current: AttemptObject | None, *, by_default: bool
+) -> bool:
+    """Return whether this pass has to look at the Job of a check."""
+    if pipeline.spec is None or not is_checked(pipeline.spec, by_default=by_default):
+        return False
+    is_due = pipeline.status.next_attempt_time is not None
+    is_free = current is None or current.status.is_frozen
+    return is_due and is_free and may_launch(pipeline, current)
+
+
+def check(given: Pass, status: PipelineStatus, order: PreflightOrder, due: float) -> PreflightStep:
+    """Return how the check stands of an attempt that is due, and what to do about it.
+
+    Args:
+        given: the pass.
+        status: the pipeline's, as it stands.
+        order: what is to be checked.
+        due: when the attempt is, which tells this check from an earlier one of the same.
+    """
+    known = status.preflight
+    if known is not None and known.key == order.key and _is_lasting(known, status, due):
+        return PreflightStep(known)
+    token, job = f"{order.key}-{round(due * 1000)}", given.view.preflight
+    begun = known.time if known is not None and known.key == token else None
+    found = find_first(_FINDERS, _Check(given, order, token, job, begun))
+    if found is not None:
+        return PreflightStep(_record(given, order.key, found), _remove(job, given))
+    # Its beginning is durable, so whatever becomes of Jobs it has an end.
+    pending = _record(given, token, PreflightFinding(PreflightVerdict.PENDING), begun)
+    if job is None:
+        longest = given.limits.preflight_longest
+        manifest = render_preflight(given.view.pipeline, order, token, longest)
+        return PreflightStep(pending, (Create(Resource.JOB, manifest),))
+    # One of an earlier spec has its name.
+    return PreflightStep(pending, () if _is_of(job, token) else _remove(job, given))
+
+
+class _Check(NamedTuple):
+    given: Pass
+    order: PreflightOrder
+    token: str
+    job: PreflightJob | None
+    begun: float | None
+
+    @property
+    def own(self) -> PreflightJob | None:
+        """The Job, where it is the one of this very check."""
+        return self.job if self.job is not None and _is_of(self.job, self.token) else None
+
+
+def _is_lasting(known: Preflight, status: PipelineStatus, due: float) -> bool:
+    """Return whether a verdict still holds for the same pipeline in the same image.
+
+    Whoever asks again after a bad one has mended what is not seen here: an image of the same name.
+    """
+    if known.verdict is not PreflightVerdict.UNKNOWN:
+        return known.verdict is PreflightVerdict.PASSED
+    # Nothing may be learned again and again while something else keeps the attempt from being made.
+    is_of_this = known.time is not None and known.time >= due
+    return is_of_this or status.retry_trigger in {Trigger.RETRY, Trigger.RESUME}
+
+
+def _record(given: Pass, key: str, found: PreflightFinding, time: float | None = None) -> Preflight:
+    job = given.view.preflight
+    return Preflight(
+        key=key,
+        verdict=found.verdict,
+        message=found.message,
+        image=job.image if job and found.verdict is not PreflightVerdict.PENDING else "",
+        generation=given.view.pipeline.meta.generation,
+        time=given.now if time is None else time,
+    )
+
+
+def _is_of(job: PreflightJob, token: str) -> bool:
+    return job.meta.labels.get(PREFLIGHT_LABEL) == token
+
+
+def _remove(job: PreflightJob | None, given: Pass) -> tuple[Action, ...]:
+    """Delete the Job, if it is one of ours."""
+    is_ours = job is not None and job.meta.owner == given.view.pipeline.meta.uid
+    if job is None or not is_ours or job.meta.is_deleting:
+        return ()
+    return (Delete(Resource.JOB, job.meta.name, job.meta.uid),)
+
+
+def _find_too_long(seen: _Check) -> PreflightFinding | None:
+    words = "the pipeline is too long to be handed to a Job"
+    return None if seen.order.is_short else PreflightFinding(PreflightVerdict.UNKNOWN, words)
+
+
+def _find_refusal(seen: _Check) -> PreflightFinding | None:
+    """Find that the Job may not be read, made or deleted."""
+    if seen.job is not None and seen.job.unread:
+        return PreflightFinding(PreflightVerdict.UNKNOWN, seen.job.unread)
+    refused = (each for each in seen.given.view.refusals if each.what == Resource.JOB)
+    refusal = next(refused, None)
+    return (
+        None
+        if refusal is None
+        else PreflightFinding(PreflightVerdict.UNKNOWN, describe_refusal(refusal))
+    )
+
+
+def _find_taken_name(seen: _Check) -> PreflightFinding | None:
+    if seen.job is None or seen.job.meta.owner == seen.given.view.pipeline.meta.uid:
+        return None
+    name = name_preflight(seen.given.view.pipeline.meta.name)
+    return PreflightFinding(PreflightVerdict.UNKNOWN, f"Job {name} belongs to something else")
+
+
+def _find_end(seen: _Check) -> PreflightFinding | None:
+    """Find the word of the check, or of what prepares it: the first container that failed."""
+    pod = None if seen.own is None else seen.own.pod
+    if pod is None:
+        return None
+    ends = [end for container in pod.containers for end in container.ends[:1]]
+    failed = next((end for end in ends if end.exit_code), None)
+    if failed is None:
+        return PreflightFinding(PreflightVerdict.PASSED) if pod.phase == "Succeeded" else None
+    outcome = find_outcome_line(failed.message)
+    # An image without the command, or without a shell, says nothing of the pipeline.
+    if outcome is not None and failed.exit_code == outcome.exit_code == ExitCode.BAD_SPEC:
+        return PreflightFinding(PreflightVerdict.FAILED, outcome.message)
+    lines = failed.message.strip().splitlines() or [failed.reason]
+    words = outcome.message if outcome is not None else lines[-1]
+    return PreflightFinding(
+        PreflightVerdict.UNKNOWN, f"the check ended with {failed.exit_code}: {words}"
+    )
+
+
+def _find_failure(seen: _Check) -> PreflightFinding | None:
+    job = seen.own
+    if job is None:
+        return None
+    if job.failure:
+        return PreflightFinding(PreflightVerdict.UNKNOWN, job.failure)
+    is_over = job.pod is not None and job.pod.phase == "Failed"
+    return (
+        PreflightFinding(PreflightVerdict.UNKNOWN, f"its pod failed: {_explain(job)}")
+        if is_over
+        else None
+    )
+
+
+def _find_unpulled(seen: _Check) -> PreflightFinding | None:
+    pod = None if seen.own is None else seen.own.pod
+    problem = None if pod is None else find_image_problem(pod)
+    return None if problem is None else PreflightFinding(PreflightVerdict.UNKNOWN, problem.message)
+
+
+def _find_late(seen: _Check) -> PreflightFinding | None:
+    """Find that nobody waits any longer, for the check or for an earlier one to be gone."""
+    longest = seen.given.limits.preflight_longest
+    if seen.begun is None or seen.given.now <= seen.begun + longest:
+        return None
+    return PreflightFinding(
+        PreflightVerdict.UNKNOWN, f"no answer within {longest:g} s: {_explain(seen.job)}"
+    )
+
+
+def _explain(job: PreflightJob | None) -> str:
+    """Return what keeps the pod of a check."""
+    if job is None:
+        return "its Job is gone"
+    if job.meta.is_deleting:
+        return f"Job {job.meta.name} is deleted and does not go"
+    pod = job.pod
+    if pod is None:
+        return f"Job {job.meta.name} has no pod"
+    waits = (each.waiting_message or each.waiting for each in pod.containers)
+    why = pod.message or pod.unschedulable or next(filter(None, waits), "")
+    return why or f"pod {pod.meta.name} is {pod.phase or 'new'}"
+
+
+# What the check says goes before what is said of it.
+_FINDERS: tuple[Callable[[_Check], PreflightFinding | None], ...] = (
+    _find_too_long,
+    _find_end,
+    _find_refusal,
+    _find_taken_name,
+    _find_failure,
+    _find_unpulled,
+    _find_late,
+)

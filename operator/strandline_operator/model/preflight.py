@@ -1,0 +1,47 @@
+"""The Job that checks a pipeline before it runs, as far as decisions need it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from strandline_operator.model.objects import Json, Meta, Pod, read_list, read_mapping
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightJob:
+    """A Job of the name that a pipeline's check has, and its pod.
+
+    Attributes:
+        failure: why it has failed as a whole, such as by its deadline; empty where it has not.
+        pod: None where it has none yet.
+        image: that of the pod, with its digest; empty where nobody says.
+        unread: why it may not be read; then nothing else is known.
+    """
+
+    meta: Meta
+    failure: str = ""
+    pod: Pod | None = None
+    image: str = ""
+    unread: str = ""
+
+    @classmethod
+    def read(cls, body: Json, pods: Sequence[Json]) -> PreflightJob:
+        """Return a Job from its object and those of its pods."""
+        conditions = read_list(read_mapping(body.get("status")).get("conditions"))
+        failed = (each for each in map(read_mapping, conditions) if each.get("type") == "Failed")
+        condition = next((each for each in failed if each.get("status") == "True"), {})
+        failure = condition.get("message") or condition.get("reason") or ""
+        pod = pods[0] if pods else None
+        return cls(
+            Meta.read(body),
+            str(failure),
+            None if pod is None else Pod.read(pod),
+            "" if pod is None else _find_image(pod),
+        )
+
+
+def _find_image(pod: Json) -> str:
+    states = read_list(read_mapping(pod.get("status")).get("containerStatuses"))
+    images = (read_mapping(state).get("imageID") for state in states)
+    return next((image for image in images if isinstance(image, str)), "")

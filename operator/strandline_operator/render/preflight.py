@@ -1,0 +1,137 @@
+"""The Job that checks stages and parameters in the image of the run, before there is a cluster.
+
+Its pod is the head's in all that decides what can be imported: image, code, variables, users,
+nodes, and what the user mounts. It has none of our claims: a volume that is bound for a check
+would bind the run, and one that a pod holds would hold the run back. It has no label by which pods
+of attempts are found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from strandline_api.documents.stored import render_document
+from strandline_api.names import (
+    ATTEMPT_VARIABLE,
+    LINEAGE_VARIABLE,
+    PREFLIGHT_LABEL,
+    name_preflight,
+)
+from strandline_api.outcome.reader_token import VARIABLE
+from strandline_api.spec.pod_paths import CODE_FILES_VOLUME, INPUT_VOLUME_PREFIX
+from strandline_operator.model.plan import Manifest
+from strandline_operator.model.view import PipelineView
+from strandline_operator.render.attempt import render_owner
+from strandline_operator.render.order import Order, label_pipeline
+from strandline_operator.render.pods import render_head
+from strandline_operator.render.rayjob import localise
+
+CONTAINER = "strandline-preflight"
+# An argument may have 128 KiB, and some of its letters are written twice.
+MOST_DOCUMENT = 60_000
+KEEP_SECONDS = 300
+_OURS = frozenset({"ledger", "pipeline", "output", "memory"})
+_DRIVERS_OWN = frozenset({ATTEMPT_VARIABLE, LINEAGE_VARIABLE, VARIABLE})
+_KEPT = ("image", "imagePullPolicy", "env", "envFrom", "securityContext")
+_RESOURCES = {"requests": {"cpu": "250m", "memory": "512Mi"}, "limits": {"memory": "2Gi"}}
+
+Part = dict[str, Any]
+
+
+class PreflightOrder(NamedTuple):
+    """A check to be made.
+
+    Attributes:
+        pod: the spec of its pod.
+        key: digest of all that is checked.
+        is_short: the pipeline fits into an argument.
+    """
+
+    pod: Part
+    key: str
+    is_short: bool
+
+
+def order_preflight(order: Order) -> PreflightOrder:
+    """Return the check of what an attempt is going to be, whichever number and run it has."""
+    document = localise(order)
+    document["spec"].pop("runId", None)
+    text = render_document(document)
+    head = render_head(order)["spec"]
+    ray, *_ = head["containers"]
+    checking = {
+        "name": CONTAINER,
+        **{name: value for name, value in _strip(ray).items() if name in _KEPT},
+        # Kubernetes would put variables in the place of `$(…)`.
+        "command": ["strandline", "preflight", text.replace("$(", "$$(")],
+        "resources": _RESOURCES,
+        "volumeMounts": _strip(ray)["volumeMounts"],
+    }
+    pod = {
+        **{name: value for name, value in head.items() if name != "terminationGracePeriodSeconds"},
+        "initContainers": [_strip(each) for each in head.get("initContainers") or ()],
+        "containers": [checking],
+        "volumes": [
+            _mount_code(order, each) for each in head["volumes"] if not _is_ours(each["name"])
+        ],
+    }
+    pod = {name: value for name, value in pod.items() if value != []}
+    return PreflightOrder(pod, _digest(order, pod), len(text.encode()) <= MOST_DOCUMENT)
+
+
+def render_preflight(
+    pipeline: PipelineView, check: PreflightOrder, token: str, longest: float
+) -> Manifest:
+    """Render the Job.
+
+    Args:
+        pipeline: whose it is.
+        check: what it does.
+        token: what tells it from an earlier one of its name.
+        longest: seconds after which nobody waits for it any more.
+    """
+    meta, labels = pipeline.meta, {PREFLIGHT_LABEL: token}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name_preflight(meta.name),
+            "namespace": meta.namespace,
+            "labels": label_pipeline(meta.name, meta.uid) | labels,
+            "ownerReferences": [render_owner(pipeline)],
+        },
+        "spec": {
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": int(longest) + 1,
+            "ttlSecondsAfterFinished": KEEP_SECONDS,
+            "template": {"metadata": {"labels": labels}, "spec": check.pod},
+        },
+    }
+
+
+def _strip(container: Mapping[str, Any]) -> Part:
+    """Return a container without what the check has not got."""
+    env = [each for each in container.get("env") or () if each["name"] not in _DRIVERS_OWN]
+    mounts = container.get("volumeMounts") or ()
+    kept = [mount for mount in mounts if not _is_ours(mount["name"])]
+    return {**container, "env": env, "volumeMounts": kept}
+
+
+def _is_ours(volume: str) -> bool:
+    return volume in _OURS or volume.startswith(INPUT_VOLUME_PREFIX)
+
+
+def _mount_code(order: Order, volume: Mapping[str, Any]) -> Part:
+    """Return a volume; the ConfigMap with code is the user's, since no attempt has a copy yet."""
+    if volume["name"] != CODE_FILES_VOLUME:
+        return dict(volume)
+    return {**volume, "configMap": {"name": order.spec.code.config_map}}
+
+
+def _digest(order: Order, pod: Part) -> str:
+    code = None if order.code is None else [dict(order.code.texts), dict(order.code.binaries)]
+    text = json.dumps([pod, code], sort_keys=True)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
