@@ -30,7 +30,9 @@ QUICK = ",".join(
     f"settings.{name}={seconds}s"
     for name, seconds in {"settle": 1, "outcome": 1, "pullInterval": 1, "resync": 2}.items()
 )
-VALUES = ("--set", f"{QUICK},attemptNetworkPolicy.enabled=true")  # with all that it may be asked
+# With all that it may be asked. No controller of this server makes a pod of a Job.
+EXTRAS = "attemptNetworkPolicy.enabled=true,preflight.enabled=true,preflight.longest=1s"
+VALUES = ("--set", f"{QUICK},{EXTRAS}")
 RECORDINGS = ("s-k-head-deleted", "s-k-success", "s-k-success")
 VERBS = {"POST": "create", "PUT": "update"}
 REQUEST = re.compile(

@@ -30,6 +30,8 @@ DERIVED = {
     "retry_defaults": "retryDefaults",
     "pod_security": "podSecurity",
     "attempt_network": "attemptNetworkPolicy",
+    "preflight": "preflight",
+    "preflight_longest": "preflight",
 }
 FREE = {"resources", "affinity", "global"}  # Kubernetes' own, and what parents share
 
@@ -73,6 +75,9 @@ def test_the_derived_defaults_are_those_of_the_operator() -> None:
     assert VALUES["metrics"]["port"] == own.metrics_port
     assert VALUES["livenessPort"] == own.liveness_port
     assert VALUES["shutdownGraceSeconds"] == own.shutdown_grace
+    assert VALUES["preflight"]["enabled"] == own.preflight
+    longest = read_settings({"preflight_longest": VALUES["preflight"]["longest"]}, {})
+    assert longest.preflight_longest == own.preflight_longest
     assert VALUES["runtimeImage"]["repository"] == own.runtime_image.partition(":")[0]
     assert (VALUES["watchNamespaces"], VALUES["retryDefaults"]) == ([], {})
     given = {"pod_security": json.dumps(VALUES["podSecurity"])}

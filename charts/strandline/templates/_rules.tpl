@@ -31,6 +31,12 @@
 - apiGroups: [""]
   resources: [events]
   verbs: [create, list]
+{{- if .Values.preflight.enabled }}
+# A Job checks a pipeline, and is deleted when it has spoken.
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [get, create, delete]
+{{- end }}
 {{- if .Values.attemptNetworkPolicy.enabled }}
 # A policy stands as long as its attempt, so none is ever changed, and garbage collection removes it.
 - apiGroups: [networking.k8s.io]

@@ -12,6 +12,8 @@
 - --liveness-port={{ .Values.livenessPort }}
 - {{ printf "--runtime-image=%s" (include "strandline.image" (dict "image" .Values.runtimeImage "chart" .Chart)) | quote }}
 - {{ printf "--pod-security=%s" (toJson (default dict .Values.podSecurity)) | quote }}
+- --preflight={{ .Values.preflight.enabled }}
+- --preflight-longest={{ .Values.preflight.longest }}
 - {{ printf "--attempt-network=%s" (include "strandline.attemptNetwork" .) | quote }}
 - {{ printf "--retry-defaults=%s" (toJson .Values.retryDefaults) | quote }}
 {{- end }}

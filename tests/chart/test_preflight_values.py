@@ -1,0 +1,25 @@
+"""The check of pipelines before they run, as the chart's values ask for it."""
+
+from __future__ import annotations
+
+from helm_program import Helm
+from manifests import of_kind
+from renderings import flags_of, parse
+
+
+def test_the_right_to_make_jobs_is_given_only_where_pipelines_are_checked(helm: Helm) -> None:
+    def find_verbs(*values: str) -> list[list[str]]:
+        rules = [
+            rule for role in of_kind(helm.render(*values), "ClusterRole") for rule in role["rules"]
+        ]
+        return [rule["verbs"] for rule in rules if "jobs" in rule["resources"]]
+
+    assert find_verbs("--set", "preflight.enabled=true") == [["get", "create", "delete"]]
+    assert find_verbs() == []
+
+
+def test_the_operator_is_told_of_it(helm: Helm) -> None:
+    on = ("--set", "preflight.enabled=true,preflight.longest=90s")
+    for values, expected in (((), (False, 120.0)), (on, (True, 90.0))):
+        limits = parse(flags_of(helm.render(*values))).limits
+        assert (limits.preflight, limits.preflight_longest) == expected
