@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from proving_ground.ground import Ground
 from proving_ground.kube import Json
+from proving_ground.kubectl_plugin import Plugin
 from proving_ground.story import Story
 
 pytestmark = pytest.mark.extended
@@ -20,33 +18,9 @@ WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
 JOBS = "strandline.dev/command"
 
 
-class Plugin:
-    """The program as kubectl finds it, with the kubectl of the ground."""
-
-    def __init__(self, ground: Ground, folder: Path) -> None:
-        self._options = ("-n", ground.kube.namespace, "--kubeconfig", str(ground.kube.kubeconfig))
-        self._folder = folder
-        kubectl = folder / "kubectl"
-        kubectl.write_text(f'#!/bin/sh\nexec {" ".join(ground.kube.command)} "$@"\n')
-        kubectl.chmod(0o755)
-
-    def ask(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Return how a command ended."""
-        code = "from strandline.__main__ import main_on_cluster; main_on_cluster()"
-        return subprocess.run(
-            [sys.executable, "-c", code, *words, *self._options],
-            cwd=self._folder,
-            env={**os.environ, "PATH": f"{self._folder}{os.pathsep}{os.environ['PATH']}"},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-
-
 @pytest.fixture
 def plugin(ground: Ground, tmp_path: Path) -> Plugin:
-    return Plugin(ground, tmp_path)
+    return Plugin(ground.kube, tmp_path)
 
 
 def _is_idle(ground: Ground) -> bool:

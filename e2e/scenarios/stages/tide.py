@@ -121,6 +121,15 @@ class Poison(Stage):
         return task
 
 
+class Break(Stage):
+    """Fails each source with a word, which the driver repeats."""
+
+    def process(self, task: Task) -> Task:
+        """Raise an error."""
+        msg = f"{task.key} is broken on purpose"
+        raise ValueError(msg)
+
+
 class Text(SinkStage):
     """Writes the number as text."""
 
