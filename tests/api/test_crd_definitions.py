@@ -123,7 +123,13 @@ def test_an_attempt_is_immutable_and_numbered() -> None:
 def test_the_ledger_of_a_pipeline_stays_where_it_is() -> None:
     assert rules_of(PIPELINE, "spec.storage.ledger") == [
         "!has(self.claimName) || (!has(self.size) && !has(self.storageClassName))",
-        "self == oldSelf",
+        " && ".join(
+            f"has({new}) == has({old}) && (!has({new}) || {new} == {old})"
+            for new, old in (
+                (f"self.{name}", f"oldSelf.{name}")
+                for name in ("claimName", "storageClassName", "accessMode")
+            )
+        ),
     ]
     # Removed from the manifest it is the default one, so it is there to be compared.
     assert nodes_of(PIPELINE)["spec.storage"]["default"] == {}

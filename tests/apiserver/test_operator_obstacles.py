@@ -55,7 +55,7 @@ RIGHTS = (
     (RAY, "rayclusters", ["list", "watch", "delete"]),
     ("", "pods", ["list", "watch", "delete"]),
     ("", "pods/log", ["get"]),
-    ("", "persistentvolumeclaims", ["get", "create"]),
+    ("", "persistentvolumeclaims", ["get", "create", "patch"]),
     ("", "configmaps", ["get", "create"]),
     ("", "events", ["create", "list"]),
 )

@@ -33,6 +33,7 @@ from strandline_operator.model.plan import (
     Create,
     Delete,
     EventDraft,
+    Grow,
     PassPlan,
     Resource,
     SetFinalizer,
@@ -412,6 +413,8 @@ class SimulatedCluster:
                 self._create(action)
             elif isinstance(action, Delete):
                 self._delete(action)
+            elif isinstance(action, Grow):
+                self._grow(action)
             else:
                 self._set_finalizer(action)
 
@@ -443,6 +446,14 @@ class SimulatedCluster:
         body = self.objects.get((action.resource, action.name))
         if body is not None and body["metadata"]["uid"] == action.uid:
             body["metadata"]["deletionTimestamp"] = format_time(self.time)
+
+    def _grow(self, action: Grow) -> None:
+        if "growth" in self.refused:
+            self.refusals = (*self.refusals, self.refused["growth"])
+            return
+        claim = self.objects[Resource.CLAIM, action.name]
+        assert claim["metadata"]["uid"] == action.uid
+        claim["spec"]["resources"]["requests"]["storage"] = action.size
 
     def _set_finalizer(self, action: SetFinalizer) -> None:
         self.pipeline["metadata"]["finalizers"] = [FINALIZER] if action.is_set else []

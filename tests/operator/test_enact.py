@@ -35,6 +35,7 @@ from strandline_operator.model.plan import (
     Create,
     Delete,
     EventDraft,
+    Grow,
     PassPlan,
     Resource,
     SetFinalizer,
@@ -210,6 +211,22 @@ def test_a_claim_that_outlived_its_pipeline_is_taken_over(pipeline: Body) -> Non
     assert not is_ours(
         manifest, {"metadata": {"labels": {**labels, "app.kubernetes.io/managed-by": "you"}}}
     )
+
+
+def test_a_claim_is_asked_to_grow_and_a_refusal_is_noted(api: FakeApi, pipeline: Body) -> None:
+    body = {"metadata": {"name": "corpus-ledger", "uid": "c"}, "spec": {"volumeName": "v"}}
+    api.store.create(Resource.CLAIM, NAMESPACE, body)
+    plan = PassPlan(actions=(Grow("corpus-ledger", "c", "20Gi"), Grow("gone", "d", "20Gi")))
+    done = carry_out(api, plan)
+    assert (done.refusals, done.error, done.is_stale) == ([], None, False)
+    claim = api.store.get(Resource.CLAIM, NAMESPACE, "corpus-ledger") or {}
+    assert claim["spec"] == {
+        "volumeName": "v",
+        "resources": {"requests": {"storage": "20Gi"}},
+    }
+    api.before.append(fail(Forbidden(403, "Forbidden", "no"), lambda call: call.verb == "patch"))
+    (refusal,) = carry_out(api, plan).refusals[:1]
+    assert (refusal.what, refusal.name, refusal.message) == (Resource.CLAIM, "corpus-ledger", "no")
 
 
 @pytest.mark.parametrize(

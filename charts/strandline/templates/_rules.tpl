@@ -28,6 +28,10 @@
 - apiGroups: [""]
   resources: [persistentvolumeclaims, configmaps]
   verbs: [get, create]
+# A ledger's claim grows with the spec.
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [patch]
 - apiGroups: [""]
   resources: [events]
   verbs: [create, list]

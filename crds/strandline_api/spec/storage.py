@@ -26,8 +26,12 @@ class LedgerStorage(ApiModel):
             ),
         ),
         (
-            "self == oldSelf",
-            "the ledger stays where it is; make another pipeline, or make the claim itself larger",
+            " && ".join(
+                f"has(self.{name}) == has(oldSelf.{name}) && "
+                f"(!has(self.{name}) || self.{name} == oldSelf.{name})"
+                for name in ("claimName", "storageClassName", "accessMode")
+            ),
+            "the ledger stays where it is, and only 'size' may change; make another pipeline",
         ),
     )
 
@@ -41,7 +45,8 @@ class LedgerStorage(ApiModel):
         default=None,
         description=(
             "Size of the claim that the operator creates, such as '100Gi'. "
-            f"{DEFAULT_CLAIM_SIZE} when unset."
+            f"{DEFAULT_CLAIM_SIZE} when unset. A larger one makes the claim grow, where its "
+            "storage class allows that."
         ),
     )
     storage_class_name: ObjectName | None = Field(

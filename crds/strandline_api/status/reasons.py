@@ -61,6 +61,7 @@ class Reason(StrEnum):
     CLAIM_NOT_WRITABLE = "ClaimNotWritable"
     CLAIM_NOT_SHARED = "ClaimNotShared"
     CLAIM_IN_USE = "ClaimInUse"
+    CLAIM_NOT_GROWN = "ClaimNotGrown"
     CLAIM_FULL = "ClaimFull"
 
     CODE_MISSING = "CodeMissing"
@@ -116,7 +117,10 @@ _CONDITIONS = {
     ),
     ConditionType.RECONCILING: "True until the first attempt runs. Absent afterwards.",
     ConditionType.SUSPENDED: "True while `suspend` holds the pipeline back. Absent otherwise.",
-    ConditionType.STORAGE_READY: "Whether the claims for ledger and outputs can be used.",
+    ConditionType.STORAGE_READY: (
+        "Whether the claims for ledger and outputs can be used, and have the size that is asked "
+        "for."
+    ),
     ConditionType.SPEC_APPLIED: (
         "Whether what runs is what the spec says: False while an edit waits for the next attempt "
         "or run, or where a check beforehand has found that the spec can't run; Unknown where that "
@@ -237,9 +241,19 @@ _REASONS = {
         "Another pod holds the claim, which only one may have.",
         "End that pod, or give each pipeline a claim of its own.",
     ),
+    Reason.CLAIM_NOT_GROWN: (
+        "The claim can be used, but does not get the size that `storage.ledger.size` asks for.",
+        (
+            "Choose a storage class with `allowVolumeExpansion` for the next pipeline, or have it "
+            "set for this one; the next edit of the spec asks again."
+        ),
+    ),
     Reason.CLAIM_FULL: (
         "No space is left on the volume.",
-        "Make the claim larger (`kubectl patch pvc`), or free some, then retry by hand.",
+        (
+            "Raise `storage.ledger.size`, or make a claim of your own larger (`kubectl patch "
+            "pvc`), or free some, then retry by hand."
+        ),
     ),
     Reason.CODE_MISSING: (
         "There is no ConfigMap with Python files of the name in `code.configMap`.",

@@ -15,7 +15,7 @@ from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import Pass
-from strandline_operator.model.plan import Action, Count, EventDraft, PassPlan, SetFinalizer
+from strandline_operator.model.plan import Action, Count, EventDraft, Grow, PassPlan, SetFinalizer
 from strandline_operator.model.view import AttemptObject, View
 
 # A look at everything, though nothing should have changed.
@@ -141,9 +141,12 @@ def _make_plan(given: Pass, decided: Verdict) -> PassPlan:
     )
 
 
-def _rank(action: Action) -> bool:
-    """Our finalizer goes first: a pipeline that is deleted meanwhile would leave pods behind."""
-    return action != SetFinalizer(is_set=True)
+def _rank(action: Action) -> tuple[bool, bool]:
+    """Our finalizer goes first: a pipeline that is deleted meanwhile would leave pods behind.
+
+    A claim that may not grow keeps nothing from being made, so that is asked for last.
+    """
+    return action != SetFinalizer(is_set=True), isinstance(action, Grow)
 
 
 def _find_pipeline_change(given: Pass, decided: Verdict) -> PipelineStatus | None:

@@ -236,18 +236,38 @@ class RayClusterState:
 
 @dataclass(frozen=True, slots=True)
 class VolumeClaim:
-    """A PersistentVolumeClaim: its phase (`Pending`, `Bound`, `Lost`) and access modes."""
+    """A PersistentVolumeClaim.
+
+    Attributes:
+        phase: `Pending`, `Bound` or `Lost`.
+        modes: its access modes.
+        requested, capacity: sizes that it asks for and has, such as `10Gi`; empty: not known.
+        resizing: what is said of a growth that goes on; empty where none does.
+    """
 
     meta: Meta
     phase: str
     modes: tuple[str, ...]
+    requested: str = ""
+    capacity: str = ""
+    resizing: str = ""
 
     @classmethod
     def read(cls, body: Json) -> VolumeClaim:
         """Return a claim from its object."""
         status, spec = read_mapping(body.get("status")), read_mapping(body.get("spec"))
-        modes = tuple(map(str, read_list(spec.get("accessModes"))))
-        return cls(Meta.read(body), _text(status.get("phase")), modes)
+        requests = read_mapping(read_mapping(spec.get("resources")).get("requests"))
+        conditions = map(read_mapping, read_list(status.get("conditions")))
+        lasting = (each for each in conditions if each.get("status") == "True")
+        messages = (_text(each.get("message")) or _text(each.get("type")) for each in lasting)
+        return cls(
+            Meta.read(body),
+            _text(status.get("phase")),
+            tuple(map(str, read_list(spec.get("accessModes")))),
+            str(requests.get("storage") or ""),
+            str(read_mapping(status.get("capacity")).get("storage") or ""),
+            next(messages, ""),
+        )
 
 
 def read_time(text: object) -> float | None:

@@ -56,13 +56,22 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
+class Grow:
+    """Ask for more room on the claim of this very uid; that it is gone is success."""
+
+    name: str
+    uid: str
+    size: str
+
+
+@dataclass(frozen=True, slots=True)
 class SetFinalizer:
     """Put our finalizer on the pipeline, or take it off."""
 
     is_set: bool
 
 
-Action = Create | Delete | SetFinalizer
+Action = Create | Delete | Grow | SetFinalizer
 
 
 @dataclass(frozen=True, slots=True)

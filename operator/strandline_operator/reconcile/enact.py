@@ -39,6 +39,7 @@ from strandline_operator.model.plan import (
     Create,
     Delete,
     EventDraft,
+    Grow,
     PassPlan,
     Resource,
     SetFinalizer,
@@ -190,6 +191,8 @@ class _Hand:
                 await self._create(action)
         elif isinstance(action, Delete):
             await self._delete(action)
+        elif isinstance(action, Grow):
+            await self._grow(action)
         else:
             await self._set_finalizer(action)
 
@@ -262,6 +265,22 @@ class _Hand:
             labels = sibling.labels if sibling else {}
             line = f"deleted {action.resource} {name}"
             self._log(line, action.resource, {"name": name, "labels": labels})
+
+    async def _grow(self, action: Grow) -> None:
+        requests = {"storage": action.size}
+        # The uid keeps another claim of the name from being meant.
+        patch = {"metadata": {"uid": action.uid}, "spec": {"resources": {"requests": requests}}}
+        try:
+            await self._api.patch(Resource.CLAIM, self._meta.namespace, action.name, patch)
+        except NotFound:
+            return
+        except (Conflict, *_PASSING):
+            raise
+        except ApiError as error:
+            self._refuse(Resource.CLAIM, action.name, error.status, error.message)
+        else:
+            line = f"asked for {action.size} on claim {action.name}"
+            self._log(line, Resource.CLAIM, {"name": action.name})
 
     async def _set_finalizer(self, action: SetFinalizer) -> None:
         others = [finalizer for finalizer in self._meta.finalizers if finalizer != FINALIZER]

@@ -61,7 +61,7 @@ def _join(ledger: ClaimVerdict, output: ClaimVerdict | None) -> ClaimVerdict:
         return ledger
     # The one that stands in the way is told; the ledger may have to be made all the same.
     if _rank(output) > _rank(ledger):
-        return output._replace(create=ledger.create)
+        return output._replace(action=ledger.action)
     if ledger.truth == output.truth == "True":
         return ledger._replace(message=f"{ledger.message}, and {output.message}")
     return ledger

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from strandline_api.names import name_claim
+from strandline_api.names import MANAGED_BY_LABEL, MANAGER, name_claim
 from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.outcome.causes import Cause
-from strandline_api.status.reasons import Reason
+from strandline_api.quantities import parse_memory
+from strandline_api.status.reasons import ConditionType, Reason
 from strandline_operator.decide.conditions import Truth
 from strandline_operator.decide.obstacles.obstacles import describe_refusal
 from strandline_operator.model.objects import VolumeClaim
-from strandline_operator.model.plan import Create, Resource
+from strandline_operator.model.plan import Create, Grow, Resource
 from strandline_operator.model.view import View
 from strandline_operator.render.attempt import render_claim
 
@@ -25,7 +26,7 @@ class ClaimVerdict(NamedTuple):
         is_usable: an attempt may be made on it; one that waits for its first pod counts.
         truth: of the condition, and `message` its sentence.
         detail: what exactly, besides the reason's own words; empty where nothing waits for it.
-        create: the action that makes it; None where there is nothing to make.
+        action: what makes it, or makes it larger; None where there is nothing to do.
     """
 
     is_usable: bool
@@ -33,7 +34,7 @@ class ClaimVerdict(NamedTuple):
     reason: Reason
     message: str
     detail: str = ""
-    create: Create | None = None
+    action: Create | Grow | None = None
 
 
 def examine_claim(view: View, spec: PipelineSpec) -> ClaimVerdict:
@@ -60,8 +61,57 @@ def examine_claim(view: View, spec: PipelineSpec) -> ClaimVerdict:
     # A retry may succeed where somebody has made room, so it is told and hinders nothing.
     if found.is_usable and is_unusable and _is_full(view):
         full = describe_problem(Reason.CLAIM_FULL, name, ", ".join(claim.modes))
-        return full._replace(is_usable=True)
+        found = full._replace(is_usable=True)
+    # A claim of somebody's own is theirs to make larger.
+    is_ours = claim.meta.labels.get(MANAGED_BY_LABEL) == MANAGER
+    return _compare(view, spec, claim, found) if is_ours and found.is_usable else found
+
+
+def _compare(
+    view: View, spec: PipelineSpec, claim: VolumeClaim, found: ClaimVerdict
+) -> ClaimVerdict:
+    """Compare the size of a claim with the one that is asked for."""
+    wanted, has = spec.storage.ledger.size, claim.requested
+    if wanted is None or claim.phase != "Bound" or not has:
+        return found
+    difference = _measure(str(wanted)) - _measure(has)
+    if difference > 0:
+        return _grow(view, claim, str(wanted), found)
+    if difference < 0:
+        return found._replace(message=f"{found.message} of {has}, which can't shrink to {wanted}")
+    if claim.capacity and _measure(claim.capacity) < _measure(has):
+        way = f"grows from {claim.capacity} to {has}"
+        why = f": {claim.resizing}" if claim.resizing else ""
+        return found._replace(message=f"{found.message}, which {way}{why}")
     return found
+
+
+def _grow(view: View, claim: VolumeClaim, wanted: str, found: ClaimVerdict) -> ClaimVerdict:
+    """Ask for more room, once for each edit: who refuses it now does so in a minute, too."""
+    pipeline, name = view.pipeline, claim.meta.name
+    known = pipeline.status.find_condition(ConditionType.STORAGE_READY)
+    is_known = known is not None and known.reason == Reason.CLAIM_NOT_GROWN
+    if known is not None and is_known and known.observed_generation == pipeline.meta.generation:
+        return found._replace(truth="False", reason=Reason.CLAIM_NOT_GROWN, message=known.message)
+    refused = (
+        refusal.message
+        for refusal in view.refusals
+        if refusal.what == Resource.CLAIM and refusal.name == name
+    )
+    why = next(refused, None)
+    if why is None:
+        asked = f"{found.message}; {wanted} are asked for"
+        return found._replace(message=asked, action=Grow(name, claim.meta.uid, wanted))
+    detail = f"{claim.requested} instead of {wanted}: {why}"
+    return describe_problem(Reason.CLAIM_NOT_GROWN, name, detail)._replace(is_usable=True)
+
+
+def _measure(size: str) -> int:
+    """Return bytes; 0 for what is no size."""
+    try:
+        return parse_memory(size)
+    except ValueError:
+        return 0
 
 
 def judge_claim(claim: VolumeClaim, name: str) -> ClaimVerdict:
@@ -118,14 +168,14 @@ def _find_missing(view: View, name: str, *, is_given: bool) -> ClaimVerdict:
     create = Create(Resource.CLAIM, render_claim(view.pipeline))
     # It is asked for again: a quota may have room by then.
     if refused is not None:
-        return describe_problem(Reason.CLAIM_REFUSED, name, refused.message)._replace(create=create)
+        return describe_problem(Reason.CLAIM_REFUSED, name, refused.message)._replace(action=create)
     return ClaimVerdict(
         is_usable=False,
         truth="Unknown",
         reason=Reason.CLAIM_PENDING,
         message=f"claim {name} is being made",
         detail=f"claim {name} is being made",
-        create=create,
+        action=create,
     )
 
 

@@ -52,10 +52,10 @@ _NEXT_LOOK = 0.1
 
 
 def make_claim(given: Pass, standing: PassState) -> Verdict:
-    """Make the ledger's claim where there is none."""
+    """Make the ledger's claim where there is none, and make it larger where that is asked for."""
     del standing
-    create = examine_storage(given).create
-    return Verdict() if create is None else Verdict(actions=(create,))
+    action = examine_storage(given).action
+    return Verdict() if action is None else Verdict(actions=(action,))
 
 
 def note_dispatched(given: Pass, standing: PassState) -> Verdict:
