@@ -96,7 +96,7 @@ class InlinePlayer:
 
     def _start(self, stand: Stand, extra: Mapping[str, str], number: int = 0) -> WarmDriver:
         while len(self._drivers) <= number:
-            self._drivers.append(WarmDriver(self._environment))
+            self._drivers.append(WarmDriver(self._environment, ["fuzz_stages"]))
         words = ["drive", str(stand.manifest), "--volume", str(stand.volume)]
         words += ["--engine", "inline", "--json"]
         # Not for Ray: it has sockets there, whose names must be short.

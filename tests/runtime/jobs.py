@@ -26,6 +26,7 @@ from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.outputs import OWNER, TEMPORARY, LocalOutputs, OutputStore
 from strandline.storage.volume.latest import find_target, resolve
 from strandline.storage.volume.published import list_publication_ids
+from warm_driver import WarmDrivers
 
 DRIVER_NODE = Path(__file__).parent
 PATIENCE = 500.0
@@ -41,9 +42,17 @@ class Job:
         manifest: names the pipeline; its stages may lie in this folder.
         engine: that runs it unless a call says otherwise.
         options: of `strandline run` besides.
+        warm: modules of stages; runs of the engine `inline` are forked from a process that has
+            loaded them. None: every run is a fresh interpreter.
     """
 
-    def __init__(self, manifest: Path, engine: str = "ray", options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        manifest: Path,
+        engine: str = "ray",
+        options: Sequence[str] = (),
+        warm: Sequence[str] | None = None,
+    ) -> None:
         self._manifest = manifest
         self._engine = engine
         self._options = options
@@ -52,6 +61,7 @@ class Job:
         self._absent = manifest.parent / "absent"
         self._absent.mkdir(exist_ok=True)
         (self._absent / "pandas.py").write_text("raise ImportError\n")
+        self._warm = None if warm is None else WarmDrivers(self._make_environment(), warm)
 
     def find_folder(self, volume: Path) -> PipelineFolder:
         """The pipeline's folder on a volume."""
@@ -77,14 +87,9 @@ class Job:
             is_supervised: as people run it.
         """
         volume.mkdir(parents=True, exist_ok=True)
-        environment = self._make_environment() | {
-            "OPENED_LOG": str(volume / "opened.log"),
-            "STRANDLINE_FAULT_LOG": str(volume / "fault.log"),
-            **(extra or {}),
-        }
-        command = [sys.executable, "-m", "strandline", "run", str(self._manifest)]
-        command += ["--volume", str(volume), "--json", "--engine", engine or self._engine]
-        command += [*(self._options if options is None else options)]
+        environment = self._make_environment() | _list_variables(volume, extra)
+        words = self._list_words(volume, engine, options)
+        command = [sys.executable, "-m", "strandline", *words]
         command += [] if is_supervised else ["--no-supervise"]
         with (volume / "run.log").open("ab") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
@@ -99,19 +104,46 @@ class Job:
         self, volume: Path, extra: Mapping[str, str] | None = None, *, engine: str | None = None
     ) -> int:
         """Make one attempt; the exit code."""
+        if self._warm is not None and (engine or self._engine) == "inline":
+            return self._run_warm(self._warm, volume, extra)
         with self.started(volume, extra, engine=engine) as process:
             try:
                 return process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
-                raise AssertionError(self._explain_hanging(process, volume)) from None
+                raise AssertionError(self._explain_hanging(process.pid, volume)) from None
 
-    def _explain_hanging(self, process: subprocess.Popen[bytes], volume: Path) -> str:
-        """Its processes, and what it prints of its threads as it is ended."""
-        below = psutil.Process(process.pid).children(recursive=True)
+    def _run_warm(
+        self, warm: WarmDrivers, volume: Path, extra: Mapping[str, str] | None = None
+    ) -> int:
+        volume.mkdir(parents=True, exist_ok=True)
+        words = [*self._list_words(volume, "inline", None), "--no-supervise"]
+        with warm.lent() as driver:
+            driver.start(words, _list_variables(volume, extra), volume / "run.log")
+            try:
+                return driver.wait(PATIENCE)
+            except TimeoutError:
+                raise AssertionError(self._explain_hanging(driver.pid, volume)) from None
+
+    def close(self) -> None:
+        """End what runs are forked from."""
+        if self._warm is not None:
+            self._warm.close()
+
+    def _list_words(
+        self, volume: Path, engine: str | None, options: Sequence[str] | None
+    ) -> list[str]:
+        words = ["run", str(self._manifest), "--volume", str(volume), "--json"]
+        words += ["--engine", engine or self._engine]
+        return [*words, *(self._options if options is None else options)]
+
+    def _explain_hanging(self, pid: int, volume: Path) -> str:
+        """Its processes, and what they print of their threads as they are ended."""
+        whole = psutil.Process(pid)
+        below = whole.children(recursive=True)
         names = [f"{child.pid} {child.status()} {_title(child)}" for child in below]
-        process.send_signal(signal.SIGABRT)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(TRACE_SECONDS)
+        with suppress(psutil.Error):
+            whole.send_signal(signal.SIGABRT)
+            whole.wait(TRACE_SECONDS)
         return "\n".join(["it does not end; its processes:", *names, self.read_log(volume)])
 
     def run_whole(self, volume: Path) -> dict[str, str]:
@@ -197,6 +229,14 @@ class Job:
         unwanted = {"STRANDLINE_FAULT", "PYTHONDONTWRITEBYTECODE"}
         clean = {name: value for name, value in os.environ.items() if name not in unwanted}
         return {**clean, "PYTHONPATH": os.pathsep.join(path), "PYTHONFAULTHANDLER": "1"}
+
+
+def _list_variables(volume: Path, extra: Mapping[str, str] | None) -> dict[str, str]:
+    own = {
+        "OPENED_LOG": str(volume / "opened.log"),
+        "STRANDLINE_FAULT_LOG": str(volume / "fault.log"),
+    }
+    return {**own, **(extra or {})}
 
 
 def _find_unproven(folder: PipelineFolder, outputs: OutputStore, unfinished: int) -> Iterator[str]:

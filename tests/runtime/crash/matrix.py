@@ -56,6 +56,7 @@ TOLERATED = {
     "lease.ended": "all is done; a lease that is not handed back goes with its process",
 }
 SOURCES = 9
+STAGES = ("gather_stages", "kill_stages", "partition_stages", "streaming_stages")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,16 +139,22 @@ class Ground:
     Args:
         folder: for all of it.
         describe: the pipeline's `spec`, of what has the texts that are listed.
+        is_warm: runs of one process are forked from one that has loaded all they need.
     """
 
     def __init__(
-        self, folder: Path, describe: Callable[[str], dict[str, Any]] | None = None
+        self,
+        folder: Path,
+        describe: Callable[[str], dict[str, Any]] | None = None,
+        *,
+        is_warm: bool = True,
     ) -> None:
         self._folder = folder
         self._texts = folder / "texts"
         self._texts.mkdir(parents=True)
         spec = (describe or describe_texts)(f"{self._texts}/*.txt")
-        self.job = Job(_write_manifest(folder, spec), "inline", ("--workers", "1"))
+        warm = STAGES if is_warm else None
+        self.job = Job(_write_manifest(folder, spec), "inline", ("--workers", "1"), warm)
         for number in range(SOURCES):
             _write_text(self._texts / f"{number:02d}.txt", number)
         self.job.run_whole(folder / "past")
@@ -155,6 +162,10 @@ class Ground:
         volume = self._copy("whole")
         self.whole = self.job.run_whole(volume)
         self.artifacts = self.job.read_artifacts(volume)
+
+    def close(self) -> None:
+        """End what runs are forked from."""
+        self.job.close()
 
     def carry_out(self, case: Case) -> Finding:
         """Disturb a run, run again at once, and look at everything that is left."""

@@ -42,6 +42,7 @@ def main() -> int:
             for finding in pool.map(ground.carry_out, cases):
                 findings.append(finding)
                 _show(finding)
+        ground.close()
     table = tabulate(findings)
     print(table)
     is_good = all(not finding.faults for finding in findings)

@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import cycle
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +55,7 @@ def findings(
     yield {case: pools[case.engine].submit(ground.carry_out, case) for case in chosen}
     for pool in pools.values():
         pool.shutdown(cancel_futures=True)
+    ground.close()
 
 
 def _list_chosen(session: pytest.Session) -> Iterator[Case]:
@@ -70,6 +72,18 @@ def test_a_fault_costs_the_work_in_flight_alone(
     finding = findings[case].result()
 
     assert finding.faults == [], finding.log
+
+
+def test_a_forked_run_is_killed_and_goes_on_as_one_of_a_fresh_interpreter(tmp_path: Path) -> None:
+    case, seen = Case("inline", "commit.synced", "kill", 1), []
+    for is_warm in (True, False):
+        ground = Ground(tmp_path / str(is_warm), is_warm=is_warm)
+        finding = ground.carry_out(case)
+        ground.close()
+        assert finding.faults == [], finding.log
+        left = len(ground.whole), ground.artifacts.keys()
+        seen.append((finding.fired.split()[:2], finding.code, *left))
+    assert seen[0] == seen[1]
 
 
 def test_every_step_and_every_action_is_in_the_matrix_for_both_engines() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,10 @@ def describe_partitions(paths: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
-    return Ground(tmp_path_factory.mktemp("partitions") / "ground", describe_partitions)
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    ground = Ground(tmp_path_factory.mktemp("partitions") / "ground", describe_partitions)
+    yield ground
+    ground.close()
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -5,6 +5,7 @@ Outputs are written, and in the ledger's messages, before the event that announc
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory: pytest.TempPathFactory, log: Path) -> Ground:
+def ground(tmp_path_factory: pytest.TempPathFactory, log: Path) -> Iterator[Ground]:
     def describe(paths: str) -> dict[str, Any]:
         where = {"log": str(log)}
         return {
@@ -46,7 +47,9 @@ def ground(tmp_path_factory: pytest.TempPathFactory, log: Path) -> Ground:
             "checkpoint": {"interval": "1h", "keepLast": 1},
         }
 
-    return Ground(tmp_path_factory.mktemp("streaming") / "ground", describe)
+    ground = Ground(tmp_path_factory.mktemp("streaming") / "ground", describe)
+    yield ground
+    ground.close()
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
