@@ -25,20 +25,19 @@ _BATCH = 16
 _EVENTS = 4_000
 _LITTLE = 10_000
 _MOST_TIMES = 2.0
-_TURNS = 3
 
 
 def measure_driver(scale: Scale) -> list[Row]:
     """Return tasks out of one source, sources that wait, groups that are open: many against few."""
     cases: tuple[tuple[str, Callable[[int], float], int], ...] = (
-        ("tasks out of one source", time_tasks, scale.pick(1_000_000, 100_000)),
-        ("sources that wait", time_sources, scale.pick(1_000_000, 100_000)),
-        ("open groups, sources that fail", time_groups, scale.pick(200_000, 40_000)),
-        ("whole groups that wait", time_whole_groups, scale.pick(200_000, 40_000)),
+        ("tasks out of one source", time_tasks, scale.pick(1_000_000, 30_000)),
+        ("sources that wait", time_sources, scale.pick(1_000_000, 30_000)),
+        ("open groups, sources that fail", time_groups, scale.pick(200_000, 20_000)),
+        ("whole groups that wait", time_whole_groups, scale.pick(200_000, 20_000)),
     )
     rows = []
     for what, measure, many in cases:
-        few_seconds, many_seconds = run_apart(_compare, measure, many)
+        few_seconds, many_seconds = run_apart(_compare, measure, many, scale.pick(3, 1))
         name = f"driver, an event of {many:,} {what}"
         rows.append(Row(name, format_number(many_seconds * 1e6, "µs")))
         ratio = many_seconds / few_seconds
@@ -102,10 +101,10 @@ def time_whole_groups(count: int) -> float:
     return _time(take, _EVENTS)
 
 
-def _compare(measure: Callable[[int], float], many: int) -> tuple[float, float]:
+def _compare(measure: Callable[[int], float], many: int, turns: int) -> tuple[float, float]:
     """Return medians of few and of many, turn by turn."""
     few_times, many_times = [], []
-    for _ in range(_TURNS):
+    for _ in range(turns):
         few_times.append(measure(_LITTLE))
         many_times.append(measure(many))
     return statistics.median(few_times), statistics.median(many_times)

@@ -24,7 +24,7 @@ _MICROSECONDS = 1_000_000
 
 def measure_engine(scale: Scale) -> list[Row]:
     """Return microseconds a task in each, turn by turn in one Ray."""
-    count = scale.pick(16_000, 4_800)
+    count = scale.pick(16_000, 3_200)
     # Ray Data is many times slower: fewer tasks, so that the whole stays bounded.
     runs: dict[str, Callable[[], float]] = {
         "bare": lambda: run_bare_chain(count),

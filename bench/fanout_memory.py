@@ -20,7 +20,7 @@ _STORE_BYTES = 1_500_000_000
 
 def measure_fanout(scale: Scale) -> list[Row]:
     """Run one source that becomes many large pieces, on each engine and in both forms."""
-    streamed, at_once = scale.pick(1000, 30), scale.pick(100, 10)
+    streamed, at_once = scale.pick(1000, 10), scale.pick(100, 5)
     rows = []
     for engine, name in (("ray", "on Ray"), ("inline", "inline")):
         most = run_apart(_measure, scale.folder, engine, Pieces, streamed) / 1e6

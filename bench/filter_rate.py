@@ -26,7 +26,7 @@ UNIT = "documents/s"
 
 def measure_filters(scale: Scale) -> list[Row]:
     """Run each filter, and the four in a row, over the same documents in turns."""
-    texts = list_documents(scale.pick(400, 60))
+    texts = list_documents(scale.pick(400, 20))
     has_rival = find_rival("datatrove").is_installed()
     rows: list[Row] = []
     for splitting in (Splitting.RULES, Splitting.SPACY):

@@ -21,10 +21,10 @@ from table import Row, bound, format_number
 
 def measure_cost(scale: Scale) -> list[Row]:
     """Measure the same pipeline with and without a checkpoint path, turn by turn."""
-    rows = _compare(scale, "inline", 1, scale.pick(2_000, 1_000))
+    rows = _compare(scale, "inline", 1, scale.pick(2_000, 400))
     with started_ray(scale.folder):
         cores = len(os.sched_getaffinity(0))
-        return rows + _compare(scale, "ray", cores, scale.pick(2_000, 1_500) * cores)
+        return rows + _compare(scale, "ray", cores, scale.pick(2_000, 500) * cores)
 
 
 def _compare(scale: Scale, engine: str, workers: int, count: int) -> list[Row]:

@@ -18,7 +18,7 @@ _MEGABYTE = 1_000_000
 def measure_open(scale: Scale) -> list[Row]:
     """Opening for writing, each time in a fresh process."""
     ledger = scale.fill_ledger()
-    opened = [run_apart(open_once, ledger.path) for _ in range(scale.pick(7, 3))]
+    opened = [run_apart(open_once, ledger.path) for _ in range(scale.pick(7, 1))]
     traced = run_apart(open_traced, ledger.path)
     seconds = statistics.median(seconds for seconds, _ in opened)
     memory = statistics.median(max(memory, traced) for _, memory in opened)

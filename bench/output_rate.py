@@ -37,7 +37,7 @@ def measure_outputs(scale: Scale) -> list[Row]:
 
 
 def _compare(scale: Scale, name: str, what: str) -> list[Row]:
-    count, turns = scale.pick(2000, 200), scale.pick(5, 1)
+    count, turns = scale.pick(2000, 64), scale.pick(5, 1)
     single, grouped = [], []
     for turn in range(turns):
         single.append(_time_writing(scale.folder / f"{name}-single-{turn}", count, 1))

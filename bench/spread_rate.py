@@ -25,7 +25,7 @@ def measure_spread(scale: Scale) -> list[Row]:
     """Run one source through a fan-out and naps, in a chain and apart."""
     rows = []
     for nap in _NAPS[:1] if scale.is_quick else _NAPS:
-        rows += _list_rows(scale.folder / f"{nap * 1000:g}", scale.pick(10_000, 300), nap)
+        rows += _list_rows(scale.folder / f"{nap * 1000:g}", scale.pick(10_000, 100), nap)
     return rows
 
 

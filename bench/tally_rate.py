@@ -22,8 +22,8 @@ _MANY_CHILDREN = 32
 
 def measure_tally(scale: Scale) -> list[Row]:
     """Return events of trees with a fan-out of four, and the bytes of trees that stay open."""
-    rates = run_apart(count_rates, scale.pick(60_000, 20_000), scale.pick(9, 5))
-    first, further, after = run_apart(trace_memory, scale.pick(50_000, 10_000))
+    rates = run_apart(count_rates, scale.pick(60_000, 5_000), scale.pick(9, 2))
+    first, further, after = run_apart(trace_memory, scale.pick(50_000, 2_000))
     return [
         reach("tally, one process", statistics.median(rates), 1_000_000, "events/s"),
         bound("tally: live source with one token", first, 400, "bytes"),

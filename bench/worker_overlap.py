@@ -76,7 +76,7 @@ def measure_overlap(scale: Scale) -> list[Row]:
             inputs = [_put(make()) for _ in range(_INPUTS)]
             for turn in range(scale.pick(5, 1)):
                 for name in sorted(seen, reverse=bool(turn % 2)):
-                    seen[name].append(_measure(name, inputs, scale.pick(80, 20)))
+                    seen[name].append(_measure(name, inputs, scale.pick(80, 8)))
             rows += _list_rows(kind, seen)
     return rows
 
