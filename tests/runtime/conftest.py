@@ -83,12 +83,15 @@ def local_ray(ray_folder: Path) -> str:
     if not ray.is_initialized():
         folders = [str(HERE), str(HERE.parents[1] / "pipelines/examples")]
         path = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])
-        start_local(
-            2,
-            ray_folder,
-            num_gpus=1,  # neither is looked at: they are units that workers reserve
-            resources={"nvdec": 1},
-            object_store_memory=200 * 1024 * 1024,
-            runtime_env={"env_vars": {"PYTHONPATH": path}},
-        )
+        # As the job's own environment it would double what each process costs: Ray makes one anew
+        # for each, and none is there before it is asked for.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PYTHONPATH", path)
+            start_local(
+                2,
+                ray_folder,
+                num_gpus=1,  # neither is looked at: they are units that workers reserve
+                resources={"nvdec": 1},
+                object_store_memory=200 * 1024 * 1024,
+            )
     return str(ray.get_runtime_context().gcs_address)
