@@ -144,6 +144,9 @@ class Job:
         with suppress(psutil.Error):
             whole.send_signal(signal.SIGABRT)
             whole.wait(TRACE_SECONDS)
+        for child in below:
+            with suppress(psutil.Error):
+                child.kill()
         return "\n".join(["it does not end; its processes:", *names, self.read_log(volume)])
 
     def run_whole(self, volume: Path) -> dict[str, str]:
