@@ -51,7 +51,7 @@ def _measure(folder: Path, count: int, nap: float, is_apart: bool) -> float:  # 
     ]
     stages = [replace(stage, isolate=is_apart) for stage in stages]
     plan = check_plan("bench", "spread", StagePlan("one", "one", One()), stages)
-    with started_ray(folder / "ray", _CPUS):
+    with started_ray(folder, _CPUS):
         outcome = run_attempt(AttemptConfig(plan, folder / "volume", "ray"))
     if outcome.code is not ExitCode.COMPLETE:
         raise RuntimeError(outcome.message)

@@ -101,7 +101,7 @@ def _read_ours(folder: Path, videos: Path, _: tuple[int, int]) -> tuple[float, i
     ]
     source = StagePlan("files", "files", Files(paths=(f"{videos}/*",)))
     plan = check_plan("bench", "video", source, stages)
-    with started_ray(folder / "ray", _CPUS, _STORE_BYTES):
+    with started_ray(folder, _CPUS, _STORE_BYTES):
         begun = time.perf_counter()
         outcome = run_attempt(AttemptConfig(plan, folder / "volume", "ray"))
         spent = time.perf_counter() - begun
@@ -113,7 +113,7 @@ def _read_ours(folder: Path, videos: Path, _: tuple[int, int]) -> tuple[float, i
 
 def _read_ray_data(folder: Path, videos: Path, size: tuple[int, int]) -> tuple[float, int]:
     logging.getLogger("ray.data").setLevel(logging.ERROR)
-    with started_ray(folder / "ray", _CPUS, _STORE_BYTES):
+    with started_ray(folder, _CPUS, _STORE_BYTES):
         DataContext.get_current().enable_progress_bars = False
         begun, kept = time.perf_counter(), 0
         rows: Any = ray.data.read_videos(
