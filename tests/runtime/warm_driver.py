@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -137,6 +138,7 @@ class ForkedDriver:
         env: Mapping[str, str],
         pass_fds: Sequence[int],
         stdout: int | None,
+        stderr: int | None,
     ) -> None:
         self.returncode: int | None = None
         self.pid = os.fork()
@@ -144,12 +146,13 @@ class ForkedDriver:
             return
         if process_group is not None:
             os.setpgid(0, process_group)
-        if stdout is not None:
-            os.dup2(stdout, 1)
+        for source, target in ((stdout, 1), (stderr, 2)):
+            if source is not None:
+                os.dup2(source, target)
         # What a new program would not have: the parent's locks, among others.
-        (kept,) = pass_fds
-        os.closerange(3, kept)
-        os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+        kept = [2, *sorted(pass_fds), os.sysconf("SC_OPEN_MAX")]
+        for low, high in pairwise(kept):
+            os.closerange(low + 1, high)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         os.environ.clear()
