@@ -12,7 +12,7 @@ from filled_ledger import TEN_MILLION
 from table import Row, bound, format_number
 
 _MEGABYTE = 1_000_000
-_DATABASES = ("meta", "finished", "records", "failures", "inflight", "quarantine")
+_DATABASES = ("meta", "finished", "records", "failures", "inflight", "quarantine", "starts")
 
 
 def measure_size(scale: Scale) -> list[Row]:

@@ -121,6 +121,13 @@ class Quarantined(NamedTuple):
     times: int
 
 
+class FinishedEntry(NamedTuple):
+    """What the index says of a finished source: 8 bytes of its version, the finishing attempt."""
+
+    version: bytes
+    attempt: int
+
+
 class Finish(NamedTuple):
     """A source to be recorded as finished."""
 

@@ -21,6 +21,7 @@ from strandline.ledger.entries import (
     Change,
     FailureRecord,
     Finish,
+    FinishedEntry,
     Listed,
     Mark,
     Quarantined,
@@ -31,7 +32,6 @@ from strandline.ledger.errors import NegativePendingCountError, duplicate_of
 from strandline.ledger.gather.pieces import PieceStore, split
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.output_root import name_kept
-from strandline.ledger.store.index import IndexEntry
 from strandline.ledger.store.store import Store
 from strandline.ledger.store.vanished import Seen, clean_away, find_vanished
 from strandline.ledger.tally import Tally
@@ -254,7 +254,7 @@ class Keeper:
         return source in self._waiting or source not in self._live
 
     def _admit_fresh(
-        self, fresh: Sequence[tuple[int, Listed, IndexEntry | None]]
+        self, fresh: Sequence[tuple[int, Listed, FinishedEntry | None]]
     ) -> list[tuple[int, int]]:
         """Mark what is not finished; return indices in the batch, and the verdict on each."""
         past = self._find_past([listed[0] for _, listed, _ in fresh])

@@ -7,9 +7,10 @@ what a failing disk means is the store's to say, and so is lmdb itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import starmap
 from operator import itemgetter
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from strandline.ledger.entries import (
     Change,
@@ -21,57 +22,41 @@ from strandline.ledger.entries import (
     pack_record,
     read_pieces,
 )
-from strandline.ledger.store.index import IndexEntry, key_row, put_entry, remove_entry
+from strandline.ledger.store.index import IndexEntry, key_row, pack_entry
+from strandline.ledger.store.layout import Database, Databases, Layout, Transaction
 
-# A transaction and a database are lmdb's, which this room does not import.
-Transaction = Any
 _get_source = itemgetter(0)
 
 
-class Databases(NamedTuple):
-    """The handles of the ledger's databases; the field names are their names on disk."""
-
-    meta: Any
-    finished: Any
-    records: Any
-    failures: Any
-    inflight: Any
-    quarantine: Any
-    ungathered: Any
-    untidy: Any
-
-
-def apply(txn: Transaction, dbs: Databases, change: Change, attempt: int) -> None:
+def apply(txn: Transaction, dbs: Databases, layout: Layout, change: Change, attempt: int) -> None:
     """Do in `txn` all that `change` says.
 
     Args:
+        layout: of the ledger's format.
         attempt: the number that newly finished sources get.
     """
     pack = create_packer()
-    _note_pieces(txn, dbs, change)
+    _note_pieces(txn, dbs, layout, change)
     # By source: so the pages of a tree are touched in order, each of them once.
-    finish = sorted(change.finish, key=_get_source)
     marks = sorted(change.mark, key=_get_source)
-    gone = [*(source for source, _ in marks), *change.forget]
-    _change_index(txn, dbs.finished, finish, gone, attempt)
-    records = [
-        (source, pack_record(source, version, record, pack)) for source, version, record in finish
-    ]
-    _move(txn, records, dbs.records, (dbs.inflight, dbs.failures))
-    elsewhere = (dbs.records, dbs.failures, dbs.quarantine)
-    _move(txn, _pack_all(marks, pack), dbs.inflight, elsewhere)
+    gone = dict.fromkeys((*(source for source, _ in marks), *change.forget))
+    # What is finished and gone in one change is gone; of two under a source the last one stays.
+    last = {item[0]: item for item in change.finish if item[0] not in gone}
+    finish = sorted(last.values(), key=_get_source)
+    _finish_all(txn, dbs, layout, (finish, gone), attempt)
+    _leave(txn, [item[0] for item in change.finish], (dbs.inflight, dbs.failures))
+    _move(txn, _pack_all(marks, pack), dbs.inflight, (dbs.failures, dbs.quarantine))
     _move(txn, _pack_all(change.fail, pack), dbs.failures, (dbs.inflight,))
     out_of = (dbs.inflight, dbs.failures)
     _move(txn, _pack_all(change.quarantine, pack), dbs.quarantine, out_of)
-    for db in (*elsewhere, dbs.inflight):
-        _delete_all(txn, db, change.forget)
+    _leave(txn, change.forget, (dbs.failures, dbs.quarantine, dbs.inflight))
     _delete_all(txn, dbs.untidy, change.tidy)
     _put_all(txn, dbs.untidy, [(source, b"") for source in change.untidy])
     for name, value in change.meta.items():
         txn.put(name.encode(), json.dumps(value).encode(), db=dbs.meta)
 
 
-def get(txn: Transaction, db: Any, key: bytes) -> bytes | None:  # noqa: ANN401 - lmdb's
+def get(txn: Transaction, db: Database, key: bytes) -> bytes | None:
     """Return the value under `key`.
 
     Lmdb's types allow for buffers, which no transaction asks for.
@@ -79,9 +64,21 @@ def get(txn: Transaction, db: Any, key: bytes) -> bytes | None:  # noqa: ANN401 
     return cast("bytes | None", txn.get(key, db=db))
 
 
-def get_all(txn: Transaction, db: Any, keys: Iterable[bytes]) -> dict[bytes, bytes]:  # noqa: ANN401 - lmdb's
+def get_all(txn: Transaction, db: Database, keys: Iterable[bytes]) -> dict[bytes, bytes]:
     """Return the values of those of `keys` that there are."""
     return cast("dict[bytes, bytes]", dict(txn.cursor(db).getmulti(list(keys))))
+
+
+def find_packed(
+    txn: Transaction, dbs: Databases, layout: Layout, sources: Iterable[bytes]
+) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """Yield those of `sources` that are finished: digest, version and the packed record."""
+    for source in sources:
+        row = get(txn, dbs.finished, key_row(source))
+        if row and (entry := layout.rows.find(row, source)) is not None:
+            packed = get(txn, dbs.records, layout.name_record(source, entry.stamp))
+            if packed is not None:
+                yield source, entry.version, packed
 
 
 def _pack_all(
@@ -94,27 +91,29 @@ def _pack_all(
 def _move(
     txn: Transaction,
     rows: Sequence[tuple[bytes, bytes]],
-    into: Any,  # noqa: ANN401 - lmdb's
-    out_of: Iterable[Any],
+    into: Database,
+    out_of: Iterable[Database],
 ) -> None:
-    if not rows:
-        return
-    _put_all(txn, into, rows)
-    sources = [source for source, _ in rows]
+    if rows:
+        _put_all(txn, into, rows)
+        _leave(txn, [source for source, _ in rows], out_of)
+
+
+def _leave(txn: Transaction, sources: Iterable[bytes], out_of: Iterable[Database]) -> None:
     for db in out_of:
         _delete_all(txn, db, sources)
 
 
 def _put_all(
     txn: Transaction,
-    db: Any,  # noqa: ANN401 - lmdb's
+    db: Database,
     rows: Iterable[tuple[bytes, bytes]],
 ) -> None:
     """Put rows in the order of their keys; of two under a key the last one stays."""
     txn.cursor(db).putmulti(sorted(rows, key=_get_source))
 
 
-def _delete_all(txn: Transaction, db: Any, keys: Iterable[bytes]) -> None:  # noqa: ANN401 - lmdb's
+def _delete_all(txn: Transaction, db: Database, keys: Iterable[bytes]) -> None:
     """Delete those of `keys` that there are."""
     # Most of these databases are empty for most of a run, and are asked for every source.
     if txn.stat(db)["entries"]:
@@ -122,16 +121,16 @@ def _delete_all(txn: Transaction, db: Any, keys: Iterable[bytes]) -> None:  # no
             txn.delete(key, db=db)
 
 
-def _note_pieces(txn: Transaction, dbs: Databases, change: Change) -> None:
+def _note_pieces(txn: Transaction, dbs: Databases, layout: Layout, change: Change) -> None:
     """Keep track of what was gathered since, and of whether what was merged still holds."""
     new = [source for source, _, record in change.finish if record.pieces]
     is_used = new or change.gathered is not None or txn.stat(dbs.ungathered)["entries"]
     if not is_used and get(txn, dbs.meta, b"gathered") is None:
         return
     dropped = 0
-    for source in (*(source for source, _ in change.mark), *change.forget):
-        packed = get(txn, dbs.records, source)
-        if packed and read_pieces(packed):
+    gone = (*(source for source, _ in change.mark), *change.forget)
+    for source, _, packed in find_packed(txn, dbs, layout, gone):
+        if read_pieces(packed):
             dropped += 1
             txn.delete(source, db=dbs.ungathered)
     if dropped:
@@ -144,7 +143,7 @@ def _note_pieces(txn: Transaction, dbs: Databases, change: Change) -> None:
         _strike(txn, dbs.ungathered, change.gathered)
 
 
-def _strike(txn: Transaction, ungathered: Any, generation: int) -> None:  # noqa: ANN401 - lmdb's
+def _strike(txn: Transaction, ungathered: Database, generation: int) -> None:
     """Strike out what belongs to a generation or to one before."""
     cursor = txn.cursor(ungathered)
     is_there = cursor.first()
@@ -153,25 +152,58 @@ def _strike(txn: Transaction, ungathered: Any, generation: int) -> None:  # noqa
         is_there = (cursor.delete() and bool(cursor.key())) if is_gathered else cursor.next()
 
 
-def _change_index(
+def _finish_all(
     txn: Transaction,
-    db: Any,  # noqa: ANN401 - lmdb's
-    finish: Sequence[Finish],
-    gone: Sequence[bytes],
+    dbs: Databases,
+    layout: Layout,
+    changed: tuple[Sequence[Finish], Iterable[bytes]],
     attempt: int,
 ) -> None:
-    """Put and remove entries; in the order of sources, on which the bytes of a row depend."""
-    new_keys = [key_row(source) for source, _, _ in finish]
+    """Put sources that are finished into index and records, and take out those that are gone."""
+    finish, gone = changed
+    stamps = layout.take_stamps(txn, dbs.meta, dbs.starts, len(finish), attempt)
+    entries = [
+        (source, IndexEntry(version, stamp))
+        for (source, version, _), stamp in zip(finish, stamps, strict=True)
+    ]
+    dropped = _change_index(txn, dbs.finished, layout, entries, gone)
+    _delete_all(txn, dbs.records, sorted(starmap(layout.name_record, dropped)))
+    pack = create_packer()
+    records = [
+        (layout.name_record(source, stamp), pack_record(source, version, record, pack))
+        for (source, version, record), stamp in zip(finish, stamps, strict=True)
+    ]
+    _put_all(txn, dbs.records, records)
+
+
+def _change_index(
+    txn: Transaction,
+    db: Database,
+    layout: Layout,
+    entries: Sequence[tuple[bytes, IndexEntry]],
+    gone: Iterable[bytes],
+) -> list[tuple[bytes, bytes]]:
+    """Put and remove entries; return digests and stamps of those that are no more.
+
+    In the order of sources, on which the bytes of a row depend.
+    """
+    rows = layout.rows
+    new_keys = [key_row(source) for source, _ in entries]
     gone_keys = [key_row(source) for source in gone]
     old = get_all(txn, db, dict.fromkeys((*new_keys, *gone_keys)))
     changed: dict[bytes, bytes] = {}
-    for key, (source, version, _) in zip(new_keys, finish, strict=True):
+    dropped = []
+    for key, (source, entry) in zip(new_keys, entries, strict=True):
         row = changed.get(key) or old.get(key, b"")
-        changed[key] = put_entry(row, source, IndexEntry(version, attempt))
+        if row and (before := rows.find(row, source)) is not None:
+            dropped.append((source, before.stamp))
+            row = rows.remove(row, source)
+        changed[key] = row + pack_entry(source, entry)
     for key, source in zip(gone_keys, gone, strict=True):
         row = changed[key] if key in changed else old.get(key, b"")
-        rest = remove_entry(row, source)
-        if rest is not row:  # most have never been finished
-            changed[key] = rest
+        if row and (before := rows.find(row, source)) is not None:  # most were never finished
+            dropped.append((source, before.stamp))
+            changed[key] = rows.remove(row, source)
     _put_all(txn, db, [(key, row) for key, row in changed.items() if row])
     _delete_all(txn, db, [key for key, row in changed.items() if not row])
+    return dropped

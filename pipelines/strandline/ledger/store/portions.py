@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from strandline.ledger.entries import read_pieces
-from strandline.ledger.store.changes import Databases, Transaction, get
+from strandline.ledger.store.changes import find_packed, get
+from strandline.ledger.store.layout import Database, Databases, Layout, Rows, Transaction
 from strandline.plan.receipt import Piece
 
 PORTION = 1000
@@ -22,13 +23,13 @@ T = TypeVar("T")
 class Portion(NamedTuple):
     """Keys and values that follow each other, and the key after which the next portion begins."""
 
-    rows: list[tuple[bytes, bytes]]
+    rows: Rows
     last: bytes
 
 
 def read_portion(
     txn: Transaction,
-    db: Any,  # noqa: ANN401 - lmdb's
+    db: Database,
     after: bytes,
 ) -> Portion | None:
     """Return the next rows of a database in the order of their keys; None at its end.
@@ -45,23 +46,27 @@ def read_portion(
 
 def take_pieces(
     generation: int, *, is_whole: bool
-) -> Callable[[Transaction, Databases, bytes, bytes], Iterable[tuple[bytes, tuple[Piece, ...]]]]:
-    """Return what makes of a row the pieces of its source, none where that has none.
+) -> Callable[[Transaction, Databases, Layout, Rows], Iterable[tuple[bytes, tuple[Piece, ...]]]]:
+    """Return what makes of rows the pieces of sources that have some, by their digests.
 
     Args:
         generation: pieces of later ones are left out.
-        is_whole: the rows are records, of sources that are finished; else they are those of
-            sources that were not gathered yet.
+        is_whole: the rows are those of the index; else they are those of sources that were not
+            gathered yet.
     """
 
     def take(
-        txn: Transaction, dbs: Databases, source: bytes, row: bytes
+        txn: Transaction, dbs: Databases, layout: Layout, rows: Rows
     ) -> Iterable[tuple[bytes, tuple[Piece, ...]]]:
-        record = row if is_whole else get(txn, dbs.records, source)
-        new = get(txn, dbs.ungathered, source) if is_whole else row
-        if record is None or (new is not None and int.from_bytes(new, "big") > generation):
-            return
-        if pieces := read_pieces(record):
-            yield source, pieces
+        if is_whole:
+            digests = sorted(digest for digest, _ in layout.rows.list_entries(rows))
+        else:
+            digests = [digest for digest, _ in rows]
+        for source, _, packed in find_packed(txn, dbs, layout, digests):
+            new = get(txn, dbs.ungathered, source)
+            if new is not None and int.from_bytes(new, "big") > generation:
+                continue
+            if pieces := read_pieces(packed):
+                yield source, pieces
 
     return take

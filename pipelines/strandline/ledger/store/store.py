@@ -20,6 +20,7 @@ import lmdb
 from strandline.ledger.entries import (
     Change,
     FailureRecord,
+    FinishedEntry,
     Listed,
     Mark,
     Quarantined,
@@ -30,22 +31,23 @@ from strandline.ledger.entries import (
     unpack_record,
 )
 from strandline.ledger.errors import LeaseLostError, LedgerError, LedgerInUseError
-from strandline.ledger.store.changes import Databases, apply, get, get_all
-from strandline.ledger.store.index import (
-    IndexEntry,
-    find_entry,
-    is_finished_before,
-    key_row,
-    list_entries,
-    pack_attempt,
-)
+from strandline.ledger.store.changes import apply, find_packed, get, get_all
+from strandline.ledger.store.index import key_row
 from strandline.ledger.store.inspection import check_image
+from strandline.ledger.store.layout import (
+    LAYOUTS,
+    NEW,
+    Databases,
+    Layout,
+    Rows,
+    convert,
+    is_due,
+)
 from strandline.ledger.store.portions import read_portion, take_pieces
 from strandline.plan.receipt import Piece
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError
 
-FORMAT = 1
 INITIAL_MAP = 1 << 26
 _VOLUME_ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EPERM)
 T = TypeVar("T")
@@ -146,19 +148,16 @@ class Store:
             self._forget_dead_readers()
             self._write(renew, is_heartbeat=True)
 
-    def find_finished(self, digests: Sequence[bytes]) -> dict[bytes, IndexEntry]:
+    def find_finished(self, digests: Sequence[bytes]) -> dict[bytes, FinishedEntry]:
         """Return the entries of those of `digests` (16 bytes each) that are finished."""
-        found = {}
         with self._reading(self._dbs.finished) as txn:
             look_up = cast("Callable[[bytes], bytes | None]", txn.get)
-            for digest, row in zip(digests, map(look_up, map(key_row, digests)), strict=True):
-                if row is not None and (entry := find_entry(row, digest)) is not None:
-                    found[digest] = entry
-        return found
+            rows = zip(digests, map(look_up, map(key_row, digests)), strict=True)
+            return self._read_entries(txn, self._find_layout(txn), rows)
 
     def find_unfinished(
         self, batch: Sequence[Listed], attempt: int | None = None
-    ) -> list[tuple[int, Listed, IndexEntry | None]]:
+    ) -> list[tuple[int, Listed, FinishedEntry | None]]:
         """Return those of a batch that are not finished as they are now, in its order.
 
         Args:
@@ -168,18 +167,31 @@ class Store:
             The index in the batch, the source, and its entry where another version is finished, or
             this attempt has finished it.
         """
-        left: list[tuple[int, Listed, IndexEntry | None]] = []
-        own = b"" if attempt is None else pack_attempt(attempt)
+        left: list[tuple[int, Listed, bytes | None]] = []
         with self._reading(self._dbs.finished) as txn:
+            layout = self._find_layout(txn)
+            is_finished_before = layout.rows.is_finished_before
             look_up = cast("Callable[[bytes], bytes | None]", txn.get)
+            since = layout.find_start(txn, self._dbs.starts, attempt)
             for index, listed in enumerate(batch):
                 digest = listed[0]
                 row = look_up(key_row(digest))
-                if row is None:
-                    left.append((index, listed, None))
-                elif not is_finished_before(row, digest, listed[1], own):
-                    left.append((index, listed, find_entry(row, digest)))
-        return left
+                if row is None or not is_finished_before(row, digest, listed[1], since):
+                    left.append((index, listed, row))
+            rows = ((listed[0], row) for _, listed, row in left)
+            entries = self._read_entries(txn, layout, rows) if left else {}
+        return [(index, listed, entries.get(listed[0])) for index, listed, _ in left]
+
+    def _read_entries(
+        self, txn: lmdb.Transaction, layout: Layout, rows: Iterable[tuple[bytes, bytes | None]]
+    ) -> dict[bytes, FinishedEntry]:
+        """Return the entries of digests, each given with the row that it would be in."""
+        attempt_of = layout.read_attempts(txn, self._dbs.starts)
+        return {
+            digest: FinishedEntry(entry.version, attempt_of(entry.stamp))
+            for digest, row in rows
+            if row is not None and (entry := layout.rows.find(row, digest)) is not None
+        }
 
     def find_marks(self, digests: Iterable[bytes]) -> dict[bytes, Mark]:
         """Return the marks of those of `digests` that are in flight."""
@@ -193,19 +205,19 @@ class Store:
         """Return those of `digests` that are quarantined."""
         return self._find(self._dbs.quarantine, digests, unpack_quarantined)
 
-    def list_records(self) -> Iterator[tuple[bytes, IndexEntry, SourceRecord]]:
+    def list_records(self) -> Iterator[tuple[bytes, FinishedEntry, SourceRecord]]:
         """Return every finished source with its record, in no useful order."""
         return self._list(self._dbs.finished, self._take_records)
 
     def find_records(self, digests: Iterable[bytes]) -> dict[bytes, SourceRecord]:
         """Return the records of those of `digests` that are finished."""
-        entries = self.find_finished(list(digests))
         with self._reading() as txn:
-            packed = get_all(txn, self._dbs.records, entries)
-        return {
-            digest: unpack_record(digest, entries[digest].version, content)
-            for digest, content in packed.items()
-        }
+            return {
+                digest: unpack_record(digest, version, packed)
+                for digest, version, packed in find_packed(
+                    txn, self._dbs, self._find_layout(txn), digests
+                )
+            }
 
     def list_untidy(self) -> Iterator[bytes]:
         """Yield every finished source in whose folder something is left to be removed."""
@@ -220,8 +232,9 @@ class Store:
         Args:
             generation, is_whole: see `take_pieces`.
         """
-        db = self._dbs.records if is_whole else self._dbs.ungathered
-        return self._list(db, take_pieces(generation, is_whole=is_whole))
+        db = self._dbs.finished if is_whole else self._dbs.ungathered
+        take = take_pieces(generation, is_whole=is_whole)
+        return self._list(db, take)
 
     def list_marks(self) -> Iterator[tuple[bytes, Mark]]:
         """Return every source in flight."""
@@ -263,7 +276,7 @@ class Store:
         try:
             return self._env.open_db(name.encode(), create=not readonly)
         except lmdb.NotFoundError as error:
-            if name not in {"ungathered", "untidy"}:
+            if name not in {"ungathered", "untidy", "starts"}:
                 # It is just being made, or its maker was killed over it.
                 raise LedgerError(_explain_absence(self._path)) from error
             return None  # which the first ledgers did not have
@@ -285,8 +298,11 @@ class Store:
     ) -> None:
         with self._translating(), self._env.begin(write=True) as txn:
             self._check_lease(txn)
-            attempt = self._lease[0] if self._lease else 0
-            apply(txn, self._dbs, decide(txn), attempt)
+            change, attempt = decide(txn), self._lease[0] if self._lease else 0
+            # Only by who has the lease: an older version that still writes would not notice.
+            if self._lease and change.finish and is_due(txn, self._dbs, self._find_layout(txn)):
+                convert(txn, self._dbs)
+            apply(txn, self._dbs, self._find_layout(txn), change, attempt)
             if not is_heartbeat:  # which comes in between at any time
                 faults.reach("commit.written")
 
@@ -309,15 +325,24 @@ class Store:
             raise LeaseLostError(msg)
 
     def _check_format(self, *, readonly: bool) -> None:
-        found = self.read_meta("format")
-        if found is None and not readonly:
-            self.write(Change(meta={"format": FORMAT}))
-        elif found is not None and found != FORMAT:
+        if self.read_meta("format") is None:
+            if readonly:  # it is just being made
+                raise LedgerError(_explain_absence(self._path))
+            self.write(Change(meta={"format": NEW}))
+        with self._reading() as txn:
+            self._find_layout(txn)
+
+    def _find_layout(self, txn: lmdb.Transaction) -> Layout:
+        """Return what the ledger is made like, which whoever writes it may have changed since."""
+        found = json.loads(get(txn, self._dbs.meta, b"format") or b"1")
+        if found not in LAYOUTS:
+            known = " and ".join(map(str, LAYOUTS))
             msg = (
-                f"{self._path}: the ledger has format {found}, this version reads format {FORMAT}; "
+                f"{self._path}: the ledger has format {found}, this version reads formats {known}; "
                 "use the version of strandline that wrote it"
             )
             raise LedgerError(msg)
+        return LAYOUTS[found]
 
     def _find(
         self,
@@ -332,31 +357,33 @@ class Store:
     def _list(
         self,
         db: Any,  # noqa: ANN401 - lmdb's
-        take: Callable[[lmdb.Transaction, Databases, bytes, bytes], Iterable[T]],
+        take: Callable[[lmdb.Transaction, Databases, Layout, Rows], Iterable[T]],
     ) -> Iterator[T]:
-        """Yield what is made of each row of a database; no transaction is open in between."""
+        """Yield what is made of rows of a database; no transaction is open in between."""
         after = b""
         while True:
             with self._reading() as txn:
                 portion = read_portion(txn, db, after)
                 if portion is None:
                     return
-                found = [entry for row in portion.rows for entry in take(txn, self._dbs, *row)]
+                found = list(take(txn, self._dbs, self._find_layout(txn), portion.rows))
             yield from found
             after = portion.last
 
     def _list_each(self, db: Any, unpack: Callable[[bytes], T]) -> Iterator[tuple[bytes, T]]:  # noqa: ANN401 - the same
-        return self._list(db, lambda _, __, digest, packed: [(digest, unpack(packed))])
+        return self._list(db, lambda *row: [(key, unpack(packed)) for key, packed in row[-1]])
 
     def _take_records(
-        self, txn: lmdb.Transaction, dbs: Databases, key: bytes, row: bytes
-    ) -> Iterator[tuple[bytes, IndexEntry, SourceRecord]]:
-        for digest, entry in list_entries(key, row):
-            packed = get(txn, dbs.records, digest)
+        self, txn: lmdb.Transaction, dbs: Databases, layout: Layout, rows: Rows
+    ) -> Iterator[tuple[bytes, FinishedEntry, SourceRecord]]:
+        attempt_of = layout.read_attempts(txn, dbs.starts)
+        for digest, (version, stamp) in layout.rows.list_entries(rows):
+            packed = get(txn, dbs.records, layout.name_record(digest, stamp))
             if packed is None:
                 msg = f"{self._path}: source {digest.hex()} is finished without a record"
                 raise LedgerError(msg)
-            yield digest, entry, unpack_record(digest, entry.version, packed)
+            entry = FinishedEntry(version, attempt_of(stamp))
+            yield digest, entry, unpack_record(digest, version, packed)
 
     @contextmanager
     def _reading(self, db: Any = None) -> Iterator[lmdb.Transaction]:  # noqa: ANN401 - lmdb's

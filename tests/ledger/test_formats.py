@@ -1,0 +1,362 @@
+"""Ledgers of each format: an old one is read and written on in its own, by the same laws."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from example_counts import scale_examples
+from ledger_builders import counts, finish_of, listed, opened, output_of
+from strandline.ledger.entries import Change, Mark
+from strandline.ledger.errors import DuplicateKeyError, LedgerError
+from strandline.ledger.keeper import Keeper
+from strandline.ledger.lease import restart
+from strandline.ledger.store.layout import LAYOUTS, Databases
+from strandline.ledger.store.store import Store
+from strandline.storage.errors import VolumeError
+from strandline.storage.outputs.outputs import LocalOutputs
+from varied_ledger import (
+    CHANGED,
+    EFFORT,
+    FAILED,
+    FINISHED,
+    FIRST,
+    FORGOTTEN,
+    GATHERED,
+    IN_FLIGHT,
+    LEASE,
+    QUARANTINED,
+    SECOND,
+    UNTIDY,
+    fill,
+)
+
+IMAGES = Path(__file__).resolve().parent.parent / "fixtures" / "ledgers"
+COUNTS = counts(finished=len(FINISHED), failed=1, inflight=1, quarantined=1)
+
+
+def set_large(monkeypatch: pytest.MonkeyPatch, sources: int) -> None:
+    """Have ledgers converted that hold so many finished sources."""
+    monkeypatch.setattr("strandline.ledger.store.layout.LARGE", sources)
+
+
+def read_format(path: Path) -> int:
+    return int(dict(read_rows(path, "meta")["meta"])[b"format"])
+
+
+@pytest.fixture(params=["format 1", "format 2", "new", "grown"])
+def filled(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same ledger as earlier versions have made it, as this one does, and grown large."""
+    path = tmp_path / "ledger"
+    if request.param.startswith("format"):
+        path.mkdir()
+        image = IMAGES / f"{request.param.replace(' ', '-')}.mdb.gz"
+        (path / "data.mdb").write_bytes(gzip.decompress(image.read_bytes()))
+        assert int(request.param[-1]) == read_format(path)
+    else:
+        set_large(monkeypatch, 50 if request.param == "grown" else 1000)
+        fill(path)
+        monkeypatch.undo()
+        assert (2 if request.param == "grown" else 1) == read_format(path)
+    return path
+
+
+def read_all(store: Store) -> dict[str, Any]:
+    """All that can be asked of a ledger, in no order."""
+    digests = [source.source for source in (*FIRST, *SECOND)]
+    return {
+        "count": store.count(),
+        "records": {source: (entry, record) for source, entry, record in store.list_records()},
+        "found": store.find_finished(digests),
+        "found records": store.find_records(digests),
+        "marks": dict(store.list_marks()),
+        "failures": dict(store.list_failures()),
+        "quarantined": dict(store.list_quarantined()),
+        "untidy": set(store.list_untidy()),
+        "pieces": list(store.list_pieces(9, is_whole=True)),
+        "new pieces": list(store.list_pieces(9, is_whole=False)),
+    }
+
+
+def test_there_is_an_image_of_each_format() -> None:
+    images = {f"format-{number}.mdb.gz" for number in LAYOUTS}
+    assert images == {path.name for path in IMAGES.iterdir()}
+
+
+@pytest.mark.parametrize("readonly", [True, False])
+def test_whatever_the_format_the_same_is_read(filled: Path, readonly: bool) -> None:
+    with opened(filled, readonly=readonly) as store:
+        found = read_all(store)
+        lease, total = store.read_meta("lease"), store.read_meta("listed")
+    assert (LEASE, 150, COUNTS) == (lease, total, found["count"])
+    records = found["records"]
+    assert FINISHED.keys() == records.keys() == found["found"].keys()
+    for digest, source in FINISHED.items():
+        entry, record = records[digest]
+        attempt = 2 if source in SECOND or source in CHANGED else 1
+        assert (source.version, attempt, source.key) == (*entry, record.key)
+        assert entry == found["found"][digest]
+        assert record == found["found records"][digest]
+        if source not in {GATHERED, EFFORT}:
+            assert (output_of(source),) == record.outputs
+    ((source, (piece,)),) = found["pieces"]
+    assert (GATHERED.source, "count") == (source, piece.stage)
+    assert found["pieces"] == found["new pieces"]
+    assert "decode" == records[EFFORT.source][1].efforts[0].stage
+    assert {IN_FLIGHT.source} == found["marks"].keys()
+    assert {FAILED.source} == found["failures"].keys()
+    assert {QUARANTINED.source} == found["quarantined"].keys()
+    assert {UNTIDY.source} == found["untidy"]
+
+
+def test_an_attempt_goes_on_with_what_it_finds(filled: Path, tmp_path: Path) -> None:
+    """It skips what is finished, does the rest, and what it does stands there for the next."""
+    everything = [FINISHED.get(source.source, source) for source in (*FIRST, *SECOND)]
+    todo = [source for source in everything if source.source not in FINISHED]
+    with opened(filled) as store:
+        made = store.read_meta("format")
+        keeper = begin(store, tmp_path, 3)
+        skipped = [verdict == 0 for verdict in keeper.admit(everything)]
+        assert skipped == [source.source in FINISHED for source in everything]
+        again = listed(SECOND[0].key, version="3")
+        assert 1 == keeper.admit([again])[0]
+        done = [source for source in (*todo, again) if source is not QUARANTINED]
+        store.write(Change(finish=[finish_of(source, output_of(source)) for source in done]))
+        found = {digest: entry for digest, entry, _ in store.list_records()}
+        assert {source.source for source in done} == {
+            digest for digest, entry in found.items() if entry.attempt == 3
+        }
+        assert store.count()["finished"] == len(found) == len(FINISHED) + len(todo) - 1
+        assert again.version == found[again.source].version
+        with pytest.raises(DuplicateKeyError, match="once before, when it was finished"):
+            begin(store, tmp_path, 3).admit([again])
+    with opened(filled) as store:
+        assert made == store.read_meta("format")
+        assert [0] * len(done) == begin(store, tmp_path, 4).admit(done)
+
+
+def begin(store: Store, folder: Path, attempt: int) -> Keeper:
+    store.take_lease({"attempt": attempt, "uid": "later"})
+    return Keeper(store, LocalOutputs(folder / "output"), attempt, lambda: 0.0)
+
+
+def test_whatever_the_format_a_restart_leaves_nothing_finished(filled: Path) -> None:
+    with opened(filled) as store:
+        restart(store)
+        assert [] == list(store.list_records())
+        assert counts(inflight=len(FINISHED) + 3) == store.count()
+        store.write(Change(finish=[finish_of(FORGOTTEN)]))
+        assert [FORGOTTEN.source] == [source for source, _, _ in store.list_records()]
+
+
+def test_what_is_finished_and_gone_in_one_change_is_gone(filled: Path) -> None:
+    with opened(filled) as store:
+        before, finish = store.count(), finish_of(FORGOTTEN)
+        store.write(Change(finish=[finish], forget=[FORGOTTEN.source]))
+        assert before == store.count()
+        mark = Mark(FORGOTTEN.key, FORGOTTEN.version, 2, 0, False)
+        store.write(Change(finish=[finish], mark=[(FORGOTTEN.source, mark)]))
+        assert before | {"inflight": 2} == store.count()
+        assert not store.find_finished([FORGOTTEN.source])
+
+
+def test_of_two_ends_of_a_source_in_one_change_the_last_one_stays(filled: Path) -> None:
+    newer = listed(FORGOTTEN.key, version="2")
+    with opened(filled) as store:
+        store.write(Change(finish=[finish_of(FORGOTTEN), finish_of(newer, output_of(newer))]))
+        assert (output_of(newer),) == store.find_records([newer.source])[newer.source].outputs
+        assert newer.version == store.find_finished([newer.source])[newer.source].version
+        assert len(FINISHED) + 1 == store.count()["finished"]
+
+
+def test_gathered_pieces_of_a_source_that_is_done_again_are_dropped(filled: Path) -> None:
+    with opened(filled) as store:
+        mark = Mark(GATHERED.key, GATHERED.version, 2, 0, True)
+        store.write(Change(mark=[(GATHERED.source, mark)]))
+        assert 1 == store.read_meta("drops")
+        assert [] == list(store.list_pieces(9, is_whole=True))
+        assert [] == list(store.list_pieces(9, is_whole=False))
+
+
+def read_rows(path: Path, *names: str) -> dict[str, list[tuple[bytes, bytes]]]:
+    """What some of the databases hold, which no store must have open."""
+    with lmdb.open(str(path), max_dbs=len(Databases._fields), readonly=True) as environment:
+        handles = {name: environment.open_db(name.encode(), create=False) for name in names}
+        with environment.begin() as txn:
+            return {name: list(txn.cursor(handle)) for name, handle in handles.items()}
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["finish", "mark", "forget", "attempt"]), st.integers(0, 8)),
+    max_size=40,
+)
+
+
+def take_steps(store: Store, steps: list[tuple[str, int]]) -> Iterator[dict[bytes, int]]:
+    """Do each, and yield which attempt has finished what, as a dictionary would have it."""
+    model: dict[bytes, int] = {}
+    attempt = 1
+    store.take_lease({"attempt": attempt, "uid": "a"})
+    changes: dict[str, Callable[[int], Change]] = {
+        "finish": lambda number: Change(finish=[finish_of(listed(str(number)))]),
+        "mark": lambda number: Change(
+            mark=[(listed(str(number)).source, Mark(str(number), b"v" * 8, attempt, 0, False))]
+        ),
+        "forget": lambda number: Change(forget=[listed(str(number)).source]),
+    }
+    for kind, number in steps:
+        source = listed(str(number)).source
+        if kind == "attempt":
+            attempt += 1
+            store.take_lease({"attempt": attempt, "uid": "a"})
+            continue
+        store.write(changes[kind](number))
+        model.pop(source, None)
+        if kind == "finish":
+            model[source] = attempt
+        yield model
+
+
+@settings(max_examples=scale_examples(30), deadline=None)
+@given(large=st.sampled_from([1, 2, 4, 99]), steps=STEPS)
+def test_law_each_finished_source_has_one_record_and_its_attempt(
+    tmp_path_factory: pytest.TempPathFactory, large: int, steps: list[tuple[str, int]]
+) -> None:
+    """Before and after a ledger is converted, wherever in its life that is."""
+    path = tmp_path_factory.mktemp("ledger")
+    most = 0
+    with pytest.MonkeyPatch.context() as patch, opened(path) as store:
+        set_large(patch, large)
+        for model in take_steps(store, steps):
+            found = {source: entry.attempt for source, entry, _ in store.list_records()}
+            assert model == found
+            assert model == {
+                source: entry.attempt for source, entry in store.find_finished([*model]).items()
+            }
+            assert len(model) == store.count()["finished"]  # no record that nothing leads to
+            most = max(most, len(model))
+    if most < large:
+        assert 1 == read_format(path)
+    elif most > large:
+        assert 2 == read_format(path)
+
+
+def test_an_old_ledger_that_is_larger_than_that_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as store:
+        store.take_lease(LEASE)
+        store.write(Change(finish=[finish_of(source) for source in FIRST]))
+        set_large(monkeypatch, 50)
+        store.write(Change(finish=[finish_of(SECOND[0])]))
+        assert 1 == store.read_meta("format")
+        set_large(monkeypatch, 51)
+        store.write(Change(finish=[finish_of(SECOND[1])]))
+        assert 2 == store.read_meta("format")
+
+
+def test_only_an_attempt_that_finishes_sources_converts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older version could be at work beside a command that only puts something in order."""
+    set_large(monkeypatch, 1)
+    with opened(tmp_path) as store:
+        store.write(Change(finish=[finish_of(FIRST[0])]))
+        store.write(Change(finish=[finish_of(FIRST[0])]))
+        store.take_lease(LEASE)
+        store.renew_lease(1.0)
+        store.write(Change(meta={"listed": 1}, forget=[FIRST[1].source]))
+        assert 1 == store.read_meta("format")
+        store.write(Change(finish=[finish_of(FIRST[1])]))
+        assert 2 == store.read_meta("format")
+
+
+def dump(store: Store) -> list[list[tuple[bytes, bytes]]]:
+    with store._env.begin() as txn:
+        return [list(txn.cursor(db)) for db in store._dbs]
+
+
+def test_a_ledger_is_converted_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as store:
+        store.take_lease(LEASE)
+        store.write(Change(finish=[finish_of(source, output_of(source)) for source in FIRST]))
+        before = read_all(store), dump(store)
+        set_large(monkeypatch, 100)
+        monkeypatch.setenv("STRANDLINE_FAULT", "commit.written:enospc")
+        monkeypatch.setattr("strandline.storage.faults._reached", {"commit.written": 0})
+        with pytest.raises(VolumeError, match="No space left"):
+            store.write(Change(finish=[finish_of(SECOND[0])]))
+        assert before == (read_all(store), dump(store))
+        monkeypatch.delenv("STRANDLINE_FAULT")
+        store.write(Change(finish=[finish_of(SECOND[0])]))
+        assert 2 == store.read_meta("format")
+        assert before[0]["records"].items() < read_all(store)["records"].items()
+
+
+def test_who_looks_meanwhile_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listing is read portion by portion, and the ledger may be converted in between."""
+    monkeypatch.setattr("strandline.ledger.store.portions.PORTION", 7)
+    set_large(monkeypatch, len(FIRST))
+    with opened(tmp_path) as store:
+        store.take_lease(LEASE)
+        store.write(Change(finish=[finish_of(source) for source in FIRST]))
+        expected = {source: record for source, _, record in store.list_records()}
+        listing = store.list_records()
+        found = dict([next(listing)[::2]])
+        store.write(Change(finish=[finish_of(FIRST[0])]))
+        assert 2 == store.read_meta("format")
+        found |= {source: record for source, _, record in listing}
+        assert expected == found
+
+
+@pytest.mark.parametrize("readonly", [True, False])
+def test_a_ledger_of_another_format_is_refused(tmp_path: Path, readonly: bool) -> None:
+    with opened(tmp_path) as store:
+        store.write(Change(meta={"format": 3}))
+        words = "the ledger has format 3, this version reads formats 1 and 2; use the version of"
+        with pytest.raises(LedgerError, match=words):
+            store.find_finished([FIRST[0].source])
+    with pytest.raises(LedgerError, match=words):
+        Store(tmp_path, readonly=readonly)
+
+
+def test_numbers_are_never_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a source could be taken for one of the attempt that had the number before."""
+    set_large(monkeypatch, 1)
+    source, other = listed("a"), listed("b")
+    with opened(tmp_path) as store:
+        for attempt in (1, 2, 3):
+            store.take_lease({"attempt": attempt, "uid": "a"})
+            store.write(Change(finish=[finish_of(other)]))
+            store.write(Change(finish=[finish_of(source)]))
+            store.write(Change(forget=[source.source, other.source]))
+    rows = read_rows(tmp_path, "finished", "records", "starts")
+    assert [] == rows["records"] == rows["finished"]
+    assert [(0, 1), (2, 2), (4, 3)] == [
+        (int.from_bytes(first, "big"), int.from_bytes(attempt, "big"))
+        for first, attempt in rows["starts"]
+    ]
+
+
+def test_records_of_a_large_ledger_fill_their_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_large(monkeypatch, 500)
+    with opened(tmp_path) as store:
+        store.take_lease(LEASE)
+        for start in range(0, 5000, 500):
+            sources = [listed(f"key-{number}") for number in range(start, start + 500)]
+            store.write(Change(finish=[finish_of(source, output_of(source)) for source in sources]))
+        with store._env.begin() as txn:
+            stat = txn.stat(store._dbs.records)
+            size = sum(len(key) + len(value) + 10 for key, value in txn.cursor(store._dbs.records))
+    assert size > 0.95 * stat["leaf_pages"] * stat["psize"]
