@@ -12,7 +12,7 @@ from strandline.engine.core.listing_thread import SOURCES_AHEAD, ListingThread
 from strandline.engine.core.ports import ADMIT_BATCH, Listing
 from strandline.engine.ray.admission import Admission
 from strandline.engine.ray.engine import RayEngine
-from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED
+from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED, Listed
 from strandline.plan.stage import Source
 from test_flow import make_flow
 
@@ -21,7 +21,7 @@ VERDICTS = [QUARANTINED, SKIPPED, RELEASED, QUARANTINED, QUARANTINED, RELEASED]
 
 def test_law_each_source_is_skipped_quarantined_or_released() -> None:
     flow = make_flow(1)
-    ledger: Any = SimpleNamespace(is_tracked=True, admit=lambda _: "asked")
+    ledger: Any = SimpleNamespace(is_tracked=True, admit=lambda *_: "asked")
     sources = (Source(str(number), "1", number) for number in range(len(VERDICTS)))
     listing = ListingThread(Listing(sources), time.monotonic)
     admission = Admission(listing, ledger, flow)
@@ -35,13 +35,34 @@ def test_law_each_source_is_skipped_quarantined_or_released() -> None:
     listing.close()
 
 
+def test_what_was_passed_over_is_skipped_and_the_ledger_is_told_once() -> None:
+    asked: list[tuple[int, int]] = []
+    ledger: Any = SimpleNamespace(
+        is_tracked=True, admit=lambda batch, passed: asked.append((len(batch), passed))
+    )
+    batches = iter([(1, 4), (0, 4), (0, 9), (1, 9)])  # sources, and what was passed by then
+    listing: Any = SimpleNamespace(is_ended=False, passed=0)
+
+    def take(*_: object) -> list[Any]:
+        count, listing.passed = next(batches)
+        return [(Listed(b"s" * 16, b"v" * 8, "key", 1), Source("key", "1", None))] * count
+
+    listing.take = take
+    admission = Admission(listing, ledger, make_flow(1))
+    for verdicts in ([SKIPPED], [], [], [RELEASED]):
+        admission.ask(is_full=False)
+        admission.take(verdicts)
+    assert asked == [(1, 4), (0, 5), (1, 0)]  # nothing to say is not said
+    assert admission.skipped == 10
+
+
 @pytest.mark.parametrize(
     ("room", "size"), [(1, ADMIT_BATCH), (SOURCES_AHEAD, SOURCES_AHEAD), (10**6, SOURCES_AHEAD)]
 )
 def test_a_batch_is_larger_where_much_can_be_taken(room: int, size: int) -> None:
     """A source that waits with a mark is one more to look after when the driver dies."""
     asked: list[int] = []
-    ledger: Any = SimpleNamespace(is_tracked=True, admit=lambda batch: asked.append(len(batch)))
+    ledger: Any = SimpleNamespace(is_tracked=True, admit=lambda batch, _: asked.append(len(batch)))
     sources = (Source(str(number), "1", number) for number in range(2 * SOURCES_AHEAD))
     listing = ListingThread(Listing(sources), time.monotonic)
     admission = Admission(listing, ledger, make_flow(1))
@@ -58,7 +79,7 @@ def test_a_batch_is_larger_where_much_can_be_taken(room: int, size: int) -> None
 def test_workers_are_worth_starting_while_the_ledger_has_released_all(
     verdicts: list[int], *, is_promising: bool
 ) -> None:
-    ledger: Any = SimpleNamespace(is_tracked=True, admit=lambda _: "asked")
+    ledger: Any = SimpleNamespace(is_tracked=True, admit=lambda *_: "asked")
     sources = (Source(str(number), "1", number) for number in range(2 * SOURCES_AHEAD))
     listing = ListingThread(Listing(sources), time.monotonic)
     admission = Admission(listing, ledger, make_flow(1))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.engine.core.listing_thread import GATHER_SECONDS, SOURCES_AHEAD, ListingThread
-from strandline.engine.core.ports import ADMIT_BATCH, Listing
+from strandline.engine.core.ports import ADMIT_BATCH, Admitted, Listing
 from strandline.plan.stage import Source
 
 PATIENCE = 120.0
@@ -115,4 +115,55 @@ def test_what_a_listing_raises_is_raised_where_it_is_taken() -> None:
     assert len(thread.take(PATIENCE) or []) == ADMIT_BATCH
     with pytest.raises(OSError, match="no bucket"):
         thread.take(PATIENCE)
+    thread.close()
+
+
+class Passing(Listing):
+    """Passes over all but every `step`th source, ten at a time."""
+
+    def __init__(self, count: int, step: int) -> None:
+        super().__init__(list_sources(count))
+        self.step = step
+
+    def draw(self, size: int = ADMIT_BATCH) -> Admitted:
+        drawn = super().draw(10)
+        left = [each for each in drawn if each[0].ordinal % self.step == 0]
+        self.passed += len(drawn) - len(left)
+        return left
+
+
+def list_sources(count: int) -> Iterator[Source]:
+    for number in range(count):
+        yield Source(str(number), "1", number)
+
+
+@given(count=st.integers(0, 3 * ADMIT_BATCH), step=st.integers(1, 400))
+def test_law_what_was_passed_over_is_counted_with_what_is_handed_over(
+    count: int, step: int
+) -> None:
+    thread = ListingThread(Passing(count, step), time.monotonic)
+    taken = 0
+    while not thread.is_ended:
+        taken += len(thread.take(PATIENCE) or [])
+        assert thread.listed == taken + thread.passed
+    assert (taken, thread.listed) == (count // step, count)
+    thread.close()
+
+
+def test_who_takes_hears_of_what_is_passed_over_while_nothing_is_left() -> None:
+    may_end = threading.Event()
+
+    def hang() -> Iterator[Source]:
+        yield from list_sources(100)
+        may_end.wait(PATIENCE)
+
+    passing = Passing(0, 1000)
+    passing._sources = hang()
+    thread = ListingThread(passing, time.monotonic)
+    while thread.passed < 100:
+        assert not thread.take(GATHER_SECONDS)
+        assert not thread.is_ended
+    may_end.set()
+    assert [] == take_all(thread)
+    assert thread.listed == thread.passed == 100
     thread.close()

@@ -156,7 +156,7 @@ def test_law_inline_a_slow_listing_shows_life_after_a_moment_at_most(tmp_path: A
 class Parking(NoLedger):
     """Has every third source in quarantine."""
 
-    def admit(self, batch: Sequence[Listed]) -> list[int]:
+    def admit(self, batch: Sequence[Listed], passed: int) -> list[int]:
         return [QUARANTINED if listed.ordinal % 3 == 0 else RELEASED for listed in batch]
 
 

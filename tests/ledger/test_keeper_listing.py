@@ -41,6 +41,14 @@ def test_a_batch_that_is_finished_writes_nothing(desk: Desk) -> None:
     assert [] == desk.log
 
 
+def test_what_others_have_found_finished_is_skipped_too(desk: Desk) -> None:
+    assert [RELEASED] == desk.keeper.admit([A], 5)
+    assert [] == desk.keeper.admit([], 2)
+    desk.keeper.end_listing(8)
+    assert 1 == desk.store.read_meta("progress")["remaining"]
+    assert 7 == desk.keeper.drain(0, anything_died=False).skipped
+
+
 def test_a_changed_version_is_released_and_no_longer_finished(desk: Desk) -> None:
     first_attempt(desk)
     keeper = desk.next_attempt(2)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from attempt_builders import LETTERS
 from ledger_builders import opened
-from strandline.engine.core.ports import ADMIT_BATCH, Control, Listing
+from strandline.engine.core.ports import ADMIT_BATCH, Admitted, Control, Listing
 from strandline.ledger.entries import Change, Finish, Quarantined, SourceRecord
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
@@ -101,6 +101,32 @@ def test_a_stop_leaves_the_rest_to_the_engine() -> None:
         assert is_left
         blocked.set()
         assert draw_all(listing) == ["source 0"]
+        listing.close()
+
+
+def test_who_draws_hears_of_what_is_passed_over_before_the_end() -> None:
+    may_end = threading.Event()
+
+    class Passing(Listing):
+        def draw(self, size: int = ADMIT_BATCH) -> Admitted:
+            if self.listed:
+                self.passed += 10
+                self.listed += 10
+                self.is_ended = self.listed > 30 and may_end.wait(60)
+                return []
+            return super().draw(size)
+
+    with filled(["finished"]) as store:
+        ahead = Passing(Source(key, "1", None) for key in "ab")
+        listing, is_left = look_ahead(ahead, store, make_control())
+        assert is_left
+        assert [source.key for _, source in listing.draw(1)] == ["a"]
+        while listing.passed < 20:
+            assert [] == listing.draw(1)
+            assert not listing.is_ended
+        may_end.set()
+        assert [] == draw_all(listing)
+        assert listing.listed == ahead.listed
         listing.close()
 
 

@@ -105,8 +105,8 @@ class KeeperLedger:
         self._time = time
         self._forwarded = 0
 
-    def admit(self, batch: Sequence[Listed]) -> list[int]:
-        return self._keeper.admit(batch)
+    def admit(self, batch: Sequence[Listed], passed: int) -> list[int]:
+        return self._keeper.admit(batch, passed)
 
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
         self._forwarded += 1
@@ -132,7 +132,7 @@ class NoLedger:
         self._released = 0
         self._failed: set[bytes] = set()
 
-    def admit(self, batch: Sequence[Listed]) -> list[int]:
+    def admit(self, batch: Sequence[Listed], passed: int) -> list[int]:  # noqa: ARG002
         self._released += len(batch)
         return [RELEASED] * len(batch)
 
@@ -201,6 +201,7 @@ class _Run:
         self._control = control
         self._pack: Pack = partial(pack_tasks, dumps=dumps, is_local=True)
         self._verdicts: Counter[int] = Counter()
+        self._passed = 0
         self._begun = control.now()
         self._sink_ran = -math.inf
         self._is_cut = False  # a call was left before its end
@@ -337,7 +338,10 @@ class _Run:
         yield from self._calls[stage].stream(tasks, unreadable)
 
     def _admit(self, batch: Admitted) -> None:
-        verdicts = self._ledger.admit([listed for listed, _ in batch])
+        passed = self._listing.passed - self._passed
+        verdicts = self._ledger.admit([listed for listed, _ in batch], passed)
+        self._passed += passed
+        self._verdicts[SKIPPED] += passed
         self._verdicts.update(verdict for verdict in verdicts if verdict < RELEASED)
         failures = enter_roots(self._flow, verdicts, batch, self._pack)
         if failures:

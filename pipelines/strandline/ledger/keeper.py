@@ -104,8 +104,11 @@ class Keeper:
         return self._finished_count
 
     @naming_volume("the ledger")
-    def admit(self, batch: Sequence[Listed]) -> list[int]:
+    def admit(self, batch: Sequence[Listed], passed: int = 0) -> list[int]:
         """Mark the sources of a listing batch that are to be worked on.
+
+        Args:
+            passed: so many sources more were listed, and somebody else has found them finished.
 
         Returns:
             For each: `SKIPPED` where it is finished, `QUARANTINED` where it is quarantined, else
@@ -120,7 +123,7 @@ class Keeper:
             self._seen.add([listed.source for listed in batch])
         fresh = self._store.find_unfinished(batch, self._attempt)
         verdicts = [SKIPPED] * len(batch)
-        self._skipped += len(batch) - len(fresh)
+        self._skipped += len(batch) - len(fresh) + passed
         if fresh:
             for index, verdict in self._admit_fresh(fresh):
                 verdicts[index] = verdict

@@ -23,7 +23,7 @@ class ListingThread:
         now: seconds from any fixed point.
 
     Attributes:
-        listed: sources that were handed over.
+        listed, passed: sources that were handed over, and such as were passed over.
         is_ended: all were.
     """
 
@@ -38,7 +38,8 @@ class ListingThread:
         self._error: BaseException | None = None
         self._change = threading.Condition()
         self._thread: threading.Thread | None = None
-        self.listed = 0
+        self._passed = 0
+        self.listed = self.passed = 0
         self.is_ended = False
 
     @property
@@ -47,7 +48,9 @@ class ListingThread:
         return self._listing.is_whole
 
     def take(self, limit: float = 0.0, most: int = ADMIT_BATCH) -> Admitted | None:
-        """Return the next batch, None where there is none yet; an empty one ends the listing.
+        """Return the next batch, None where there is none yet.
+
+        An empty one ends the listing, or others were passed over.
 
         Args:
             limit: seconds to wait for one.
@@ -77,7 +80,8 @@ class ListingThread:
     def _is_due(self) -> bool:
         if self._is_over or self._size >= ADMIT_BATCH:
             return True
-        return bool(self._drawn) and self._now() - self._since >= GATHER_SECONDS
+        is_new = bool(self._drawn) or self._passed > self.passed
+        return is_new and self._now() - self._since >= GATHER_SECONDS
 
     def _hand_over(self, most: int) -> Admitted:
         if self._error is not None and not self._drawn:
@@ -86,7 +90,8 @@ class ListingThread:
         while self._drawn and len(batch) < most:
             batch += self._drawn.popleft()
         self._size -= len(batch)
-        self.listed += len(batch)
+        self.listed += len(batch) + self._passed - self.passed
+        self.passed = self._passed
         self._since = self._now()
         self.is_ended = self._is_over and not self._drawn and self._error is None
         self._change.notify_all()
@@ -96,7 +101,7 @@ class ListingThread:
         error: BaseException | None = None
         try:
             while not self._listing.is_ended and not self._is_closed:
-                self._put(self._listing.draw_ready())
+                self._put(self._listing.draw_ready(), self._listing.passed)
         except BaseException as raised:  # noqa: BLE001 - whoever takes the next batch raises it
             error = raised
         finally:
@@ -106,13 +111,15 @@ class ListingThread:
                 self._is_over = True
                 self._change.notify_all()
 
-    def _put(self, drawn: Admitted) -> None:
-        if not drawn:
+    def _put(self, drawn: Admitted, passed: int) -> None:
+        if not drawn and passed == self._passed:
             return
         with self._change:
-            if not self._drawn:
+            if not self._drawn and self._passed == self.passed:
                 self._since = self._now()
-            self._drawn.append(drawn)
+            self._passed = passed
+            if drawn:
+                self._drawn.append(drawn)
             self._size += len(drawn)
             if self._size >= ADMIT_BATCH:
                 self._change.notify_all()

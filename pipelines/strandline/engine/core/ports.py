@@ -113,6 +113,10 @@ class Drawn(Protocol):
         """Sources so far."""
 
     @property
+    def passed(self) -> int:
+        """Sources of these that were found finished before the ledger was asked."""
+
+    @property
     def is_ended(self) -> bool:
         """Return whether there are no more."""
 
@@ -164,6 +168,11 @@ class Listing:
     Args:
         sources: what the source stage lists; drawn no faster than asked for.
         is_whole: asked at the end: whether all that is there was listed.
+
+    Attributes:
+        listed: sources so far.
+        passed: those of them that are in no batch, since they were found finished.
+        is_ended: there are no more.
     """
 
     def __init__(
@@ -171,7 +180,7 @@ class Listing:
     ) -> None:
         self._sources = sources
         self._is_whole = is_whole
-        self.listed = 0
+        self.listed = self.passed = 0
         self.is_ended = False
 
     @property
@@ -180,14 +189,17 @@ class Listing:
         return self._is_whole()
 
     def draw(self, size: int = ADMIT_BATCH) -> Admitted:
-        """Return the next batch; an empty one ends the listing."""
+        """Return the next batch, an empty one where all were passed over or there are no more."""
+        start = self.listed + 1
+        sources = self.draw_sources(size)
+        return [(identify(source, each), source) for each, source in enumerate(sources, start)]
+
+    def draw_sources(self, size: int) -> list[Source]:
+        """Return the next sources as they are listed; fewer where there are no more."""
         drawn = list(islice(self._sources, size))
+        self.listed += len(drawn)
         self.is_ended = len(drawn) < size
-        batch = []
-        for source in drawn:
-            self.listed += 1
-            batch.append((identify(source, self.listed), source))
-        return batch
+        return drawn
 
     def draw_ready(self) -> Admitted:
         """Return what can be had without a wait for more than one source; as `draw` else."""

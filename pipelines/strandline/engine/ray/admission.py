@@ -36,6 +36,7 @@ class Admission:
         self._flow = flow
         self._batch: Admitted = []
         self.asked: Any = None
+        self._passed = 0
         self.skipped = self.quarantined = 0
 
     @property
@@ -70,9 +71,16 @@ class Admission:
         self._batch = batch
         if not self._ledger.is_tracked:
             self._release([RELEASED] * len(self._batch))
-        elif self._batch:
-            self.asked = self._ledger.admit([listed for listed, _ in self._batch])
+        else:
+            self._ask_ledger()
         return False
+
+    def _ask_ledger(self) -> None:
+        passed = self._listing.passed - self._passed
+        if self._batch or passed:
+            self.asked = self._ledger.admit([listed for listed, _ in self._batch], passed)
+            self._passed += passed
+            self.skipped += passed
 
     def take(self, verdicts: Iterable[int]) -> None:
         """Take the answer: queue what is released."""

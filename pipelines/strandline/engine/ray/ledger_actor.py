@@ -55,11 +55,11 @@ class LedgerActor:
         self._store, self._keeper = self._opened.enter_context(keeper)
         self._keeper.note_progress = self._note_progress
 
-    def admit(self, packed: bytes) -> list[int]:
+    def admit(self, packed: bytes, passed: int = 0) -> list[int]:
         """See `Keeper.admit`."""
         batch = unpack_listed(packed)
         with self._working():
-            return self._keeper.admit(batch)
+            return self._keeper.admit(batch, passed)
 
     def apply(self, number: int, packed: list[bytes], failures: list[Plain]) -> None:
         """See `Keeper.apply`; an error is told by `watch`."""
@@ -168,9 +168,9 @@ class RayLedger:
         """Return False where the run keeps no ledger."""
         return self._actor is not None
 
-    def admit(self, batch: Sequence[Listed]) -> Any:  # noqa: ANN401 - an object reference
+    def admit(self, batch: Sequence[Listed], passed: int = 0) -> Any:  # noqa: ANN401 - an object reference
         """Return a reference to `Keeper.admit`'s answer."""
-        return self._actor.admit.remote(pack_listed(batch))
+        return self._actor.admit.remote(pack_listed(batch), passed)
 
     def count_finished(self) -> Any:  # noqa: ANN401 - an object reference
         """Return a reference to the number of finished sources."""

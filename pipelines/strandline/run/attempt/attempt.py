@@ -30,7 +30,7 @@ from strandline.run.attempt.engines import (
 )
 from strandline.run.attempt.failures import group_failures
 from strandline.run.attempt.gather import Gatherer, make_gatherer, take_aside
-from strandline.run.attempt.look_ahead import look_ahead
+from strandline.run.attempt.look_ahead import look_ahead, pass_over
 from strandline.run.attempt.outcome import (
     AttemptResult,
     describe_error,
@@ -318,11 +318,13 @@ def _run_engine(
         config.quarantine.after,
         folder.shards if plan.gathering else None,
     )
-    if not works_in_driver(config.engine):
-        with _renewed(held, gatherer, control.heartbeat) as store:
+    with _renewed(held, gatherer, control.heartbeat) as store:
+        cores, finished = len(os.sched_getaffinity(0)), store.count()["finished"]
+        listing = pass_over(listing, ledger, finished, cores, control.now)
+        if not works_in_driver(config.engine):
             listing, is_left = look_ahead(listing, store, control)
-        if not is_left:
-            # Ray would be started for seconds, to be told that there is nothing to do.
-            config = replace(config, engine=IN_DRIVER)
+            if not is_left:
+                # Ray would be started for seconds, to be told that there is nothing to do.
+                config = replace(config, engine=IN_DRIVER)
     with closing(listing):  # which is drawn on, also where an engine does not even start
         return make_engine(config, outputs, gatherer.sharing).run(plan, listing, ledger, control)

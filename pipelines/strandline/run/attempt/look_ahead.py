@@ -1,16 +1,21 @@
-"""What a listing holds before an engine starts: whether anything of it is left to be worked on.
+"""What is known of a listing before an engine sees it: what is finished, and whether work is left.
 
-Ray takes seconds to start, and many runs find all their sources finished. This room looks and
-changes nothing: what is released, and what is not, is the keeper's to say.
+Ray takes seconds to start, and many runs find all their sources finished; and where millions are,
+looking them up takes longest. This room looks and changes nothing: what is released, and what is
+not, is the keeper's to say.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from strandline.engine.core.listing_thread import ListingThread
+from strandline.engine.core.odd_sources import identify
 from strandline.engine.core.ports import ADMIT_BATCH, Admitted, Control, Listing
 from strandline.ledger.entries import Listed
+from strandline.ledger.location import LedgerLocation
+from strandline.ledger.store.look_ups import CHUNK, LookUps
 from strandline.ledger.store.store import Store
 from strandline.plan.stage import Source
 
@@ -20,6 +25,31 @@ LISTING_SECONDS = 0.5
 # So long a listing whose sources are all left may take to say that it can't be drawn.
 FRESH_SECONDS = 0.1
 Sources = deque[tuple[Listed, Source]]
+# Processes that look up take some tenths of a second to start. They do where the ledger has so many
+# finished sources, and the listing has come so far: one that is short stays without.
+MANY_FINISHED = 300_000
+MANY_LISTED = 50_000
+MOST_READERS = 8
+# Who waits longer for sources has nothing to win.
+CHUNK_SECONDS = 0.02
+SOURCES_AT_A_TIME = 16  # of a listing that was quick; to ask for the time takes as long as to list
+
+
+def pass_over(
+    listing: Listing, ledger: LedgerLocation, finished: int, cores: int, now: Callable[[], float]
+) -> Listing:
+    """Return a listing that leaves out what several processes find finished, where that is quicker.
+
+    Args:
+        finished: sources that are finished in the ledger.
+        cores: processes that can run side by side.
+        now: seconds from any fixed point.
+    """
+    # To know what is no longer listed, the keeper has to see all that is.
+    if finished < MANY_FINISHED or cores < 2 or ledger.deletes_vanished:  # noqa: PLR2004 - one is here
+        return listing
+    count = min(cores, MOST_READERS)
+    return PassingListing(listing, lambda: LookUps(ledger.path, ledger.attempt, count), now)
 
 
 def look_ahead(listing: Listing, store: Store, control: Control) -> tuple[Listing, bool]:
@@ -65,6 +95,78 @@ def _draw(ahead: ListingThread, store: Store, control: Control) -> tuple[Sources
     return drawn, is_left
 
 
+class PassingListing(Listing):
+    """A listing without sources that were found finished; they are counted as passed.
+
+    Args:
+        listing: all sources.
+        start: begins to look up; called once, where the listing turns out to be long.
+        now: seconds from any fixed point.
+    """
+
+    def __init__(
+        self, listing: Listing, start: Callable[[], LookUps[Source]], now: Callable[[], float]
+    ) -> None:
+        super().__init__(iter(()), lambda: listing.is_whole)
+        self._all = listing
+        self._start = start
+        self._now = now
+        self._look_ups: LookUps[Source] | None = None
+        self._is_slow = True  # until it is known better
+        self._left: Sources = deque()
+
+    def draw(self, size: int = ADMIT_BATCH) -> Admitted:
+        if not self._left:
+            self._advance(size)
+        batch = [self._left.popleft() for _ in range(min(size, len(self._left)))]
+        self.listed = self._all.listed - self._count_asked() - len(self._left)
+        self.is_ended = self._all.is_ended and not self._count_asked() and not self._left
+        if self.is_ended:
+            self._end()
+        return batch
+
+    def close(self) -> None:
+        self._end()
+        self._all.close()
+
+    def _count_asked(self) -> int:
+        return 0 if self._look_ups is None else self._look_ups.asked
+
+    def _advance(self, size: int) -> None:
+        if self._look_ups is None and self._all.listed < MANY_LISTED:
+            self._left += self._all.draw(size)
+            return
+        self._look_ups = self._look_ups or self._start()
+        self._ask(self._look_ups)
+        if self._look_ups.asked:
+            start, chunk, left = self._look_ups.take()
+            self.passed += len(chunk) - len(left)
+            self._left += [(identify(chunk[each], start + each + 1), chunk[each]) for each in left]
+
+    def _ask(self, look_ups: LookUps[Source]) -> None:
+        # What is slow to come must not wait for more; nor must what was asked before.
+        while not self._all.is_ended and look_ups.has_room:
+            if self._is_slow and look_ups.asked:
+                break
+            start, chunk = self._all.listed, self._draw_chunk()
+            self._is_slow = len(chunk) < CHUNK
+            look_ups.ask(start, chunk, is_quick=not self._is_slow)
+
+    def _draw_chunk(self) -> list[Source]:
+        """Return the next sources; few of them, one at least, where they are slow to come."""
+        step = 1 if self._is_slow else SOURCES_AT_A_TIME
+        until = self._now() + CHUNK_SECONDS
+        chunk: list[Source] = []
+        while len(chunk) < CHUNK and not self._all.is_ended and self._now() <= until:
+            chunk += self._all.draw_sources(min(step, CHUNK - len(chunk)))
+        return chunk
+
+    def _end(self) -> None:
+        if self._look_ups is not None:
+            self._look_ups.close()
+            self._look_ups = None
+
+
 class _DrawnListing(Listing):
     """A listing of which the first sources were drawn before."""
 
@@ -74,21 +176,27 @@ class _DrawnListing(Listing):
         self._ahead = ahead
 
     def draw(self, size: int = ADMIT_BATCH) -> Admitted:
-        while len(self._drawn) < size and not self._ahead.is_ended:
-            self._drawn += self._ahead.take(LISTING_SECONDS) or []
+        self._wait_for(size)
         return self._hand_over(size)
 
     def draw_ready(self) -> Admitted:
-        while not (self._drawn or self._ahead.is_ended):
-            self._drawn += self._ahead.take(LISTING_SECONDS) or []
+        self._wait_for(1)
         return self._hand_over(ADMIT_BATCH)
 
     def close(self) -> None:
         self._ahead.close()
 
+    def _wait_for(self, size: int) -> None:
+        passed = self._ahead.passed
+        while len(self._drawn) < size and not self._ahead.is_ended:
+            self._drawn += self._ahead.take(LISTING_SECONDS) or []
+            if self._ahead.passed > passed:
+                break  # who counts them must not wait until there is work
+
     def _hand_over(self, size: int) -> Admitted:
         batch = [self._drawn.popleft() for _ in range(min(size, len(self._drawn)))]
-        self.listed += len(batch)
+        self.passed = self._ahead.passed
+        self.listed = self._ahead.listed - len(self._drawn)
         self.is_ended = self._ahead.is_ended and not self._drawn
         return batch
 
