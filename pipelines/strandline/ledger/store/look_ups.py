@@ -10,6 +10,7 @@ lists it.
 from __future__ import annotations
 
 import fcntl
+import gc
 import subprocess
 import sys
 from collections import deque
@@ -217,5 +218,6 @@ def _look_up(store: Store, attempt: int, names: list[str]) -> list[int]:
 
 
 if __name__ == "__main__":
+    gc.disable()  # what is made here has no circles, and is made and gone by the thousand
     with closing(Store(Path(sys.argv[1]), readonly=True)) as opened:
         _serve(opened, int(sys.argv[2]))
