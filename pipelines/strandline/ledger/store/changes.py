@@ -69,6 +69,13 @@ def get_all(txn: Transaction, db: Database, keys: Iterable[bytes]) -> dict[bytes
     return cast("dict[bytes, bytes]", dict(txn.cursor(db).getmulti(list(keys))))
 
 
+def read_packed(
+    txn: Transaction, dbs: Databases, layout: Layout, source: bytes, entry: IndexEntry
+) -> bytes | None:
+    """Return a finished source's record as it is packed, which there should be."""
+    return get(txn, dbs.records, layout.name_record(source, entry.stamp))
+
+
 def find_packed(
     txn: Transaction, dbs: Databases, layout: Layout, sources: Iterable[bytes]
 ) -> Iterator[tuple[bytes, bytes, bytes]]:
@@ -76,7 +83,7 @@ def find_packed(
     for source in sources:
         row = get(txn, dbs.finished, key_row(source))
         if row and (entry := layout.rows.find(row, source)) is not None:
-            packed = get(txn, dbs.records, layout.name_record(source, entry.stamp))
+            packed = read_packed(txn, dbs, layout, source, entry)
             if packed is not None:
                 yield source, entry.version, packed
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from strandline.ledger.entries import read_pieces
-from strandline.ledger.store.changes import find_packed, get
+from strandline.ledger.store.changes import find_packed, get, read_packed
 from strandline.ledger.store.layout import Database, Databases, Layout, Rows, Transaction
 from strandline.plan.receipt import Piece
 
@@ -59,14 +59,19 @@ def take_pieces(
         txn: Transaction, dbs: Databases, layout: Layout, rows: Rows
     ) -> Iterable[tuple[bytes, tuple[Piece, ...]]]:
         if is_whole:
-            digests = sorted(digest for digest, _ in layout.rows.list_entries(rows))
+            found = sorted(layout.rows.list_entries(rows))
+            packed = ((each, read_packed(txn, dbs, layout, each, entry)) for each, entry in found)
         else:
-            digests = [digest for digest, _ in rows]
-        for source, _, packed in find_packed(txn, dbs, layout, digests):
-            new = get(txn, dbs.ungathered, source)
-            if new is not None and int.from_bytes(new, "big") > generation:
-                continue
-            if pieces := read_pieces(packed):
+            sources = (source for source, _ in rows)
+            packed = ((each, record) for each, _, record in find_packed(txn, dbs, layout, sources))
+        for source, record in packed:
+            pieces = read_pieces(record) if record is not None else ()
+            if pieces and _is_up_to(get(txn, dbs.ungathered, source), generation):
                 yield source, pieces
 
     return take
+
+
+def _is_up_to(packed: bytes | None, generation: int) -> bool:
+    """Return whether a source belongs to a generation or to one before, as gathered ones do."""
+    return packed is None or int.from_bytes(packed, "big") <= generation

@@ -31,7 +31,7 @@ from strandline.ledger.entries import (
     unpack_record,
 )
 from strandline.ledger.errors import LeaseLostError, LedgerError, LedgerInUseError
-from strandline.ledger.store.changes import apply, find_packed, get, get_all
+from strandline.ledger.store.changes import apply, find_packed, get, get_all, read_packed
 from strandline.ledger.store.index import key_row
 from strandline.ledger.store.inspection import check_image
 from strandline.ledger.store.layout import (
@@ -377,13 +377,13 @@ class Store:
         self, txn: lmdb.Transaction, dbs: Databases, layout: Layout, rows: Rows
     ) -> Iterator[tuple[bytes, FinishedEntry, SourceRecord]]:
         attempt_of = layout.read_attempts(txn, dbs.starts)
-        for digest, (version, stamp) in layout.rows.list_entries(rows):
-            packed = get(txn, dbs.records, layout.name_record(digest, stamp))
+        for digest, found in layout.rows.list_entries(rows):
+            packed = read_packed(txn, dbs, layout, digest, found)
             if packed is None:
                 msg = f"{self._path}: source {digest.hex()} is finished without a record"
                 raise LedgerError(msg)
-            entry = FinishedEntry(version, attempt_of(stamp))
-            yield digest, entry, unpack_record(digest, version, packed)
+            entry = FinishedEntry(found.version, attempt_of(found.stamp))
+            yield digest, entry, unpack_record(digest, found.version, packed)
 
     @contextmanager
     def _reading(self, db: Any = None) -> Iterator[lmdb.Transaction]:  # noqa: ANN401 - lmdb's
