@@ -65,10 +65,10 @@ def skip_all(ledger: Filled, cores: int) -> Skipped:
         Listing(iter(sources)), location, store.count()["finished"], cores, time.monotonic
     )
     memory, begun = _Growth(), time.perf_counter()
-    told = 0
+    before = 0
     while not listing.is_ended:
         batch = listing.draw()
-        passed, told = listing.passed - told, listing.passed
+        passed, before = listing.passed - before, listing.passed
         keeper.admit([listed for listed, _ in batch], passed)
         memory.look()
     keeper.end_listing(listing.listed)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from attempt_builders import LETTERS
 from strandline.engine.core.ports import Listing
 from strandline.ledger.location import LedgerLocation
-from strandline.ledger.store.look_ups import Answer, LookUps
+from strandline.ledger.store.look_ups import LookedUp, LookUps
 from strandline.plan.stage import Source
 from strandline.plan.token import digest_key
 from strandline.run.attempt import look_ahead
@@ -47,7 +47,7 @@ class FakeLookUps:
         self.quick.append(is_quick)
         self.asked += len(chunk)
 
-    def take(self) -> Answer[Source]:
+    def take(self) -> LookedUp[Source]:
         start, chunk, is_quick = self.waiting.popleft()
         self.asked -= len(chunk)
         left = [
@@ -55,7 +55,7 @@ class FakeLookUps:
             for index, source in enumerate(chunk)
             if not (is_quick and source.key in self.finished)
         ]
-        return Answer(start, chunk, left)
+        return LookedUp(start, chunk, left)
 
     def close(self) -> None:
         self.is_closed = True
@@ -244,7 +244,7 @@ def watch_look_ups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     take = LookUps.take
 
-    def note(look_ups: Any) -> Answer[Any]:
+    def note(look_ups: Any) -> LookedUp[Any]:
         answer = take(look_ups)
         found.append(len(answer.chunk) - len(answer.left))
         return answer

@@ -113,10 +113,6 @@ class Drawn(Protocol):
         """Sources so far."""
 
     @property
-    def passed(self) -> int:
-        """Sources of these that were found finished before the ledger was asked."""
-
-    @property
     def is_ended(self) -> bool:
         """Return whether there are no more."""
 

@@ -56,7 +56,7 @@ class Named(Protocol):
 Item = TypeVar("Item", bound=Named)
 
 
-class Answer(NamedTuple, Generic[Item]):
+class LookedUp(NamedTuple, Generic[Item]):
     """What is known of a chunk.
 
     Attributes:
@@ -112,16 +112,16 @@ class LookUps(Generic[Item]):
         self._asked.append((start, chunk, reader))
         self.asked += len(chunk)
 
-    def take(self) -> Answer[Item]:
+    def take(self) -> LookedUp[Item]:
         """Wait for the answer to the oldest question."""
         start, chunk, reader = self._asked.popleft()
         self.asked -= len(chunk)
         left = None if reader is None else reader.take()
         if left is None:
-            return Answer(start, chunk, range(len(chunk)))
+            return LookedUp(start, chunk, range(len(chunk)))
         if 2 * len(left) > len(chunk):
             self._resting = RESTING
-        return Answer(start, chunk, left)
+        return LookedUp(start, chunk, left)
 
     def close(self) -> None:
         """End the processes."""

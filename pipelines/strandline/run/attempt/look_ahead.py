@@ -29,7 +29,7 @@ Sources = deque[tuple[Listed, Source]]
 # finished sources, and the listing has come so far: one that is short stays without.
 MANY_FINISHED = 300_000
 MANY_LISTED = 50_000
-MOST_READERS = 8
+MOST_READERS = 4  # who feeds them is as busy as they are then
 # Who waits longer for sources has nothing to win.
 CHUNK_SECONDS = 0.02
 SOURCES_AT_A_TIME = 16  # of a listing that was quick; to ask for the time takes as long as to list
