@@ -302,6 +302,22 @@ def test_a_ledger_is_converted_whole_or_not_at_all(
         assert before[0]["records"].items() < read_all(store)["records"].items()
 
 
+def test_a_source_that_lacks_its_record_is_named_before_and_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_large(monkeypatch, 50)
+    with opened(tmp_path) as store:
+        store.take_lease(LEASE)
+        store.write(Change(finish=[finish_of(source) for source in FIRST[:60]]))
+        with store._env.begin(write=True) as txn:
+            txn.delete(FIRST[3].source, db=store._dbs.records)
+        for number in (1, 2):
+            assert number == store.read_meta("format")
+            with pytest.raises(LedgerError, match=f"{FIRST[3].source.hex()} is finished without"):
+                list(store.list_records())
+            store.write(Change(finish=[finish_of(SECOND[0])]))
+
+
 def test_who_looks_meanwhile_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A listing is read portion by portion, and the ledger may be converted in between."""
     monkeypatch.setattr("strandline.ledger.store.portions.PORTION", 7)
@@ -351,7 +367,7 @@ def test_records_of_a_large_ledger_fill_their_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_large(monkeypatch, 500)
-    with opened(tmp_path) as store:
+    with opened(tmp_path, map_size=1 << 16) as store:  # which is full when it is converted, too
         store.take_lease(LEASE)
         for start in range(0, 5000, 500):
             sources = [listed(f"key-{number}") for number in range(start, start + 500)]

@@ -218,6 +218,7 @@ def test_a_resumed_run_ends_with_the_same_counts(
     monkeypatch.setattr(look_ahead, "MANY_FINISHED", 1)
     monkeypatch.setattr(look_ahead, "MANY_LISTED", 7)
     monkeypatch.setattr(look_ahead, "CHUNK", 4)
+    monkeypatch.setattr(look_ahead, "CHUNK_SECONDS", 1e9)  # however busy the machine is
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     path = tmp_path / "letters.yaml"
     path.write_text(LETTERS.replace("FOLDER", str(tmp_path)).replace("ON_REMOVED", ""))
@@ -236,7 +237,7 @@ def test_a_resumed_run_ends_with_the_same_counts(
     assert (again.standing.finished, again.standing.skipped) == (changed, 50 - changed // 2)
     assert (again.total, again.code, again.remaining) == (50 + changed // 2, 0, changed)
     assert told[-1] == (50 + changed // 2, 50 - changed // 2)
-    assert sum(asked) >= 40
+    assert sum(asked) >= 36  # of seven nobody is asked, nor of the last ones
 
 
 def watch_look_ups(monkeypatch: pytest.MonkeyPatch) -> list[int]:

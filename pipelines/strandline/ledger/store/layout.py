@@ -175,7 +175,9 @@ def convert(txn: Transaction, dbs: Databases) -> None:
         for (_, digest, version), stamp in zip(finished, stamps, strict=True):
             key = key_row(digest)
             rows[key] = rows.get(key, b"") + pack_entry(digest, IndexEntry(version, stamp))
-            records.append((stamp, txn.get(digest, db=dbs.records)))
+            # One that lacks its record is damaged, and stays so: who looks for it says which it is.
+            if (record := txn.get(digest, db=dbs.records)) is not None:
+                records.append((stamp, record))
     for db, content in ((dbs.finished, sorted(rows.items())), (dbs.records, records)):
         txn.drop(db, delete=False)
         txn.cursor(db).putmulti(content)
