@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -300,6 +304,36 @@ def test_a_ledger_is_converted_whole_or_not_at_all(
         store.write(Change(finish=[finish_of(SECOND[0])]))
         assert 2 == store.read_meta("format")
         assert before[0]["records"].items() < read_all(store)["records"].items()
+
+
+# Another process of the same attempt finishes a source, which converts the ledger.
+CONVERT = """
+import sys
+from pathlib import Path
+from strandline.ledger.entries import Change, Finish, SourceRecord
+from strandline.ledger.store import layout
+from strandline.ledger.store.store import Store
+layout.LARGE = 100
+store = Store(Path(sys.argv[1]))
+store.keep_lease(2, "two")
+store.write(Change(finish=[Finish(b"s" * 16, b"v" * 8, SourceRecord("key", ()))]))
+"""
+
+
+def test_a_kill_before_the_end_of_the_transaction_leaves_the_old_format(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.take_lease(LEASE)
+        store.write(Change(finish=[finish_of(source, output_of(source)) for source in FIRST]))
+        before = read_all(store)
+    words = [sys.executable, "-c", CONVERT, str(tmp_path)]
+    kill = os.environ | {"STRANDLINE_FAULT": "commit.written:kill"}
+    assert -signal.SIGKILL == subprocess.run(words, env=kill, check=False).returncode
+    with opened(tmp_path) as store:
+        assert (1, before) == (store.read_meta("format"), read_all(store))
+    subprocess.run(words, check=True)
+    with opened(tmp_path) as store:
+        assert (2, len(FIRST) + 1) == (store.read_meta("format"), store.count()["finished"])
+        assert before["records"].items() < read_all(store)["records"].items()
 
 
 def test_a_source_that_lacks_its_record_is_named_before_and_after(
