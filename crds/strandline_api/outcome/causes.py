@@ -191,7 +191,10 @@ _TEXTS = {
     ),
     Cause.LEDGER_MISMATCH: (
         "The ledger belongs to another pipeline or version, or it is damaged.",
-        "Undo the change, or choose `onChange: Restart` or `Continue`. Restore a damaged ledger.",
+        (
+            "Undo the change, or choose `onChange: Restart` or `Continue`. Where the ledger has a "
+            "newer format, run the version that wrote it. Restore a damaged ledger."
+        ),
     ),
     Cause.VOLUME_UNUSABLE: (
         "The volume cannot be used: its file system, its space or its permissions.",
