@@ -36,6 +36,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "files": {"paths": ["x"]},
     "jsonl-files": {"paths": ["x"]},
     "parquet-row-groups": {"paths": ["x"]},
+    "shuffle-partitions": {"paths": ["x"]},
     "warc-files": {"paths": ["x"]},
     "dataset-folder": {"path": "x"},
     "select-columns": {"columns": ["x"]},
@@ -105,6 +106,7 @@ def test_every_stage_declares_what_becomes_of_columns(name: str) -> None:
     is_read = name in {
         "read-jsonl",
         "read-parquet",
+        "read-shuffle",
         "read-webdataset",
     }  # the data tells what is in it
     assert isinstance(stage, SinkStage) or step.after.is_open == is_read
@@ -136,8 +138,16 @@ def test_law_a_stage_fails_without_a_column_that_it_says_it_needs(name: str) -> 
 
 def test_readers_say_that_they_fan_out() -> None:
     inner = [name for name in STAGES if STAGES[name].process is not Stage.process]
-    readers = ["decode-images", "read-jsonl", "read-parquet", "read-warc", "read-webdataset"]
-    assert [*readers, "split-video"] == [name for name in inner if STAGES[name].fans_out()]
+    readers = [
+        "cluster-duplicates",
+        "decode-images",
+        "read-jsonl",
+        "read-parquet",
+        "read-warc",
+        "read-webdataset",
+        "split-video",
+    ]
+    assert readers == [name for name in inner if STAGES[name].fans_out()]
 
 
 @pytest.mark.parametrize(

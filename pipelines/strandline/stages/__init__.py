@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from strandline.stages.code.filter_code_quality import FilterCodeQuality
     from strandline.stages.code.keep_documented import KeepDocumented
     from strandline.stages.code.redact_secrets import RedactSecrets
+    from strandline.stages.dedup.corpus.cluster_duplicates import ClusterDuplicates
+    from strandline.stages.dedup.corpus.digest_rows import DigestRows
+    from strandline.stages.dedup.corpus.link_duplicates import LinkDuplicates
+    from strandline.stages.dedup.corpus.sign_texts import SignTexts
     from strandline.stages.dedup.drop_contaminated import DropContaminated
     from strandline.stages.dedup.drop_duplicates import DropDuplicates
     from strandline.stages.dedup.drop_listed import DropListed
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from strandline.stages.models.embed_frames import EmbedFrames
     from strandline.stages.sinks.jsonl_sink import JsonlSink
     from strandline.stages.sinks.parquet_partitions import ParquetPartitions, ParquetSink
+    from strandline.stages.sinks.shuffle_sink import ShuffleSink
     from strandline.stages.sinks.token_shards import TokenShards
     from strandline.stages.sinks.webdataset_sink import WebdatasetSink
     from strandline.stages.sinks.zarr_sink import ZarrSink
@@ -34,11 +39,13 @@ if TYPE_CHECKING:
     from strandline.stages.sources.files import Files
     from strandline.stages.sources.jsonl_source import JsonlFiles
     from strandline.stages.sources.parquet_source import ParquetRowGroups
+    from strandline.stages.sources.shuffle_source import ShufflePartitions
     from strandline.stages.sources.warc_source import WarcFiles
     from strandline.stages.tables.measure_fields import MeasureFields
     from strandline.stages.tables.read_files import ReadFiles
     from strandline.stages.tables.read_jsonl import ReadJsonl
     from strandline.stages.tables.read_parquet import ReadParquet
+    from strandline.stages.tables.read_shuffle import ReadShuffle
     from strandline.stages.tables.read_webdataset import ReadWebdataset
     from strandline.stages.tables.select_columns import SelectColumns
     from strandline.stages.text.count_tokens import CountTokens
@@ -67,12 +74,14 @@ if TYPE_CHECKING:
 __all__ = [
     "C4Quality",
     "CaptionFrames",
+    "ClusterDuplicates",
     "CountLanguages",
     "CountTokens",
     "DatasetFolder",
     "DecodeFrames",
     "DecodeImages",
     "DecodePython",
+    "DigestRows",
     "DropContaminated",
     "DropDuplicates",
     "DropGeneratedCode",
@@ -93,6 +102,7 @@ __all__ = [
     "JsonlFiles",
     "JsonlSink",
     "KeepDocumented",
+    "LinkDuplicates",
     "MeasureFields",
     "MeasureImages",
     "MeasureMotion",
@@ -105,6 +115,7 @@ __all__ = [
     "ReadFiles",
     "ReadJsonl",
     "ReadParquet",
+    "ReadShuffle",
     "ReadWarc",
     "ReadWebdataset",
     "RedactPii",
@@ -112,6 +123,9 @@ __all__ = [
     "RepairText",
     "ResizeImages",
     "SelectColumns",
+    "ShufflePartitions",
+    "ShuffleSink",
+    "SignTexts",
     "SketchTexts",
     "SplitVideo",
     "TokenShards",
@@ -123,14 +137,16 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "CaptionFrames": "strandline.stages.models.caption_frames",
     "C4Quality": "strandline.stages.text.filters.c4_quality",
+    "CaptionFrames": "strandline.stages.models.caption_frames",
+    "ClusterDuplicates": "strandline.stages.dedup.corpus.cluster_duplicates",
     "CountLanguages": "strandline.stages.code.count_languages",
     "CountTokens": "strandline.stages.text.count_tokens",
-    "DecodeFrames": "strandline.stages.video.decode_frames",
     "DatasetFolder": "strandline.stages.sources.dataset_folder",
+    "DecodeFrames": "strandline.stages.video.decode_frames",
     "DecodeImages": "strandline.stages.images.decode_images",
     "DecodePython": "strandline.stages.code.decode_python",
+    "DigestRows": "strandline.stages.dedup.corpus.digest_rows",
     "DropContaminated": "strandline.stages.dedup.drop_contaminated",
     "DropDuplicates": "strandline.stages.dedup.drop_duplicates",
     "DropGeneratedCode": "strandline.stages.code.drop_generated_code",
@@ -141,16 +157,17 @@ _ROOMS = {
     "Files": "strandline.stages.sources.files",
     "FilterCodeQuality": "strandline.stages.code.filter_code_quality",
     "FilterTextQuality": "strandline.stages.text.filter_text_quality",
-    "FilterVideo": "strandline.stages.video.filter_video",
-    "HashVideo": "strandline.stages.video.hash_video",
     "FilterUrls": "strandline.stages.web.filter_urls",
+    "FilterVideo": "strandline.stages.video.filter_video",
     "FinewebQuality": "strandline.stages.text.filters.fineweb_quality",
     "GopherQuality": "strandline.stages.text.filters.gopher_quality",
     "GopherRepetition": "strandline.stages.text.filters.gopher_repetition",
+    "HashVideo": "strandline.stages.video.hash_video",
     "IdentifyLanguage": "strandline.stages.text.identify_language",
     "JsonlFiles": "strandline.stages.sources.jsonl_source",
     "JsonlSink": "strandline.stages.sinks.jsonl_sink",
     "KeepDocumented": "strandline.stages.code.keep_documented",
+    "LinkDuplicates": "strandline.stages.dedup.corpus.link_duplicates",
     "MeasureFields": "strandline.stages.tables.measure_fields",
     "MeasureImages": "strandline.stages.images.measure_images",
     "MeasureMotion": "strandline.stages.video.measure_motion",
@@ -163,6 +180,7 @@ _ROOMS = {
     "ReadFiles": "strandline.stages.tables.read_files",
     "ReadJsonl": "strandline.stages.tables.read_jsonl",
     "ReadParquet": "strandline.stages.tables.read_parquet",
+    "ReadShuffle": "strandline.stages.tables.read_shuffle",
     "ReadWarc": "strandline.stages.web.read_warc",
     "ReadWebdataset": "strandline.stages.tables.read_webdataset",
     "RedactPii": "strandline.stages.text.redact_pii",
@@ -170,13 +188,16 @@ _ROOMS = {
     "RepairText": "strandline.stages.text.repair_text",
     "ResizeImages": "strandline.stages.images.resize_images",
     "SelectColumns": "strandline.stages.tables.select_columns",
+    "ShufflePartitions": "strandline.stages.sources.shuffle_source",
+    "ShuffleSink": "strandline.stages.sinks.shuffle_sink",
+    "SignTexts": "strandline.stages.dedup.corpus.sign_texts",
     "SketchTexts": "strandline.stages.dedup.sketch_texts",
     "SplitVideo": "strandline.stages.video.split_video",
-    "TranscodeClip": "strandline.stages.video.transcode_clip",
-    "WebdatasetSink": "strandline.stages.sinks.webdataset_sink",
     "TokenShards": "strandline.stages.sinks.token_shards",
     "TokeniseText": "strandline.stages.text.tokenise_text",
+    "TranscodeClip": "strandline.stages.video.transcode_clip",
     "WarcFiles": "strandline.stages.sources.warc_source",
+    "WebdatasetSink": "strandline.stages.sinks.webdataset_sink",
     "ZarrSink": "strandline.stages.sinks.zarr_sink",
 }
 

@@ -14,11 +14,18 @@ from strandline.stages.code import (
     redact_secrets,
 )
 from strandline.stages.dedup import drop_contaminated, drop_duplicates, drop_listed, sketch_texts
+from strandline.stages.dedup.corpus import (
+    cluster_duplicates,
+    digest_rows,
+    link_duplicates,
+    sign_texts,
+)
 from strandline.stages.images import decode_images, measure_images, resize_images
 from strandline.stages.models import caption_frames, embed_frames
 from strandline.stages.sinks import (
     jsonl_sink,
     parquet_partitions,
+    shuffle_sink,
     token_shards,
     webdataset_sink,
     zarr_sink,
@@ -28,6 +35,7 @@ from strandline.stages.sources import (
     files,
     jsonl_source,
     parquet_source,
+    shuffle_source,
     warc_source,
 )
 from strandline.stages.tables import (
@@ -35,6 +43,7 @@ from strandline.stages.tables import (
     read_files,
     read_jsonl,
     read_parquet,
+    read_shuffle,
     read_webdataset,
     select_columns,
 )
@@ -68,12 +77,14 @@ from strandline.stages.web import extract_text, filter_urls, read_warc
 __all__ = [
     "c4_quality",
     "caption_frames",
+    "cluster_duplicates",
     "count_languages",
     "count_tokens",
     "dataset_folder",
     "decode_frames",
     "decode_images",
     "decode_python",
+    "digest_rows",
     "drop_contaminated",
     "drop_duplicates",
     "drop_generated_code",
@@ -94,6 +105,7 @@ __all__ = [
     "jsonl_sink",
     "jsonl_source",
     "keep_documented",
+    "link_duplicates",
     "measure_fields",
     "measure_images",
     "measure_motion",
@@ -105,6 +117,7 @@ __all__ = [
     "read_files",
     "read_jsonl",
     "read_parquet",
+    "read_shuffle",
     "read_warc",
     "read_webdataset",
     "redact_pii",
@@ -112,6 +125,9 @@ __all__ = [
     "repair_text",
     "resize_images",
     "select_columns",
+    "shuffle_sink",
+    "shuffle_source",
+    "sign_texts",
     "sketch_texts",
     "split_video",
     "token_shards",

@@ -5,7 +5,7 @@ Rows of other sources are not seen: a stage that compares sources could not be r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from hashlib import blake2b
 
@@ -61,14 +61,20 @@ class DropDuplicates(Stage):
     def _digest_rows(self, task: Task) -> Iterator[bytes]:
         columns = [list_strings(task.table, name) for name in self.params.columns]
         for values in zip(*columns, strict=True):
-            state = blake2b(digest_size=16)
-            for value in values:
-                text = self._normalise(value).encode()
-                state.update(len(text).to_bytes(8, "big") + text)
-            yield state.digest()
+            yield digest_values(values, self.params.normalise)
 
-    def _normalise(self, text: str) -> str:
-        if self.params.normalise is Normalisation.NONE:
-            return text
-        spaced = " ".join(text.split())
-        return spaced.casefold() if self.params.normalise is Normalisation.CASE else spaced
+
+def digest_values(values: Iterable[str], normalise: Normalisation) -> bytes:
+    """Return the digest (16 bytes) of a row's texts, which rows that are equal have in common."""
+    state = blake2b(digest_size=16)
+    for value in values:
+        text = _normalise(value, normalise).encode()
+        state.update(len(text).to_bytes(8, "big") + text)
+    return state.digest()
+
+
+def _normalise(text: str, normalise: Normalisation) -> str:
+    if normalise is Normalisation.NONE:
+        return text
+    spaced = " ".join(text.split())
+    return spaced.casefold() if normalise is Normalisation.CASE else spaced

@@ -14,7 +14,7 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import keep_rows, list_texts
-from strandline.stages.dedup.key_lists import KEY, read_key_list
+from strandline.stages.dedup.key_lists import KEY, list_key_files, read_key_list
 from strandline.stages.sources.opening import ChangedListError, UnreadableFileError
 
 
@@ -28,7 +28,8 @@ class DropListed(Stage):
         path: str = Field(
             min_length=1,
             description="Parquet file or fsspec URL with the keys to be dropped, such as "
-            "`strandline near-duplicates` makes.",
+            "`cluster-duplicates` of another pipeline makes; or a pattern of several files, or a "
+            "folder with a slash at its end.",
         )
         path_column: str = Field(default=KEY, description="Column of the file with the keys.")
         column: str = Field(default=KEY, description="Column of the rows with their key.")
@@ -63,9 +64,14 @@ class DropListed(Stage):
 
         Raises:
             ChangedListError: they are others than those the run was planned with.
+            UnreadableFileError: there is no list.
         """
-        self._listed, digest = read_key_list(self.params.path, self.params.path_column)
-        if digest != self.params.digest:
+        if not list_key_files(self.params.path):
+            # As long as nothing runs that is no mistake: another pipeline may be about to make it.
+            msg = f"{self.params.path}: there is no file of this name"
+            raise UnreadableFileError(msg)
+        self._listed = read_key_list(self.params.path, self.params.path_column)
+        if self._listed.digest != self.params.digest:
             msg = f"{self.params.path}: the list was changed under the run; run it again"
             raise ChangedListError(msg)
 
@@ -77,7 +83,7 @@ class DropListed(Stage):
             TypeError: their keys can't be spelled.
         """
         keys = list_texts(task.table, self.params.column)
-        mask = [key not in self._listed for key in keys]
+        mask = [not is_listed for is_listed in self._listed.find(keys)]
         if not all(mask):
             self.count("dropped: listed", mask.count(False))
         return keep_rows(task, task.table, mask)

@@ -1,30 +1,55 @@
 """Lists of keys in Parquet files, at any path or URL, and the digest that stands for one.
 
-The digest is of the keys, not of the file: written by another version of a library, in another
-order, a list of the same keys is the same list.
+The digest is of the keys, not of the files: written by another version of a library, in another
+order or in more files, a list of the same keys is the same list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+from pathlib import Path
 
 import fsspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from strandline.stages.columns import MissingColumnError, find_column
+from strandline.stages.sources.globs import parse_pattern
+from strandline.stages.sources.listing import FileListParams, list_files
 from strandline.stages.sources.opening import UnreadableFileError, explain_error, open_binary
 
 KEY, STAYS = "key", "stays"
+_DIGEST_BYTES = 16
+_KIND = f"S{_DIGEST_BYTES}"
 
 
-class KeyList(NamedTuple):
-    """Keys and their digest."""
+class KeyList:
+    """Keys, of which 16 bytes each are in memory.
 
-    keys: frozenset[str]
-    digest: str
+    Args:
+        digest: of the keys.
+        found: digests of the keys, in order.
+    """
+
+    def __init__(self, digest: str, found: npt.NDArray[np.bytes_]) -> None:
+        self.digest = digest
+        self._found = found
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def find(self, keys: Sequence[str]) -> list[bool]:
+        """Return whether each of some keys is listed."""
+        if not len(self._found):
+            return [False] * len(keys)
+        wanted = np.array([_digest(key.encode()) for key in keys], _KIND)
+        positions = np.minimum(np.searchsorted(self._found, wanted), len(self._found) - 1)
+        is_listed: list[bool] = (self._found[positions] == wanted).tolist()
+        return is_listed
 
 
 def write_key_list(path: str, found: Mapping[str, str]) -> None:
@@ -39,21 +64,53 @@ def write_key_list(path: str, found: Mapping[str, str]) -> None:
         pq.write_table(table, file)
 
 
-def read_key_list(path: str, column: str = KEY) -> KeyList:
-    """Return the keys in a column of a Parquet file.
+def list_key_files(path: str) -> list[str]:
+    """Return the files of a list: one, or those that a pattern or a folder names; maybe none.
 
     Raises:
-        UnreadableFileError: it is not there, can't be read, or has no such column of text.
+        UnreadableFileError: a folder can't be listed, but for one that is not there.
     """
-    keys = _read_column(path, column).to_pylist()
-    if None in keys:
+    if Path(path).is_file() or parse_pattern(path).is_plain:
+        return [path]
+    params = FileListParams(paths=(path,))
+    try:
+        return sorted(file.path for file in list_files(params, _ignore, _ignore))
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, ImportError) as error:
+        raise explain_error(path, error) from error
+
+
+def read_key_list(path: str, column: str = KEY) -> KeyList:
+    """Return the keys in a column of Parquet files; of none, an empty list.
+
+    Args:
+        path: of a file, or a pattern as sources take it, or a folder with a slash at its end.
+
+    Raises:
+        UnreadableFileError: a file is not there, can't be read, or has no such column of text.
+    """
+    parts = [_read_column(file, column) for file in list_key_files(path)]
+    chunks = [chunk for part in parts for chunk in part.chunks]
+    keys = pc.unique(pa.chunked_array(chunks, pa.large_string()))
+    if keys.null_count:
         msg = f"{path}: a key is missing in the column {column!r}"
         raise UnreadableFileError(msg)
-    state = blake2b(digest_size=16)
-    for key in sorted(frozenset(keys)):
-        raw = key.encode()
+    state, found = blake2b(digest_size=_DIGEST_BYTES), np.empty(len(keys), _KIND)
+    for at, key in enumerate(keys.take(pc.sort_indices(keys))):
+        raw = key.as_buffer().to_pybytes()
         state.update(len(raw).to_bytes(8, "big") + raw)
-    return KeyList(frozenset(keys), state.hexdigest())
+        found[at] = _digest(raw)
+    found.sort()
+    return KeyList(state.hexdigest(), found)
+
+
+def _digest(raw: bytes) -> bytes:
+    return blake2b(raw, digest_size=_DIGEST_BYTES).digest()
+
+
+def _ignore(_what: str) -> None:
+    """Leave it to whoever reads the list that a pattern names nothing."""
 
 
 def _read_column(path: str, column: str) -> pa.ChunkedArray:
@@ -63,7 +120,8 @@ def _read_column(path: str, column: str) -> pa.ChunkedArray:
             if parquet.schema_arrow.names.count(column) > 1:
                 msg = f"there are several columns {column!r}"
                 raise MissingColumnError(msg)
-            return find_column(parquet.read(), column).cast(pa.string())
+            find_column(parquet.schema_arrow.empty_table(), column)
+            return find_column(parquet.read([column]), column).cast(pa.large_string())
     # a URL of an unknown kind is a ValueError, one whose library is missing an ImportError
     except (OSError, pa.ArrowException, ValueError, ImportError) as error:
         raise explain_error(path, error) from error

@@ -13,7 +13,8 @@ from typing import Any
 from strandline.stages.text.text_quality import list_words
 
 PERMUTATIONS = 128
-SIGNATURE_BYTES = 4 * PERMUTATIONS
+VALUE_BYTES = 4
+SIGNATURE_BYTES = VALUE_BYTES * PERMUTATIONS
 
 # Said in full, so that another version of the library can't make other signatures unnoticed.
 _SCHEME = {"seed": 1, "scheme": "affine32"}
@@ -24,22 +25,23 @@ class Signer:
 
     Args:
         words: words of a run.
+        values: of a signature, four bytes each.
 
     Raises:
         ImportError: the library is not installed.
     """
 
-    def __init__(self, words: int) -> None:
-        self._words = words
+    def __init__(self, words: int, values: int = PERMUTATIONS) -> None:
+        self._words, self._values = words, values
         self._create = load_datasketch().MinHash
-        self._permutations = self._create(PERMUTATIONS, **_SCHEME).permutations
+        self._permutations = self._create(values, **_SCHEME).permutations
 
     def sign(self, text: str) -> bytes | None:
         """Return the signature of a text, case ignored; None for one without words."""
         runs = list_runs(list_words(text.casefold()), self._words)
         if not runs:
             return None
-        minhash = self._create(PERMUTATIONS, permutations=self._permutations, **_SCHEME)
+        minhash = self._create(self._values, permutations=self._permutations, **_SCHEME)
         minhash.update_batch([run.encode("utf-8", "replace") for run in runs])
         return bytes(minhash.hashvalues.astype("<u4").tobytes())
 
