@@ -347,8 +347,14 @@ class Text(SinkStage):
         file.write(str(task.data).encode())
 
 
-def call_sink(tasks: list[Task], root: Path) -> Receipt:
-    plan = StagePlan("sink", "sink", Text())
+class AlsoEmpty(Text):
+    """Writes a table without rows, too."""
+
+    writes_empty = True
+
+
+def call_sink(tasks: list[Task], root: Path, sink: SinkStage | None = None) -> Receipt:
+    plan = StagePlan("sink", "sink", sink or Text())
     return StageCall(plan, LocalOutputs(root), lambda: 0.0).run(tasks)[1]
 
 
@@ -369,6 +375,18 @@ def test_a_sink_writes_no_file_for_a_table_without_rows(tmp_path: Path) -> None:
 
     assert receipt.events == (Event(SOURCE, (TOKEN,), ()),)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sink_that_wants_to_writes_a_table_without_rows(tmp_path: Path) -> None:
+    empty = make_task(pa.table({"n": pa.array([], pa.int64())}))
+    receipt = call_sink([empty], tmp_path, AlsoEmpty())
+
+    (event,) = receipt.events
+    (output,) = event.outputs
+    assert isinstance(output, Output)
+    assert (output.token, output.rows) == (TOKEN, 0)
+    (path,) = (tmp_path / name_source_folder(SOURCE)).iterdir()
+    assert output.size == path.stat().st_size > 0
 
 
 def test_a_sink_that_raises_fails_the_source_and_leaves_no_file(tmp_path: Path) -> None:

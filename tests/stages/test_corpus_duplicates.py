@@ -286,6 +286,16 @@ def test_links_name_what_hangs_together_in_a_partition_once() -> None:
     assert 1 == len(set(links["first"].to_pylist()))
 
 
+def test_only_sinks_that_are_asked_to_write_files_without_rows() -> None:
+    empty = LINKS.empty_table()
+    assert not StageRun("parquet").stage.writes_empty
+    asked = StageRun("parquet", writeEmpty=True)
+    assert asked.stage.writes_empty
+    assert pq.read_table(pa.BufferReader(asked.written(empty))).schema.names == LINKS.names
+    assert StageRun("shuffle").stage.writes_empty
+    assert "write_empty" in type(asked.stage).added_params  # runs that were begun go on
+
+
 def test_a_list_of_several_files_is_one_list(tmp_path: Path) -> None:
     def write(*parts: list[str]) -> str:
         for number, keys in enumerate(parts):

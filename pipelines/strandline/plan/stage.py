@@ -354,9 +354,11 @@ class SinkStage(EndStage):
 
     Attributes:
         suffix: the end of an output's name, such as ".parquet".
+        writes_empty: a table without rows is written too; else it leaves no file.
     """
 
     suffix: str = ""
+    writes_empty: bool = False
 
     @abstractmethod
     def write(self, task: Task, file: BinaryIO) -> None:

@@ -351,7 +351,7 @@ class StageCall:
 
 
 def _write(sink: SinkStage, task: Task, lineage: Lineage, group: OutputGroup) -> tuple[Output, ...]:
-    if not task.num_rows:
+    if not (task.num_rows or sink.writes_empty):
         return ()
     outputs: list[Output] = []
     for suffix, write in {sink.suffix: sink.write, **sink.list_companions()}.items():

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import pairwise
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from strandline.plan.registry import register
 from strandline.plan.stage import SinkStage, Source
@@ -40,9 +40,19 @@ class ParquetSink(SinkStage):
             default=ParquetCompression.ZSTD, description="Compression of the pages."
         )
         row_group_rows: int = Field(default=65_536, ge=1, description="Most rows of a row group.")
+        write_empty: bool = Field(
+            default=False,
+            description="Write a file without rows too, so that a pipeline that reads them finds "
+            "one where nothing was found.",
+        )
 
     params: Params
+    added_params = frozenset({"write_empty"})
     suffix: str = ".parquet"
+
+    def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401 - as in the base
+        super().__init__(params, **values)
+        self.writes_empty = self.params.write_empty
 
     def write(self, task: Task, file: BinaryIO) -> None:
         """Write the table front to back.

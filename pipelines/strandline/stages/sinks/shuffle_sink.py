@@ -33,6 +33,7 @@ class ShuffleSink(SinkStage):
 
     params: Params
     suffix: str = ".parquet"
+    writes_empty: bool = True  # the next pipeline has partitions to list, whatever is in them
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.by,)
