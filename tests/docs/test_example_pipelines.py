@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import ray
+from make_crawl import CrawledPage, list_pages
 
 from strandline.stages.web.record_chunks import read_members
 from web_archive import SENTENCES, format_archive, write_pages
@@ -188,3 +189,64 @@ def test_the_crawl_is_what_its_maker_writes_and_one_record_that_was_cut(folder: 
     chunks = list(read_members(io.BytesIO(content), 0, None, 1 << 20))
     assert records == [chunk.data for chunk in chunks if not chunk.problem]
     assert ["damaged compression"] == [chunk.problem for chunk in chunks if chunk.problem]
+
+
+FINEWEB = ("pages", "signatures", "links", "duplicates")
+
+
+def make_crawl(folder: Path, *words: str) -> None:
+    script = [sys.executable, f"{EXAMPLES}/make_crawl.py", "strandline-data/crawl", *words]
+    subprocess.run(script, cwd=folder, check=True)
+
+
+def read_kept(folder: Path, pipeline: str = "fineweb") -> list[dict[str, Any]]:
+    files = sorted((folder / DATA / pipeline / "output").rglob("*.parquet"))
+    return [row for path in files for row in pq.read_table(path).to_pylist()]
+
+
+def find_first_addresses(pages: list[CrawledPage]) -> set[str]:
+    """Of each page and its copies, the address of the first that can be read."""
+    good = {"prose", "contact", "unclosed"}
+    return {page.url for page in pages if page.kind in good and page.language == "en"}
+
+
+def test_the_recipe_of_fineweb_keeps_clean_pages_once(folder: Path) -> None:
+    make_crawl(folder, "--pages", "102")
+    ended = run(folder, "run", f"{EXAMPLES}/fineweb.yaml", "--engine", "inline", "--json")
+    outcomes = [json.loads(line) for line in ended.splitlines() if '"outcome"' in line]
+    assert len(FINEWEB) + 1 == len(outcomes)
+    pages = {page.url: page for page in list_pages(102)}
+    last = list(pages)[-1]  # its record was cut
+    kept = read_kept(folder)
+    assert find_first_addresses(list(pages.values())) - {last} == {row["url"] for row in kept}
+    found = read_kept(folder, "fineweb-duplicates")
+    before = {row["key"]: pages[row["url"]] for row in read_kept(folder, "fineweb-pages")}
+    assert {page.url for page in before.values() if page.of is not None} == {
+        before[row["key"]].url for row in found
+    }
+    originals = list_pages(102)
+    for row in found:
+        copy = before[row["key"]]
+        assert copy.of is not None
+        assert originals[copy.of].url == before[row["stays"]].url
+    assert not [row for row in kept if "lighthouse.example" in row["text"]]
+    again = run(folder, "run", f"{EXAMPLES}/fineweb.yaml", "--engine", "inline", "--json")
+    ended_again = [json.loads(line) for line in again.splitlines() if '"outcome"' in line]
+    assert [0] * 5 == [each["sources"]["finished"] for each in ended_again]
+    for name in (*(f"fineweb-{each}" for each in FINEWEB), "fineweb"):
+        run(folder, "verify", f"{EXAMPLES}/fineweb.yaml#{name}")
+    run(folder, "card", f"{EXAMPLES}/fineweb.yaml#fineweb", "--license", "odc-by")
+    card = (folder / DATA / "fineweb/output/README.md").read_text()
+    assert "Clean English pages" in card
+
+
+def test_a_crawl_without_duplicates_goes_through_all_passes(folder: Path) -> None:
+    make_crawl(folder, "--pages", "2")
+    run(folder, "run", f"{EXAMPLES}/fineweb.yaml", "--engine", "inline")
+    assert 1 == len(read_kept(folder))  # of two pages, the second is cut
+    assert [] == read_kept(folder, "fineweb-duplicates")
+    assert {"key", "stays"} == set(
+        pq.read_table(
+            next((folder / DATA / "fineweb-duplicates/output").rglob("*.parquet"))
+        ).schema.names
+    )

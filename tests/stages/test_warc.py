@@ -14,10 +14,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from make_crawl import format_record, pack
 
 from stage_runs import StageRun
 from strandline.stages.sources.opening import UnreadableFileError
-from web_archive import Page, format_archive, format_page, format_record, pack, write_pages
+from web_archive import Page, format_archive, format_page, write_pages
 
 PAGES = write_pages(24)
 GOOD = [page for page in PAGES if page.head.startswith("HTTP/1.1 200") and "image" not in page.head]
