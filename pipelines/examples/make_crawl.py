@@ -204,9 +204,10 @@ def write_crawl(folder: Path, pages: Iterable[CrawledPage], most: int | None = N
 def _copy_page(number: int, seed: int, url: str, kind: str) -> CrawledPage:
     """Return an earlier page under another address; where it is no reprint, with one sentence more.
 
-    Of each earlier page there is at most one of each kind.
+    Reprints are of pages from long before, so that they seldom lie in one file or range.
     """
-    of = next(at for at in range(number - 1, -1, -1) if KINDS[at % len(KINDS)] == "prose")
+    start = number - 1 if kind == "copy" else number // 2
+    of = next(at for at in range(start, -1, -1) if KINDS[at % len(KINDS)] == "prose")
     page, chance = make_page(of, seed), random.Random(f"{seed}/{number}")  # noqa: S311 - as above
     more = f" {write_sentence(page.language, chance)}</p>".encode()
     body = page.body if kind == "reprint" else page.body.replace(b"</p>", more, 1)

@@ -27,6 +27,7 @@ DOCUMENTS = [
     "docs/python.md",
     "docs/running.md",
     "docs/statistics.md",
+    "docs/duplicates.md",
     "docs/video.md",
     "docs/text.md",
     "docs/text-filters.md",

@@ -1,6 +1,9 @@
 """`make kills`: kill each kind of process twenty times in the main job, and keep the table.
 
-python tests/runtime/run_kills.py [--seeds N] [--limit FILES] [--write]
+FineWeb's recipe is killed twenty times too, across its passes, with all its processes or its
+driver alone.
+
+python tests/runtime/run_kills.py [--seeds N] [--limit FILES] [--recipe] [--write]
 """
 
 from __future__ import annotations
@@ -13,11 +16,13 @@ import yaml
 
 from jobs import TARGETS, Job
 from killing import Result, choose_kill, kill_and_finish
+from recipe_kills import Recipe, RecipeKills
+from recipe_kills import kill_and_finish as kill_recipe
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "pipelines" / "examples" / "python-functions.yaml"
 REPORT = ROOT / "docs" / "reliability.md"
-BEGIN, END = "<!-- kills: begin -->", "<!-- kills: end -->"
+RECIPE_PAGES, RUNS = 340, 4  # the last of the runs is on Ray
 
 
 def main() -> int:
@@ -25,25 +30,40 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20, help="kills a target")
     parser.add_argument("--limit", type=int, help="only so many files of the real input")
-    parser.add_argument("--write", action="store_true", help=f"keep the table in {REPORT.name}")
+    parser.add_argument("--recipe", action="store_true", help="kill the recipe, not the main job")
+    parser.add_argument("--write", action="store_true", help=f"keep the tables in {REPORT.name}")
     arguments = parser.parse_args()
+    is_good = True
     with tempfile.TemporaryDirectory(prefix="kills-") as folder:
-        manifest, sources = _write_manifest(Path(folder), arguments.limit)
-        job = Job(manifest)
-        whole = job.run_whole(Path(folder, "whole"))
-        print(f"undisturbed: {sources} sources, {len(whole)} outputs", flush=True)
-        results = [
-            _run(job, Path(folder, f"{target}-{seed}"), target, seed, whole)
-            for target in TARGETS
-            for seed in range(arguments.seeds)
-        ]
-    table = _tabulate(results, sources, arguments.limit)
+        if not arguments.recipe:
+            table, is_good = _kill_main(Path(folder), arguments.seeds, arguments.limit)
+            _keep(table, "kills", is_written=arguments.write)
+        results = _kill_recipe(Path(folder), -(-arguments.seeds // RUNS))
+        _keep(_tabulate_recipes(results), "recipe kills", is_written=arguments.write)
+    return 0 if is_good and all(result.is_good for result in results) else 1
+
+
+def _kill_main(folder: Path, seeds: int, limit: int | None) -> tuple[str, bool]:
+    """Kill every target in the main job; the table, and whether all is good."""
+    manifest, sources = _write_manifest(folder, limit)
+    job = Job(manifest)
+    whole = job.run_whole(folder / "whole")
+    print(f"undisturbed: {sources} sources, {len(whole)} outputs", flush=True)
+    results = [
+        _run(job, folder / f"{target}-{seed}", target, seed, whole)
+        for target in TARGETS
+        for seed in range(seeds)
+    ]
+    return _tabulate(results, sources, limit), all(result.is_good for result in results)
+
+
+def _keep(table: str, name: str, *, is_written: bool) -> None:
     print(table)
-    if arguments.write:
+    if is_written:
+        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
         text = REPORT.read_text()
-        head, tail = text.split(BEGIN)[0], text.split(END)[1]
-        REPORT.write_text(f"{head}{BEGIN}\n{table}\n{END}{tail}")
-    return 0 if all(result.is_good for result in results) else 1
+        head, tail = text.split(begin)[0], text.split(end)[1]
+        REPORT.write_text(f"{head}{begin}\n{table}\n{end}{tail}")
 
 
 def _write_manifest(folder: Path, limit: int | None) -> tuple[Path, int]:
@@ -66,6 +86,39 @@ def _run(job: Job, volume: Path, target: str, seed: int, whole: dict[str, str]) 
         flush=True,
     )
     return result
+
+
+def _kill_recipe(folder: Path, kills: int) -> list[RecipeKills]:
+    recipe = Recipe(folder, RECIPE_PAGES)
+    recipe.run(folder / "whole-recipe")
+    whole = recipe.read_kept(folder / "whole-recipe")
+    total = sum(recipe.count_outputs(folder / "whole-recipe").values())
+    results = []
+    for seed in range(RUNS):
+        engine = "ray" if seed == RUNS - 1 else "inline"
+        volume = folder / f"recipe-{seed}"
+        results.append(kill_recipe(recipe, volume, seed, kills, (whole, total), engine))
+        mark = "ok" if results[-1].is_good else "BAD"
+        print(f"{mark} recipe {seed} on {engine}: {results[-1]}", flush=True)
+    return results
+
+
+def _tabulate_recipes(results: list[RecipeKills]) -> str:
+    fired, asked = sum(each.fired for each in results), sum(each.asked for each in results)
+    passes = len({name for each in results for name in each.passes})
+    kept = sum(each.kept for each in results)
+    again = sum(len(each.rewritten) for each in results)
+    same = sum(each.is_same for each in results)
+    verified = sum(each.is_verified for each in results)
+    return (
+        f"FineWeb's recipe over {RECIPE_PAGES} pages, in {RUNS} runs that were killed on their "
+        "way through the passes.\n\n"
+        "| kills that fired | passes in which | finished outputs kept | of these written again "
+        "| same kept set | verified |\n"
+        "|---|---|---|---|---|---|\n"
+        f"| {fired} of {asked} | {passes} | {kept} | {again} | {same} of {len(results)} "
+        f"| {verified} of {len(results)} |"
+    )
 
 
 def _tabulate(results: list[Result], sources: int, limit: int | None) -> str:
