@@ -81,14 +81,14 @@ bench: $(STAMP) ## Measure, and print the table of docs/benchmarks.md
 rivals: $(STAMP) ## Install the engines that `make bench` compares with
 	@$(BIN)/pip install --quiet --constraint constraints.txt --group bench
 
-agreement: $(STAMP) ## Compare each filter's decisions with datatrove's; ARGS=--write puts the table into the document
+agreement: $(STAMP) ## Compare filters and FineWeb's recipe with datatrove's; ARGS=--write puts the table into the document
 	@$(BIN)/python bench/agreement.py $(ARGS)
 
 picture: $(STAMP) ## Draw the README's picture: the report of a run that is killed twice; Chromium
 	@PYTHONPATH=tests/report $(BIN)/python docs/pictures/draw.py
 
 kills: $(STAMP) ## Kill every kind of process twenty times in the main job, and tell what was lost
-	@$(BIN)/python tests/runtime/run_kills.py $(ARGS)
+	@PYTHONPATH=pipelines/examples $(BIN)/python tests/runtime/run_kills.py $(ARGS)
 
 crash: $(STAMP) ## Make every named step fail in every way, with both engines, and run again
 	@PYTHONPATH=tests/runtime $(BIN)/python tests/runtime/crash/run_matrix.py $(ARGS)

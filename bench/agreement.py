@@ -1,5 +1,6 @@
-"""Compares each filter with datatrove's: `python bench/agreement.py [--documents N] [--write]`.
+"""Compares each filter with datatrove's, and FineWeb's whole recipe.
 
+python bench/agreement.py [--documents N] [--recipe] [--write]; with --recipe the recipe alone.
 Both are given the same documents, the same settings and the same words and sentences.
 """
 
@@ -7,8 +8,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -21,13 +23,14 @@ from run import write_table
 from strandline.plan.registry import find_stage
 from strandline.stages.text.filters.document_filter import SplittingFilter
 from strandline.stages.text.filters.splitting import (
-    RuleSplitter,
     Splitter,
     Splitting,
     load_splitter,
 )
 
-DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "text-filters.md"
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENT = ROOT / "docs" / "text-filters.md"
+EXAMPLES = ROOT / "pipelines" / "examples"
 FILTERS = {
     "gopher-repetition": "GopherRepetitionFilter",
     "gopher-quality": "GopherQualityFilter",
@@ -35,7 +38,7 @@ FILTERS = {
     "fineweb-quality": "FineWebQualityFilter",
 }
 IN_A_ROW = "the four in a row"
-LEAST = 0.995
+LEAST, LEAST_OF_RECIPE = 0.995, 0.99
 SHOWN = 4
 # What is kept as it goes on, or why it is dropped.
 Answer = tuple[bool, str]
@@ -110,9 +113,23 @@ def load_theirs(use: str, splitter: Splitter | None) -> Judge:
     """Return datatrove's filter as a function of a text; without a splitter it has its own."""
     from datatrove.data import Document  # noqa: PLC0415 - may not be there
     from datatrove.pipeline import filters  # noqa: PLC0415
-    from datatrove.utils.word_tokenizers import WordTokenizer  # noqa: PLC0415
 
-    own = splitter or RuleSplitter()
+    values = {"language": inject_words(splitter)} if splitter else {}
+    step: Any = getattr(filters, FILTERS[use])(**values)
+
+    def judge(text: str) -> Answer:
+        document = Document(text=text, id="")
+        found = step.filter(document)
+        if isinstance(found, tuple):
+            return bool(found[0]), str(found[1])
+        return (True, document.text) if found else (False, "")
+
+    return judge
+
+
+def inject_words(own: Splitter) -> Any:  # noqa: ANN401 - a class of theirs
+    """Return what splits for datatrove as ours does."""
+    from datatrove.utils.word_tokenizers import WordTokenizer  # noqa: PLC0415 - may not be there
 
     class Injected(WordTokenizer):  # type: ignore[misc]  # it comes without types
         """Splits for datatrove as we do."""
@@ -126,16 +143,7 @@ def load_theirs(use: str, splitter: Splitter | None) -> Judge:
         def span_tokenize(self, text: str) -> list[tuple[int, int]]:
             return list(own.find_sentences(text))
 
-    step: Any = getattr(filters, FILTERS[use])(**({"language": Injected()} if splitter else {}))
-
-    def judge(text: str) -> Answer:
-        document = Document(text=text, id="")
-        found = step.filter(document)
-        if isinstance(found, tuple):
-            return bool(found[0]), str(found[1])
-        return (True, document.text) if found else (False, "")
-
-    return judge
+    return Injected()
 
 
 def chain(judges: list[Judge]) -> Judge:
@@ -194,25 +202,46 @@ def describe_differing(agreement: Agreement) -> Iterator[str]:
 
 
 def main() -> int:
-    """Compare, print, and write the table into the document where asked to."""
+    """Compare, print, and write the tables into the document where asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=int, default=3000, metavar="N")
-    parser.add_argument("--write", action="store_true", help="put the table into the document")
+    parser.add_argument("--recipe", action="store_true", help="compare the recipe alone")
+    parser.add_argument("--write", action="store_true", help="put the tables into the document")
     options = parser.parse_args()
     if not find_rival("datatrove").is_installed():
         sys.stderr.write(f"strandline: datatrove: {HOW_TO_INSTALL}\n")
         return 1
-    texts = list_documents(options.documents)
+    is_good = options.recipe or _report_filters(options.documents, is_written=options.write)
+    is_good &= _report_recipe(options.documents, is_written=options.write)
+    return int(not is_good)
+
+
+def _report_filters(count: int, *, is_written: bool) -> bool:
+    texts = list_documents(count)
     found = list(compare_all(texts))
+    _report(found, len(texts), "agreement", is_written=is_written)
+    return min(each.share for each in found if "compatible" in each.name) >= LEAST
+
+
+def _report_recipe(count: int, *, is_written: bool) -> bool:
+    sys.path.append(str(EXAMPLES))
+    from recipe import RecipeRuns, compare_recipes  # noqa: PLC0415 - it needs the path
+
+    with tempfile.TemporaryDirectory(prefix="strandline-agreement-") as folder:
+        runs = RecipeRuns(Path(folder), count // 2, count // 2, is_compatible=True)
+        found = compare_recipes(runs)
+        _report(found, len(runs.pages), "recipe agreement", is_written=is_written)
+    return min(each.share for each in found) >= LEAST_OF_RECIPE
+
+
+def _report(found: Sequence[Agreement], count: int, marker: str, *, is_written: bool) -> None:
     for each in found:
         sys.stdout.writelines(f"{line}\n" for line in describe_differing(each))
     table = format_agreements(found)
     sys.stdout.write(table)
-    if options.write:
-        head = f"{len(texts):,} documents, datatrove {version('datatrove')}."
-        write_table(DOCUMENT, f"{head}\n\n{table}", "agreement")
-    least = min(each.share for each in found if "compatible" in each.name)
-    return int(least < LEAST)
+    if is_written:
+        head = f"{count:,} documents, datatrove {version('datatrove')}."
+        write_table(DOCUMENT, f"{head}\n\n{table}", marker)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ BENCHES = {
     "skip": ("skip_rate", "measure_skip"),
     "outputs": ("output_rate", "measure_outputs"),
     "filters": ("filter_rate", "measure_filters"),
+    "recipe": ("recipe", "measure_recipe"),
+    "duplicates": ("duplicates_memory", "measure_duplicates"),
     "fanout": ("fanout_memory", "measure_fanout"),
     "spread": ("spread_rate", "measure_spread"),
     "nodes": ("node_rate", "measure_nodes"),
@@ -49,6 +51,7 @@ TABLES = {
     for name in (
         "outputs",
         "filters",
+        "recipe",
         "fanout",
         "spread",
         "nodes",
@@ -60,12 +63,13 @@ TABLES = {
 }
 # A control plane, which tests start too.
 CONTROL_PLANE = ROOT / "tests" / "apiserver"
+EXAMPLES = ROOT / "pipelines" / "examples"  # which make what they work on
 
 
 def main() -> None:
     """Measure, print the tables, and write them into the document where asked to."""
     options = _parse_arguments()
-    sys.path.append(str(CONTROL_PLANE))
+    sys.path += [str(CONTROL_PLANE), str(EXAMPLES)]
     sizes = {"sources": options.sources, "pipelines": options.pipelines, "turns": options.turns}
     scale = Scale(is_quick=options.quick, cases=options.cases, **sizes)
     tables: dict[str, list[Row]] = {}

@@ -1,5 +1,7 @@
 """That filters are compared with datatrove's, and that a difference is seen."""
 
+from pathlib import Path
+
 import pytest
 
 from agreement import (
@@ -13,6 +15,7 @@ from agreement import (
     load_theirs,
 )
 from agreement_documents import generate_documents, list_documents
+from recipe import RecipeRuns, compare_recipes
 from strandline.plan.packages import list_missing
 from strandline.stages.text.filters.splitting import Splitting, load_splitter
 
@@ -51,3 +54,13 @@ def test_the_filters_agree_on_a_few_documents() -> None:
         found = compare(use, texts, judge, [theirs[use](text) for text in texts])
         assert [] == found.differing
         assert found.both + found.neither == len(texts)
+
+
+@pytest.mark.skipif(bool(list_missing(["datatrove"])), reason="make rivals")
+def test_the_whole_recipe_agrees_on_a_small_crawl(tmp_path: Path) -> None:
+    runs = RecipeRuns(tmp_path, 68, is_compatible=True)
+    before, after = compare_recipes(runs)
+    assert [] == before.differing
+    assert [] == after.differing
+    assert 0 < after.both < before.both
+    assert len(runs.pages) == after.both + after.neither
