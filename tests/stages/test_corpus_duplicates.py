@@ -197,6 +197,41 @@ def test_of_equal_rows_the_first_stays(tmp_path: Path) -> None:
     assert ["0", "1", "3", "4", "5"] == kept
 
 
+LINES = st.lists(st.text("ab \n\r", max_size=8), max_size=5)
+
+
+@given(LINES)
+def test_law_paragraphs_that_are_split_and_joined_are_the_text(texts: list[str]) -> None:
+    rows = [{"key": str(at), "text": text, "url": f"u{at}"} for at, text in enumerate(texts)]
+    table = pa.Table.from_pylist(
+        rows, pa.schema([(n, pa.string()) for n in ("key", "text", "url")])
+    )
+    split = StageRun("split-paragraphs").table(table)
+    assert split is not None
+    assert len(set(split["key"].to_pylist())) == split.num_rows
+    found = StageRun("join-paragraphs").table(split)
+    back = [] if found is None else found.drop_columns(["document"]).to_pylist()
+    assert [row for row in rows if row["text"].strip()] == back
+
+
+def test_paragraphs_that_the_corpus_has_already_go_and_the_rest_stays(tmp_path: Path) -> None:
+    rows = [
+        {"key": "a", "text": "The tide turned.\n\nAll rights reserved."},
+        {"key": "b", "text": "All rights reserved.\n\nNobody came."},
+        {"key": "c", "text": "All rights  reserved."},
+    ]
+    split = StageRun("split-paragraphs").rows(rows)
+    kept = set(run_passes(tmp_path, StageRun("digest-rows"), split, 2))
+    assert ["a#0", "a#1", "a#2", "b#1", "b#2"] == sorted(kept)
+    stage = StageRun("join-paragraphs")
+    left = stage.rows([row for row in split if row["key"] in kept])
+    assert [("a", rows[0]["text"]), ("b", "\nNobody came.")] == [
+        (row["key"], row["text"]) for row in left
+    ]
+    assert [] == stage.rows([row for row in split if row["key"] == "b#1"])
+    assert {"dropped: nothing left": 1} == stage.counters
+
+
 def test_where_nothing_is_alike_an_empty_list_is_written(tmp_path: Path) -> None:
     rows = [*make_texts()[:1], {"key": "empty", "text": ""}, {"key": "marks", "text": "..."}]
     assert ["0-0", "empty", "marks"] == run_passes(tmp_path, StageRun("sign-texts"), rows, 2)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from strandline.stages.dedup.corpus.cluster_duplicates import ClusterDuplicates
     from strandline.stages.dedup.corpus.digest_rows import DigestRows
     from strandline.stages.dedup.corpus.link_duplicates import LinkDuplicates
+    from strandline.stages.dedup.corpus.paragraphs import JoinParagraphs, SplitParagraphs
     from strandline.stages.dedup.corpus.sign_texts import SignTexts
     from strandline.stages.dedup.drop_contaminated import DropContaminated
     from strandline.stages.dedup.drop_duplicates import DropDuplicates
@@ -99,6 +100,7 @@ __all__ = [
     "GopherRepetition",
     "HashVideo",
     "IdentifyLanguage",
+    "JoinParagraphs",
     "JsonlFiles",
     "JsonlSink",
     "KeepDocumented",
@@ -127,6 +129,7 @@ __all__ = [
     "ShuffleSink",
     "SignTexts",
     "SketchTexts",
+    "SplitParagraphs",
     "SplitVideo",
     "TokenShards",
     "TokeniseText",
@@ -164,6 +167,7 @@ _ROOMS = {
     "GopherRepetition": "strandline.stages.text.filters.gopher_repetition",
     "HashVideo": "strandline.stages.video.hash_video",
     "IdentifyLanguage": "strandline.stages.text.identify_language",
+    "JoinParagraphs": "strandline.stages.dedup.corpus.paragraphs",
     "JsonlFiles": "strandline.stages.sources.jsonl_source",
     "JsonlSink": "strandline.stages.sinks.jsonl_sink",
     "KeepDocumented": "strandline.stages.code.keep_documented",
@@ -192,6 +196,7 @@ _ROOMS = {
     "ShuffleSink": "strandline.stages.sinks.shuffle_sink",
     "SignTexts": "strandline.stages.dedup.corpus.sign_texts",
     "SketchTexts": "strandline.stages.dedup.sketch_texts",
+    "SplitParagraphs": "strandline.stages.dedup.corpus.paragraphs",
     "SplitVideo": "strandline.stages.video.split_video",
     "TokenShards": "strandline.stages.sinks.token_shards",
     "TokeniseText": "strandline.stages.text.tokenise_text",

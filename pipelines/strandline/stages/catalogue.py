@@ -18,6 +18,7 @@ from strandline.stages.dedup.corpus import (
     cluster_duplicates,
     digest_rows,
     link_duplicates,
+    paragraphs,
     sign_texts,
 )
 from strandline.stages.images import decode_images, measure_images, resize_images
@@ -111,6 +112,7 @@ __all__ = [
     "measure_motion",
     "measure_video",
     "normalise_text",
+    "paragraphs",
     "parquet_partitions",
     "parquet_source",
     "parse_documents",

@@ -1,6 +1,6 @@
 """Clusters of duplicates in a corpus, from links that several partitions have found.
 
-Pure: links in portions, as often as they are asked for; keys out. In memory are about 40 bytes for
+Pure: links in portions, as often as they are asked for; keys out. In memory are some 50 bytes for
 each key that has a duplicate, and the first key of each cluster. The answer does not depend on the
 order of the links, nor on how they were parted.
 """
