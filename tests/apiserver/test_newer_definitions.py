@@ -12,7 +12,7 @@ from recordings import Json
 from strandline_api.documents.documents import parse_pipeline
 from strandline_api.documents.stored import forward_document
 from strandline_api.schema.crd import pipeline_definition
-from strandline_operator.reconcile.caches.specs import read_spec
+from strandline_operator.reconcile.caches.own_kinds import read_spec
 from waiting import wait_until
 
 DEFINITION = pipeline_definition()

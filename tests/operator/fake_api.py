@@ -56,6 +56,7 @@ class FakeApi:
         logs: what a pod has printed, by namespace and name.
         drivers: what answers at a URL, as JSON; None: it has nothing to say.
         tokens: with which a URL was asked last.
+        is_stalled: streams are open, and nothing comes.
         nodes: those that are not as they should be, by name; None: there is no such node.
     """
 
@@ -68,6 +69,7 @@ class FakeApi:
     before: list[Hook] = field(default_factory=list)
     after: list[Hook] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
+    is_stalled: bool = False
     forgotten: int = 0
     _epoch: int = 0
 
@@ -133,12 +135,14 @@ class FakeApi:
 
     async def list_pages(self, scope: Scope) -> AsyncIterator[Page]:
         async with self._call("list", scope.resource):
-            found = self.nodes if scope.resource is Resource.NODE else {}
-            yield Page(tuple(body for body in found.values() if body is not None), "1")
-
-    async def list_page(self, scope: Scope) -> Page:
-        items = await self.list_all(scope.resource, scope.namespace, scope.selector)
-        return Page(tuple(items), str(self.store.version))
+            self._check(scope.resource)
+            found = self.store.list(scope.resource, scope.namespace, scope.selector)
+            if scope.resource is Resource.NODE:
+                found = [body for body in self.nodes.values() if body is not None]
+        middle, version = (len(found) + 1) // 2, str(self.store.version)
+        yield Page(tuple(found[:middle]), version)
+        if found[middle:]:
+            yield Page(tuple(found[middle:]), version)
 
     async def watch(self, scope: Scope, version: str) -> AsyncIterator[Body]:
         async with self._call("watch", scope.resource):
@@ -146,8 +150,10 @@ class FakeApi:
         seen, epoch = int(version), self._epoch
         if seen < self.forgotten:
             raise Gone(410, "Expired", "the version is too old")
+        yield {"type": "OPEN"}
         while epoch == self._epoch:
-            for change in [one for one in self.store.history if one.version > seen]:
+            late = [] if self.is_stalled else self.store.history
+            for change in [one for one in late if one.version > seen]:
                 seen = change.version
                 if self._concerns(scope, change.resource, change.body):
                     yield {"type": change.kind, "object": clone(change.body)}

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from cache_feed import CacheFeed
 from fake_api import FakeApi
 from fake_stage import FakeStage
 from fake_store import FakeStore
@@ -26,7 +27,6 @@ from strandline_api.names import ATTEMPT_LABEL, ROLE_LABEL
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.times import format_time
 from strandline_operator.cluster.errors import ApiError
-from strandline_operator.cluster.watch import Observation
 from strandline_operator.decide.pipeline import decide
 from strandline_operator.decide.scene import is_head
 from strandline_operator.metrics.numbers import Numbers
@@ -54,16 +54,24 @@ SPEC: Body = {
 
 
 class Operator:
-    """One operator's process: what it remembers goes with it."""
+    """One operator's process: what it remembers goes with it; `feed` is what its watches see.
+
+    Without a word from there, its passes read all from the server.
+    """
 
     def __init__(self, api: FakeApi, limits: Limits) -> None:
         self.memory = PodMemory()
+        self.feed = CacheFeed(api.store, self.memory)
         self.passes = Passes(
             api=api,
             decide=decide,
             limits=limits,
             inputs=PassInputs(
-                self.memory, DriverTalk(limits), NamespaceDefaults("none"), RetryPolicy()
+                self.memory,
+                DriverTalk(limits),
+                NamespaceDefaults("none"),
+                RetryPolicy(),
+                self.feed.cache,
             ),
             seen_pipelines=SeenPipelines(),
             gate=DispatchGate(60),
@@ -94,7 +102,6 @@ class Scenario:
         self.operator = Operator(self.api, self.limits)
         self.sightings: list[Sighting] = []
         self.most_attempts = 0
-        self._told = 0
         self._wake_at: float | None = None
         self._after = "apply"
         make_pipeline(self.api.store, **{**SPEC, **spec})
@@ -176,19 +183,8 @@ class Scenario:
             self._wake_at = self.store.time + 1.0 if passed.again else passed.wake_at
 
     def tell(self) -> None:
-        """What the watch of pods tells."""
-        for change in self.store.history[self._told :]:
-            if change.resource is Resource.POD:
-                self.see(change.body, is_gone=change.kind == "DELETED")
-        self.skip()
-
-    def see(self, pod: Body, *, is_gone: bool = False) -> None:
-        """The watch tells of one pod."""
-        self.operator.memory.note(Observation(Pod.read(pod), is_gone))
-
-    def skip(self) -> None:
-        """The watch never tells of what has happened up to now."""
-        self._told = len(self.store.history)
+        """What the watches tell."""
+        self.operator.feed.follow()
 
     def _serve(self) -> None:
         """Drivers answer, and have nothing to say, as long as their heads run."""

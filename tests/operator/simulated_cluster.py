@@ -48,7 +48,7 @@ from strandline_operator.model.view import (
     Turn,
     View,
 )
-from strandline_operator.reconcile.caches.specs import read_spec
+from strandline_operator.reconcile.caches.own_kinds import read_spec
 
 Body = dict[str, Any]
 PIPELINE: Body = {

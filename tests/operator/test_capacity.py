@@ -167,7 +167,7 @@ def look(api: FakeApi) -> tuple[NodeSize, ...] | None:
     inputs = Operator(api, Limits()).passes.inputs
 
     async def run() -> tuple[NodeSize, ...] | None:
-        pipeline = await find_pipeline(api, KEY, inputs.specs)
+        pipeline = await find_pipeline(api, KEY, inputs.cache)
         assert pipeline is not None
         return (await observe(api, pipeline, inputs, NOW)).view.sizes
 

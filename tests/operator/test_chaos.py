@@ -21,6 +21,7 @@ from strandline_operator.model.plan import Resource
 
 SEEDS = range(4)
 SOONER = 0.5  # share of the trouble that comes after a write was done, whose answer is lost
+LATE = 0.5  # share of looks at which watches have not shown all
 # One for each way to an end: a driver's word, a pod's, KubeRay's, a deletion, a kill, a success.
 STORIES: dict[str, set[str | None]] = {
     "s-k-success": {None},
@@ -81,15 +82,20 @@ class Chaos(Scenario):
         except KilledError:
             self.deaths += 1
             self.operator = Operator(self.api, self.limits)
-            for pod in self.store.list(Resource.POD):
-                self.see(pod)
             self._wake_at = self.store.time + 1.0
 
     def tell(self) -> None:
-        if self.trouble.drawn.random() < self.trouble.rate:
-            self.skip()  # the watch broke off, and its next list shows only what is there then
-            for pod in self.store.list(Resource.POD):
-                self.see(pod)
+        feed, drawn = self.operator.feed, self.trouble.drawn
+        if drawn.random() < self.trouble.rate:
+            # The watch broke off, and its next list shows only what is there then.
+            feed.list(Resource.POD)
+        if drawn.random() < self.trouble.rate:
+            feed.disconnect()
+        elif drawn.random() < LATE and all(feed.shown.values()):
+            # Each kind has a stream of its own, and each is late by as much as it likes.
+            for resource in feed.kinds:
+                feed.stream(resource, drawn.randrange(4))
+            return
         super().tell()
 
 

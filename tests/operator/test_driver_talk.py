@@ -18,8 +18,8 @@ from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod, RayJob
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import AttemptObject, DriverView
+from strandline_operator.reconcile.caches.own_kinds import read_attempt
 from strandline_operator.reconcile.drivers import END_INTERVAL, DriverTalk
-from strandline_operator.reconcile.observe import read_attempt
 
 URL = "http://10.0.0.7:8780"
 PROGRESS = {

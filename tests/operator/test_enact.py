@@ -41,9 +41,8 @@ from strandline_operator.model.plan import (
     SetFinalizer,
 )
 from strandline_operator.model.view import View
-from strandline_operator.reconcile.caches.specs import SpecMemory
+from strandline_operator.reconcile.caches.own_kinds import read_attempt, read_pipeline
 from strandline_operator.reconcile.enact import Enacted, enact, is_ours
-from strandline_operator.reconcile.observe import read_attempt, read_pipeline
 
 TEXT = {"apiVersion": "v1", "kind": "ConfigMap"}
 
@@ -54,7 +53,7 @@ def look(api: FakeApi) -> View:
     assert body is not None
     attempts = map(read_attempt, api.store.list(Resource.ATTEMPT))
     return View(
-        read_pipeline(body, SpecMemory()),
+        read_pipeline(body),
         tuple(attempt for attempt in attempts if attempt is not None),
     )
 

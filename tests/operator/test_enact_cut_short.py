@@ -24,9 +24,8 @@ from strandline_operator.model.plan import (
     SetFinalizer,
 )
 from strandline_operator.model.view import View
-from strandline_operator.reconcile.caches.specs import SpecMemory
+from strandline_operator.reconcile.caches.own_kinds import read_attempt, read_pipeline
 from strandline_operator.reconcile.enact import enact
-from strandline_operator.reconcile.observe import read_attempt, read_pipeline
 
 PODS = ("pod-0", "pod-1", "pod-2")
 
@@ -45,7 +44,7 @@ def look(api: FakeApi) -> View:
     body = api.store.get(Resource.PIPELINE, NAMESPACE, "corpus") or {}
     attempts = map(read_attempt, api.store.list(Resource.ATTEMPT))
     return View(
-        read_pipeline(body, SpecMemory()),
+        read_pipeline(body),
         tuple(attempt for attempt in attempts if attempt is not None),
     )
 

@@ -74,8 +74,9 @@ def test_a_list_is_read_page_by_page() -> None:
     async def story(stub: Stub, api: KubernetesApi) -> None:
         stub.answer({"items": [{"n": 1}], "metadata": {"continue": "more", "resourceVersion": "7"}})
         stub.answer({"items": [{"n": 2}], "metadata": {"resourceVersion": "7"}})
-        page = await api.list_page(Scope(Resource.POD, None, "a=b"))
-        assert ([item["n"] for item in page.items], page.version) == ([1, 2], "7")
+        pages = [page async for page in api.list_pages(Scope(Resource.POD, None, "a=b"))]
+        assert [item["n"] for page in pages for item in page.items] == [1, 2]
+        assert {page.version for page in pages} == {"7"}
         first, second = stub.asked
         assert first.query == {"limit": "500", "labelSelector": "a=b"}
         assert second.query == {"limit": "500", "labelSelector": "a=b", "continue": "more"}
@@ -174,7 +175,7 @@ def test_a_watch_yields_events_until_the_server_ends_it() -> None:
     async def story(stub: Stub, api: KubernetesApi) -> None:
         stub.answers.append(stream(*events))
         seen = [event async for event in api.watch(Scope(Resource.POD, None, "a"), "5")]
-        assert seen == events
+        assert seen == [{"type": "OPEN"}, *events]
         (asked,) = stub.asked
         assert asked.path == "/api/v1/pods"
         assert asked.query["resourceVersion"] == "5"
@@ -211,7 +212,7 @@ def test_a_stream_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch)
     async def story(stub: Stub, api: KubernetesApi) -> None:
         stub.answers.append(stall)
         events = api.watch(Scope(Resource.POD, None), "5")
-        assert (await anext(events))["type"] == "ADDED"
+        assert [(await anext(events))["type"] for _ in range(2)] == ["OPEN", "ADDED"]
         with pytest.raises(Unavailable, match="no answer"):
             await anext(events)
         release.set()

@@ -13,7 +13,6 @@ from strandline_api.status.pipeline_status import Progress
 from strandline_operator.decide.run.lineage import list_ends as list_new_ends
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import AttemptEnd, PassPlan, Resource
-from strandline_operator.reconcile.passes import is_empty
 
 OOM = Evidence(Cause.OOM_KILLED, "the kernel killed a process of this cgroup for memory", "cgroup")
 
@@ -158,14 +157,6 @@ def test_the_driver_is_told_whose_names_its_runs_have(reports: bool) -> None:
     assert told.get("STRANDLINE_LINEAGE_UID") == (PIPELINE["metadata"]["uid"] if reports else None)
     assert told["STRANDLINE_ATTEMPT"] == "1"
     assert "STRANDLINE_LINEAGE_UID" not in {entry["name"] for entry in worker["env"]}
-
-
-def test_a_plan_with_an_end_is_not_empty() -> None:
-    cluster = SimulatedCluster.running()
-    cluster.finish(137, evidence=(OOM,))
-    (end,) = list_ends(cluster)
-    assert is_empty(PassPlan())
-    assert not is_empty(PassPlan(ends=(end,)))
 
 
 def test_an_end_that_is_written_once_more_is_not_told_again() -> None:

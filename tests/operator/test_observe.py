@@ -28,23 +28,23 @@ from strandline_api.documents.documents import parse_pipeline
 from strandline_api.schema.crd import pipeline_definition
 from strandline_api.spec.policy import RetryPolicy
 from strandline_operator.cluster.errors import ApiError, Forbidden, TooMany, Unavailable
-from strandline_operator.cluster.watch import Observation
+from strandline_operator.cluster.scope_cache import Observation
 from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal, Turn, View
 from strandline_operator.reconcile.caches.claims import KEEP_SECONDS
+from strandline_operator.reconcile.caches.cluster_cache import ClusterCache
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
+from strandline_operator.reconcile.caches.own_kinds import read_pipeline
 from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner
-from strandline_operator.reconcile.caches.specs import SpecMemory
 from strandline_operator.reconcile.drivers import DriverTalk
 from strandline_operator.reconcile.observe import (
     Observed,
     PassInputs,
     find_pipeline,
     observe,
-    read_pipeline,
 )
 
 NOW = 1_000_000.0
@@ -61,7 +61,7 @@ def make_senses(**layer: Any) -> PassInputs:
 
 def try_to_look(api: FakeApi, inputs: PassInputs | None = None, **more: Any) -> Observed | None:
     async def run() -> Observed | None:
-        pipeline = await find_pipeline(api, KEY, SpecMemory())
+        pipeline = await find_pipeline(api, KEY, ClusterCache())
         if pipeline is None:
             return None
         return await observe(api, pipeline, inputs or make_senses(), NOW, **more)
@@ -151,16 +151,17 @@ def test_fields_of_newer_definitions_are_read_past_and_said_once(
 ) -> None:
     grown, planted = plant_unknown(store(SMALLEST, pipeline_definition()), pipeline_definition())
     body = make_pipeline(api.store, **grown["spec"])
-    specs = SpecMemory()
+    seen = None
     for _ in range(3):
-        seen = read_pipeline(body, specs)
+        seen = read_pipeline(body, seen)
+    assert seen is not None
     assert seen.spec == parse_pipeline(SMALLEST).spec
     assert (seen.problems, set(seen.unknown)) == ((), planted)
     (line,) = caplog.records
     assert line.getMessage().startswith("this operator does not know and ignores spec.")
     assert vars(line)["pipeline"] == "team/corpus"
     body["spec"] = {**SMALLEST["spec"], "tomorrow": 1}
-    assert read_pipeline(body, specs).unknown == ("spec.tomorrow",)
+    assert read_pipeline(body, seen).unknown == ("spec.tomorrow",)
     assert len(caplog.records) == 2
 
 
@@ -291,7 +292,7 @@ def read_claims(api: FakeApi, inputs: PassInputs, times: int, now: float = NOW) 
 
 
 async def look_at(api: FakeApi, inputs: PassInputs, now: float) -> View:
-    pipeline = await find_pipeline(api, KEY, inputs.specs)
+    pipeline = await find_pipeline(api, KEY, inputs.cache)
     assert pipeline is not None
     return (await observe(api, pipeline, inputs, now)).view
 
@@ -335,21 +336,22 @@ def test_a_claim_without_a_volume_is_read_anew(api: FakeApi, pipeline: Body, cla
 
 
 def test_a_spec_is_read_anew_when_anything_of_it_has_changed() -> None:
-    specs = SpecMemory()
     body = make_pipeline(FakeApi().store, retry={"maxRetries": 7})
-    first = read_pipeline(body, specs)
-    assert read_pipeline(copy.deepcopy(body), specs).spec is first.spec
+    first = read_pipeline(body)
+    again = read_pipeline(copy.deepcopy(body), first)
+    assert again.spec is first.spec
+    assert again.manifest is first.manifest
     body = copy.deepcopy(body)
     body["spec"]["retry"]["maxRetries"] = 8
-    changed = read_pipeline(body, specs).spec
-    assert changed is not None
-    assert changed.retry.max_retries == 8
+    changed = read_pipeline(body, first)
+    assert changed.spec is not None
+    assert changed.spec.retry.max_retries == 8
     body = copy.deepcopy(body)
     body["spec"]["retry"]["maxRetries"] = "many"
-    assert read_pipeline(body, specs).spec is None
-    assert read_pipeline(body, specs).problems == read_pipeline(body, SpecMemory()).problems
-    specs.forget(body["metadata"]["uid"])
-    assert len(specs) == 0
+    invalid = read_pipeline(body, changed)
+    assert invalid.spec is None
+    assert invalid.problems == read_pipeline(body).problems
+    assert read_pipeline(body, invalid).problems == invalid.problems
 
 
 def make_code(api: FakeApi) -> None:

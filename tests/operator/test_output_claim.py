@@ -131,7 +131,7 @@ def make_senses(api: FakeApi) -> PassInputs:
 
 
 async def look(api: FakeApi, inputs: PassInputs, now: float = NOW) -> View:
-    pipeline = await find_pipeline(api, KEY, inputs.specs)
+    pipeline = await find_pipeline(api, KEY, inputs.cache)
     assert pipeline is not None
     return (await observe(api, pipeline, inputs, now)).view
 

@@ -20,11 +20,11 @@ from operator_bodies import (
     spell_attempt,
 )
 from played_operator import Operator
-from strandline_api.objects.attempt import AttemptOutcome, AttemptStatus, PipelineReference
+from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.pipeline_status import Condition, PipelineStatus, Progress
 from strandline_operator.cluster.errors import ApiError, Conflict, Forbidden, Unavailable
-from strandline_operator.cluster.watch import Observation
+from strandline_operator.cluster.scope_cache import Observation
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import (
@@ -307,68 +307,6 @@ def test_progress_counts_while_the_run_goes_on() -> None:
     scene.run()
     assert scene.progress == {scene.uid: None}
     assert scene.reasons == {scene.uid: ""}
-
-
-def test_a_status_after_which_nothing_follows_asks_for_no_pass() -> None:
-    scene = Scene()
-
-    def write(view: View) -> PassPlan:
-        if view.pipeline.status.attempt == 1:
-            return PassPlan(wake_at=700.0, is_at_rest=True)
-        return PassPlan(pipeline=PipelineStatus(attempt=1), wake_at=160.0)
-
-    scene.plan = write
-    passed = scene.run()
-    stored = scene.api.store.list(Resource.PIPELINE)[0]["metadata"]["resourceVersion"]
-    assert passed == Passed(700.0, written=frozenset({stored}), is_promised=True)
-    calls = len(scene.api.calls)
-    assert scene.run() == Passed(wake_at=700.0, is_promised=True)
-    assert len(scene.api.calls) == calls + 1
-
-
-def test_a_status_after_which_something_follows_asks_for_a_pass() -> None:
-    scene = Scene()
-    scene.plan = lambda view: PassPlan(
-        pipeline=PipelineStatus(attempt=view.pipeline.status.attempt + 1)
-    )
-    assert scene.run().written == frozenset()
-
-
-def test_a_pass_that_has_done_more_than_write_is_followed_by_another() -> None:
-    scene = Scene()
-
-    def write(view: View) -> PassPlan:
-        if view.pipeline.status.attempt == 1:
-            return PassPlan()
-        return PassPlan(pipeline=PipelineStatus(attempt=1), actions=(SetFinalizer(is_set=True),))
-
-    scene.plan = write
-    assert scene.run().written == frozenset()
-
-
-@pytest.mark.parametrize(
-    ("changes", "is_seen_through"),
-    [
-        ({"message": "it runs", "running_time": 90.0}, True),
-        ({"end_time": 90.0}, False),
-        ({"outcome": AttemptOutcome(exit_code=0)}, False),
-        ({"ray_job": PipelineReference(name="corpus-1", uid="7")}, False),
-        ({"is_frozen": True}, False),
-    ],
-)
-def test_where_a_status_decides_what_is_read_the_next_pass_has_to_look(
-    changes: dict[str, Any], is_seen_through: bool
-) -> None:
-    scene = Scene()
-    make_attempt(scene.api.store, scene.pipeline)
-
-    def write(view: View) -> PassPlan:
-        (attempt,) = view.attempts
-        changed = attempt.status.model_copy(update=changes)
-        return PassPlan() if attempt.status == changed else PassPlan(attempts={"corpus-1": changed})
-
-    scene.plan = write
-    assert bool(scene.run().written) == is_seen_through
 
 
 def test_a_head_of_another_namespace_ends_no_run() -> None:

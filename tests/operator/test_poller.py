@@ -15,8 +15,8 @@ from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod, RayJob
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import DriverView
+from strandline_operator.reconcile.caches.own_kinds import read_attempt
 from strandline_operator.reconcile.drivers import MOST_AT_ONCE, TICK, DriverTalk, Poller
-from strandline_operator.reconcile.observe import read_attempt
 
 URL = "http://10.0.0.7:8780"
 PROGRESS = {"sources": {"total": 10, "finished": 4}}

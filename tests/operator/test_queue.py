@@ -10,7 +10,7 @@ import pytest
 from fake_api import until
 from strandline_operator.cluster.errors import TooMany
 from strandline_operator.reconcile.queue import Passed, Queue
-from strandline_operator.reconcile.schedule import FIRST_BACKOFF, LEAST_PAUSE, Key
+from strandline_operator.reconcile.schedule import FIRST_BACKOFF, Key
 
 A, B, C = (Key("team", name) for name in "abc")
 
@@ -160,18 +160,3 @@ def test_at_the_end_passes_may_finish_within_the_grace() -> None:
         assert await scene.queue.drain(0.2)
 
     asyncio.run(run())
-
-
-def test_word_of_what_a_pass_wrote_itself_asks_for_nothing() -> None:
-    scene = Scene()
-    scene.results[A] = Passed(wake_at=160.0, written=frozenset({"7"}))
-
-    async def story() -> None:
-        scene.queue.enqueue(A)
-        await until(lambda: scene.notes == ["done"])
-        scene.queue.enqueue(A, "7")
-        assert scene.queue.schedule.next_time == 160.0
-        scene.queue.enqueue(A, "8")
-        assert scene.queue.schedule.next_time == 100.0 + LEAST_PAUSE
-
-    scene.play(story)

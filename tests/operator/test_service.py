@@ -11,10 +11,12 @@ from fake_api import Call, FakeApi, until
 from operator_bodies import KEY, NAMESPACE, make_attempt, make_pipeline, make_pod, make_rayjob
 from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_operator.cluster.errors import Forbidden, Unavailable
+from strandline_operator.cluster.scope_cache import EXPECTATION_SECONDS
 from strandline_operator.metrics.numbers import Numbers
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import PassPlan, Resource
 from strandline_operator.model.view import View
+from strandline_operator.reconcile.passes import Decide
 from strandline_operator.reconcile.schedule import Key
 from strandline_operator.reconcile.service import STUCK_QUEUE, STUCK_WATCH, Service, World
 from strandline_operator.settings import Settings
@@ -30,10 +32,11 @@ class Scene:
         self.waits: list[float] = []
         self.service: Service
         self.settings = settings or Settings()
+        self.follow_up: Decide = lambda *_: PassPlan()
 
     def decide(self, view: View, now: float, limits: Limits, drawn: float) -> PassPlan:
         self.views.append(view)
-        return PassPlan()
+        return self.follow_up(view, now, limits, drawn)
 
     async def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
@@ -96,7 +99,7 @@ def test_what_belongs_to_a_pipeline_asks_for_its_pass() -> None:
     async def story() -> None:
         await scene.service.start()
         await until(lambda: len(scene.seen) == 1)
-        await until(lambda: sum(call.verb == "watch" for call in scene.api.calls) == 3)
+        await until(lambda: sum(call.verb == "watch" for call in scene.api.calls) == 5)
         make_rayjob(store, pipeline, attempt)
         await until(lambda: len(scene.seen) == 2)
         make_pod(store, pipeline, "head", "head")
@@ -104,9 +107,10 @@ def test_what_belongs_to_a_pipeline_asks_for_its_pass() -> None:
         store.remove(Resource.POD, NAMESPACE, "head")
         await until(lambda: len(scene.seen) == 4)
         assert [pod.meta.name for pod in scene.views[-1].gone_pods] == ["head"]
-        make_pod(store, make_pipeline(store, "unknown"), "theirs", "head")
+        make_pod(store, make_pipeline(store, "other"), "theirs", "head")
+        await until(lambda: "other" in scene.seen)
         await asyncio.sleep(0.02)
-        assert len(scene.seen) == 4
+        assert scene.seen.count("corpus") == 4
 
     scene.play(story)
 
@@ -121,7 +125,7 @@ def test_what_was_copied_into_another_namespace_is_none_of_the_pipelines() -> No
     async def story() -> None:
         await scene.service.start()
         await until(lambda: len(scene.seen) == 1)
-        await until(lambda: sum(call.verb == "watch" for call in scene.api.calls) == 3)
+        await until(lambda: sum(call.verb == "watch" for call in scene.api.calls) == 5)
         for resource, body in ((Resource.POD, pod), (Resource.RAYJOB, rayjob)):
             metadata = {name: body["metadata"][name] for name in ("name", "labels")}
             store.create(resource, "elsewhere", {**body, "metadata": metadata})
@@ -177,7 +181,7 @@ def test_only_the_namespaces_that_were_named_are_looked_at() -> None:
     async def story() -> None:
         await scene.service.start()
         assert {watch.scope.namespace for watch in scene.service.watches} == {"one", "two"}
-        assert len(scene.service.watches) == 6
+        assert len(scene.service.watches) == 10
         await asyncio.sleep(0.02)
         assert scene.seen == []
 
@@ -327,29 +331,50 @@ def test_a_pass_that_runs_may_end_when_the_operator_stops() -> None:
     scene.play(story)
 
 
-def test_word_of_what_the_operator_wrote_itself_asks_for_no_pass() -> None:
-    scene = Scene()
-    pipeline = make_pipeline(scene.api.store)
+def write_once(view: View, now: float, limits: Limits, drawn: float) -> PassPlan:
+    is_new = view.pipeline.status.attempt != 1
+    return PassPlan(pipeline=PipelineStatus(attempt=1) if is_new else None)
 
-    def decide(view: View, now: float, limits: Limits, drawn: float) -> PassPlan:
-        scene.views.append(view)
-        is_new = view.pipeline.status.attempt != 1
-        written = PipelineStatus(attempt=1) if is_new else None
-        return PassPlan(pipeline=written, wake_at=now + 60.0)
+
+def test_what_was_written_is_read_at_once_though_no_stream_has_shown_it() -> None:
+    scene = Scene()
+    make_pipeline(scene.api.store)
+    scene.api.is_stalled = True
 
     async def story() -> None:
         await scene.service.start()
-        await until(lambda: len(scene.views) == 2)  # the second is what would follow
-        reads = len(scene.api.calls)
-        scene.service.see_pipeline(scene.api.store.list(Resource.PIPELINE)[0])
+        await until(lambda: len(scene.views) == 1)
+        asked = len(scene.api.calls)
         scene.now += 1.0
+        await until(lambda: len(scene.views) == 2)
+        assert scene.views[1].pipeline.status.attempt == 1
         await asyncio.sleep(0.02)
-        assert not [call for call in scene.api.calls[reads:] if call.verb == "get"]
-        scene.service.see_pipeline(pipeline)
-        scene.now += 1.0
-        await until(lambda: len(scene.views) == 3)
+        reads = {call.verb for call in scene.api.calls[asked:]} - {"status", "watch"}
+        assert reads == {"get"}  # of defaults, and of the claim
+        assert not any(call.resource is Resource.PIPELINE for call in scene.api.calls[asked + 1 :])
+        assert len(scene.views) == 2
 
-    scene.decide = decide  # type: ignore[method-assign]
+    scene.follow_up = write_once
+    scene.play(story)
+
+
+def test_what_no_stream_shows_in_time_is_read_from_the_server() -> None:
+    scene = Scene()
+    make_pipeline(scene.api.store)
+    scene.api.is_stalled = True
+
+    async def story() -> None:
+        await scene.service.start()
+        await until(lambda: len(scene.views) == 1)
+        scene.now += EXPECTATION_SECONDS + 1.0
+        edited = {"spec": {"retry": {"maxRetries": 7}}}
+        scene.api.store.patch(Resource.PIPELINE, NAMESPACE, "corpus", edited)
+        await until(lambda: len(scene.views) == 2)
+        spec = scene.views[1].pipeline.spec
+        assert spec is not None
+        assert spec.retry.max_retries == 7
+
+    scene.follow_up = write_once
     scene.play(story)
 
 

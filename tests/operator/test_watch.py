@@ -15,11 +15,16 @@ from operator_bodies import NAMESPACE, Body, make_pipeline, make_pod
 from strandline_api.names import select_all
 from strandline_operator.cluster.api import Scope
 from strandline_operator.cluster.errors import Forbidden, NotFound, TooMany, Unavailable
-from strandline_operator.cluster.watch import LONGEST_WAIT, PAUSE, Observation, Watch
+from strandline_operator.cluster.scope_cache import Observation, ScopeCache
+from strandline_operator.cluster.watch import LONGEST_WAIT, PAUSE, Watch
 from strandline_operator.model.objects import Meta, Pod
 from strandline_operator.model.plan import Resource
 
 SCOPE = Scope(Resource.POD, None, select_all())
+
+
+def read_meta(body: Body) -> Meta:
+    return replace(Meta.read(body), version="")
 
 
 class Scene:
@@ -31,10 +36,16 @@ class Scene:
         self.observations: list[tuple[str, str]] = []
         self.waits: list[float] = []
         self.now = 100.0
-        self.watch: Watch[Pod] = Watch(
+        self.cache: ScopeCache[Pod]
+        self.watch: Watch[Pod]
+        self.follow(lambda body: replace(Pod.read(body), meta=read_meta(body)))
+
+    def follow(self, read: Callable[[Body], Pod]) -> None:
+        self.cache = ScopeCache(lambda body, _: read(body), lambda pod: (pod.meta.name,))
+        self.watch = Watch(
             self.api,
             SCOPE,
-            read=Pod.read,
+            cache=self.cache,
             notify=self.tell,
             clock=lambda: self.now,
             sleep=self.sleep,
@@ -126,10 +137,64 @@ def test_what_went_while_the_thread_was_lost_is_told_with_the_last_that_was_seen
         scene.remove("a")
         scene.add("c")
         scene.api.forget_history()
-        await until(lambda: scene.count("list") == 2 and len(scene.observations) == 6)
+        await until(lambda: scene.count("list") == 2 and len(scene.observations) == 5)
 
     scene.play(story)
-    assert scene.observations[3:] == [("a", "gone"), ("b", "Running"), ("c", "Running")]
+    assert scene.observations[3:] == [("a", "gone"), ("c", "Running")]
+
+
+def test_what_it_keeps_is_current_only_while_a_stream_follows_it() -> None:
+    scene = Scene()
+    scene.add("a")
+
+    async def story() -> None:
+        assert not scene.watch.has_begun
+        await until(lambda: scene.count("watch") == 1)
+        assert scene.cache.is_current(scene.now)
+        lost = [True]
+
+        def refuse(call: Call) -> None:
+            if lost:
+                raise Unavailable(0, "", "lost")
+
+        scene.api.before.append(refuse)
+        scene.api.drop_watches()
+        await until(lambda: len(scene.waits) > 3)
+        assert not scene.cache.is_current(scene.now)
+        lost.clear()
+        # That the server lets it in again is enough: on a quiet day nothing happens for long.
+        await until(lambda: scene.cache.is_current(scene.now))
+
+    scene.play(story)
+    assert scene.count("list") == 1
+
+
+def test_a_version_that_is_too_old_makes_it_list_before_anybody_reads() -> None:
+    scene = Scene()
+
+    async def story() -> None:
+        await until(lambda: scene.count("watch") == 1)
+        seen: list[bool] = []
+        scene.api.before.append(
+            lambda call: seen.append(scene.cache.is_current(scene.now) or call.verb != "list")
+        )
+        scene.api.forget_history()
+        await until(lambda: scene.count("watch") == 3)
+        assert seen == [True, False, True]
+        assert scene.cache.is_current(scene.now)
+
+    scene.play(story)
+
+
+def test_a_kind_that_can_not_be_listed_has_begun_all_the_same() -> None:
+    scene = Scene()
+    scene.api.unserved.add(Resource.POD)
+
+    async def story() -> None:
+        await until(lambda: scene.watch.has_begun)
+        assert not scene.cache.is_current(scene.now)
+
+    scene.play(story)
 
 
 def fail_once(error: Exception, verb: str) -> Callable[[Call], None]:
@@ -236,14 +301,7 @@ def test_a_missing_right_is_known_until_it_is_given() -> None:
 
 def test_a_change_that_changes_nothing_that_is_read_is_not_told() -> None:
     scene = Scene()
-    scene.watch = Watch(
-        scene.api,
-        SCOPE,
-        read=lambda body: replace(Pod.read(body), meta=Meta("", "", "")),
-        notify=scene.tell,
-        clock=lambda: scene.now,
-        sleep=scene.sleep,
-    )
+    scene.follow(lambda body: replace(Pod.read(body), meta=Meta("", "", "")))
 
     async def story() -> None:
         scene.add("a")

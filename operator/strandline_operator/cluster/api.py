@@ -102,13 +102,14 @@ class Api(Protocol):
 class WatchApi(Protocol):
     """Lists that are followed by watches."""
 
-    async def list_page(self, scope: Scope) -> Page:
-        """Return all objects of a scope, and their version."""
+    def list_pages(self, scope: Scope) -> AsyncIterator[Page]:
+        """Return all objects of a scope as they stood at one version, some at a time."""
 
     def watch(self, scope: Scope, version: str) -> AsyncIterator[Body]:
         """Return changes since a version, as Kubernetes' watch events: `type` and `object`.
 
-        It ends where the server ends it.
+        The first of them is ours, has the type `OPEN` and no object: the server lets us in. It ends
+        where the server ends it.
 
         Raises:
             Gone: the version is no longer kept.

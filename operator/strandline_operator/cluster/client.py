@@ -94,11 +94,8 @@ class KubernetesApi:
     async def list_all(
         self, resource: Resource, namespace: str | None, selector: str = ""
     ) -> list[Body]:
-        return list((await self.list_page(Scope(resource, namespace, selector))).items)
-
-    async def list_page(self, scope: Scope) -> Page:
-        pages = [page async for page in self.list_pages(scope)]
-        return Page(tuple(item for page in pages for item in page.items), pages[-1].version)
+        pages = self.list_pages(Scope(resource, namespace, selector))
+        return [item async for page in pages for item in page.items]
 
     async def list_pages(self, scope: Scope) -> AsyncIterator[Page]:
         query: Query = [("limit", str(PAGE_SIZE))]
@@ -182,6 +179,7 @@ class KubernetesApi:
             query.append(("labelSelector", scope.selector))
         path = build_path(scope.resource, scope.namespace)
         async with self._send("WATCH", scope.resource, path, None, query, _STREAM) as response:
+            yield {"type": "OPEN"}
             async for line in response.content:
                 event = json.loads(line)
                 if event.get("type") == "ERROR":

@@ -104,7 +104,8 @@ class Enacted:
         is_stale: something had changed since it was read; nothing after that was done.
         refusals: what the server will not do until somebody changes something.
         created: kinds of the objects that were newly made.
-        pipeline, attempts: the objects as they stand with their new statuses, by name.
+        attempts: names of those whose new statuses stand.
+        answers: objects as they stood after each of our writes, with their kinds.
         error: why it could not be done now; None where it could.
     """
 
@@ -112,8 +113,8 @@ class Enacted:
     is_stale: bool = False
     refusals: list[Refusal] = field(default_factory=list)
     created: list[Resource] = field(default_factory=list)
-    pipeline: Body | None = None
-    attempts: dict[str, Body] = field(default_factory=dict)
+    attempts: set[str] = field(default_factory=set)
+    answers: list[tuple[Resource, Body]] = field(default_factory=list)
     error: ApiError | None = None
 
 
@@ -174,14 +175,13 @@ class _Hand:
             written = await self._write(Resource.ATTEMPT, name, body)
             if written is None:
                 return False
-            self.done.attempts[name] = written
+            self.done.attempts.add(name)
         if plan.pipeline is not None:
             body = _render_status(PIPELINE.name, self._meta, plan.pipeline.to_json())
             written = await self._write(Resource.PIPELINE, self._meta.name, body)
             if written is None:
                 return False
             self._version = Meta.read(written).version
-            self.done.pipeline = written
         return True
 
     async def act(self, action: Action) -> None:
@@ -212,13 +212,16 @@ class _Hand:
 
     async def _write(self, resource: Resource, name: str, body: Body) -> Body | None:
         try:
-            return await self._api.replace_status(resource, self._meta.namespace, name, body)
+            written = await self._api.replace_status(resource, self._meta.namespace, name, body)
         except (Conflict, NotFound):
             self.done.is_stale = True
         except _PASSING:
             raise
         except ApiError as error:
             self._refuse(resource, f"{name}/status", error.status, error.message)
+        else:
+            self.done.answers.append((resource, written))
+            return written
         return None
 
     async def _create(self, action: Create) -> None:
@@ -229,7 +232,7 @@ class _Hand:
             for line in self._audit:
                 self._log(line, resource, metadata)
         try:
-            await self._api.create(resource, self._meta.namespace, action.manifest)
+            made = await self._api.create(resource, self._meta.namespace, action.manifest)
         except Conflict:
             await self._recognise(action, name)
         except _PASSING:
@@ -238,6 +241,7 @@ class _Hand:
             self._refuse(resource, name, error.status, error.message)
         else:
             self.done.created.append(resource)
+            self.done.answers.append((resource, made))
             self._log(f"made {resource} {name}", resource, metadata)
 
     async def _recognise(self, action: Create, name: str) -> None:
@@ -249,6 +253,8 @@ class _Hand:
         if not is_ours(action.manifest, existing):
             message = f"{name} exists and belongs to something else"
             self._refuse(action.resource, name, _CONFLICT, message)
+        else:
+            self.done.answers.append((action.resource, existing))
 
     async def _delete(self, action: Delete) -> None:
         namespace, name = self._meta.namespace, action.name
@@ -289,13 +295,15 @@ class _Hand:
         patch = {"metadata": {"resourceVersion": self._version, "finalizers": wanted}}
         name = self._meta.name
         try:
-            await self._api.patch(Resource.PIPELINE, self._meta.namespace, name, patch)
+            patched = await self._api.patch(Resource.PIPELINE, self._meta.namespace, name, patch)
         except NotFound:
             return
         except (Conflict, *_PASSING):
             raise
         except ApiError as error:
             self._refuse(Resource.PIPELINE, name, error.status, error.message)
+        else:
+            self.done.answers.append((Resource.PIPELINE, patched))
 
     def _refuse(self, resource: Resource, name: str, status: int, message: str) -> None:
         self.done.refusals.append(Refusal(resource.value, name, status, message))

@@ -1,9 +1,9 @@
 """Reads all that one pass decides from, into one frozen view.
 
-Every pass reads anew: what the watches have seen only says when to look, and what pods looked like
-before they went. A list that could not be read ends the pass, since an empty one would mean that
-everything is gone; one that the operator has no right to read is named in the view. This room must
-not know what follows from what it reads.
+The objects of a pipeline come from what watches have seen, or from the server where a pass asks for
+that, or nothing current is there. A list that could not be read ends the pass, since an empty one
+would mean that everything is gone; one that the operator has no right to read is named in the view.
+This room must not know what follows from what it reads.
 """
 
 from __future__ import annotations
@@ -11,14 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from pydantic import ValidationError
-
 from strandline_api.law.retry import merge_policies
 from strandline_api.names import name_claim, name_rayjob, select_namesakes, select_pipeline
-from strandline_api.objects.attempt import AttemptSpec, parse_attempt_status
 from strandline_api.spec.policy import RetryPolicy
-from strandline_api.status.pipeline_status import parse_status
-from strandline_operator.cluster.api import Api, Body
+from strandline_operator.cluster.api import Api
 from strandline_operator.decide.obstacles.namesakes import list_living, may_launch
 from strandline_operator.decide.obstacles.predecessors import is_beginning, needs_others
 from strandline_operator.decide.obstacles.preflight import needs_preflight
@@ -36,11 +32,19 @@ from strandline_operator.model.view import (
 )
 from strandline_operator.reconcile.caches.capacity import CapacityMemory
 from strandline_operator.reconcile.caches.claims import ClaimMemory
+from strandline_operator.reconcile.caches.cluster_cache import (
+    ClusterCache,
+    NamespaceCache,
+    Siblings,
+    find_attempts,
+    find_former,
+    find_siblings,
+)
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.nodes import NodeMemory, list_suspects
 from strandline_operator.reconcile.caches.notices import NoticeMemory, list_stuck
+from strandline_operator.reconcile.caches.own_kinds import read_attempt, read_pipeline
 from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner
-from strandline_operator.reconcile.caches.specs import SpecMemory
 from strandline_operator.reconcile.drivers import DriverTalk
 from strandline_operator.reconcile.reader import Reader, read_preflight
 from strandline_operator.reconcile.schedule import Key
@@ -56,6 +60,7 @@ class PassInputs:
 
     Attributes:
         layer: the installation's own defaults of the retry policy.
+        cache: what watches have seen.
         is_checked: pipelines are checked before they run, where they say nothing.
         blind: what the watches may not follow in a namespace, for want of rights.
     """
@@ -64,19 +69,31 @@ class PassInputs:
     drivers: DriverTalk
     defaults: NamespaceDefaults
     layer: RetryPolicy
+    cache: ClusterCache = field(default_factory=ClusterCache)
     nodes: NodeMemory = field(default_factory=NodeMemory)
     notices: NoticeMemory = field(default_factory=NoticeMemory)
     blind: Callable[[str], tuple[Refusal, ...]] = lambda _: ()
     claims: ClaimMemory = field(default_factory=ClaimMemory)
-    specs: SpecMemory = field(default_factory=SpecMemory)
     capacity: CapacityMemory = field(default_factory=CapacityMemory)
     is_checked: bool = False
 
     def forget(self, pipeline: PodOwner) -> None:
         """Forget a pipeline that is gone."""
         self.pods.forget(pipeline)
-        for memory in (self.drivers, self.claims, self.specs):
+        for memory in (self.drivers, self.claims):
             memory.forget(pipeline.uid)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRead:
+    """What a pass reads of its pipeline from a cache instead of the server.
+
+    Attributes:
+        has_siblings: RayJobs, RayClusters and pods as well.
+    """
+
+    cache: NamespaceCache
+    has_siblings: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +104,18 @@ class Observed:
     ask_at: float | None
 
 
-async def find_pipeline(api: Api, key: Key, specs: SpecMemory) -> PipelineView | None:
-    """Return a pipeline, without what belongs to it; None where there is none.
+async def find_pipeline(api: Api, key: Key, cache: ClusterCache) -> PipelineView | None:
+    """Return a pipeline as the server has it, without what belongs to it; None where there is none.
 
     Raises:
         ApiError: it could not be read.
     """
     body = await api.get(Resource.PIPELINE, key.namespace, key.name)
-    return None if body is None else read_pipeline(body, specs)
+    if body is None:
+        return None
+    kept = cache.find(key.namespace)
+    before = None if kept is None else kept.find_pipeline(key.namespace, key.name)
+    return read_pipeline(body, before)
 
 
 async def observe(
@@ -105,17 +126,21 @@ async def observe(
     *,
     turn: Turn | None = None,
     refusals: tuple[Refusal, ...] = (),
+    kept: CacheRead | None = None,
 ) -> Observed:
     """Read all that belongs to a pipeline.
+
+    Args:
+        kept: where its objects are read from; None: from the server.
 
     Raises:
         ApiError: something could not be read, for another reason than a missing right.
     """
     namespace, turn = pipeline.meta.namespace, turn or Turn()
     reader = Reader(api, namespace)
-    children = await _read_children(reader, pipeline, inputs.pods)
+    children = await _find_children(reader, kept, pipeline, inputs.pods)
     current = children.attempts[-1] if children.attempts else None
-    namesakes = await _find_namesakes(reader, pipeline, current)
+    namesakes = await _find_namesakes(reader, kept, pipeline, current)
     if reader.refused:
         return Observed(View(pipeline, turn=turn, unread=tuple(reader.refused)), None)
     layer, problems, defaults = await inputs.defaults.read(api, namespace, now)
@@ -123,7 +148,7 @@ async def observe(
     rayjob = _find_rayjob(pipeline, current, children)
     stuck = list_stuck(rayjob, children.rayclusters, children.pods, now)
     driver, ask_at = await _read_driver(api, pipeline, current, children, inputs.drivers, now)
-    claim, output = await _read_claims(reader, filled, current, inputs.claims, now)
+    claim, output = await _read_claims(reader, kept, filled, current, inputs.claims, now)
     view = View(
         pipeline=pipeline,
         attempts=children.attempts,
@@ -132,10 +157,8 @@ async def observe(
         pods=children.pods,
         gone_pods=children.gone_pods,
         namesakes=namesakes,
-        taken=await _find_taken(reader, pipeline, current, children.rayjobs),
-        policy=merge_policies(pipeline.spec.retry, layer, inputs.layer)
-        if pipeline.spec
-        else merge_policies(layer, inputs.layer),
+        taken=await _find_taken(reader, kept, pipeline, current, children.rayjobs),
+        policy=_merge_policies(pipeline, layer, inputs.layer),
         claim=claim,
         output=output,
         code=await _read_code(reader, pipeline, current),
@@ -149,7 +172,7 @@ async def observe(
         defaults=defaults,
     )
     if needs_others(pipeline, current):
-        view = replace(view, others=await _read_others(reader, pipeline, inputs.specs))
+        view = replace(view, others=await _read_others(reader, kept, pipeline))
         view = replace(view, unread=tuple(reader.refused))
     if needs_preflight(filled, current, by_default=inputs.is_checked):
         view = replace(view, preflight=await read_preflight(api, pipeline.meta))
@@ -158,37 +181,9 @@ async def observe(
     return Observed(view, ask_at)
 
 
-def read_pipeline(body: Body, specs: SpecMemory) -> PipelineView:
-    """Return a pipeline from its object; whatever is wrong with it is said, never raised."""
-    meta = Meta.read(body)
-    written = body.get("metadata")
-    labels = written.get("labels") if isinstance(written, dict) else None
-    manifest: Body = {
-        "apiVersion": body.get("apiVersion"),
-        "kind": body.get("kind"),
-        "metadata": {"name": meta.name, "namespace": meta.namespace, "labels": labels or {}},
-        "spec": body.get("spec"),
-    }
-    found = specs.read(meta.uid, manifest)
-    status = parse_status(body.get("status"))
-    return PipelineView(
-        meta=meta,
-        spec=found.spec,
-        problems=found.problems,
-        unknown=found.unknown,
-        status=status,
-        has_status=status.is_seen,
-        manifest=manifest,
-    )
-
-
-def read_attempt(body: Body) -> AttemptObject | None:
-    """Return an attempt from its object; None where nobody of ours can have made it."""
-    try:
-        spec = AttemptSpec.parse(body.get("spec"))
-    except ValidationError:
-        return None
-    return AttemptObject(Meta.read(body), spec, parse_attempt_status(body.get("status")))
+def _merge_policies(pipeline: PipelineView, *layers: RetryPolicy) -> RetryPolicy:
+    own = () if pipeline.spec is None else (pipeline.spec.retry,)
+    return merge_policies(*own, *layers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,23 +195,44 @@ class _Children:
     gone_pods: tuple[Pod, ...]
 
 
-async def _read_children(reader: Reader, pipeline: PipelineView, memory: PodMemory) -> _Children:
+async def _find_children(
+    reader: Reader,
+    kept: CacheRead | None,
+    pipeline: PipelineView,
+    memory: PodMemory,
+) -> _Children:
     """Read in the order in which things are made, so that nothing is seen without its maker."""
-    uid = pipeline.meta.uid
-    selector, owner = select_pipeline(uid), PodOwner(pipeline.meta.namespace, uid)
+    meta = pipeline.meta
+    selector, owner = select_pipeline(meta.uid), PodOwner(meta.namespace, meta.uid)
     known = memory.live(owner)
-    attempts = map(read_attempt, await reader.list_all(Resource.ATTEMPT, selector))
-    mine = [attempt for attempt in attempts if attempt is not None and attempt.meta.owner == uid]
-    rayjobs = await reader.list_all(Resource.RAYJOB, selector)
-    clusters = await reader.list_all(Resource.RAYCLUSTER, selector)
-    bodies = await reader.list_all(Resource.POD, selector)
-    pods, gone = memory.compare(owner, known, map(Pod.read, bodies))
+    if kept is not None:
+        attempts = find_attempts(kept.cache, meta)
+    else:
+        bodies = await reader.list_all(Resource.ATTEMPT, selector)
+        attempts = [attempt for attempt in map(read_attempt, bodies) if attempt is not None]
+    if kept is not None and kept.has_siblings:
+        found = find_siblings(kept.cache, meta)
+    else:
+        found = await _list_siblings(reader, selector)
+    pods, gone = memory.compare(owner, known, found.pods)
+    mine = (attempt for attempt in attempts if attempt.meta.owner == meta.uid)
     return _Children(
-        attempts=tuple(sorted(mine, key=lambda item: item.spec.number)),
-        rayjobs=tuple(map(RayJob.read, rayjobs)),
-        rayclusters=tuple(map(RayClusterState.read, clusters)),
+        attempts=tuple(sorted(mine, key=lambda attempt: attempt.spec.number)),
+        rayjobs=found.rayjobs,
+        rayclusters=found.rayclusters,
         pods=pods,
         gone_pods=gone,
+    )
+
+
+async def _list_siblings(reader: Reader, selector: str) -> Siblings:
+    rayjobs = await reader.list_all(Resource.RAYJOB, selector)
+    clusters = await reader.list_all(Resource.RAYCLUSTER, selector)
+    pods = await reader.list_all(Resource.POD, selector)
+    return Siblings(
+        tuple(map(RayJob.read, rayjobs)),
+        tuple(map(RayClusterState.read, clusters)),
+        tuple(map(Pod.read, pods)),
     )
 
 
@@ -248,20 +264,24 @@ async def _read_driver(
 
 
 async def _find_namesakes(
-    reader: Reader, pipeline: PipelineView, current: AttemptObject | None
+    reader: Reader,
+    kept: CacheRead | None,
+    pipeline: PipelineView,
+    current: AttemptObject | None,
 ) -> tuple[str, ...]:
     """Return what may still run of a former pipeline of this name, where that matters."""
     if not may_launch(pipeline, current):
         return ()
-    selector = select_namesakes(pipeline.meta.name, pipeline.meta.uid)
-    rayjobs = map(RayJob.read, await reader.list_all(Resource.RAYJOB, selector))
-    clusters = map(RayClusterState.read, await reader.list_all(Resource.RAYCLUSTER, selector))
-    pods = map(Pod.read, await reader.list_all(Resource.POD, selector))
-    return list_living(rayjobs, clusters, pods)
+    if kept is not None:
+        former = find_former(kept.cache, pipeline.meta)
+    else:
+        selector = select_namesakes(pipeline.meta.name, pipeline.meta.uid)
+        former = await _list_siblings(reader, selector)
+    return list_living(former.rayjobs, former.rayclusters, former.pods)
 
 
 async def _read_others(
-    reader: Reader, pipeline: PipelineView, specs: SpecMemory
+    reader: Reader, kept: CacheRead | None, pipeline: PipelineView
 ) -> dict[str, PipelineView | None]:
     """Return the pipelines that it comes after; where a run begins, those before them as well.
 
@@ -274,21 +294,31 @@ async def _read_others(
         name = ahead.pop(0)
         if name in found or name == pipeline.meta.name:
             continue
-        body = await reader.get(Resource.PIPELINE, name)
-        other = found[name] = None if body is None else read_pipeline(body, specs)
+        other = found[name] = await _read_other(reader, kept, name)
         if is_far and other is not None and other.spec is not None:
             ahead += other.spec.predecessors
     return found
 
 
+async def _read_other(reader: Reader, kept: CacheRead | None, name: str) -> PipelineView | None:
+    if kept is not None:
+        return kept.cache.find_pipeline(reader.namespace, name)
+    body = await reader.get(Resource.PIPELINE, name)
+    return None if body is None else read_pipeline(body)
+
+
 async def _find_taken(
     reader: Reader,
+    kept: CacheRead | None,
     pipeline: PipelineView,
     current: AttemptObject | None,
     rayjobs: tuple[RayJob, ...],
 ) -> frozenset[str]:
     """Return the name that the attempt's RayJob must have, where another's RayJob has it."""
     if current is None or current.status.is_frozen or current.status.ray_job is not None:
+        return frozenset()
+    # No RayJob is made of what was kept alone, so nobody asks then whether its name is free.
+    if kept is not None and kept.has_siblings:
         return frozenset()
     name = name_rayjob(pipeline.meta.name, current.spec.number)
     if any(rayjob.meta.name == name for rayjob in rayjobs):
@@ -301,6 +331,7 @@ async def _find_taken(
 
 async def _read_claims(
     reader: Reader,
+    kept: CacheRead | None,
     pipeline: PipelineView,
     current: AttemptObject | None,
     claims: ClaimMemory,
@@ -311,9 +342,11 @@ async def _read_claims(
     ledger = storage.ledger.claim_name if storage else None
     output = storage.output.claim_name if storage else None
     is_in_use = current is not None and not current.status.is_frozen
+    # Nothing of a pod is made of what was kept alone.
+    may_be_old = is_in_use or (kept is not None and kept.has_siblings)
 
     async def read(name: str) -> VolumeClaim | None:
-        return await claims.read(reader, pipeline.meta.uid, name, now, is_in_use=is_in_use)
+        return await claims.read(reader, pipeline.meta.uid, name, now, may_be_old=may_be_old)
 
     found = await read(ledger or name_claim(pipeline.meta.name))
     return found, None if output is None else await read(output)

@@ -1,7 +1,9 @@
 """One pass over one pipeline: observe → decide → enact → count.
 
-This room must not choose anything: it puts the others' work in order and remembers, from one pass
-to the next, what the API server refused.
+A pass reads what watches have seen, which may be late. Where it would do something that can't be
+taken back, it looks once more, at the server, and does what follows from that. This room must not
+choose anything: it puts the others' work in order and remembers, from one pass to the next, what
+the API server refused.
 """
 
 from __future__ import annotations
@@ -9,85 +11,100 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import Protocol
 
-from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.status.pipeline_status import Progress
 from strandline_api.status.reasons import ConditionType, Reason
-from strandline_operator.cluster.api import Api, Body
+from strandline_operator.cluster.api import Api
+from strandline_operator.decide.evidence import TERMINAL
 from strandline_operator.model.limits import Limits
-from strandline_operator.model.objects import Meta
-from strandline_operator.model.plan import AttemptEnd, Count, PassPlan, Resource
-from strandline_operator.model.view import AttemptObject, PipelineView, Refusal, View
+from strandline_operator.model.plan import (
+    Action,
+    AttemptEnd,
+    Count,
+    Create,
+    PassPlan,
+    Resource,
+    SetFinalizer,
+)
+from strandline_operator.model.view import PipelineView, Refusal, View
+from strandline_operator.reconcile.caches.cluster_cache import NamespaceCache
 from strandline_operator.reconcile.caches.pods import PodOwner
 from strandline_operator.reconcile.enact import Enacted, enact
 from strandline_operator.reconcile.observe import (
+    CacheRead,
     Observed,
     PassInputs,
     find_pipeline,
     observe,
-    read_attempt,
-    read_pipeline,
 )
 from strandline_operator.reconcile.queue import Passed
 from strandline_operator.reconcile.schedule import DispatchGate, Key, SeenPipelines
 
 
-def foresee(
-    view: View,
-    done: Enacted,
-    read_pipeline: Callable[[Body], PipelineView],
-    read_attempt: Callable[[Body], AttemptObject | None],
-) -> View:
-    """Return the view with the statuses as the server has them now."""
-    pipeline = view.pipeline if done.pipeline is None else read_pipeline(done.pipeline)
-    bodies = done.attempts
-    attempts = (
-        (read_attempt(bodies[attempt.meta.name]) if attempt.meta.name in bodies else attempt)
-        for attempt in view.attempts
-    )
-    return replace(
-        view,
-        pipeline=pipeline,
-        attempts=tuple(attempt for attempt in attempts if attempt is not None),
-    )
+class Recheck(IntEnum):
+    """What a pass reads at the server, beside what it reads there anyway."""
+
+    NOTHING = 0
+    # What could run of the pipeline: RayJobs, RayClusters and pods.
+    SIBLINGS = 1
+    ALL = 2
 
 
-def is_foreseeable(plan: PassPlan, done: Enacted, view: View) -> bool:
-    """Return whether a pass has written statuses and nothing else, and met no obstacle.
+def choose_recheck(view: View, plan: PassPlan) -> Recheck:
+    """Choose what is to be read at the server before a plan is carried out that was made without.
 
-    What is read beside the statuses depends on some of their fields, so where these have changed
-    only a look tells what follows.
+    Statuses and deletions need nothing: they name the version or the uid that they are meant for.
     """
-    has_written = done.pipeline is not None or bool(done.attempts)
-    is_smooth = done.is_written and done.error is None and not (done.refusals or view.refusals)
-    before = {attempt.meta.name: attempt.status for attempt in view.attempts}
-    is_same = all(
-        _pick_turns(before[name]) == _pick_turns(status) for name, status in plan.attempts.items()
+    if _ends_by_absence(view, plan) or _counts_unseen(view, plan):
+        return Recheck.ALL
+    is_frozen = any(status.is_frozen for status in plan.attempts.values())
+    starts_or_frees = any(_starts_or_frees(action, view) for action in plan.actions)
+    return Recheck.SIBLINGS if is_frozen or starts_or_frees else Recheck.NOTHING
+
+
+def _ends_by_absence(view: View, plan: PassPlan) -> bool:
+    """Return whether an attempt ends for what did not happen; an end that was seen stays one."""
+    ended = {job.meta.name for job in view.rayjobs if job.deployment in TERMINAL}
+    open_names = {each.meta.name for each in view.attempts if each.status.end_time is None}
+    return any(
+        status.end_time is not None
+        and status.outcome is None
+        and not (status.ray_job is not None and status.ray_job.name in ended)
+        for name, status in plan.attempts.items()
+        if name in open_names
     )
-    return has_written and is_smooth and is_same and not plan.actions
 
 
-def _pick_turns(status: AttemptStatus) -> tuple[object, ...]:
-    """Return whom a pass asks: the driver and its log, RayJobs of others, or nobody."""
-    return status.end_time, status.outcome, status.ray_job, status.is_frozen
+def _counts_unseen(view: View, plan: PassPlan) -> bool:
+    """Return whether an attempt is counted of which nothing shows that it is over."""
+    before, after = view.pipeline.status.retries, plan.pipeline.retries if plan.pipeline else None
+    if before is None or after is None or after.through == before.through:
+        return False
+    over = (
+        attempt.spec.number
+        for attempt in view.attempts
+        if plan.attempts.get(attempt.meta.name, attempt.status).is_frozen
+    )
+    return after.through not in over
 
 
-def is_empty(plan: PassPlan) -> bool:
-    """Return whether there is nothing to do."""
-    has_statuses = plan.pipeline is not None or bool(plan.attempts)
-    reports = plan.events or plan.counts or plan.audit or plan.ends
-    return not (has_statuses or plan.actions or reports)
+def _starts_or_frees(action: Action, view: View) -> bool:
+    if isinstance(action, Create):
+        return action.resource is Resource.RAYJOB
+    is_release = isinstance(action, SetFinalizer) and not action.is_set
+    return is_release and view.pipeline.meta.is_deleting
 
 
-def list_versions(done: Enacted) -> frozenset[str]:
-    """Return the versions that the written statuses have given their objects."""
-    bodies = [*done.attempts.values(), *([done.pipeline] if done.pipeline else [])]
-    return frozenset(Meta.read(body).version for body in bodies)
+def is_unchecked(plan: PassPlan) -> bool:
+    """Return whether a plan makes something, and no write goes before that would fail if late."""
+    return plan.pipeline is None and any(isinstance(action, Create) for action in plan.actions)
 
 
 _LOGGER = logging.getLogger(__name__)
 Decide = Callable[[View, float, Limits, float], PassPlan]
+_Decided = tuple[Observed, PassPlan, float]
 
 
 class Counter(Protocol):
@@ -142,7 +159,8 @@ class Passes:
             ApiError: it could not be finished; nothing is lost if it is done again.
         """
         now = self.clock()
-        pipeline = await find_pipeline(self.api, key, self.inputs.specs)
+        kept = self.inputs.cache.find_current(key.namespace, now)
+        pipeline = await self._find_pipeline(key, kept)
         if pipeline is None:
             self.forget(key)
             return Passed()
@@ -150,11 +168,14 @@ class Passes:
         rest = self._rests.get(key)
         if rest is not None and rest.version == pipeline.meta.version and now < rest.until:
             return Passed(wake_at=rest.until, is_promised=True)
-        before, turn = self._refusals.get(key, ()), self.gate.look(now)
-        seen = await observe(self.api, pipeline, self.inputs, now, turn=turn, refusals=before)
-        now = self.clock()
-        plan = self.decide(seen.view, now, self.limits, self.draw())
+        made = await self._decide(key, pipeline, kept)
+        # Gone: the watch is about to show that as well.
+        return Passed(again=True) if made is None else await self._carry_out(key, *made)
+
+    async def _carry_out(self, key: Key, seen: Observed, plan: PassPlan, now: float) -> Passed:
         done = await enact(self.api, seen.view, plan, now)
+        cache = self.inputs.cache
+        changes = [cache.put(key.namespace, *answer, now) for answer in done.answers]
         self._report_ends(plan, done)
         self._count(seen.view, plan, done, now)
         if done.error is not None:
@@ -162,36 +183,63 @@ class Passes:
         if done.is_stale:
             # What was decided is out of date, so nothing of it may be kept.
             return Passed(again=True)
-        self._refusals[key] = tuple(done.refusals)
+        before, self._refusals[key] = self._refusals.get(key, ()), tuple(done.refusals)
         self._rests.pop(key, None)
         if not done.is_written:
             return self._wait_for_rights(key, done, now)
-        version, written = pipeline.meta.version, frozenset[str]()
-        following = self._foresee(seen.view, plan, done, now)
-        if following is not None:
-            plan, written = following, list_versions(done)
-            version = Meta.read(done.pipeline).version if done.pipeline else version
+        if any(changes):
+            # The watch does not ask for the pass that follows: to it these are no changes any more.
+            return Passed(wake_at=now)
         if plan.is_at_rest and plan.wake_at is not None:
-            self._rests[key] = _Rest(version, plan.wake_at)
+            self._rests[key] = _Rest(seen.view.pipeline.meta.version, plan.wake_at)
         passed = _conclude(seen, plan, done, before, now)
-        is_promised = plan.is_at_rest and passed.wake_at == plan.wake_at
-        return replace(passed, written=written, is_promised=is_promised)
+        return replace(passed, is_promised=plan.is_at_rest and passed.wake_at == plan.wake_at)
+
+    async def _find_pipeline(self, key: Key, kept: NamespaceCache | None) -> PipelineView | None:
+        found = None if kept is None else kept.find_pipeline(*key)
+        return found or await find_pipeline(self.api, key, self.inputs.cache)
+
+    async def _decide(
+        self, key: Key, pipeline: PipelineView, kept: NamespaceCache | None
+    ) -> _Decided | None:
+        """Decide what is to be done, with as many looks as that takes; None: the pipeline is gone.
+
+        Raises:
+            ApiError: something could not be read.
+        """
+        if kept is None:
+            return await self._look(key, pipeline, None)
+        seen, plan, now = await self._look(key, pipeline, CacheRead(kept))
+        wanted = choose_recheck(seen.view, plan)
+        if wanted is Recheck.SIBLINGS:
+            half = CacheRead(kept, has_siblings=False)
+            seen, plan, now = await self._look(key, pipeline, half)
+            wanted = choose_recheck(seen.view, plan)
+        if wanted is not Recheck.ALL and not is_unchecked(plan):
+            return seen, plan, now
+        fresh = await find_pipeline(self.api, key, self.inputs.cache)
+        if fresh is None:
+            return None
+        is_same = fresh.meta.version == pipeline.meta.version and wanted is not Recheck.ALL
+        return (seen, plan, now) if is_same else await self._look(key, fresh, None)
+
+    async def _look(self, key: Key, pipeline: PipelineView, kept: CacheRead | None) -> _Decided:
+        now = self.clock()
+        seen = await observe(
+            self.api,
+            pipeline,
+            self.inputs,
+            now,
+            turn=self.gate.look(now),
+            refusals=self._refusals.get(key, ()),
+            kept=kept,
+        )
+        now = self.clock()
+        return seen, self.decide(seen.view, now, self.limits, self.draw()), now
 
     def forget(self, key: Key) -> None:
         """Forget a pipeline that is gone."""
         self._drop(key, self.seen_pipelines.remove(key))
-
-    def _foresee(self, view: View, plan: PassPlan, done: Enacted, now: float) -> PassPlan | None:
-        """Return the pass that the written statuses ask for, if it does nothing."""
-        if not is_foreseeable(plan, done, view):
-            return None
-
-        def read(body: Body) -> PipelineView:
-            return read_pipeline(body, self.inputs.specs)
-
-        after = foresee(view, done, read, read_attempt)
-        following = self.decide(after, now, self.limits, self.draw())
-        return following if is_empty(following) else None
 
     def _wait_for_rights(self, key: Key, done: Enacted, now: float) -> Passed:
         """Wait for the right to write statuses; meanwhile the log and a metric say so."""

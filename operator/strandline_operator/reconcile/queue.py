@@ -27,13 +27,11 @@ class Passed:
     Attributes:
         wake_at: when another one is due even if nothing happens; None: never.
         again: it could not do all that it wanted; try again soon, and later if that goes on.
-        written: versions of objects that it has made, where another pass would find nothing to do.
         is_promised: users were told of that time, so that it goes before others.
     """
 
     wake_at: float | None = None
     again: bool = False
-    written: frozenset[str] = frozenset()
     is_promised: bool = False
 
 
@@ -64,9 +62,9 @@ class Queue:
         self.schedule = Schedule()
         self.last_finish = clock()
 
-    def enqueue(self, key: Key, version: str = "") -> None:
-        """Ask for a pass over a pipeline; the object's version, where it is known."""
-        self.schedule.enqueue(key, self._clock(), version)
+    def enqueue(self, key: Key) -> None:
+        """Ask for a pass over a pipeline."""
+        self.schedule.enqueue(key, self._clock())
         self._changed.set()
 
     async def run(self) -> None:
@@ -126,6 +124,4 @@ class Queue:
         if passed.again:
             self.schedule.fail(key, now)
         else:
-            self.schedule.finish(
-                key, now, passed.wake_at, passed.written, is_promised=passed.is_promised
-            )
+            self.schedule.finish(key, now, passed.wake_at, is_promised=passed.is_promised)

@@ -97,23 +97,17 @@ class Schedule:
     _promised: list[Entry] = field(default_factory=list)
     _numbers: count[int] = field(default_factory=count)
     _running: dict[Key, float] = field(default_factory=dict)
-    _again: dict[Key, set[str]] = field(default_factory=dict)
-    _written: dict[Key, frozenset[str]] = field(default_factory=dict)
+    _again: set[Key] = field(default_factory=set)
     _failures: dict[Key, int] = field(default_factory=dict)
     _held: dict[Key, float] = field(default_factory=dict)
 
-    def enqueue(self, key: Key, now: float, version: str = "") -> None:
+    def enqueue(self, key: Key, now: float) -> None:
         """Make a pass due now, or a moment after the last one.
 
         Where that one failed, it is due once that has been waited for.
-
-        Args:
-            version: of the object that has changed, where it is known.
         """
-        if version and version in self._written.get(key, ()):
-            return
         if key in self._running:
-            self._again.setdefault(key, set()).add(version)
+            self._again.add(key)
         else:
             self._advance(key, max(now, self._held.get(key, now)))
 
@@ -136,26 +130,19 @@ class Schedule:
         key: Key,
         now: float,
         wake_at: float | None,
-        written: frozenset[str] = frozenset(),
         *,
         is_promised: bool = False,
     ) -> None:
         """Note that a pass went well; another one is due at a time, or when something happens.
 
         Args:
-            written: versions that it has made itself and that ask for nothing; word of them may
-                have come already, or is still on its way.
             is_promised: somebody was told of that time, so that it goes before other passes.
         """
         del self._running[key]
         self._failures.pop(key, None)
-        if key in self._again and self._again[key] <= written:
-            del self._again[key]
         if wake_at is None and key not in self._again:
             self._held.pop(key, None)
-            self._written.pop(key, None)
             return
-        self._written[key] = written
         self._held[key] = now + LEAST_PAUSE
         if wake_at is not None:
             heap = self._promised if is_promised else self._heap
@@ -198,7 +185,8 @@ class Schedule:
         return max((now - started for started in self._running.values()), default=0.0)
 
     def _repeat(self, key: Key, now: float) -> None:
-        if self._again.pop(key, None):
+        if key in self._again:
+            self._again.remove(key)
             self.enqueue(key, now)
 
     def _advance(self, key: Key, time: float, heap: list[Entry] | None = None) -> None:

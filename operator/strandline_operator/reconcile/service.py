@@ -9,16 +9,18 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from strandline_api.names import select_all
 from strandline_operator.cluster.api import Api, Body, Scope, WatchApi
 from strandline_operator.cluster.errors import ApiError, Forbidden, NotFound
-from strandline_operator.cluster.watch import Observation, Watch
+from strandline_operator.cluster.scope_cache import Observation, ScopeCache
+from strandline_operator.cluster.watch import Watch
 from strandline_operator.metrics.numbers import Numbers
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob
 from strandline_operator.model.plan import AttemptEnd, Resource
-from strandline_operator.model.view import Refusal
+from strandline_operator.model.view import AttemptObject, PipelineView, Refusal
+from strandline_operator.reconcile.caches.cluster_cache import ClusterCache
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner, find_owner
 from strandline_operator.reconcile.dependents import Dependents
@@ -29,12 +31,14 @@ from strandline_operator.reconcile.queue import Queue
 from strandline_operator.reconcile.schedule import DispatchGate, Key, SeenPipelines
 from strandline_operator.settings import Settings
 
-Child = TypeVar("Child", Pod, RayJob, RayClusterState)
+Seen = TypeVar("Seen")
 
 _LOGGER = logging.getLogger(__name__)
 # Streams have missed events before; a pipeline that none has told of is found after so long.
 SWEEP_SECONDS = 300.0
 _START_WAIT = 5.0
+# Half a minute: whatever has not been listed by then is read from the server for a while.
+_MOST_LOOKS, _LOOK_SECONDS = 300, 0.1
 # Every request has an end, so that whatever takes longer than these is stuck.
 STUCK_PASS = 600.0
 STUCK_QUEUE = 120.0
@@ -79,6 +83,7 @@ class Service:
         self._world = world
         self._numbers = numbers
         self._pods = PodMemory()
+        self._cache = ClusterCache.of(settings.watched_namespaces)
         self._seen_pipelines = SeenPipelines()
         self._dependents = Dependents()
         limits = replace(settings.limits, reports_lineage=report_end is not None)
@@ -88,6 +93,7 @@ class Service:
             drivers=drivers,
             defaults=NamespaceDefaults(settings.defaults_config_map),
             layer=settings.retry_defaults,
+            cache=self._cache,
             blind=self._list_blind,
             is_checked=limits.preflight,
         )
@@ -109,7 +115,7 @@ class Service:
         self.poller = Poller(
             drivers, world.server, self._enqueue, clock=world.clock, sleep=world.sleep
         )
-        self.watches: list[Watch[Pod] | Watch[RayJob] | Watch[RayClusterState]] = []
+        self.watches: list[Watch[Any]] = []
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -119,6 +125,7 @@ class Service:
         self.watches = list(self._make_watches())
         for watch in self.watches:
             self._spawn(watch.run(), f"watch of {watch.scope.resource}")
+        await self._wait_for_lists()
         self._spawn(self._sweep_forever(), "sweep")
         self._spawn(self.queue.run(), "queue")
         self._spawn(self.poller.run(), "poller")
@@ -142,7 +149,7 @@ class Service:
         key = Key(meta.namespace, meta.name)
         if self._seen_pipelines.find(meta.uid) is None and not meta.is_deleting:
             self._seen_pipelines.note(key, meta.uid)
-        self.queue.enqueue(key, meta.version)
+        self.queue.enqueue(key)
         for other in self._dependents.note(key, body):
             self.queue.enqueue(other)
 
@@ -152,7 +159,7 @@ class Service:
         name = spec.get("pipeline") if isinstance(spec, dict) else None
         if isinstance(name, str):
             meta = Meta.read(body)
-            self.queue.enqueue(Key(meta.namespace, name), meta.version)
+            self.queue.enqueue(Key(meta.namespace, name))
 
     def report_health(self) -> dict[str, float]:
         """Return the same as `check`, once it has started.
@@ -187,29 +194,49 @@ class Service:
                 raise RuntimeError(f"{name} is {figure:.0f}, more than {bound:.0f}")
         return {name: round(figure, 3) for name, figure in figures.items()}
 
-    def _make_watches(self) -> Iterator[Watch[Pod] | Watch[RayJob] | Watch[RayClusterState]]:
-        for namespace in self._settings.watched_namespaces:
-            yield self._watch(Resource.POD, namespace, Pod.read, self._see_pod)
-            yield self._watch(Resource.RAYJOB, namespace, RayJob.read, self._see_child)
-            yield self._watch(Resource.RAYCLUSTER, namespace, RayClusterState.read, self._see_child)
+    def _make_watches(self) -> Iterator[Watch[Any]]:
+        for namespace, cache in self._cache.namespaces.items():
+            yield self._watch(Resource.PIPELINE, namespace, cache.pipelines, self._see_kept)
+            yield self._watch(Resource.ATTEMPT, namespace, cache.attempts, self._see_kept_attempt)
+            yield self._watch(Resource.RAYJOB, namespace, cache.rayjobs, self._see_child)
+            yield self._watch(Resource.RAYCLUSTER, namespace, cache.rayclusters, self._see_child)
+            yield self._watch(Resource.POD, namespace, cache.pods, self._see_pod)
 
     def _watch(
         self,
         resource: Resource,
         namespace: str | None,
-        read: Callable[[Body], Child],
-        notify: Callable[[Observation[Child]], None],
-    ) -> Watch[Child]:
-        is_expected = resource is Resource.POD or self._settings.kuberay_expected
+        cache: ScopeCache[Seen],
+        notify: Callable[[Observation[Seen]], None],
+    ) -> Watch[Seen]:
+        is_foreign = resource in {Resource.RAYJOB, Resource.RAYCLUSTER}
+        is_expected = not is_foreign or self._settings.kuberay_expected
+        selector = "" if resource is Resource.PIPELINE else select_all()
         return Watch(
             self._world.server,
-            Scope(resource, namespace, select_all()),
-            read=lambda body: _drop_version(read(body)),
+            Scope(resource, namespace, selector),
+            cache=cache,
             notify=notify,
             clock=self._world.clock,
             sleep=self._world.sleep,
             absence=logging.WARNING if is_expected else logging.DEBUG,
         )
+
+    async def _wait_for_lists(self) -> None:
+        """Wait until watches have listed, so that the first passes need not ask the server."""
+        for _ in range(_MOST_LOOKS):
+            if all(watch.has_begun for watch in self.watches):
+                return
+            await self._world.sleep(_LOOK_SECONDS)
+
+    def _see_kept(self, observation: Observation[PipelineView]) -> None:
+        meta = observation.value.meta
+        self.queue.enqueue(Key(meta.namespace, meta.name))
+
+    def _see_kept_attempt(self, observation: Observation[AttemptObject | None]) -> None:
+        attempt = observation.value
+        if attempt is not None:
+            self.queue.enqueue(Key(attempt.meta.namespace, attempt.spec.pipeline))
 
     def _see_pod(self, observation: Observation[Pod]) -> None:
         self._enqueue_owner(self._pods.note(observation))
@@ -231,10 +258,12 @@ class Service:
         """Ask for a pass over each pipeline that no stream has told of."""
         try:
             for namespace in self._settings.watched_namespaces:
-                page = await self._world.server.list_page(Scope(Resource.PIPELINE, namespace))
-                for body in page.items:
-                    if self._seen_pipelines.find(Meta.read(body).uid) is None:
-                        self.see_pipeline(body)
+                async for page in self._world.server.list_pages(
+                    Scope(Resource.PIPELINE, namespace)
+                ):
+                    for body in page.items:
+                        if self._seen_pipelines.find(Meta.read(body).uid) is None:
+                            self.see_pipeline(body)
         except ApiError as error:
             _LOGGER.warning("%s", _explain(error))
         else:
@@ -270,11 +299,6 @@ class Service:
         task.set_name(name)
         task.add_done_callback(_report)
         self._tasks.append(task)
-
-
-def _drop_version(child: Child) -> Child:
-    """Return an object as far as passes read it, so that one that is equal asks for none."""
-    return replace(child, meta=replace(child.meta, version=""))
 
 
 def _explain(error: ApiError) -> str:

@@ -1,7 +1,7 @@
 """Claims that have their volume, as they were read last: they change next to never.
 
-What is made on a claim is decided from a fresh look; while an attempt runs on it, one a minute does
-to tell how it stands. This room must not know what follows.
+What is made on a claim is decided from a fresh look; else one a minute does to tell how it stands.
+This room must not know what follows.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ class ClaimMemory:
     )
 
     async def read(
-        self, reader: Reader, pipeline: str, name: str, now: float, *, is_in_use: bool
+        self, reader: Reader, pipeline: str, name: str, now: float, *, may_be_old: bool
     ) -> VolumeClaim | None:
         """Return a claim; None where there is none, or where it may not be read.
 
         Args:
-            is_in_use: an attempt runs on it, so that nothing is about to be made on it.
+            may_be_old: nothing is about to be made on it.
 
         Raises:
             ApiError: it could not be read, for another reason than a missing right.
         """
         key = (pipeline, name)
-        kept = self._kept.find(key, now) if is_in_use else None
+        kept = self._kept.find(key, now) if may_be_old else None
         if kept is not None:
             return kept.value
         self._kept.drop(key)

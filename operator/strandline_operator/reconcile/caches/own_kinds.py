@@ -1,0 +1,90 @@
+"""Our two kinds, read from their objects; whatever is wrong with one is said, never raised.
+
+Most objects are seen again with the spec that they had, and reading a spec takes longer than all
+the rest: so one that has not changed is taken over. This room must not know what a spec means.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from strandline_api.documents.problems import SpecError
+from strandline_api.documents.stored import describe_unknown, parse_stored_pipeline
+from strandline_api.objects.attempt import AttemptSpec, parse_attempt_status
+from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.status.pipeline_status import parse_status
+from strandline_operator.cluster.api import Body
+from strandline_operator.model.objects import Meta
+from strandline_operator.model.view import AttemptObject, PipelineView
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class Found(NamedTuple):
+    """A spec, or what is wrong with it, a sentence each; and paths of fields that are ignored."""
+
+    spec: PipelineSpec | None
+    problems: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+def read_pipeline(body: Body, before: PipelineView | None = None) -> PipelineView:
+    """Return a pipeline from its object.
+
+    Args:
+        before: the same pipeline as it was read last.
+    """
+    meta = Meta.read(body)
+    written = body.get("metadata")
+    labels = written.get("labels") if isinstance(written, dict) else None
+    manifest: Mapping[str, object] = {
+        "apiVersion": body.get("apiVersion"),
+        "kind": body.get("kind"),
+        "metadata": {"name": meta.name, "namespace": meta.namespace, "labels": labels or {}},
+        "spec": body.get("spec"),
+    }
+    if before is not None and before.manifest == manifest:
+        manifest, found = before.manifest, Found(before.spec, before.problems, before.unknown)
+    else:
+        found = read_spec(manifest)
+        _log_unknown(meta, found.unknown)
+    status = parse_status(body.get("status"))
+    return PipelineView(
+        meta=meta,
+        spec=found.spec,
+        problems=found.problems,
+        unknown=found.unknown,
+        status=status,
+        has_status=status.is_seen,
+        manifest=manifest,
+    )
+
+
+def read_attempt(body: Body) -> AttemptObject | None:
+    """Return an attempt from its object; None where nobody of ours can have made it."""
+    try:
+        spec = AttemptSpec.parse(body.get("spec"))
+    except ValidationError:
+        return None
+    return AttemptObject(Meta.read(body), spec, parse_attempt_status(body.get("status")))
+
+
+def read_spec(manifest: Mapping[str, object]) -> Found:
+    """Return the spec in a manifest: apiVersion, kind, metadata, spec."""
+    try:
+        pipeline, unknown = parse_stored_pipeline(manifest)
+    except SpecError as error:
+        return Found(None, tuple(map(str, error.problems)))
+    return Found(pipeline.spec, (), unknown)
+
+
+def _log_unknown(meta: Meta, unknown: tuple[str, ...]) -> None:
+    """Describe it once for each spec that is read, since a condition may be overlooked."""
+    if unknown:
+        key = f"{meta.namespace}/{meta.name}"
+        text = describe_unknown("this operator", unknown)
+        _LOGGER.warning("%s", text, extra={"pipeline": key})

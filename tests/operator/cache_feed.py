@@ -1,0 +1,73 @@
+"""Watches that show an operator what is in a store, as late and as brokenly as a test wants it.
+
+feed = CacheFeed(store, PodMemory())
+feed.follow()                    # all kinds, up to now
+feed.stream(Resource.POD, 3)     # three events of one kind
+feed.list(Resource.POD)          # the stream was lost, and all is listed
+feed.cache                       # what passes read
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from fake_store import FakeStore
+from strandline_operator.cluster.scope_cache import Observation
+from strandline_operator.model.plan import Resource
+from strandline_operator.reconcile.caches.cluster_cache import ClusterCache
+from strandline_operator.reconcile.caches.pods import PodMemory
+
+
+class CacheFeed:
+    """What an operator's watches have seen; `shown` counts changes of the store, by kind."""
+
+    def __init__(self, store: FakeStore, pods: PodMemory) -> None:
+        self.cache = ClusterCache.of([None])
+        self.shown: Counter[Resource] = Counter()
+        self._store = store
+        self._pods = pods
+        self._kinds = self.cache.namespaces[None].kinds
+
+    @property
+    def kinds(self) -> tuple[Resource, ...]:
+        return tuple(self._kinds)
+
+    def follow(self, silent: Resource | None = None) -> None:
+        """Show all that has happened, but of a silent kind; what was never listed is listed."""
+        for resource, kind in self._kinds.items():
+            if not kind.version:
+                self.list(resource)
+            elif resource is not silent:
+                self.stream(resource)
+
+    def list(self, resource: Resource) -> None:
+        kind = self._kinds[resource]
+        entries = [kind.read(body) for body in self._store.list(resource)]
+        kind.is_connected = True
+        self._note(resource, kind.replace(entries, str(self._store.version)))
+        self.shown[resource] = len(self._store.history)
+
+    def stream(self, resource: Resource, most: int | None = None) -> None:
+        """Show events of a kind: all, or some of them."""
+        kind = self._kinds[resource]
+        if not kind.version:
+            return
+        left = len(self._store.history) if most is None else most
+        while self.shown[resource] < len(self._store.history):
+            change = self._store.history[self.shown[resource]]
+            if change.resource is resource:
+                if not left:
+                    return
+                left -= 1
+                self._note(resource, kind.apply(change.kind, change.body))
+            self.shown[resource] += 1
+
+    def disconnect(self) -> None:
+        for kind in self._kinds.values():
+            kind.is_connected = False
+
+    def _note(self, resource: Resource, changes: Iterable[Observation[Any]]) -> None:
+        for change in changes if resource is Resource.POD else ():
+            self._pods.note(change)

@@ -1,0 +1,197 @@
+"""An operator whose watches show it everything late, and a KubeRay that takes its time.
+
+Whatever happens next is drawn: a pass, some events of one kind, a step of KubeRay's or of garbage
+collection, an end, an edit, a restart. Every step holds that pods of two attempts are never there
+at once, that an attempt whose end is final has none, and that nothing is made of a pipeline that is
+suspended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from fake_api import Call, FakeApi
+from fake_store import FakeStore
+from operator_bodies import KEY, NAMESPACE, Body, make_pipeline
+from played_operator import Operator
+from strandline_api.names import ATTEMPT_LABEL
+from strandline_operator.cluster.errors import ApiError
+from strandline_operator.model.limits import Limits
+from strandline_operator.model.plan import Resource
+
+RETRY = {"jitter": "none", "backoff": "fixed", "delay": "1s", "maxRetries": 5}
+# Share of the looks of garbage collection at which it takes a pod: long enough for another attempt.
+SLOW = 0.03
+HELD = "ray.io/rayjob-finalizer"
+
+
+class LateCluster:
+    """A pipeline, its operator, and KubeRay.
+
+    Args:
+        lateness: share of steps in which a watch shows next to nothing of what it could.
+    """
+
+    def __init__(self, seed: int, lateness: float) -> None:
+        self.drawn = random.Random(seed)
+        self.lateness = lateness
+        self.api = FakeApi(FakeStore(time=1_000_000.0))
+        self.operator = Operator(self.api, Limits())
+        self.api.store.patient.add(Resource.POD)
+        self.restarts = 0
+        self.silent: Resource | None = None
+        self.api.before.append(self._check)
+        make_pipeline(self.api.store, retry=RETRY)
+
+    @property
+    def store(self) -> FakeStore:
+        return self.api.store
+
+    @property
+    def numbers(self) -> set[str]:
+        """Attempts that have pods."""
+        pods = self.store.list(Resource.POD)
+        return {pod["metadata"]["labels"][ATTEMPT_LABEL] for pod in pods}
+
+    @property
+    def final(self) -> set[str]:
+        """Attempts of which nothing is left, by their statuses."""
+        attempts = self.store.list(Resource.ATTEMPT)
+        frozen = [each for each in attempts if each.get("status", {}).get("isFrozen")]
+        return {str(attempt["spec"]["number"]) for attempt in frozen}
+
+    def count_made(self, resource: Resource) -> dict[str, int]:
+        """How many objects there have been of each name."""
+        uids: dict[str, set[str]] = {}
+        for change in self.store.history:
+            if change.resource is resource:
+                metadata = change.body["metadata"]
+                uids.setdefault(metadata["name"], set()).add(metadata["uid"])
+        return {name: len(found) for name, found in uids.items()}
+
+    def play(self, steps: int) -> None:
+        for _ in range(steps):
+            self.store.time += self.drawn.choice((0.0, 0.5, 5.0))
+            self.drawn.choice(self._list_steps())()
+            assert len(self.numbers) <= 1, self.numbers
+            assert not self.numbers & self.final, self.numbers
+
+    def _check(self, call: Call) -> None:
+        """Nothing is made against the word of the pipeline as the server has it."""
+        if call.verb == "create" and call.resource in {Resource.ATTEMPT, Resource.RAYJOB}:
+            (pipeline,) = self.store.list(Resource.PIPELINE)
+            assert not pipeline["spec"].get("suspend"), call
+
+    def _list_steps(self) -> list[Callable[[], object]]:
+        work = [self.pass_once] * 8 + [self.show] * 8 + [self.work] * 8 + [self.collect] * 3
+        rest = [self.end_job, self.end_job, self.lose_pod, self.suspend, self.restart]
+        return [*work, *rest, self.silence, self.relist]
+
+    def pass_once(self) -> None:
+        try:
+            asyncio.run(self.operator.passes.run(KEY))
+        except ApiError:
+            return
+
+    def show(self) -> None:
+        feed = self.operator.feed
+        if self.drawn.random() < self.lateness:
+            feed.stream(self.drawn.choice(feed.kinds), self.drawn.randrange(3))
+        else:
+            feed.follow(self.silent)
+
+    def silence(self) -> None:
+        """The stream of one kind, or of none, shows nothing from now on."""
+        self.silent = self.drawn.choice(
+            (*self.operator.feed.kinds, Resource.POD, Resource.POD, None)
+        )
+
+    def relist(self) -> None:
+        self.operator.feed.list(self.drawn.choice(self.operator.feed.kinds))
+
+    def restart(self) -> None:
+        if self.drawn.random() < 0.2:
+            self.restarts += 1
+            self.operator = Operator(self.api, Limits())
+
+    def suspend(self) -> None:
+        """Somebody holds the pipeline back, or lets it go on."""
+        (pipeline,) = self.store.list(Resource.PIPELINE)
+        is_held = bool(pipeline["spec"].get("suspend"))
+        if is_held or self.drawn.random() < 0.3:
+            patch = {"spec": {"suspend": not is_held}}
+            self.store.patch(Resource.PIPELINE, NAMESPACE, "corpus", patch)
+
+    def end_job(self) -> None:
+        """The driver ends, mostly badly."""
+        for job in self._list_jobs("RUNNING"):
+            is_bad = self.drawn.random() < 0.9
+            self._put(job, *(("FAILED", "Failed") if is_bad else ("SUCCEEDED", "Complete")))
+
+    def lose_pod(self) -> None:
+        pods = self.store.list(Resource.POD)
+        if pods and self.drawn.random() < 0.2:
+            self.store.remove(Resource.POD, NAMESPACE, self.drawn.choice(pods)["metadata"]["name"])
+
+    def work(self) -> None:
+        """KubeRay goes one step further with each RayJob."""
+        for job in self.store.list(Resource.RAYJOB):
+            next(self._advance(job), None)
+
+    def collect(self) -> None:
+        """Garbage collection takes one thing whose owner is gone."""
+        jobs = {job["metadata"]["name"] for job in self.store.list(Resource.RAYJOB)}
+        clusters = [each["metadata"]["name"] for each in self.store.list(Resource.RAYCLUSTER)]
+        for name in [name for name in clusters if name not in jobs][:1]:
+            return self.store.remove(Resource.RAYCLUSTER, NAMESPACE, name)
+        for pod in self.store.list(Resource.POD):
+            name = pod["metadata"]["name"]
+            if name.split("-0.")[0] not in clusters and self.drawn.random() < SLOW:
+                return self.store.remove(Resource.POD, NAMESPACE, name)
+        return None
+
+    def _advance(self, job: Body) -> Iterator[object]:
+        """Yield what is done first, and would be done next."""
+        metadata, name = job["metadata"], job["metadata"]["name"]
+        if "deletionTimestamp" in metadata:
+            # What it owns is left to garbage collection, which takes its time.
+            patch: Body = {"metadata": {"finalizers": []}}
+            yield self.store.patch(Resource.RAYJOB, NAMESPACE, name, patch)
+            return
+        clusters = self._list_mine(Resource.RAYCLUSTER, job)
+        if HELD not in metadata.get("finalizers", ()):
+            patch = {"metadata": {"finalizers": [HELD]}}
+            yield self.store.patch(Resource.RAYJOB, NAMESPACE, name, patch)
+        if job.get("status", {}).get("jobStatus", "RUNNING") != "RUNNING":
+            return
+        if not clusters:
+            yield self._make(Resource.RAYCLUSTER, name, job)
+        if not self._list_mine(Resource.POD, job):
+            yield self._make(Resource.POD, f"{name}-{self.drawn.random()}-head", job)
+        if not job.get("status"):
+            self._put(job, "RUNNING", "Running")
+
+    def _list_jobs(self, word: str) -> list[Body]:
+        jobs = self.store.list(Resource.RAYJOB)
+        return [job for job in jobs if job.get("status", {}).get("jobStatus") == word]
+
+    def _list_mine(self, resource: Resource, job: Body) -> list[Body]:
+        number = job["metadata"]["labels"][ATTEMPT_LABEL]
+        selector = f"{ATTEMPT_LABEL}={number}"
+        return self.store.list(resource, NAMESPACE, selector)
+
+    def _make(self, resource: Resource, name: str, job: Body) -> Body:
+        head = job["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["metadata"]
+        is_pod = resource is Resource.POD
+        labels = head["labels"] if is_pod else job["metadata"]["labels"]
+        body: dict[str, Any] = {"metadata": {"name": name, "labels": labels}}
+        if is_pod:
+            body["status"] = {"phase": "Running"}
+        return self.store.create(resource, NAMESPACE, body)
+
+    def _put(self, job: Body, word: str, deployment: str) -> None:
+        status = {"jobStatus": word, "jobDeploymentStatus": deployment}
+        self.store.put_status(Resource.RAYJOB, NAMESPACE, job["metadata"]["name"], status)
