@@ -267,7 +267,20 @@ def test_a_log_that_can_not_be_read_is_no_failure() -> None:
     scene.end(jobStatus="FAILED")
     view, ask_at = scene.listen(100.0)
     assert (view.log_tail, view.log_outcome, ask_at) == ((), None, 102.0)
-    assert scene.asked == ["/progress", "/outcome", "submit", "head"]
+    assert scene.asked == ["/progress", "/outcome", "submit"]
+
+
+def test_a_head_whose_container_submits_the_driver_has_its_log() -> None:
+    scene = Scene()
+    scene.api.store.remove(Resource.POD, NAMESPACE, "submit")
+    sidecar = [{"name": "ray-job-submitter", "state": {"running": {}}}]
+    status = {"phase": "Running", "podIP": "10.0.0.7", "containerStatuses": sidecar}
+    scene.api.store.put_status(Resource.POD, NAMESPACE, "head", status)
+    scene.end(jobStatus="FAILED")
+    scene.api.logs[NAMESPACE, "head"] = "said"
+    view, _ = scene.listen(100.0)
+    assert view.log_tail == ("said",)
+    assert scene.asked == ["/progress", "/outcome", "head"]
 
 
 def test_a_new_attempt_starts_with_nothing_heard() -> None:

@@ -18,7 +18,7 @@ from strandline_api.status.enums import AttemptPhase
 from strandline_operator.cluster.api import Api
 from strandline_operator.cluster.driver import Answer, DriverAddress, ask, read_tail
 from strandline_operator.model.limits import Limits
-from strandline_operator.model.objects import Pod, RayJob
+from strandline_operator.model.objects import SUBMITTER, Pod, RayJob
 from strandline_operator.model.view import AttemptObject, DriverView, Silence
 from strandline_operator.render.order import Role
 
@@ -250,8 +250,13 @@ def _find_head(pods: list[Pod]) -> Pod | None:
 
 
 def _find_logs(pods: list[Pod]) -> list[Pod]:
-    """Return pods that follow the driver's log; in SidecarMode the head pod does."""
-    return [pod for role in (Role.SUBMITTER, Role.HEAD) for pod in pods if _plays(pod, role)]
+    """Return pods that follow the driver's log; in SidecarMode a container of the head pod does."""
+    submitters = [pod for pod in pods if _plays(pod, Role.SUBMITTER)]
+    return submitters + [pod for pod in pods if _plays(pod, Role.HEAD) and _submits(pod)]
+
+
+def _submits(pod: Pod) -> bool:
+    return any(container.name == SUBMITTER for container in pod.containers)
 
 
 def _plays(pod: Pod, role: Role) -> bool:
