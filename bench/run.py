@@ -38,6 +38,7 @@ BENCHES = {
     "overlap": ("worker_overlap", "measure_overlap"),
     "engines": ("engines", "measure_engines"),
     "operator": ("operator_bench", "measure_operator"),
+    "rest": ("operator_rest", "measure_rest"),
 }
 # The others are run where no name is given: this one takes an hour and more.
 LONG = {"engines"}
@@ -59,6 +60,7 @@ TABLES = {
         "video",
         "video-runs",
         "operator",
+        "rest",
     )
 }
 # A control plane, which tests start too.

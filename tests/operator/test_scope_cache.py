@@ -225,6 +225,22 @@ def test_an_equal_object_of_another_version_is_no_change() -> None:
     assert cache.find("a") == (("a", "1", "None"),)
 
 
+def test_it_has_what_it_was_shown_and_what_came_before() -> None:
+    world = World()
+    world.change("make", "a", "old")
+    (old,) = world.answers
+    world.change("edit", "a", "new")
+    new = world.answers[1]
+    assert not world.cache.has(old)
+    world.list_all()
+    assert world.cache.has(old)
+    assert world.cache.has(new)
+    world.change("edit", "a", "newer")
+    assert not world.cache.has(world.answers[2])
+    opaque = {"metadata": {**old["metadata"], "resourceVersion": "x"}}
+    assert not world.cache.has(opaque)
+
+
 def test_events_of_no_shape_change_nothing() -> None:
     cache = make_cache()
     cache.replace([], "5")

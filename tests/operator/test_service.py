@@ -151,7 +151,37 @@ def test_an_event_asks_for_a_pass_of_whoever_comes_after() -> None:
         scene.now += 1
         done = {"conditions": [{"type": "Succeeded", "status": "True"}]}
         scene.service.see_pipeline({**raw, "status": done})
-        await until(lambda: sorted(scene.seen) == ["corpus", "corpus", "raw", "raw"])
+        await until(lambda: sorted(scene.seen) == ["corpus", "corpus", "raw"])
+
+    scene.play(story)
+
+
+def test_an_event_of_kopfs_asks_for_a_pass_where_no_watch_has_shown_as_much() -> None:
+    scene = Scene()
+    store = scene.api.store
+    pipeline = make_pipeline(store)
+    attempt = make_attempt(store, pipeline)
+    scene.api.is_stalled = True
+
+    async def story() -> None:
+        await scene.service.start()
+        await until(lambda: len(scene.seen) == 1)
+        scene.now += 1.0
+        scene.service.see_pipeline(pipeline)
+        scene.service.see_attempt(attempt)
+        await asyncio.sleep(0.02)
+        assert len(scene.seen) == 1
+        for number, (resource, name, see) in enumerate(
+            (
+                (Resource.PIPELINE, "corpus", scene.service.see_pipeline),
+                (Resource.ATTEMPT, "corpus-1", scene.service.see_attempt),
+            ),
+            2,
+        ):
+            store.put_status(resource, NAMESPACE, name, {"message": "new"})
+            scene.now += 1.0
+            see(store.get(resource, NAMESPACE, name) or {})
+            await until(lambda count=number: len(scene.seen) == count)  # type: ignore[misc]
 
     scene.play(story)
 

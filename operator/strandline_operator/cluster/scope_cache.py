@@ -75,6 +75,12 @@ class ScopeCache(Generic[T]):
         is_late = now - oldest > EXPECTATION_SECONDS
         return bool(self.version) and self.is_connected and not is_late
 
+    def has(self, body: Body) -> bool:
+        """Return whether an object is kept as it is here, or as it was later."""
+        entry = self._entries.get(str(_read_metadata(body).get("uid", "")))
+        version = _parse_version(_read_metadata(body).get("resourceVersion"))
+        return entry is not None and version != _NONE and entry.version >= version
+
     def read(self, body: Body) -> Entry[T]:
         """Return an object as it would be kept."""
         metadata = _read_metadata(body)

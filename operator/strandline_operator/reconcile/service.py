@@ -149,7 +149,8 @@ class Service:
         key = Key(meta.namespace, meta.name)
         if self._seen_pipelines.find(meta.uid) is None and not meta.is_deleting:
             self._seen_pipelines.note(key, meta.uid)
-        self.queue.enqueue(key)
+        if not self._is_shown(Resource.PIPELINE, body):
+            self.queue.enqueue(key)
         for other in self._dependents.note(key, body):
             self.queue.enqueue(other)
 
@@ -157,9 +158,14 @@ class Service:
         """Take in an attempt that was made, changed or deleted."""
         spec = body.get("spec")
         name = spec.get("pipeline") if isinstance(spec, dict) else None
-        if isinstance(name, str):
+        if isinstance(name, str) and not self._is_shown(Resource.ATTEMPT, body):
             meta = Meta.read(body)
             self.queue.enqueue(Key(meta.namespace, name))
+
+    def _is_shown(self, resource: Resource, body: Body) -> bool:
+        """Return whether a watch of ours has shown an object, and so has asked for its pass."""
+        kept = self._cache.find(Meta.read(body).namespace)
+        return kept is not None and kept.kinds[resource].has(body)
 
     def report_health(self) -> dict[str, float]:
         """Return the same as `check`, once it has started.
