@@ -145,7 +145,7 @@ def list_rows(findings: Findings) -> list[Row]:
         bound(f"{what}: memory, at most", findings.rested.peak / _MEGABYTE, 250, "MB"),
         Row(f"{what}: memory, {findings.close}", _megabytes(findings.rested.resident)),
         *_list_costs(what, findings),
-        _list_share(f"{what}: requests an attempt", requests, 1.0, ""),
+        _list_share(f"{what}: requests an attempt", requests, 1.0, "", target=35),
         *_list_delays(what, moments),
         _list_share(f"{what}: delay of the looker-on himself, p99", findings.late, 0.99, "s"),
     ]
@@ -176,9 +176,11 @@ def _list_delays(what: str, moments: Moments) -> list[Row]:
     ends, retries, firsts = moments.end_delays, moments.retry_delays, moments.first_delays
     return [
         _list_share(f"{what}: first attempt after its pipeline, p50", firsts, 0.5, "s"),
-        _list_share(f"{what}: first attempt after its pipeline, p99", firsts, 0.99, "s"),
+        _list_share(f"{what}: first attempt after its pipeline, p99", firsts, 0.99, "s", target=2),
         _list_share(f"{what}: end of an attempt after its evidence, p50", ends, 0.5, "s"),
-        _list_share(f"{what}: end of an attempt after its evidence, p99", ends, 0.99, "s"),
+        _list_share(
+            f"{what}: end of an attempt after its evidence, p99", ends, 0.99, "s", target=2
+        ),
         _list_share(f"{what}: next attempt after its time, p50", retries, 0.5, "s"),
         _list_share(f"{what}: next attempt after its time, p99", retries, 0.99, "s", target=2),
     ]

@@ -71,6 +71,8 @@ def list_rows(rest: Rest) -> list[Row]:
     """Return what was seen as rows."""
     what = f"operator, {rest.pipelines:,} pipelines at rest"
     asked = rest.quiet.requests - rest.begun.requests
+    for request, times in asked.most_common():
+        print_line(f"  {times / rest.pipelines:6.1f} a pipeline: {request}")
     seconds = rest.rested.time - rest.quiet.time
     idle = 100 * (rest.rested.cpu - rest.quiet.cpu) / max(0.001, seconds)
     return [
