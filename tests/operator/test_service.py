@@ -186,6 +186,28 @@ def test_an_event_of_kopfs_asks_for_a_pass_where_no_watch_has_shown_as_much() ->
     scene.play(story)
 
 
+def test_the_first_passes_wait_for_lists_and_not_for_ever() -> None:
+    scene = Scene()
+    make_pipeline(scene.api.store)
+    opened = asyncio.Event()
+
+    async def hold(call: Call) -> None:
+        if call.verb == "list" and call.resource is Resource.POD:
+            await opened.wait()
+
+    async def story() -> None:
+        scene.api.before.append(hold)
+        starting = asyncio.create_task(scene.service.start())
+        await until(lambda: len(scene.waits) > 20)
+        assert not starting.done()
+        assert scene.seen == []
+        await starting
+        opened.set()
+        await until(lambda: bool(scene.seen))
+
+    scene.play(story)
+
+
 def test_events_of_our_kinds_ask_for_a_pass() -> None:
     scene = Scene()
 
