@@ -19,7 +19,7 @@ from strandline_operator.model.objects import Pod, RayJob
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import AttemptObject, DriverView
 from strandline_operator.reconcile.caches.own_kinds import read_attempt
-from strandline_operator.reconcile.drivers import END_INTERVAL, DriverTalk
+from strandline_operator.reconcile.drivers import END_INTERVAL, MOST_MISSES, DriverTalk
 
 URL = "http://10.0.0.7:8780"
 PROGRESS = {
@@ -268,6 +268,25 @@ def test_a_log_that_can_not_be_read_is_no_failure() -> None:
     view, ask_at = scene.listen(100.0)
     assert (view.log_tail, view.log_outcome, ask_at) == ((), None, 102.0)
     assert scene.asked == ["/progress", "/outcome", "submit"]
+
+
+def test_a_log_that_can_not_be_read_is_asked_for_twice() -> None:
+    scene = Scene()
+    scene.end(jobStatus="FAILED")
+    for turn in range(5):
+        scene.listen(100.0 + turn * END_INTERVAL)
+    asked = scene.asked
+    assert (asked.count("submit"), asked.count("/outcome")) == (MOST_MISSES, 5)
+
+
+def test_a_log_that_could_not_be_read_once_is_read_when_it_can() -> None:
+    scene = Scene()
+    scene.end(jobStatus="FAILED")
+    scene.listen(100.0)
+    for turn in range(1, 4):
+        scene.api.logs[NAMESPACE, "submit"] = f"line {turn}"
+        view, _ = scene.listen(100.0 + turn * END_INTERVAL)
+        assert view.log_tail == (f"line {turn}",)
 
 
 def test_a_head_whose_container_submits_the_driver_has_its_log() -> None:

@@ -34,7 +34,7 @@ from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal, Turn, View
-from strandline_operator.reconcile.caches.claims import KEEP_SECONDS
+from strandline_operator.reconcile.caches.claims import KEEP_SECONDS, UNBOUND_SECONDS
 from strandline_operator.reconcile.caches.cluster_cache import ClusterCache
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.own_kinds import read_pipeline
@@ -326,6 +326,24 @@ def test_a_claim_on_which_an_attempt_is_to_be_made_is_read_anew(
     make_attempt(api.store, pipeline)
     api.store.put_status(Resource.ATTEMPT, NAMESPACE, "corpus-1", {"isFrozen": True})
     assert read_claims(api, inputs, 3) == 3
+
+
+def test_a_claim_that_waits_for_its_volume_is_read_every_few_seconds(
+    api: FakeApi, pipeline: Body, claim: Body
+) -> None:
+    make_attempt(api.store, pipeline)
+    inputs = make_senses()
+    api.store.put_status(Resource.CLAIM, NAMESPACE, "corpus-ledger", {"phase": "Pending"})
+    assert read_claims(api, inputs, 3) == 1
+    assert read_claims(api, inputs, 3, NOW + UNBOUND_SECONDS) == 1
+
+
+def test_a_claim_that_was_just_made_is_not_read(api: FakeApi, pipeline: Body, claim: Body) -> None:
+    make_attempt(api.store, pipeline)
+    inputs = make_senses()
+    uid = str(pipeline["metadata"]["uid"])
+    assert not inputs.put(NAMESPACE, uid, Resource.CLAIM, claim, NOW)
+    assert read_claims(api, inputs, 3) == 0
 
 
 def test_a_claim_without_a_volume_is_read_anew(api: FakeApi, pipeline: Body, claim: Body) -> None:

@@ -25,6 +25,8 @@ from strandline_operator.render.order import Role
 # An end is asked about more often than progress.
 END_INTERVAL = 2.0
 TAIL_LINES = 10
+# A log that could not be read so often has gone with its node or its pod.
+MOST_MISSES = 2
 # Silence is counted by questions: each counts for the time since the one before, and for no more
 # than this, so that neither a clock that is set nor a process that was held up makes it long.
 LONGEST_PAUSE = 60.0
@@ -42,12 +44,14 @@ class LastAnswer:
         asked: when it was.
         looked: when a pass has last looked at the attempt.
         is_end: it was asked about its end.
+        misses: how often its log could not be read.
     """
 
     view: DriverView
     asked: float = 0.0
     looked: float = 0.0
     is_end: bool = False
+    misses: int = 0
 
     def is_due(self, now: float, interval: float) -> bool:
         """Return whether it is to be asked.
@@ -115,7 +119,8 @@ class DriverTalk:
         # Nobody's attempt is ended by an answer that may be out of date.
         pause = END_INTERVAL if last.view.silence.is_lasting else interval
         head = None if _has_outcome(attempt, last.view) else _find_head(mine)
-        sources = _find_logs(mine) if is_over and _lacks_log(attempt, last.view) else []
+        is_readable = is_over and last.misses < MOST_MISSES
+        sources = _find_logs(mine) if is_readable and _lacks_log(attempt, last.view) else []
         self._questions.pop(pipeline, None)
         is_missed = not is_over and head is None and attempt.status.running_time is not None
         if head is None and not sources and not is_missed:
@@ -124,7 +129,7 @@ class DriverTalk:
             begun = replace(last, looked=now, is_end=is_over)
             last = await self._ask(api, pipeline, begun, now, self._find_address(attempt, head))
             if sources:
-                last = self._note(pipeline, last, await _read_log(api, last.view, sources))
+                last = await self._read_log(api, pipeline, last, sources)
         else:
             last = self._last[pipeline] = replace(last, looked=now)
         if is_over or head is None or attempt.status.running_time is None:
@@ -177,6 +182,16 @@ class DriverTalk:
             changes["outcome"] = answer.outcome
         return self._note(pipeline, last, replace(latest, **changes))
 
+    async def _read_log(
+        self, api: Api, pipeline: str, last: LastAnswer, sources: list[Pod]
+    ) -> LastAnswer:
+        view = await _read_log(api, last.view, sources)
+        noted = self._note(pipeline, last, last.view if view is None else view)
+        missed = replace(noted, misses=noted.misses + (view is None))
+        if self._last.get(pipeline) is noted:
+            self._last[pipeline] = missed
+        return missed
+
     def _find_address(self, attempt: AttemptObject, head: Pod | None) -> DriverAddress:
         token = derive_token(attempt.meta.uid)
         return DriverAddress(head.ip if head else "", self.limits.driver_port, token)
@@ -226,14 +241,15 @@ def _make_question(attempt: AttemptObject, address: DriverAddress, limit: float 
     return Question(attempt.meta.name, address, reported, status.latest, limit)
 
 
-async def _read_log(api: Api, known: DriverView, sources: list[Pod]) -> DriverView:
+async def _read_log(api: Api, known: DriverView, sources: list[Pod]) -> DriverView | None:
+    """Return what is known with what the log says; None where there is none to read."""
     for pod in sources:
         read = await read_tail(api, pod)
         if read is not None:
             outcome, lines = read
             tail = lines[-TAIL_LINES:] or known.log_tail
             return replace(known, log_outcome=outcome or known.log_outcome, log_tail=tail)
-    return known
+    return None
 
 
 def _has_outcome(attempt: AttemptObject, known: DriverView) -> bool:

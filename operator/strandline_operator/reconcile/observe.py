@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from strandline_api.law.retry import merge_policies
 from strandline_api.names import name_claim, name_rayjob, select_namesakes, select_pipeline
 from strandline_api.spec.policy import RetryPolicy
-from strandline_operator.cluster.api import Api
+from strandline_operator.cluster.api import Api, Body
 from strandline_operator.decide.obstacles.namesakes import list_living, may_launch
 from strandline_operator.decide.obstacles.predecessors import is_beginning, needs_others
 from strandline_operator.decide.obstacles.preflight import needs_preflight
@@ -76,6 +76,14 @@ class PassInputs:
     claims: ClaimMemory = field(default_factory=ClaimMemory)
     capacity: CapacityMemory = field(default_factory=CapacityMemory)
     is_checked: bool = False
+
+    def put(
+        self, namespace: str, pipeline: str, resource: Resource, body: Body, now: float
+    ) -> bool:
+        """Take the answer to a write of ours; return whether passes read something else by it."""
+        if resource is Resource.CLAIM:
+            self.claims.put(pipeline, body, now)
+        return self.cache.put(namespace, resource, body, now)
 
     def forget(self, pipeline: PodOwner) -> None:
         """Forget a pipeline that is gone."""

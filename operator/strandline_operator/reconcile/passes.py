@@ -174,8 +174,8 @@ class Passes:
 
     async def _carry_out(self, key: Key, seen: Observed, plan: PassPlan, now: float) -> Passed:
         done = await enact(self.api, seen.view, plan, now)
-        cache = self.inputs.cache
-        changes = [cache.put(key.namespace, *answer, now) for answer in done.answers]
+        uid = seen.view.pipeline.meta.uid
+        changes = [self.inputs.put(key.namespace, uid, *answer, now) for answer in done.answers]
         self._report_ends(plan, done)
         self._count(seen.view, plan, done, now)
         if done.error is not None:

@@ -1,4 +1,4 @@
-"""Claims that have their volume, as they were read last: they change next to never.
+"""Claims as they were read last: those that have their volume change next to never.
 
 What is made on a claim is decided from a fresh look; else one a minute does to tell how it stands.
 This room must not know what follows.
@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from strandline_operator.cluster.api import Body
 from strandline_operator.model.objects import VolumeClaim
 from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 from strandline_operator.reconcile.reader import Reader
 
 KEEP_SECONDS = 60.0
+# One without a volume may get it at any moment, and its user waits to see that.
+UNBOUND_SECONDS = 5.0
 
 
 @dataclass(slots=True)
@@ -41,9 +44,15 @@ class ClaimMemory:
             return kept.value
         self._kept.drop(key)
         body = await reader.get(Resource.CLAIM, name)
-        claim = None if body is None else VolumeClaim.read(body)
-        if claim is not None and claim.phase == "Bound" and not claim.meta.is_deleting:
-            self._kept.keep(key, claim, now)
+        return None if body is None else self.put(pipeline, body, now)
+
+    def put(self, pipeline: str, body: Body, now: float) -> VolumeClaim:
+        """Take a claim as it was read, or made."""
+        claim = VolumeClaim.read(body)
+        # What is on its way out, or has lost its volume, is looked at each time.
+        if claim.phase != "Lost" and not claim.meta.is_deleting:
+            seconds = KEEP_SECONDS if claim.phase == "Bound" else UNBOUND_SECONDS
+            self._kept.keep((pipeline, claim.meta.name), claim, now, seconds)
         return claim
 
     def forget(self, pipeline: str) -> None:
