@@ -185,7 +185,7 @@ class DriverTalk:
     async def _read_log(
         self, api: Api, pipeline: str, last: LastAnswer, sources: list[Pod]
     ) -> LastAnswer:
-        view = await _read_log(api, last.view, sources)
+        view = await _read_first(api, last.view, sources)
         noted = self._note(pipeline, last, last.view if view is None else view)
         missed = replace(noted, misses=noted.misses + (view is None))
         if self._last.get(pipeline) is noted:
@@ -241,7 +241,7 @@ def _make_question(attempt: AttemptObject, address: DriverAddress, limit: float 
     return Question(attempt.meta.name, address, reported, status.latest, limit)
 
 
-async def _read_log(api: Api, known: DriverView, sources: list[Pod]) -> DriverView | None:
+async def _read_first(api: Api, known: DriverView, sources: list[Pod]) -> DriverView | None:
     """Return what is known with what the log says; None where there is none to read."""
     for pod in sources:
         read = await read_tail(api, pod)
