@@ -26,6 +26,8 @@ from operator_player import Part, Player, serve_drivers
 from operator_wire import Wire, open_wire
 from recordings import Json
 from strandline_api.names import PIPELINE_LABEL, PIPELINE_UID_LABEL
+from strandline_operator.reconcile.caches.own_kinds import read_pipeline
+from strandline_operator.render.attempt import render_claim
 from table import Row, bound, format_number
 
 _MEGABYTE = 1_000_000
@@ -155,6 +157,10 @@ async def _copy(wire: Wire, namespace: str, name: str, pipeline: Json, attempt: 
     }
     await wire.create(body, namespace)
     await wire.put_status("CurationAttempt", namespace, metadata["name"], ended["status"])
+    claim = render_claim(read_pipeline(made))
+    await wire.create(claim, namespace)
+    bound = {"phase": "Bound", "accessModes": claim["spec"]["accessModes"]}
+    await wire.put_status(claim["kind"], namespace, claim["metadata"]["name"], bound)
 
 
 async def _wait_until_quiet(host: Host) -> Reading:
