@@ -277,7 +277,7 @@ class _Hand:
         # The uid keeps another claim of the name from being meant.
         patch = {"metadata": {"uid": action.uid}, "spec": {"resources": {"requests": requests}}}
         try:
-            await self._api.patch(Resource.CLAIM, self._meta.namespace, action.name, patch)
+            grown = await self._api.patch(Resource.CLAIM, self._meta.namespace, action.name, patch)
         except NotFound:
             return
         except (Conflict, *_PASSING):
@@ -285,6 +285,7 @@ class _Hand:
         except ApiError as error:
             self._refuse(Resource.CLAIM, action.name, error.status, error.message)
         else:
+            self.done.answers.append((Resource.CLAIM, grown))
             line = f"asked for {action.size} on claim {action.name}"
             self._log(line, Resource.CLAIM, {"name": action.name})
 
