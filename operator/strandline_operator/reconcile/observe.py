@@ -144,13 +144,12 @@ async def observe(
     Raises:
         ApiError: something could not be read, for another reason than a missing right.
     """
-    namespace, turn = pipeline.meta.namespace, turn or Turn()
-    reader = Reader(api, namespace)
+    namespace, reader = pipeline.meta.namespace, Reader(api, pipeline.meta.namespace)
     children = await _find_children(reader, kept, pipeline, inputs.pods)
     current = children.attempts[-1] if children.attempts else None
     namesakes = await _find_namesakes(reader, kept, pipeline, current)
     if reader.refused:
-        return Observed(View(pipeline, turn=turn, unread=tuple(reader.refused)), None)
+        return Observed(View(pipeline, turn=turn or Turn(), unread=tuple(reader.refused)), None)
     layer, problems, defaults = await inputs.defaults.read(api, namespace, now)
     filled = replace(pipeline, spec=fill_in(pipeline, defaults))
     rayjob = _find_rayjob(pipeline, current, children)
@@ -172,7 +171,7 @@ async def observe(
         code=await _read_code(reader, pipeline, current),
         driver=driver,
         has_kuberay=Resource.RAYJOB not in reader.unserved,
-        turn=turn,
+        turn=turn or Turn(),
         refusals=(*refusals, *problems, *inputs.blind(namespace)),
         unread=tuple(reader.refused),
         nodes=await inputs.nodes.look(api, list_suspects(children.pods, now), now),
@@ -180,8 +179,8 @@ async def observe(
         defaults=defaults,
     )
     if needs_others(pipeline, current):
-        view = replace(view, others=await _read_others(reader, kept, pipeline))
-        view = replace(view, unread=tuple(reader.refused))
+        others = await _read_others(reader, kept, pipeline)
+        view = replace(view, others=others, unread=tuple(reader.refused))
     if needs_preflight(filled, current, by_default=inputs.is_checked):
         view = replace(view, preflight=await read_preflight(api, pipeline.meta))
     if needs_nodes(view):
