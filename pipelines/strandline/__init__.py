@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from strandline.ledger.lease import OnChange
     from strandline.plan.columns import Columns
     from strandline.plan.registry import register
-    from strandline.plan.stage import Params, SinkStage, Source, SourceStage, Stage, StatefulFilter
+    from strandline.plan.stage import (
+        Params,
+        SharingSink,
+        SinkStage,
+        Source,
+        SourceStage,
+        Stage,
+        StatefulFilter,
+    )
     from strandline.plan.task import FailedTask, NoneTask, Task
     from strandline.python.outcome import Outcome
     from strandline.python.pipeline import Pipeline, work
@@ -38,6 +46,7 @@ __all__ = [
     "Params",
     "Pipeline",
     "Quarantine",
+    "SharingSink",
     "SinkStage",
     "Source",
     "SourceStage",
@@ -60,6 +69,7 @@ _ROOMS = {
     "Params": "strandline.plan.stage",
     "Pipeline": "strandline.python.pipeline",
     "Quarantine": "strandline_api.spec.policy",
+    "SharingSink": "strandline.plan.stage",
     "SinkStage": "strandline.plan.stage",
     "Source": "strandline.plan.stage",
     "SourceStage": "strandline.plan.stage",

@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from strandline.plan.fingerprint import Fingerprint
-from strandline.plan.stage import EndStage, Shape, SinkStage, SourceStage, Stage, StatefulFilter
+from strandline.plan.stage import (
+    EndStage,
+    Shape,
+    SharingSink,
+    SinkStage,
+    SourceStage,
+    Stage,
+    StatefulFilter,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,11 @@ class StagePlan:
         if self.timeout is None:
             return None
         return self.timeout * (1 if self.group is not None else tasks)
+
+    @property
+    def target_bytes(self) -> int | None:
+        """Return the bytes of files that sources share; None: none of its files is shared."""
+        return self.stage.target_bytes if isinstance(self.stage, SharingSink) else None
 
     @property
     def gathers(self) -> bool:

@@ -14,15 +14,31 @@ if TYPE_CHECKING:  # who reads a ledger need not load what tasks are made of
     from strandline.plan.task import Origin
 
 
-class Output(NamedTuple):
-    """One file a sink has written durably.
+class SharedPart(NamedTuple):
+    """Where a task's rows are in a file that several sources share.
 
     Attributes:
-        token: token of the task that was written; with the suffix it is the file's name.
+        file: name of the file; see `derive_shared`.
+        begin: number of the first of its rows.
+        size, rows: of the whole file.
+    """
+
+    file: bytes
+    begin: int
+    size: int
+    rows: int
+
+
+class Output(NamedTuple):
+    """What a sink has written durably of one task: a file, or a part of one.
+
+    Attributes:
+        token: token of the task that was written; with the suffix it is the name of its own file.
         suffix: such as ".parquet".
-        size: bytes.
-        digest: blake2b-128 of the bytes.
+        size: bytes; of a shared file the task's share, all of which add up to the file's.
+        digest: blake2b-128 of the file's bytes.
         rows: rows of the task.
+        part: where they are in a shared file; None: the task has a file of its own.
     """
 
     token: bytes
@@ -30,6 +46,7 @@ class Output(NamedTuple):
     size: int
     digest: bytes
     rows: int
+    part: SharedPart | None = None
 
 
 class PieceLocation(NamedTuple):

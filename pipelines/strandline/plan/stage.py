@@ -378,6 +378,34 @@ class SinkStage(EndStage):
         return {}
 
 
+class SharingSink(SinkStage):
+    """Write files of which each may hold the tasks of several sources.
+
+    Only tables share a file, and only those of one schema.
+    """
+
+    params: BaseModel
+
+    @property
+    def target_bytes(self) -> int | None:
+        """Bytes of a shared file, about; None: each task has a file of its own."""
+        return None
+
+    @abstractmethod
+    def write_shared(self, tasks: Sequence[Task], file: BinaryIO) -> None:
+        """Write tables of one schema to one file, row after row; see `write`."""
+
+    @abstractmethod
+    def copy_rows(self, shared: BinaryIO, ranges: Sequence[range], file: BinaryIO) -> None:
+        """Write some rows of a shared file to a new one, in their order.
+
+        Args:
+            shared: the file that `write_shared` or `copy_rows` has written; it has `seek`.
+            ranges: of numbers of rows, rising.
+            file: see `write`.
+        """
+
+
 def _parse_params(stage: type[Stage], values: dict[str, Any]) -> BaseModel:
     try:
         return stage.Params(**values)

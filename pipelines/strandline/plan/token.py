@@ -4,7 +4,7 @@ A token depends on the source, its version, the path of stages and the slot alon
 content, process ids or clocks. So a replay names every node as the first try did.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 TOKEN_BYTES = 16
@@ -14,6 +14,7 @@ _KEY = blake2b(digest_size=TOKEN_BYTES)
 _VERSION = blake2b(digest_size=VERSION_BYTES)
 _ROOT = blake2b(digest_size=TOKEN_BYTES, person=b"root")
 _CHILD = blake2b(digest_size=TOKEN_BYTES, person=b"child")
+_SHARED = blake2b(digest_size=TOKEN_BYTES, person=b"shared")
 
 
 def digest_key(key: str) -> bytes:
@@ -47,6 +48,14 @@ def derive_child(parents: Sequence[bytes], stage: str, slot: int) -> bytes:
     """
     state = _CHILD.copy()
     state.update(b"".join((*parents, stage.encode(), slot.to_bytes(8, "big"))))
+    return state.digest()
+
+
+def derive_shared(tokens: Iterable[bytes]) -> bytes:
+    """Return the name of a file that tasks share; the same ones in the same order give the same."""
+    state = _SHARED.copy()
+    for token in tokens:
+        state.update(token)
     return state.digest()
 
 

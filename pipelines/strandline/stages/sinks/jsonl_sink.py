@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import base64
 import gzip
+import io
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import date, datetime, time
 from enum import StrEnum
-from typing import Any, BinaryIO, cast
+from itertools import chain, islice
+from typing import Any, BinaryIO, ClassVar, cast
 
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from strandline.plan.registry import register
-from strandline.plan.stage import SinkStage, Stage
+from strandline.plan.stage import SharingSink, Stage
 from strandline.plan.task import Task
 
 
@@ -35,6 +37,17 @@ class SinkParams(Stage.Params):
         return () if self.path is None else [("path", self.path)]
 
 
+class SharingParams(SinkParams):
+    """Where the output goes, and whether sources share files."""
+
+    target_bytes: int | None = Field(
+        default=None,
+        ge=1,
+        description="Bytes of a file, about: sources that finish near each other share one. By "
+        "default each has a file of its own.",
+    )
+
+
 _BATCH_ROWS = 1024
 _LEVEL = 6
 
@@ -51,10 +64,10 @@ _SUFFIXES = {JsonlCompression.GZIP: ".jsonl.gz", JsonlCompression.ZSTD: ".jsonl.
 
 
 @register("jsonl")
-class JsonlSink(SinkStage):
+class JsonlSink(SharingSink):
     """Writes each row as one line of JSON, UTF-8, keys in column order."""
 
-    class Params(SinkParams):
+    class Params(SharingParams):
         """How the file is packed."""
 
         compression: JsonlCompression = Field(
@@ -64,6 +77,7 @@ class JsonlSink(SinkStage):
 
     params: Params
     suffix: str = ".jsonl"
+    added_params: ClassVar[frozenset[str]] = frozenset({"target_bytes"})
 
     def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401 - as in the base
         super().__init__(params, **values)
@@ -75,10 +89,25 @@ class JsonlSink(SinkStage):
         Raises:
             TypeError: the task carries no table, or a value that JSON has no form for.
         """
-        table = task.table
+        self.write_shared([task], file)
+
+    @property
+    def target_bytes(self) -> int | None:
+        return self.params.target_bytes
+
+    def write_shared(self, tasks: Sequence[Task], file: BinaryIO) -> None:
+        tables = [task.table for task in tasks]
         with self._compress(file) as out:
-            for line in _format_lines(table):
+            for line in chain.from_iterable(map(_format_lines, tables)):
                 out.write(line)
+
+    def copy_rows(self, shared: BinaryIO, ranges: Sequence[range], file: BinaryIO) -> None:
+        with self._decompress(shared) as lines, self._compress(file) as out:
+            begin = 0
+            for rows in ranges:
+                for line in islice(lines, rows.start - begin, rows.stop - begin):
+                    out.write(line)
+                begin = rows.stop
 
     def _compress(self, file: BinaryIO) -> AbstractContextManager[BinaryIO]:
         if self.params.compression is JsonlCompression.NONE:
@@ -91,6 +120,14 @@ class JsonlSink(SinkStage):
         # a fixed time and no name: the same rows give the same bytes
         packed = gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=file, mtime=0)
         return cast("BinaryIO", packed)
+
+    def _decompress(self, shared: BinaryIO) -> AbstractContextManager[Iterable[bytes]]:
+        if self.params.compression is JsonlCompression.NONE:
+            return nullcontext(shared)
+        if self.params.compression is JsonlCompression.ZSTD:
+            plain = pa.CompressedInputStream(pa.PythonFile(shared, mode="r"), "zstd")
+            return io.BufferedReader(cast("io.RawIOBase", plain))
+        return gzip.GzipFile(fileobj=shared)
 
 
 class _LeftOpen:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, Field, field_validator
 
 from strandline.plan.registry import register
-from strandline.plan.stage import SinkStage, Source
+from strandline.plan.stage import SharingSink, SinkStage, Source
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column
-from strandline.stages.sinks.jsonl_sink import SinkParams
+from strandline.stages.sinks.jsonl_sink import SharingParams, SinkParams
 
 
 class ParquetCompression(StrEnum):
@@ -30,10 +30,10 @@ class ParquetCompression(StrEnum):
 
 
 @register("parquet")
-class ParquetSink(SinkStage):
+class ParquetSink(SharingSink):
     """Writes each task as one Parquet file; equal tables give equal bytes, however chunked."""
 
-    class Params(SinkParams):
+    class Params(SharingParams):
         """How the file is laid out."""
 
         compression: ParquetCompression = Field(
@@ -47,12 +47,16 @@ class ParquetSink(SinkStage):
         )
 
     params: Params
-    added_params = frozenset({"write_empty"})
+    added_params: ClassVar[frozenset[str]] = frozenset({"target_bytes", "write_empty"})
     suffix: str = ".parquet"
 
     def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401 - as in the base
         super().__init__(params, **values)
         self.writes_empty = self.params.write_empty
+
+    @property
+    def target_bytes(self) -> int | None:
+        return self.params.target_bytes
 
     def write(self, task: Task, file: BinaryIO) -> None:
         """Write the table front to back.
@@ -66,6 +70,22 @@ class ParquetSink(SinkStage):
             compression=self.params.compression.value,
             row_group_size=self.params.row_group_rows,
         )
+
+    def write_shared(self, tasks: Sequence[Task], file: BinaryIO) -> None:
+        self._write_groups(pa.concat_tables([task.table for task in tasks]), file)
+
+    def copy_rows(self, shared: BinaryIO, ranges: Sequence[range], file: BinaryIO) -> None:
+        table = pq.read_table(shared)
+        kept = [table.slice(rows.start, len(rows)) for rows in ranges]
+        self._write_groups(pa.concat_tables([table.slice(0, 0), *kept]), file)
+
+    def _write_groups(self, table: pa.Table, file: BinaryIO) -> None:
+        """Write row groups one by one: only one of them is in memory twice."""
+        target, size = pa.PythonFile(file, mode="w"), self.params.row_group_rows
+        compression = self.params.compression.value
+        with pq.ParquetWriter(target, table.schema, compression=compression) as writer:
+            for begin in range(0, table.num_rows, size):
+                writer.write_table(table.slice(begin, size).combine_chunks(), row_group_size=size)
 
 
 @register("parquet-partitions")

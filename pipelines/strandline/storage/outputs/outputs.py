@@ -34,6 +34,7 @@ TEMPORARY = ".tmp"
 OWNER = ".strandline-owner"
 CARD = "README.md"
 NO_OUTPUTS = frozenset({OWNER, CARD})  # of the root
+SHARED = "shared"  # the folder of files that several sources share
 FAN_OUT = 3  # hex digits: 4,096 folders, each of some 2,400 sources at ten million
 DIGEST_BYTES = 16
 GROUP_FILES = 128  # open at a time, of one group
@@ -89,8 +90,19 @@ def name_source_folder(source: bytes) -> str:
 
 
 def name_output(source: bytes, output: Output) -> str:
-    """Return the name of an output below the output root."""
+    """Return the name of the file of an output below the output root."""
+    if output.part is not None:
+        return name_shared(output.part.file, output.suffix)
     return f"{name_source_folder(source)}/{output.token.hex()}{output.suffix}"
+
+
+def name_shared(file: bytes, suffix: str) -> str:
+    """Return the name of a shared file below the output root."""
+    return f"{_name_shared_folder(file)}/{file.hex()}{suffix}"
+
+
+def _name_shared_folder(file: bytes) -> str:
+    return f"{SHARED}/{file.hex()[:FAN_OUT]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +134,17 @@ class OutputGroup(Protocol):
             VolumeError: the place can't be written to.
         """
 
+    def write_shared(
+        self, file: bytes, suffix: str, write_content: Callable[[BinaryIO], None]
+    ) -> Written:
+        """Write one file that several sources share, under its name; see `write`."""
+
 
 class OutputStore(Protocol):
-    """A place for outputs. Names are relative: `<fan-out>/<source>/<token><suffix>`."""
+    """A place for outputs.
+
+    Names are relative: `<fan-out>/<source>/<token><suffix>`, or that of `name_shared`.
+    """
 
     def grouped(self) -> AbstractContextManager[OutputGroup]:
         """Write outputs that are durable when the block ends; one that raises leaves none.
@@ -144,6 +164,23 @@ class OutputStore(Protocol):
 
         Raises:
             FileNotFoundError: there is no such file.
+        """
+
+    def list_shared(self) -> list[str]:
+        """Return the names of all shared files."""
+
+    def remove_shared(self, name: str) -> None:
+        """Remove a shared file, if it is there.
+
+        Raises:
+            VolumeError: it can't be removed.
+        """
+
+    def open_shared(self, name: str) -> AbstractContextManager[BinaryIO]:
+        """Open a shared file to be read, here and there.
+
+        Raises:
+            VolumeError: it can't be read.
         """
 
     def sweep(self, owner: str) -> int:
@@ -207,6 +244,20 @@ class LocalOutputs:
     def digest(self, name: str) -> bytes:
         with (self.root / name).open("rb") as file:
             return digest_file(file)
+
+    def list_shared(self) -> list[str]:
+        with naming_volume(self.root):
+            return [str(path.relative_to(self.root)) for path in self.root.glob(f"{SHARED}/*/*")]
+
+    def remove_shared(self, name: str) -> None:
+        path = self.root / name
+        with naming_volume(self.root):
+            path.unlink(missing_ok=True)
+            sync_folder(path.parent)
+
+    def open_shared(self, name: str) -> BinaryIO:
+        with naming_volume(self.root):
+            return (self.root / name).open("rb")
 
     def sweep(self, owner: str) -> int:
         removed = 0
@@ -282,11 +333,21 @@ class LocalGroup:
 
     def write(self, source: bytes, name: str, write_content: Callable[[BinaryIO], None]) -> Written:
         """See `OutputGroup`."""
+        return self._write(name_source_folder(source), name, write_content)
+
+    def write_shared(
+        self, file: bytes, suffix: str, write_content: Callable[[BinaryIO], None]
+    ) -> Written:
+        """See `OutputGroup`."""
+        name = file.hex() + suffix
+        return self._write(_name_shared_folder(file), name, write_content)
+
+    def _write(self, folder: str, name: str, write_content: Callable[[BinaryIO], None]) -> Written:
         root = self._outputs.root
         if len(self._pending) >= GROUP_FILES:
             self.commit()
         path, file = self._open()
-        self._pending.append(_Pending(path, file, root / name_source_folder(source), name))
+        self._pending.append(_Pending(path, file, root / folder, name))
         hashing = HashingFile(file, root)
         try:
             with naming_volume(root):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -16,11 +16,13 @@ from strandline.storage.errors import VolumeError
 from strandline.storage.filesystems import is_synced_whole, read_mounts
 from strandline.storage.outputs.outputs import (
     NO_OUTPUTS,
+    SHARED,
     HashingFile,
     LocalOutputs,
     OutputStore,
     Written,
     digest_file,
+    name_shared,
     name_source_folder,
 )
 from strandline.storage.protocols import describe_store_error
@@ -40,11 +42,19 @@ class RemoteOutputs:
         yield self  # a put is durable by itself
 
     def write(self, source: bytes, name: str, write_content: Callable[[BinaryIO], None]) -> Written:
+        return self._write(f"{name_source_folder(source)}/{name}", write_content)
+
+    def write_shared(
+        self, file: bytes, suffix: str, write_content: Callable[[BinaryIO], None]
+    ) -> Written:
+        return self._write(name_shared(file, suffix), write_content)
+
+    def _write(self, name: str, write_content: Callable[[BinaryIO], None]) -> Written:
         target = io.BytesIO()
         hashing = HashingFile(target, self._url)
         faults.reach("output.opened")
         write_content(cast("BinaryIO", hashing))
-        path = f"{self._root}/{name_source_folder(source)}/{name}"
+        path = f"{self._root}/{name}"
         with self._naming():
             faults.reach("output.written")
             self._filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
@@ -74,6 +84,25 @@ class RemoteOutputs:
     def digest(self, name: str) -> bytes:
         with self._filesystem.open(f"{self._root}/{name}", "rb") as file:
             return digest_file(file)
+
+    def list_shared(self) -> list[str]:
+        with self._naming():
+            try:
+                found = self._filesystem.find(f"{self._root}/{SHARED}")
+            except FileNotFoundError:
+                return []
+        return [str(path)[len(self._root) + 1 :] for path in found]
+
+    def remove_shared(self, name: str) -> None:
+        with self._naming(), suppress(FileNotFoundError):
+            self._filesystem.rm_file(f"{self._root}/{name}")
+
+    @contextmanager
+    def open_shared(self, name: str) -> Iterator[BinaryIO]:
+        with self._naming():
+            opened = self._filesystem.open(f"{self._root}/{name}", "rb")
+        with opened as file:
+            yield file
 
     def sweep(self, owner: str) -> int:  # noqa: ARG002 - as the protocol asks
         return 0  # a put leaves nothing behind that could be listed

@@ -1,0 +1,86 @@
+"""Tables that a sink writes into one file: which of a group share one, and where each is in it.
+
+Files are cut to about the size that is asked for, and become durable with their group. Which tasks
+may share a file it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
+
+import pyarrow as pa
+
+from strandline.plan.receipt import Output, SharedPart
+from strandline.plan.stage import SharingSink
+from strandline.plan.task import Lineage, Task
+from strandline.plan.token import derive_shared
+from strandline.storage.outputs.outputs import OutputGroup
+
+
+class SharedFiles:
+    """Writes tasks of several sources into files of about the size that the sink asks for.
+
+    Args:
+        target: bytes of a file.
+    """
+
+    def __init__(self, sink: SharingSink, target: int) -> None:
+        self._sink = sink
+        self._target = target
+        self._ratio = 1.0  # bytes of a file for one of its tables in memory
+
+    def assign(self, tasks: Sequence[Task]) -> Iterator[list[Task]]:
+        """Yield the tasks of each file, which all carry tables."""
+        alike: list[tuple[pa.Schema, list[Task]]] = []
+        for task in tasks:
+            schema = task.table.schema
+            known = next((each for found, each in alike if found.equals(schema, True)), None)  # noqa: FBT003 - with its metadata
+            if known is None:
+                alike.append((schema, [task]))
+            else:
+                known.append(task)
+        for _, found in alike:
+            yield from self._cut(found)
+
+    def write(self, tasks: Sequence[Task], group: OutputGroup) -> list[Output]:
+        """Write tasks that share a file; return where each of them is."""
+        file = derive_shared(_lineage_of(task).token for task in tasks)
+        suffix = self._sink.suffix
+        size, digest = group.write_shared(
+            file, suffix, lambda target: self._sink.write_shared(tasks, target)
+        )
+        sizes = list(accumulate(map(_measure, tasks), initial=0))
+        begins = list(accumulate((task.num_rows for task in tasks), initial=0))
+        self._ratio = size / sizes[-1]
+        shares = pairwise(size * bound // sizes[-1] for bound in sizes)
+        return [
+            Output(
+                _lineage_of(task).token,
+                suffix,
+                end - begin,
+                digest,
+                task.num_rows,
+                SharedPart(file, first, size, begins[-1]),
+            )
+            for task, (begin, end), first in zip(tasks, shares, begins[:-1], strict=True)
+        ]
+
+    def _cut(self, tasks: Sequence[Task]) -> Iterator[list[Task]]:
+        """Yield runs of tasks that come to about the same size, as near to the target as can be."""
+        ends = list(accumulate(map(_measure, tasks)))
+        count = max(1, round(ends[-1] * self._ratio / self._target))
+        files: list[list[Task]] = [[] for _ in range(count)]
+        for task, end in zip(tasks, ends, strict=True):
+            middle = end - _measure(task) / 2
+            files[int(middle * count / ends[-1])].append(task)
+        return filter(None, files)
+
+
+def _measure(task: Task) -> int:
+    return max(1, int(task.table.nbytes))
+
+
+def _lineage_of(task: Task) -> Lineage:
+    assert task.lineage is not None  # the driver only hands out tasks that have one
+    return task.lineage
