@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from strandline.ledger.entries import Change, Finish, Listed, Mark, Quarantined, SourceRecord
 from strandline.ledger.keeper import Keeper
@@ -118,6 +118,15 @@ class RecordingOutputs:
         raise NotImplementedError
 
     def digest(self, name: str) -> bytes:
+        raise NotImplementedError
+
+    def list_shared(self) -> list[str]:
+        raise NotImplementedError
+
+    def remove_shared(self, name: str) -> None:
+        raise NotImplementedError
+
+    def open_shared(self, name: str) -> AbstractContextManager[BinaryIO]:
         raise NotImplementedError
 
     def sweep(self, owner: str) -> int:

@@ -17,21 +17,25 @@ from strandline.ledger.entries import (
     pack,
     pack_listed,
     pack_record,
+    read_parts,
     unpack_failure,
     unpack_listed,
     unpack_mark,
     unpack_quarantined,
     unpack_record,
 )
-from strandline.plan.receipt import Effort, Output, Piece, PieceLocation
+from strandline.plan.receipt import Effort, Output, Piece, PieceLocation, SharedPart
 from strandline.plan.token import derive_root
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 NUMBER = st.integers(0, 2**63)
 VERSIONS = st.binary(min_size=8, max_size=8)
 TOKENS = st.binary(min_size=16, max_size=16)
-OUTPUTS = st.builds(Output, TOKENS, st.sampled_from([".parquet", ""]), NUMBER, TOKENS, NUMBER)
+PARTS = st.none() | st.builds(SharedPart, TOKENS, NUMBER, NUMBER, NUMBER)
+SUFFIXES = st.sampled_from([".parquet", ""])
+OUTPUTS = st.builds(Output, TOKENS, SUFFIXES, NUMBER, TOKENS, NUMBER, PARTS)
 PIECES = st.builds(Piece, TEXT, TOKENS, st.builds(PieceLocation, NUMBER, NUMBER, NUMBER, TOKENS))
+SHARES = [(b"f" * 16, 3), (b"f" * 16, 4), (b"g" * 16, 1)]
 EFFORTS = st.builds(Effort, TEXT, NUMBER, NUMBER, st.floats(0, 1e9), NUMBER)
 
 
@@ -52,6 +56,19 @@ def test_records(
 def test_a_record_without_efforts_is_as_short_as_ever() -> None:
     packed = pack_record(b"s" * 16, b"v" * 8, SourceRecord("key", ()))
     assert msgpack.unpackb(packed) == ["key", []]
+
+
+def test_a_record_of_files_of_its_own_says_nothing_of_parts() -> None:
+    output = Output(b"t" * 16, ".jsonl", 5, b"d" * 16, 2)
+    packed = pack_record(b"s" * 16, b"v" * 8, SourceRecord("key", (output,)))
+    assert msgpack.unpackb(packed) == ["key", [[b"t" * 16, ".jsonl", 5, b"d" * 16, 2]]]
+
+
+def test_the_rows_of_a_packed_record_are_told_by_shared_file() -> None:
+    own = Output(b"t" * 16, ".jsonl", 5, b"d" * 16, 2)
+    parts = [own._replace(rows=rows, part=SharedPart(file, 0, 9, 9)) for file, rows in SHARES]
+    packed = pack_record(b"s" * 16, b"v" * 8, SourceRecord("key", (own, *parts)))
+    assert read_parts(packed) == {b"f" * 16: 7, b"g" * 16: 1}
 
 
 def test_the_token_of_a_root_costs_nothing() -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from strandline.plan.receipt import Effort, Output, Piece, PieceLocation
+from strandline.plan.receipt import Effort, Output, Piece, PieceLocation, SharedPart
 from strandline.plan.token import derive_root
 
 # The constructor of a class takes twice as long.
@@ -128,6 +128,21 @@ class FinishedEntry(NamedTuple):
     attempt: int
 
 
+class SharedFile(NamedTuple):
+    """A file that holds rows of several sources.
+
+    Attributes:
+        suffix, size, digest, rows: of the whole file.
+        live: rows of it that records of finished sources name.
+    """
+
+    suffix: str
+    size: int
+    digest: bytes
+    rows: int
+    live: int
+
+
 class Finish(NamedTuple):
     """A source to be recorded as finished."""
 
@@ -148,6 +163,7 @@ class Change:
         forget: sources of which nothing is kept.
         untidy: finished sources in whose folders earlier tries may have left something.
         tidy: those of them in whose folders nothing of that is left.
+        rewrite: finished sources with other records than they had, since their rows lie elsewhere.
         gathered: a generation (see `ledger.gathering`); what belongs to it or to one before was
             gathered; None: nothing was.
         meta: names and JSON-able values to set.
@@ -160,12 +176,13 @@ class Change:
     forget: list[bytes] = field(default_factory=list)
     untidy: list[bytes] = field(default_factory=list)
     tidy: list[bytes] = field(default_factory=list)
+    rewrite: list[Finish] = field(default_factory=list)
     gathered: int | None = None
     meta: dict[str, Any] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         changes = (self.finish, self.mark, self.fail, self.quarantine, self.forget, self.meta)
-        return any((*changes, self.untidy, self.tidy)) or self.gathered is not None
+        return any((*changes, self.untidy, self.tidy, self.rewrite)) or self.gathered is not None
 
 
 def create_packer() -> Callable[[Any], bytes]:
@@ -204,7 +221,11 @@ def _pack_outputs(
     if not outputs:
         return ()
     root = derive_root(source, version)
-    return [(b"" if output.token == root else output.token, *output[1:]) for output in outputs]
+    return [
+        # A file of its own says nothing of parts, as before there were any.
+        (b"" if output.token == root else output.token, *output[1 : 6 if output.part else 5])
+        for output in outputs
+    ]
 
 
 def unpack_record(source: bytes, version: bytes, packed: bytes) -> SourceRecord:
@@ -213,10 +234,26 @@ def unpack_record(source: bytes, version: bytes, packed: bytes) -> SourceRecord:
     root = derive_root(source, version)
     return SourceRecord(
         key,
-        tuple(Output(token or root, *rest) for token, *rest in outputs),
+        tuple(_unpack_output(token or root, rest) for token, *rest in outputs),
         _unpack_pieces(more),
         tuple(Effort(*effort) for effort in more[1]) if len(more) > 1 else (),
     )
+
+
+def _unpack_output(token: bytes, packed: list[Any]) -> Output:
+    output = Output(token, *packed)
+    return output if output.part is None else output._replace(part=SharedPart(*output.part))
+
+
+def read_parts(packed: bytes) -> dict[bytes, int]:
+    """Return the rows that a record which is still packed has in shared files, by their names."""
+    _, outputs, *_ = msgpack.unpackb(packed)
+    parts: dict[bytes, int] = {}
+    for _, _, _, _, rows, *part in outputs:
+        if part:
+            file = part[0][0]
+            parts[file] = parts.get(file, 0) + rows
+    return parts
 
 
 def read_pieces(packed: bytes) -> tuple[Piece, ...]:
@@ -280,7 +317,8 @@ class Row(NamedTuple):
     Attributes:
         version: hex of its version's digest; empty where an older release noted a failure.
         attempt: the one that finished it, that it failed in last, or that released it.
-        outputs: name below the output's root, bytes, rows and hex digest of each file.
+        outputs: name below the output's root, bytes, rows and hex digest of each file; of one that
+            sources share the source's bytes and rows, and the number of its first row.
         stage, message, times: where and why it failed last, and in how many attempts. The stage is
             empty where a process died over it.
         cause: of a quarantined one, in the word that attempts use too.

@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 from strandline.ledger.entries import Change, SourceRecord
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import Fingerprint, describe_difference
-from strandline.storage.outputs.outputs import OWNER, OutputStore
+from strandline.storage import faults
+from strandline.storage.outputs.outputs import OWNER, OutputStore, name_shared
 
 
 def name_kept(record: SourceRecord) -> set[str]:
     """Return the names of a finished source's own files in its folder."""
-    return {output.token.hex() + output.suffix for output in record.outputs}
+    own = (output for output in record.outputs if output.part is None)
+    return {output.token.hex() + output.suffix for output in own}
 
 
 def clean_up(store: Store, outputs: OutputStore, work: Callable[[], None] = lambda: None) -> int:
@@ -40,6 +42,31 @@ def clean_up(store: Store, outputs: OutputStore, work: Callable[[], None] = lamb
     if untidy:
         store.write(Change(tidy=untidy))
     return len(untidy)
+
+
+def sweep_shared(
+    store: Store, outputs: OutputStore, work: Callable[[], None] = lambda: None
+) -> int:
+    """Remove the shared files that no record names, while no sink writes; say how many.
+
+    Args:
+        work: is told of each.
+
+    Raises:
+        LeaseLostError: another attempt has the ledger.
+        VolumeError: a file can't be removed.
+    """
+    lying = outputs.list_shared()
+    if not lying:
+        return 0
+    named = {name_shared(file, facts.suffix) for file, facts in store.list_shared()}
+    extra = [name for name in lying if name not in named]
+    for name in extra:
+        store.require_lease()  # or a successor may have written it
+        outputs.remove_shared(name)
+        faults.reach("commit.cleaned")
+        work()
+    return len(extra)
 
 
 META = "outputs"

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from strandline.ledger.entries import SharedFile
 from strandline.ledger.store.store import Store
-from strandline.plan.receipt import Output
+from strandline.plan.receipt import Output, SharedPart
 from strandline.storage.outputs.outputs import (
+    SHARED,
     TEMPORARY,
     OutputStore,
     name_output,
+    name_shared,
     name_source_folder,
 )
 
@@ -64,30 +68,52 @@ def _compare(store: Store, outputs: OutputStore, *, reads_bytes: bool) -> Verifi
     found = dict(outputs.list_names())
     problems: list[str] = []
     totals: Counter[str] = Counter()
+    shared = _SharedCheck()
     for source, _, record in store.list_records():
         totals["sources"] += 1
         for output in record.outputs:
-            totals["outputs"] += 1
             totals["size"] += output.size
+            if output.part is not None:
+                shared.take(record.key, output, output.part)
+                continue
+            totals["outputs"] += 1
             name = name_output(source, output)
             fault = _check(name, output, found.pop(name, None), outputs, reads_bytes=reads_bytes)
             if fault:
                 problems.append(f"{fault}: {name}, of source {record.key}")
     unfinished = _list_unfinished(store)
+    files = dict(store.list_shared())
+    totals["outputs"] += len(files)
+    problems += shared.find_problems(files, is_settled=not unfinished)
+    for file, facts in files.items():
+        name = name_shared(file, facts.suffix)
+        fault = _check(name, facts, found.pop(name, None), outputs, reads_bytes=reads_bytes)
+        if fault:
+            problems.append(f"{fault}: {name}")
     unjudged = unfinished | {name_source_folder(source) for source in store.list_untidy()}
-    for name in sorted(found):
-        if name.startswith(f"{TEMPORARY}/"):
-            if not unfinished:
-                problems.append(f"left over: {name}")
-        elif name.rpartition("/")[0] not in unjudged:
-            problems.append(f"nobody's: {name}")
+    problems += _find_extra(found, unjudged, is_settled=not unfinished)
     return VerificationResult(
         totals["sources"], totals["outputs"], totals["size"], len(unfinished), problems
     )
 
 
+def _find_extra(names: Iterable[str], unjudged: set[str], *, is_settled: bool) -> Iterator[str]:
+    """Yield what is wrong with files that no record names."""
+    for name in sorted(names):
+        if name.startswith((f"{TEMPORARY}/", f"{SHARED}/")):
+            if is_settled:
+                yield f"left over: {name}"
+        elif name.rpartition("/")[0] not in unjudged:
+            yield f"nobody's: {name}"
+
+
 def _check(
-    name: str, output: Output, size: int | None, outputs: OutputStore, *, reads_bytes: bool
+    name: str,
+    output: Output | SharedFile,
+    size: int | None,
+    outputs: OutputStore,
+    *,
+    reads_bytes: bool,
 ) -> str | None:
     if size is None:
         return MISSING
@@ -111,3 +137,53 @@ def _list_unfinished(store: Store) -> set[str]:
             yield source
 
     return {name_source_folder(source) for source in walk()}
+
+
+class _SharedCheck:
+    """Compares the parts that records name with the files that they are said to be in."""
+
+    def __init__(self) -> None:
+        # Numbers alone, since there may be millions: first rows and rows in turn, by file.
+        self._parts: dict[bytes, array[int]] = {}
+        self._problems: list[str] = []
+
+    def take(self, key: str, output: Output, part: SharedPart) -> None:
+        """Take the part of a source into account."""
+        if part.begin + output.rows > part.rows:
+            name = name_shared(part.file, output.suffix)
+            self._problems.append(f"rows beyond the end: {name}, of source {key}")
+        self._parts.setdefault(part.file, array("q")).extend((part.begin, output.rows))
+
+    def find_problems(self, files: Mapping[bytes, SharedFile], *, is_settled: bool) -> list[str]:
+        """Return what is wrong, a sentence each.
+
+        Args:
+            files: as the ledger keeps them.
+            is_settled: nothing is unfinished, so no file may hold what nobody names.
+        """
+        found = [*self._problems, *self._find_overlaps(files)]
+        for file, facts in files.items():
+            name = name_shared(file, facts.suffix)
+            named = sum(self._parts.get(file, ())[1::2])
+            if named != facts.live:
+                found.append(f"{facts.live} rows should be named, and {named} are: {name}")
+            elif is_settled and facts.live != facts.rows:
+                found.append(f"{facts.rows - facts.live} rows are nobody's: {name}")
+        return found
+
+    def _find_overlaps(self, files: Mapping[bytes, SharedFile]) -> Iterator[str]:
+        for file, parts in self._parts.items():
+            if file not in files:
+                yield f"nothing is known of the shared file {file.hex()}"
+            elif _overlap(parts):
+                name = name_shared(file, files[file].suffix)
+                yield f"rows of two sources are the same ones: {name}"
+
+
+def _overlap(parts: array[int]) -> bool:
+    end = 0
+    for begin, rows in sorted(zip(parts[::2], parts[1::2], strict=True)):
+        if begin < end:
+            return True
+        end = begin + rows
+    return False

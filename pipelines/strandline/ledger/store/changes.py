@@ -24,6 +24,7 @@ from strandline.ledger.entries import (
 )
 from strandline.ledger.store.index import IndexEntry, key_row, pack_entry
 from strandline.ledger.store.layout import Database, Databases, Layout, Transaction
+from strandline.ledger.store.shared import count_parts
 
 _get_source = itemgetter(0)
 
@@ -37,6 +38,7 @@ def apply(txn: Transaction, dbs: Databases, layout: Layout, change: Change, atte
     """
     pack = create_packer()
     _note_pieces(txn, dbs, layout, change)
+    count_parts(txn, dbs.shared, change, _find_former(txn, dbs, layout, change))
     # By source: so the pages of a tree are touched in order, each of them once.
     marks = sorted(change.mark, key=_get_source)
     gone = dict.fromkeys((*(source for source, _ in marks), *change.forget))
@@ -44,6 +46,7 @@ def apply(txn: Transaction, dbs: Databases, layout: Layout, change: Change, atte
     last = {item[0]: item for item in change.finish if item[0] not in gone}
     finish = sorted(last.values(), key=_get_source)
     _finish_all(txn, dbs, layout, (finish, gone), attempt)
+    _rewrite(txn, dbs, layout, change.rewrite)
     _leave(txn, [item[0] for item in change.finish], (dbs.inflight, dbs.failures))
     _move(txn, _pack_all(marks, pack), dbs.inflight, (dbs.failures, dbs.quarantine))
     _move(txn, _pack_all(change.fail, pack), dbs.failures, (dbs.inflight,))
@@ -157,6 +160,24 @@ def _strike(txn: Transaction, ungathered: Database, generation: int) -> None:
     while is_there:
         is_gathered = int.from_bytes(cursor.value(), "big") <= generation
         is_there = (cursor.delete() and bool(cursor.key())) if is_gathered else cursor.next()
+
+
+def _find_former(
+    txn: Transaction, dbs: Databases, layout: Layout, change: Change
+) -> Iterator[bytes]:
+    """Yield the packed records that are to go, or to be replaced."""
+    gone = (*(source for source, _ in change.mark), *change.forget)
+    touched = dict.fromkeys((*gone, *(source for source, _, _ in change.rewrite)))
+    return (packed for _, _, packed in find_packed(txn, dbs, layout, touched))
+
+
+def _rewrite(txn: Transaction, dbs: Databases, layout: Layout, rewrite: Sequence[Finish]) -> None:
+    """Put other records of sources that are finished, and stay so by the same attempt."""
+    for source, version, record in rewrite:
+        row = get(txn, dbs.finished, key_row(source))
+        if row and (entry := layout.rows.find(row, source)) is not None:
+            key = layout.name_record(source, entry.stamp)
+            txn.put(key, pack_record(source, version, record), db=dbs.records)
 
 
 def _finish_all(

@@ -44,6 +44,7 @@ class Databases(NamedTuple):
     ungathered: Any
     untidy: Any
     starts: Any
+    shared: Any
 
 
 class Layout(Protocol):

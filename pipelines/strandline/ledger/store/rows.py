@@ -52,6 +52,7 @@ def _list_finished(store: Store) -> Iterator[Row]:
                 "bytes": output.size,
                 "rows": output.rows,
                 "digest": output.digest.hex(),
+                **({} if output.part is None else {"firstRow": output.part.begin}),
             }
             for output in record.outputs
         ]

@@ -24,6 +24,7 @@ from strandline.ledger.entries import (
     Listed,
     Mark,
     Quarantined,
+    SharedFile,
     SourceRecord,
     unpack_failure,
     unpack_mark,
@@ -44,6 +45,7 @@ from strandline.ledger.store.layout import (
     is_due,
 )
 from strandline.ledger.store.portions import read_portion, take_pieces
+from strandline.ledger.store.shared import unpack_shared
 from strandline.plan.receipt import Piece
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError
@@ -224,6 +226,11 @@ class Store:
         if self._dbs.untidy is not None:
             yield from (digest for digest, _ in self._list_each(self._dbs.untidy, bytes))
 
+    def list_shared(self) -> Iterator[tuple[bytes, SharedFile]]:
+        """Return every file that sources share, by its name."""
+        if self._dbs.shared is not None:
+            yield from self._list_each(self._dbs.shared, unpack_shared)
+
     def list_pieces(
         self, generation: int, *, is_whole: bool
     ) -> Iterator[tuple[bytes, tuple[Piece, ...]]]:
@@ -276,7 +283,7 @@ class Store:
         try:
             return self._env.open_db(name.encode(), create=not readonly)
         except lmdb.NotFoundError as error:
-            if name not in {"ungathered", "untidy", "starts"}:
+            if name not in {"ungathered", "untidy", "starts", "shared"}:
                 # It is just being made, or its maker was killed over it.
                 raise LedgerError(_explain_absence(self._path)) from error
             return None  # which the first ledgers did not have

@@ -1,0 +1,62 @@
+"""Files that several sources share, as the ledger's databases keep them.
+
+For each it is known how many of its rows records of finished sources name: what a file holds
+besides are rows of sources that changed or went, and one of which none is named is nobody's. It
+runs inside transactions that somebody else holds; what a file is made of it does not know.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import msgpack
+
+from strandline.ledger.entries import Change, SharedFile, SourceRecord, read_parts
+from strandline.ledger.store.layout import Database, Transaction
+
+
+def count_parts(
+    txn: Transaction, shared: Database, change: Change, former: Iterable[bytes]
+) -> None:
+    """Count the rows that a change names, and no longer names, in each shared file.
+
+    Args:
+        former: the packed records that are to go, or to be replaced; not asked for where there are
+            no such files.
+    """
+    named = [record for _, _, record in (*change.finish, *change.rewrite)]
+    files = {file: facts for record in named for file, facts in _list_files(record)}
+    if not files and not txn.stat(shared)["entries"]:
+        return
+    rows = Counter[bytes]()
+    for record in named:
+        for output in record.outputs:
+            if output.part is not None:
+                rows[output.part.file] += output.rows
+    for packed in former:
+        rows.subtract(read_parts(packed))
+    for file, number in rows.items():
+        known = txn.get(file, db=shared)
+        facts = files[file] if known is None else unpack_shared(known)
+        if facts.live + number:
+            txn.put(file, pack_shared(facts._replace(live=facts.live + number)), db=shared)
+        else:
+            txn.delete(file, db=shared)
+
+
+def pack_shared(shared: SharedFile) -> bytes:
+    """Return a shared file as bytes."""
+    return msgpack.packb(tuple(shared))  # type: ignore[no-any-return]
+
+
+def unpack_shared(packed: bytes) -> SharedFile:
+    """Return a shared file from its bytes."""
+    return SharedFile(*msgpack.unpackb(packed))
+
+
+def _list_files(record: SourceRecord) -> Iterator[tuple[bytes, SharedFile]]:
+    for output in record.outputs:
+        if output.part is not None:
+            file, _, size, rows = output.part
+            yield file, SharedFile(output.suffix, size, output.digest, rows, 0)
