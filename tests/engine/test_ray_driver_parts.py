@@ -11,6 +11,7 @@ from ray.exceptions import NodeDiedError
 
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import Plain, pack_receipt
+from strandline.engine.core.call_size import FileFilling
 from strandline.engine.core.chains import list_apart
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.ports import Control, Listing
@@ -39,6 +40,7 @@ def make_driver(flow: Flow) -> Any:
     driver._pools = RayPools("p", list_apart(stages), OutputLocation("out"), now=lambda: 0.0)
     driver._ledger = SimpleNamespace(forward=lambda *_: None)
     control = Control(lambda: False, lambda _: None, lambda: 0.0)
+    driver._control, driver._filling = control, None
     driver._losses = Losses(flow, driver._pools, driver._ledger, control)
     driver._demand = SimpleNamespace(look=lambda *_: None)
     driver._admission = SimpleNamespace(sources_left=0)
@@ -61,6 +63,40 @@ def have_answered(monkeypatch: pytest.MonkeyPatch, batch: list[Slot], why: str =
     monkeypatch.setattr(ray_pool, "ray", ray)
     monkeypatch.setattr(ray_engine, "ray", ray)
     monkeypatch.setattr(ray_pool, "get_local_object_locations", lambda _: {})
+
+
+@pytest.mark.parametrize(
+    ("left", "is_stopped", "calls", "waits"),
+    [
+        (None, False, 0, True),  # the listing goes on
+        (0, False, 0, False),
+        (None, True, 1, True),  # what is with workers still comes
+        (None, True, 0, False),
+    ],
+)
+def test_what_waits_for_a_file_waits_while_more_can_come(
+    left: int | None, is_stopped: bool, calls: int, waits: bool
+) -> None:
+    flow = make_flow(1, 1)
+    driver, filling = make_driver(flow), FileFilling(1000)
+    driver._admission.sources_left = left
+    flow.is_stopped = is_stopped
+    driver._pools.calls = dict.fromkeys(range(calls))
+    assert driver._fill(filling, 1, 5) == (1000, 1000 if waits else 0)
+    assert driver._fill(filling, 1, 1000) == (1000, 0)
+    assert driver._pools.bound_queue(1) > 1000
+
+
+def test_a_stopped_run_goes_on_while_what_it_has_can_be_written() -> None:
+    flow = make_flow(1, 1)
+    driver = make_driver(flow)
+    driver._admission.asked = None
+    flow.fills_files = flow.is_stopped = True
+    assert driver._is_done()
+    flow.queues[1].waiting += make_slots(1)
+    assert driver._is_done()  # nobody is there to write it
+    driver._pools[1].workers.append(Worker(1, "actor", is_placed=True, is_ready=True))
+    assert not driver._is_done()
 
 
 def test_law_an_overdue_worker_that_answers_at_the_last_moment_is_kept(

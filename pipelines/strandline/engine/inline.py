@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 from strandline.engine.call.handover import Pack, pack_answers, read_input
 from strandline.engine.call.limits import CallWatch, explain_overdue
-from strandline.engine.call.payloads import Dumps
+from strandline.engine.call.payloads import Dumps, measure
 from strandline.engine.call.receipts import CallPart, OpenTask, ShapeError
 from strandline.engine.call.setup import has_node_setup, set_up_node, set_up_stage
 from strandline.engine.call.slots import Slot, split_opened
 from strandline.engine.call.stage_call import StageCall
 from strandline.engine.call.wire import Plain, pack_tasks
-from strandline.engine.core.call_size import SINK_SECONDS
+from strandline.engine.core.call_size import SINK_SECONDS, FileFilling
 from strandline.engine.core.flow import Flow, StageBrokenError
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import (
@@ -204,6 +204,8 @@ class _Run:
         self._passed = 0
         self._begun = control.now()
         self._sink_ran = -math.inf
+        target = plan.stages[-1].target_bytes
+        self._filling = None if target is None else FileFilling(target)
         self._is_cut = False  # a call was left before its end
 
     def run(self) -> Ending:
@@ -215,6 +217,9 @@ class _Run:
             elif self._flow.suspects:
                 self._flow.release_suspects()
             else:
+                break
+        while self._flow.is_stopped and self._flow.fills_files:
+            if not self._run_stage(len(self._stages) - 1):
                 break
         if self._listing.is_ended:
             self._ledger.end_listing(self._listing.listed, is_whole=self._listing.is_whole)
@@ -257,7 +262,8 @@ class _Run:
         return self._run_stage(len(self._stages) - 1)  # nothing more will come to wait with it
 
     def _run_stage(self, stage: int) -> bool:
-        batch = self._flow.next_batch(stage, self._find_most(stage))
+        most = self._find_most(stage)
+        batch = self._flow.next_batch(stage, most, most if self._must_fill(stage) else 0)
         if batch:
             self._process(stage, batch)
         return bool(batch)
@@ -269,9 +275,25 @@ class _Run:
 
     def _find_most(self, stage: int) -> int:
         """Return tasks of a call at most; 0: what the stage says."""
+        if self._filling is not None and stage + 1 == len(self._stages):
+            return self._filling.count_tasks(self._measure_next(stage))
         plan = self._stages[stage]
         is_timed = plan.timeout is not None  # by the call, so each task has one of its own
         return SINK_TASKS if plan.shape is Shape.SINK and not is_timed else 0
+
+    def _must_fill(self, stage: int) -> bool:
+        """Return whether what waits for the sink is to wait until it fills a file."""
+        if self._filling is None or stage + 1 < len(self._stages):
+            return False
+        is_over = self._listing.is_ended and not self._flow.is_busy_above(stage)
+        may_grow = not (is_over or self._flow.is_stopped)
+        waiting, size = len(self._flow.queues[stage]), self._measure_next(stage)
+        return self._filling.must_wait(waiting, size, self._control.now(), may_grow=may_grow)
+
+    def _measure_next(self, stage: int) -> float:
+        """Return bytes of the task that waits for a stage next."""
+        waiting = self._flow.queues[stage].waiting
+        return measure(waiting[0].block[waiting[0].position][0]) if waiting else 0.0
 
     def _process(self, stage: int, batch: list[Slot]) -> None:
         if not self._calls:
@@ -291,6 +313,8 @@ class _Run:
                     self._calls[stage].leave(batch[0].token)
         if self._stages[stage].shape is Shape.SINK:
             self._sink_ran = self._control.now()
+            if self._filling is not None:
+                self._filling.begin()
         if inflight:
             inflight.settle(sources)
 
@@ -301,6 +325,8 @@ class _Run:
         if opened is not None:
             batch, rest = split_opened(batch, *opened)
         receipt = self._flow.meter.attach(receipt, self._flow.failed)
+        if self._filling is not None and stage + 1 == len(self._stages):
+            self._filling.note(receipt)
         self._ledger.forward(receipt.events, receipt.failures)
         self._flow.complete(stage, batch, receipt, packed, rest[0] if rest else None)
         return rest

@@ -15,6 +15,8 @@ from itertools import count
 from types import MappingProxyType
 from typing import TypeVar, cast
 
+import pyarrow as pa
+
 from strandline.engine.call.metering import share_out
 from strandline.engine.call.payloads import copy_tasks, measure
 from strandline.engine.call.receipts import (
@@ -28,10 +30,11 @@ from strandline.engine.call.receipts import (
 from strandline.engine.call.standard_streams import StandardStreams
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Output, Receipt
-from strandline.plan.stage import Shape, SinkStage, Stage, StatefulFilter
+from strandline.plan.stage import Shape, SharingSink, SinkStage, Stage, StatefulFilter
 from strandline.plan.task import FailedTask, Lineage, NoneTask, Origin, Slot, Task
 from strandline.storage.errors import VolumeError
 from strandline.storage.outputs.outputs import OutputGroup, OutputStore
+from strandline.storage.outputs.shared_files import SharedFiles
 
 _PASSED_ON = (ShapeError, VolumeError, FlushError)
 
@@ -64,6 +67,9 @@ class StageCall:
         self._plan = plan
         self._stage: Stage = plan.stage
         self._outputs = outputs
+        self._shared: SharedFiles | None = None
+        if isinstance(plan.stage, SharingSink) and plan.target_bytes is not None:
+            self._shared = SharedFiles(plan.stage, plan.target_bytes)
         self._now = now
         self._begun = 0.0  # the part that is being made
         self._left: set[bytes] = set()
@@ -322,12 +328,41 @@ class StageCall:
         # The receipt leaves when all are durable, since it says that each of them is.
         with outputs.grouped() as group:
             for task in tasks:
-                lineage = _lineage_of(task)
-                try:
-                    written = self._try(partial(_write, sink, task, lineage, group))
-                    writing.write(lineage, written)
-                except StageRaisedError as error:
-                    writing.fail(lineage, str(error))
+                if self._shared is None or not _can_share(task):
+                    self._write_alone(sink, task, group, writing)
+            if self._shared is not None:
+                for unit in self._shared.assign(list(filter(_can_share, tasks))):
+                    self._write_together(self._shared, unit, group, writing)
+
+    def _write_together(
+        self, shared: SharedFiles, tasks: Sequence[Task], group: OutputGroup, writing: ReceiptDraft
+    ) -> None:
+        """Write tasks into a shared file.
+
+        A single one too: the next try may have it with others, and its own file would stay.
+        """
+        try:
+            outputs = self._try(partial(shared.write, tasks, group))
+        except StageRaisedError as error:
+            if len(tasks) == 1:
+                writing.fail(_lineage_of(tasks[0]), str(error))
+                return
+            # One that can't be written spoils the file: each by itself shows which one it is.
+            for task in tasks:
+                self._write_together(shared, [task], group, writing)
+            return
+        for task, output in zip(tasks, outputs, strict=True):
+            writing.write(_lineage_of(task), (output,))
+
+    def _write_alone(
+        self, sink: SinkStage, task: Task, group: OutputGroup, writing: ReceiptDraft
+    ) -> None:
+        lineage = _lineage_of(task)
+        try:
+            written = self._try(partial(_write, sink, task, lineage, group))
+            writing.write(lineage, written)
+        except StageRaisedError as error:
+            writing.fail(lineage, str(error))
 
     def _check_list(self, answers: object) -> list[object]:
         if not isinstance(answers, list):
@@ -361,6 +396,10 @@ def _write(sink: SinkStage, task: Task, lineage: Lineage, group: OutputGroup) ->
         rows = 0 if outputs else task.num_rows
         outputs.append(Output(lineage.token, suffix, written.size, written.digest, rows))
     return tuple(outputs)
+
+
+def _can_share(task: Task) -> bool:
+    return isinstance(task.data, pa.Table) and task.num_rows > 0
 
 
 def explain_error(error: BaseException) -> str:

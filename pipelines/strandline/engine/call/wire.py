@@ -28,6 +28,7 @@ from strandline.plan.receipt import (
     Output,
     Piece,
     Receipt,
+    SharedPart,
     StageCounts,
 )
 from strandline.plan.task import Lineage, Origin, Task
@@ -312,7 +313,10 @@ def _unpack_event(packed: Sequence[Any]) -> Event:
 
 def _unpack_left(packed: Sequence[Any]) -> Left:
     # A piece begins with the name of its stage, an output with its token.
-    return Piece(*packed) if isinstance(packed[0], str) else Output(*packed)
+    if isinstance(packed[0], str):
+        return Piece(*packed)
+    output = Output(*packed)
+    return output if output.part is None else output._replace(part=SharedPart(*output.part))
 
 
 _NO_EVENTS = pack_events(())

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from strandline.plan.receipt import StageCounts
+from strandline.plan.receipt import Output, Receipt, StageCounts
 
 CALL_SECONDS = 0.02
 # A disk is waited for as long for many outputs as for one.
@@ -21,6 +21,9 @@ CALL_BYTES = 1_000_000
 CALL_TASKS = 256
 ROUNDS = 2
 _WEIGHT = 0.25  # of the last call
+# What waits to fill a file is not finished, and may be lost: so long, and so many tasks at most.
+MOST_SECONDS = 300.0
+MOST_TASKS = 10_000
 
 
 class TaskCost:
@@ -133,3 +136,53 @@ def bound_call(cost: TaskCost, bytes_in: float, batch: int, seconds: float = CAL
     small = CALL_BYTES / large if large else CALL_TASKS
     tasks = int(min(CALL_TASKS, quick, small))
     return max(batch, tasks // batch * batch)
+
+
+class FileFilling:
+    """What fills one file, by what calls before have written.
+
+    Args:
+        target: bytes of a file.
+    """
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._written: float | None = None  # bytes of a file for each task
+        self._since: float | None = None
+
+    def note(self, receipt: Receipt) -> None:
+        """Take a call of the sink into account."""
+        left = [left for event in receipt.events for left in event.outputs]
+        sizes = [output.size for output in left if isinstance(output, Output)]
+        if any(sizes):
+            size = sum(sizes) / len(sizes)
+            known = size if self._written is None else self._written
+            self._written = known + _WEIGHT * (size - known)
+
+    def count_tasks(self, bytes_in: float) -> int:
+        """Return the tasks that fill a file.
+
+        Args:
+            bytes_in: of a task in memory; asked for while none has been written.
+        """
+        size = bytes_in if self._written is None else self._written
+        return max(1, min(MOST_TASKS, math.ceil(self._target / max(1.0, size))))
+
+    def must_wait(self, waiting: int, bytes_in: float, now: float, *, may_grow: bool) -> bool:
+        """Return whether what waits is to wait for more.
+
+        Args:
+            waiting: tasks.
+            now: seconds from any fixed point.
+            may_grow: more may come.
+        """
+        if not waiting:
+            self._since = None
+            return False
+        since = self._since = now if self._since is None else self._since
+        is_full = waiting >= self.count_tasks(bytes_in)
+        return may_grow and not is_full and now - since < MOST_SECONDS
+
+    def begin(self) -> None:
+        """Note that what waited was handed out."""
+        self._since = None

@@ -112,6 +112,8 @@ _CUTS: tuple[tuple[Callable[[Sequence[StagePlan], StagePlan], bool], str], ...] 
     (lambda chain, stage: stage.runtime_env != chain[0].runtime_env, "runtimeEnv"),
     # What bounds one would bound all. A floor bounds nobody: the chain has the highest.
     (lambda chain, stage: _list_bounds(stage) != _list_bounds(chain[0]), "workers"),
+    # What it writes to one file must come together first, from all workers.
+    (lambda _, stage: stage.target_bytes is not None, "targetBytes"),
     # A call's time is looked at as a whole, and would say nothing of one stage.
     (lambda chain, stage: stage.timeout is not None or chain[-1].timeout is not None, "timeout"),
     # Filters above would leave it smaller batches than it asks for.

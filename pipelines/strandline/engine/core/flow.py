@@ -131,6 +131,8 @@ class Flow:
         failed: sources that have failed in this attempt.
         failures: why the first of them did.
         known_bad: sources that failed in an attempt before.
+        fills_files: what waits for the sink waits to fill a file, and is written where all else
+            stops: the work of minutes is in it.
     """
 
     def __init__(self, plan: PipelinePlan, chains: Sequence[Chain] = ()) -> None:
@@ -141,6 +143,7 @@ class Flow:
         self.known_bad: set[bytes] = set()
         self.suspects = Suspects()
         self.is_stopped = False
+        self.fills_files = plan.stages[-1].target_bytes is not None and len(self.queues) > 1
         self.meter = Meter()
 
     def enter(self, slots: Iterable[Slot], exposed: int = 0) -> None:
@@ -156,7 +159,7 @@ class Flow:
         for stage, batch, _ in reversed(self.suspects.release(self.failed)):
             self._put_first(stage, batch)
 
-    def next_batch(self, stage: int, most: int = 0) -> list[Slot]:
+    def next_batch(self, stage: int, most: int = 0, least: int = 0) -> list[Slot]:
         """Return the next batch of a stage; empty where none is due.
 
         A batch smaller than the stage's size is handed out only while nothing upstream could fill
@@ -165,6 +168,7 @@ class Flow:
         Args:
             most: slots that are handed out at once; where it is more than the stage's size, several
                 batches are.
+            least: slots that must wait, or none is handed out but suspects.
         """
         queue = self.queues[stage]
         self._drop_failed(queue)
@@ -172,8 +176,10 @@ class Flow:
             batch = queue.take_group()
         elif queue.waiting and queue.waiting[0].is_suspect:
             batch = [queue.waiting.popleft()]  # alone, so that only the culprit dies again
-        elif queue.waiting and (
-            len(queue.waiting) >= queue.batch_size or not self.is_busy_above(stage)
+        elif (
+            queue.waiting
+            and len(queue.waiting) >= least
+            and (len(queue.waiting) >= queue.batch_size or not self.is_busy_above(stage))
         ):
             count = min(len(queue.waiting), max(queue.batch_size, most))
             batch = [queue.waiting.popleft()]
@@ -306,9 +312,9 @@ class Flow:
             self.meter.forget(failure.source)
 
     def stop(self) -> None:
-        """Drop what waits; what is with workers may finish."""
+        """Drop what waits, but to fill a file; what is with workers may finish."""
         self.is_stopped = True
-        for queue in self.queues:
+        for queue in self.queues[:-1] if self.fills_files else self.queues:
             queue.clear()
         self.suspects.clear()
 
@@ -317,7 +323,8 @@ class Flow:
         return not any(queue.running or queue.waiting or queue.groups for queue in self.queues)
 
     def _push(self, stage: int, slot: Slot) -> None:
-        if self.is_stopped or slot.source in self.failed:
+        is_kept = self.fills_files and stage + 1 == len(self.queues)
+        if (self.is_stopped and not is_kept) or slot.source in self.failed:
             return
         queue = self.queues[stage]
         if queue.grouping is None:

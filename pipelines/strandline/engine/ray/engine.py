@@ -13,6 +13,7 @@ from ray.exceptions import NodeDiedError, ObjectLostError, RayError, RayTaskErro
 from strandline.engine.autoscaler.capacity import FirstWorkers
 from strandline.engine.call.setup import PackageMissingError, StageSetupError
 from strandline.engine.call.wire import Plain
+from strandline.engine.core.call_size import FileFilling
 from strandline.engine.core.chains import Chain, cut_chains
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.worker_pool import Worker
@@ -42,6 +43,8 @@ class _RayDriver(Driver):
         self._first_workers = FirstWorkers(given.wait)
         self._demand = Demand(read_full_size(os.environ), control.now)
         self._losses = Losses(self._flow, self._pools, self._ledger, control)
+        target = plan.stages[-1].target_bytes
+        self._filling = None if target is None else FileFilling(target)
         self._here = str(ray.get_runtime_context().get_node_id())
 
     def _cut(self, given: DriverInputs) -> list[Chain]:
@@ -89,7 +92,8 @@ class _RayDriver(Driver):
         if self._pools.calls or self._admission.asked is not None:
             return False
         if self._flow.is_stopped:
-            return True  # what would come of a call that goes on is queued no more
+            # What would come of a call that goes on is queued no more, but to fill a file.
+            return not (self._flow.fills_files and self._pools.can_write(self._flow.queues[-1]))
         if self._pools.paused or self._losses.replays:
             return False
         return self._listing.is_ended and self._flow.is_idle() and not self._flow.suspects
@@ -119,17 +123,31 @@ class _RayDriver(Driver):
 
     def _dispatch(self) -> None:
         for stage in reversed(range(len(self._pools))):
+            filling = self._filling if stage + 1 == len(self._pools) else None
             self._proceed(stage)  # what is begun goes on before more is
             while self._has_room_below(stage):
                 waiting, link = self._flow.look_ahead(stage)
                 most = self._bound_calls(stage, waiting, link)
                 if not self._pools.has_room(stage, most):
                     break
-                most_slots = self._pools.size_call(stage, waiting, link)
-                batch = self._flow.next_batch(stage, most_slots)
+                most_slots, least = self._pools.size_call(stage, waiting, link), 0
+                if filling is not None:
+                    most_slots, least = self._fill(filling, stage, waiting)
+                batch = self._flow.next_batch(stage, most_slots, least)
                 if not batch:
                     break
+                if filling is not None:
+                    filling.begin()
                 self._pools.submit(stage, batch, most)
+
+    def _fill(self, filling: FileFilling, stage: int, waiting: int) -> tuple[int, int]:
+        """Return slots that fill a file, and how many must wait before any is handed out."""
+        is_over = self._admission.sources_left == 0 and not self._flow.is_busy_above(stage)
+        size = self._pools.find_bytes_in(stage)
+        tasks = self._pools.make_room(stage, filling.count_tasks(size))
+        may_grow = not (is_over or (self._flow.is_stopped and not self._pools.calls))
+        must_wait = filling.must_wait(waiting, size, self._control.now(), may_grow=may_grow)
+        return tasks, tasks if must_wait else 0
 
     def _proceed(self, stage: int) -> None:
         while not self._flow.is_stopped and self._has_room_below(stage):
@@ -213,6 +231,8 @@ class _RayDriver(Driver):
         self._pools[call.stage].streak.end(call.entry)
         batch, receipt = self._losses.take_current(call, receipt)
         receipt = self._flow.meter.attach(receipt, self._flow.failed)
+        if self._filling is not None and call.stage + 1 == len(self._pools):
+            self._filling.note(receipt)
         self._ledger.forward(receipt.events, receipt.failures)
         self._flow.complete(call.stage, batch, receipt, call.data, call.opened)
 

@@ -32,6 +32,7 @@ from strandline.engine.core.call_size import (
     size_call,
 )
 from strandline.engine.core.chains import Chain
+from strandline.engine.core.flow import StageQueue
 from strandline.engine.core.pools import (
     Candidate,
     PoolState,
@@ -144,7 +145,7 @@ class RayPools:
 
     def _describe(self, stage: int, seen: StageCounts) -> StageLoad:
         pool = self._pools[stage]
-        batch, large = pool.plan.batch_size, self._find_bytes_in(stage)
+        batch, large = pool.plan.batch_size, self.find_bytes_in(stage)
         pace = most = bound_call(pool.cost, large, batch)
         if pool.chain.writes:
             most = bound_call(pool.cost, large, batch, SINK_SECONDS)
@@ -172,12 +173,22 @@ class RayPools:
         seconds = SPILL_SECONDS_OF_SINKS if pool.chain.writes else SPILL_SECONDS
         return bound_call(pool.costs[link], pool.cost.bytes_out, pool.plan.batch_size, seconds)
 
+    def make_room(self, stage: int, tasks: int) -> int:
+        """Have a stage's queue hold so many tasks for a call, which are returned."""
+        self[stage].call = max(self[stage].call, tasks)
+        return tasks
+
+    def can_write(self, queue: StageQueue) -> bool:
+        """Return whether something waits for the sink, and a worker can take it."""
+        return len(queue) > 0 and self.has_room(len(self) - 1, 1)
+
     def bound_queue(self, stage: int) -> int:
         """Return slots that may wait for a stage."""
         pool = self[stage]
         return bound_queue(pool.call, pool.takers)
 
-    def _find_bytes_in(self, stage: int) -> float:
+    def find_bytes_in(self, stage: int) -> float:
+        """Return bytes of a task that comes to a stage; 0 where nobody knows."""
         return self[stage - 1].cost.bytes_out if stage else 0.0
 
     def has_room(self, stage: int, most: int) -> bool:
