@@ -82,7 +82,7 @@ def _list_tracked(folder: PipelineFolder) -> list[str]:
         )
     finally:
         store.close()
-    return [name for _, names in rows for name in names]
+    return list(dict.fromkeys(name for _, names in rows for name in names))
 
 
 def _escape_lines(text: str) -> list[str]:

@@ -51,7 +51,8 @@ def count_data(store: Store) -> DataSetFacts:
     size = rows = 0
     for _, _, record in store.list_records():
         for output in record.outputs:
-            suffixes[output.suffix] += 1
+            suffixes[output.suffix] += output.part is None
             size += output.size
             rows += output.rows
+    suffixes.update(shared.suffix for _, shared in store.list_shared())
     return DataSetFacts(suffixes.total(), size, rows, dict(suffixes))

@@ -45,11 +45,13 @@ from strandline.run.code.requirements import check_requirements
 from strandline.run.history.records import Witness, find_progress
 from strandline.run.history.sampling import Sampler
 from strandline.run.lineage.reporting import Begin, reporting
+from strandline.run.rewriting import tidy_shared
 from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.storage.errors import VolumeError
 from strandline.storage.outputs.outputs import OutputLocation
 from strandline.storage.outputs.ownership import read_owner, refuse_other
-from strandline.storage.outputs.remote import resolve_location
+from strandline.storage.outputs.remote import open_outputs, resolve_location
+from strandline.storage.volume.locks import hold_shared
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
@@ -193,9 +195,11 @@ def _run_tracked(
             with _renewed(held, gatherer, control.heartbeat) as store:
                 # What is told to stop has little time; the next attempt puts all in order.
                 is_stopped = control.must_stop()
+                notes = [] if is_stopped else _tidy_shared(config.plan, store, held, control)
                 gatherer.gather(is_whole=not is_stopped, is_brief=is_stopped)
                 outcome = replace(
                     outcome,
+                    incidents=(*outcome.incidents, *notes),
                     attempt=held.attempt,
                     output=held.location,
                     seconds=time.monotonic() - begun,
@@ -220,6 +224,23 @@ def _renewed(held: TakenFolder, gatherer: Gatherer, heartbeat: Heartbeat) -> Ite
         store.keep_lease(held.attempt, held.uid)
         with heartbeat.renewing(lambda: store.renew_lease(time.time())):
             yield store
+
+
+def _tidy_shared(
+    plan: PipelinePlan, store: Store, held: TakenFolder, control: Control
+) -> list[str]:
+    """Leave nothing in files that sources share but rows of finished sources."""
+    sink = plan.stages[-1]
+    if sink.target_bytes is None and next(store.list_shared(), None) is None:
+        return []
+    outputs = open_outputs(held.location, f"{held.writer}-{os.getpid()}")
+    lock = hold_shared(held.folder.writers_lock)
+    try:
+        with control.heartbeat.trusting():  # how far a sink is with a file it can't say
+            work = control.heartbeat.note_progress
+            return tidy_shared(store, outputs, sink, work, control.must_stop)
+    finally:
+        os.close(lock)
 
 
 def _leave_call(held: TakenFolder | None, message: str) -> None:

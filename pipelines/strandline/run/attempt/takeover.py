@@ -26,7 +26,7 @@ from strandline.ledger.lease import (
     refuse_changes,
 )
 from strandline.ledger.liveness import ORPHAN_SECONDS, Claimant, refuse_live_driver
-from strandline.ledger.output_root import clean_up, record_location
+from strandline.ledger.output_root import clean_up, record_location, sweep_shared
 from strandline.ledger.quarantine import Crash, accuse, release
 from strandline.ledger.store.store import Store
 from strandline.run.attempt.config import AttemptConfig
@@ -119,6 +119,7 @@ def take_over(config: AttemptConfig, heartbeat: Heartbeat) -> Iterator[TakenFold
                 outputs = open_outputs(location)
                 outputs.sweep(owner.ledger[:SHORT])
                 clean_up(store, outputs, heartbeat.note_progress)
+                sweep_shared(store, outputs, heartbeat.note_progress)
                 sweep_records(folder)
                 _look_back(store, config, claimant, lease)
                 sweep_tables(folder)

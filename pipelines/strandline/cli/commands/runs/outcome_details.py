@@ -53,4 +53,5 @@ def _count_written(store: Store) -> WrittenFiles | None:
     if store.count()["finished"] > COUNTED_AT_MOST:
         return None
     outputs = [output for _, _, record in store.list_records() for output in record.outputs]
-    return WrittenFiles(len(outputs), sum(output.size for output in outputs))
+    files = sum(output.part is None for output in outputs) + len(list(store.list_shared()))
+    return WrittenFiles(files, sum(output.size for output in outputs))

@@ -1,0 +1,141 @@
+"""Shared files that hold rows of sources which changed or went: written anew without them.
+
+It is done at the end of an attempt, when no sink writes: the new file is durable before one
+transaction moves all its sources to it, and the old one goes after that. When a source counts as
+finished, it must not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from strandline.engine.call.setup import set_up_stage
+from strandline.engine.call.stage_call import explain_error
+from strandline.ledger.entries import Change, Finish, SharedFile, SourceRecord
+from strandline.ledger.output_root import sweep_shared
+from strandline.ledger.store.store import Store
+from strandline.plan.errors import StrandlineError
+from strandline.plan.pipeline import StagePlan
+from strandline.plan.receipt import Output, SharedPart
+from strandline.plan.stage import SharingSink, Stage
+from strandline.plan.token import derive_shared
+from strandline.storage.outputs.outputs import OutputStore, name_shared
+
+
+class _Member(NamedTuple):
+    """A task with rows in a file: its source, and where they are."""
+
+    source: bytes
+    version: bytes
+    output: Output
+    part: SharedPart
+
+    @property
+    def rows(self) -> range:
+        return range(self.part.begin, self.part.begin + self.output.rows)
+
+
+def tidy_shared(
+    store: Store,
+    outputs: OutputStore,
+    plan: StagePlan,
+    work: Callable[[], None],
+    must_stop: Callable[[], bool] = lambda: False,
+) -> list[str]:
+    """Rewrite shared files that hold what nobody names, and remove those that nobody names.
+
+    Args:
+        plan: the sink.
+        work: is told of each file.
+        must_stop: asked before each file; True leaves the rest to the next attempt.
+
+    Returns:
+        Why files could not be rewritten, a sentence each; they stay as they are.
+
+    Raises:
+        LeaseLostError: another attempt has the ledger.
+        VolumeError: a file can't be written or removed.
+    """
+    dirty = {file: facts for file, facts in store.list_shared() if facts.live != facts.rows}
+    notes: list[str] = []
+    if dirty:
+        members = _find_members(store, dirty)
+        sink, lying = set_up_stage(plan).stage, set(outputs.list_shared())
+        for file, facts in dirty.items():
+            if must_stop():
+                return notes
+            name, gone = name_shared(file, facts.suffix), facts.rows - facts.live
+            why = "it is not there"  # it stayed where outputs were before
+            if name in lying:
+                why = _rewrite(store, outputs, sink, name, members[file])
+            if why:
+                notes.append(f"{name} still has {gone} rows of sources that changed or went: {why}")
+            work()
+    sweep_shared(store, outputs, work)
+    return notes
+
+
+def _rewrite(
+    store: Store, outputs: OutputStore, sink: Stage, name: str, members: Sequence[_Member]
+) -> str:
+    """Write a file anew with what is named of it; return why not, in a few words."""
+    if not (isinstance(sink, SharingSink) and name.endswith(sink.suffix)):
+        return "this sink does not write such files"
+    try:
+        moved = _write(outputs, sink, name, members)
+    except StrandlineError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the sink may be the user's
+        return explain_error(error)
+    # Read anew: a source may have had rows in a file that was rewritten before this one.
+    records = store.find_records({member.source for member in members})
+    store.write(Change(rewrite=list(_move(members, moved, records))))
+    return ""
+
+
+def _find_members(store: Store, files: Mapping[bytes, SharedFile]) -> dict[bytes, list[_Member]]:
+    """Return the tasks in files, in the order of their rows."""
+    members: dict[bytes, list[_Member]] = {file: [] for file in files}
+    for source, entry, record in store.list_records():
+        for output in record.outputs:
+            if output.part is not None and output.part.file in members:
+                member = _Member(source, entry.version, output, output.part)
+                members[output.part.file].append(member)
+    for found in members.values():
+        found.sort(key=lambda member: member.part.begin)
+    return members
+
+
+def _write(
+    outputs: OutputStore, sink: SharingSink, name: str, members: Sequence[_Member]
+) -> list[Output]:
+    """Write the rows of tasks to a new file, durably; return where each of them is."""
+    file = derive_shared(member.output.token for member in members)
+    ranges = [member.rows for member in members]
+    with outputs.open_shared(name) as old, outputs.grouped() as group:
+        size, digest = group.write_shared(
+            file, sink.suffix, lambda target: sink.copy_rows(old, ranges, target)
+        )
+    begins = list(accumulate(map(len, ranges), initial=0))
+    sizes = list(accumulate((member.output.size for member in members), initial=0))
+    bounds = [size * bound // max(1, sizes[-1]) for bound in sizes]
+    return [
+        member.output._replace(
+            size=high - low, digest=digest, part=SharedPart(file, begin, size, begins[-1])
+        )
+        for member, begin, (low, high) in zip(members, begins[:-1], pairwise(bounds), strict=True)
+    ]
+
+
+def _move(
+    members: Sequence[_Member], moved: Sequence[Output], records: Mapping[bytes, SourceRecord]
+) -> Iterator[Finish]:
+    """Yield the records of sources, with the new places of tasks."""
+    outputs = {source: list(record.outputs) for source, record in records.items()}
+    for member, output in zip(members, moved, strict=True):
+        own = outputs[member.source]
+        own[own.index(member.output)] = output
+    for source, version in {member.source: member.version for member in members}.items():
+        yield Finish(source, version, records[source]._replace(outputs=tuple(outputs[source])))

@@ -1,0 +1,222 @@
+"""Each row of a finished source is in one file and once, whatever is written together or crashes.
+
+Sources change, vanish, fail and come back between attempts; calls of the sink have any sources in
+any number; receipts are lost with their workers, and processes at any step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ledger_builders import Clock, claim, claimant, failed, listed, opened, root_of
+from strandline.engine.call.stage_call import StageCall
+from strandline.ledger.entries import Listed
+from strandline.ledger.keeper import GROUP_SECONDS, Keeper
+from strandline.ledger.lease import open_attempt
+from strandline.ledger.output_root import clean_up, sweep_shared
+from strandline.ledger.store import layout
+from strandline.ledger.store.store import Store
+from strandline.ledger.verification import verify
+from strandline.plan.pipeline import StagePlan
+from strandline.plan.receipt import Event
+from strandline.plan.stage import SharingSink
+from strandline.plan.task import Lineage, Task
+from strandline.plan.token import derive_child
+from strandline.run.rewriting import tidy_shared
+from strandline.stages.sinks.jsonl_sink import JsonlSink
+from strandline.stages.sinks.parquet_partitions import ParquetSink
+from strandline.storage.outputs.outputs import LocalOutputs, name_output
+
+Listing = Mapping[str, int]  # keys, and the version of each
+
+KEYS = "abcdefgh"
+LISTINGS = st.lists(
+    st.dictionaries(st.sampled_from(KEYS), st.integers(1, 2), min_size=1), min_size=1, max_size=3
+)
+
+
+class Crash(BaseException):
+    """The process is gone; nothing that handles errors may save it."""
+
+
+def crash_at(monkeypatch: pytest.MonkeyPatch, number: int | None) -> None:
+    """Have the step of that number be the last one."""
+    left = [number]
+
+    def reach(step: str) -> None:
+        if left[0] is not None:
+            left[0] -= 1
+            if not left[0]:
+                raise Crash(step)
+
+    monkeypatch.setattr("strandline.storage.faults.reach", reach)
+
+
+def rows_of(source: Listed) -> list[str]:
+    """Some have more rows than others, and one has none."""
+    count = source.source[0] % 6
+    return [f"{source.key} {source.version.hex()} {row}" for row in range(count)]
+
+
+def tokens_of(source: Listed) -> list[bytes]:
+    """The tokens of a source's tasks at the sink: some were fanned out."""
+    slots = source.source[1] % 4
+    children = [derive_child([root_of(source)], "split", slot) for slot in range(slots)]
+    return children or [root_of(source)]
+
+
+def tasks_of(source: Listed) -> list[Task]:
+    tokens, rows = tokens_of(source), rows_of(source)
+    tasks = []
+    for slot, token in enumerate(tokens):
+        table = pa.table({"text": pa.array(rows[slot :: len(tokens)], pa.string())})
+        tasks.append(Task(table, None, Lineage(source.source, token, source.key)))
+    return tasks
+
+
+def fan_out(sources: Iterable[Listed]) -> list[Event]:
+    """What is told of those that were."""
+    roots = ((source.source, root_of(source), tokens_of(source)) for source in sources)
+    return [
+        Event(source, (root,), tuple(tokens)) for source, root, tokens in roots if tokens != [root]
+    ]
+
+
+def sources_of(listing: Listing) -> dict[bytes, Listed]:
+    found = [listed(key, str(version)) for key, version in listing.items()]
+    return {source.source: source for source in found}
+
+
+def attempt(path: Path, plan: StagePlan, listing: Listing, random: Random, uid: str) -> None:
+    """An attempt as a driver makes it, with a worker that dies now and then after it has written.
+
+    Some sources fail while the sink has them, so that nothing which is told of them counts.
+    """
+    outputs = LocalOutputs(path / "output", f"ours-{uid}")
+    sources = sources_of(listing)
+    with opened(path / "ledger") as store:
+        number = open_attempt(store, claim(), claimant(uid))
+        outputs.sweep("ours")
+        clean_up(store, outputs)
+        sweep_shared(store, outputs)
+        clock = Clock(step=GROUP_SECONDS / 3)
+        keeper = Keeper(store, outputs, number, clock, deletes_vanished=True, quarantine_after=99)
+        verdicts = keeper.admit(list(sources.values()))
+        fresh = [each for each, verdict in zip(sources.values(), verdicts, strict=True) if verdict]
+        keeper.apply(1, fan_out(fresh))
+        call, message = StageCall(plan, outputs, clock), 1
+        left = [task for source in fresh for task in tasks_of(source)]
+        random.shuffle(left)
+        while left:
+            size = random.randint(1, len(left))
+            _, receipt = call.run(left[:size])
+            if random.random() < 0.2:
+                random.shuffle(left)
+                continue
+            if random.random() < 0.2 and uid != "last":
+                message += 1
+                keeper.apply(message, [], [failed(random.choice(fresh))])
+            message += 1
+            keeper.apply(message, receipt.events, receipt.failures)
+            left = left[size:]
+        keeper.end_listing(len(sources))
+        keeper.drain(message, anything_died=True)
+        assert tidy_shared(store, outputs, plan, lambda: None) == []
+
+
+def read(path: Path) -> list[str]:
+    if path.suffix == ".parquet":
+        texts: list[str] = pq.read_table(path)["text"].to_pylist()
+        return texts
+    return [json.loads(line)["text"] for line in path.read_text().splitlines()]
+
+
+def read_source(store: Store, outputs: LocalOutputs, source: bytes) -> list[str]:
+    """The rows of a finished source, where the ledger says that they are."""
+    rows = []
+    for output in store.find_records([source])[source].outputs:
+        found = read(outputs.root / name_output(source, output))
+        begin = 0 if output.part is None else output.part.begin
+        rows += found[begin : begin + output.rows]
+    return rows
+
+
+def check(path: Path, versions: Mapping[bytes, set[Listed]]) -> None:
+    """What must hold at every moment: a finished source's rows are there, in one version."""
+    outputs = LocalOutputs(path / "output")
+    with opened(path / "ledger") as store:
+        for source, entry, _ in store.list_records():
+            (known,) = (each for each in versions[source] if each.version == entry.version)
+            assert sorted(read_source(store, outputs, source)) == sorted(rows_of(known))
+        if not any(store.count()[state] for state in ("failed", "inflight")):
+            assert verify(store, outputs).problems == [] or has_leftovers(store, outputs)
+
+
+def has_leftovers(store: Store, outputs: LocalOutputs) -> bool:
+    """Whether all that is wrong is what the next attempt puts in order."""
+    problems = verify(store, outputs).problems
+    return all(each.startswith("left over: ") or "are nobody's: " in each for each in problems)
+
+
+def check_end(path: Path, listing: Listing) -> None:
+    outputs = LocalOutputs(path / "output")
+    expected = [row for source in sources_of(listing).values() for row in rows_of(source)]
+    files = [path for path in outputs.root.rglob("*") if path.suffix in {".parquet", ".jsonl"}]
+    assert Counter(row for file in files for row in read(file)) == Counter(expected)
+    with opened(path / "ledger") as store:
+        assert verify(store, outputs).problems == []
+        assert store.count()["finished"] == len(listing)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [JsonlSink, ParquetSink])
+@settings(deadline=None)
+@given(
+    listings=LISTINGS,
+    target=st.sampled_from([1, 200, 1 << 20]),
+    crashes=st.lists(st.none() | st.integers(1, 60), max_size=4),
+    seed=st.integers(0, 1 << 32),
+    large=st.sampled_from([2, layout.LARGE]),
+)
+def test_law_each_row_of_a_finished_source_is_in_one_file_once(
+    kind: type[Any],
+    listings: list[Listing],
+    target: int,
+    crashes: list[int | None],
+    seed: int,
+    large: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    path, random = tmp_path_factory.mktemp("shared"), Random(seed)
+    sink = kind(target_bytes=target)
+    assert isinstance(sink, SharingSink)
+    plan = StagePlan("sink", "sink", sink)
+    versions: dict[bytes, set[Listed]] = {}
+    for listing in listings:
+        for source, known in sources_of(listing).items():
+            versions.setdefault(source, set()).add(known)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        # From so many records on a ledger is converted to the second format.
+        monkeypatch.setattr(layout, "LARGE", large)
+        for number, crash in enumerate([None, *crashes]):
+            crash_at(monkeypatch, crash)
+            listing = listings[number % len(listings)]
+            try:
+                attempt(path, plan, listing, random, f"uid-{number}")
+            except Crash:
+                assert crash is not None
+            crash_at(monkeypatch, None)
+            check(path, versions)
+        attempt(path, plan, listings[-1], random, "last")
+    check_end(path, listings[-1])
