@@ -106,3 +106,22 @@ def test_a_bucket_that_is_not_there_is_named(runs: StoreRuns, tmp_path: Path) ->
 
     assert done.returncode == ExitCode.APPLICATION_ERROR, done.stderr
     assert "s3://No-Such-Bucket/out: can't be read (" in done.stderr
+
+
+def test_sources_share_a_file_and_one_that_goes_takes_its_rows_along(
+    runs: StoreRuns, tmp_path: Path
+) -> None:
+    words = ("--volume", str(tmp_path), "--set", "spec.sink.with.targetBytes=100000")
+    fewer = (
+        *("--set", "spec.source.with.onRemoved=Delete", "--set", "spec.onChange=Continue"),
+        *("--set", f'spec.source.with.paths=["s3://{runs.bucket}/in/0*.jsonl"]'),
+    )
+    for more, count in (((), COUNT), (fewer, 10)):
+        done = runs.run("run", "--engine", "inline", *words, *more, output="shared")
+        proof = runs.run("verify", *words, *more, output="shared")
+        files = runs.read_outputs("shared")
+        rows = [json.loads(line)["id"] for file in files.values() for line in file.splitlines()]
+
+        assert (done.returncode, proof.returncode) == (0, 0), done.stderr + proof.stdout
+        assert sorted(rows) == [number for number in range(count) for _ in range(number + 1)]
+        assert len(files) < count / 2
