@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -283,12 +284,11 @@ def test_a_rule_refuses_a_change(case: str, client: KubeClient, namespace: str) 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_is_taken(path: Any, client: KubeClient, namespace: str) -> None:
-    body = yaml.safe_load(path.read_text(encoding="utf-8"))
-    name = body["metadata"]["name"]
-    made = client.apply(
-        path.read_bytes(), body["kind"], name, namespace, dryRun="All", fieldValidation="Strict"
-    )
-    assert made["metadata"]["uid"]
+    for document in re.split("^---$", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
+        body = yaml.safe_load(document)
+        name, query = body["metadata"]["name"], {"dryRun": "All", "fieldValidation": "Strict"}
+        made = client.apply(document.encode(), body["kind"], name, namespace, **query)
+        assert made["metadata"]["uid"]
 
 
 @pytest.mark.parametrize("body", SHOWN)

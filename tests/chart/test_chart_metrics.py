@@ -261,6 +261,8 @@ NOBODYS = {
     *(Reason.EVIDENCE_COMPLETE, Reason.APPLIED, Reason.WAITS_FOR_NEXT_ATTEMPT),
     *(Reason.WAITS_FOR_NEXT_RUN, Reason.OPERATOR_IS_OLDER, Reason.IMAGE_NOT_PULLED),
     *(Reason.NAMESPACE_TERMINATING, Reason.API_UNAVAILABLE, Reason.WAITS_FOR_PIPELINES),
+    # What a check finds ends the run, and another alert tells of that.
+    *(Reason.PREFLIGHT, Reason.PREFLIGHT_UNKNOWN, Reason.PREFLIGHT_FAILED),
 }
 
 

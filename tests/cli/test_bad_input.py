@@ -248,7 +248,7 @@ LEDGERS = [
         "of a newer format",
         mark_newer_format,
         65,
-        "{ledger}: the ledger has format 99, this version reads format 1; "
+        "{ledger}: the ledger has format 99, this version reads formats 1 and 2; "
         "use the version of strandline that wrote it",
     ),
     Case(

@@ -169,7 +169,10 @@ def test_a_ledger_that_can_not_be_made_is_told(
     assert failure is not None
     assert failure.startswith(f"{tmp_path}: No space left on device")
     monkeypatch.delenv("STRANDLINE_FAULT")
-    monkeypatch.setattr(Store, "read_meta", lambda store, name: None)
+    read = Store.read_meta
+    monkeypatch.setattr(
+        Store, "read_meta", lambda store, name: read(store, name) if name == "format" else None
+    )
     assert (
         try_ledger(tmp_path) == f"{tmp_path}: what was written is not what was read; check the disk"
     )
