@@ -43,14 +43,14 @@ RARE = {
     ("get", "nodes"): "pods of a node that does not answer",
     ("list", "nodes"): "a pod was killed for memory, and no limit is set",
     ("get", "curationattempts"): "an attempt's name is taken already",
-    ("get", "curationpipelines"): "something is made, and no status is written before it",
     ("patch", "persistentvolumeclaims"): "somebody asks for a larger claim",
     ("get", "networkpolicies"): "the operator was killed after it had made one",
     ("update", "curationpipelines/finalizers"): "the cluster checks who may own objects",
     ("update", "curationattempts/finalizers"): "the cluster checks who may own objects",
 }
-# Asked for where a pod, or what makes it, takes longer than it should to come or to go.
-AT_TIMES = {("list", "events"), ("delete", "rayclusters")}
+# Asked for where a pod, or what makes it, takes longer than it should to come or to go, or where
+# watches are late, so that a pipeline is read from the server.
+AT_TIMES = {("list", "events"), ("delete", "rayclusters"), ("get", "curationpipelines")}
 # They only show in the log of requests under another name.
 PARTS = {("get", "pods"): ("get", "pods/log"), ("update", "curationpipelines"): (
     "update", "curationpipelines/status"), ("update", "curationattempts"): (
