@@ -14,9 +14,12 @@ import yaml
 
 from jobs import Job
 from killing import SMALL_SOURCES
+from strandline.engine.autoscaler.inputs import CPU
 from strandline.engine.ray.connection import start_local
+from waiting import wait_until
 
 HERE = Path(__file__).parent
+CPUS = 2
 
 
 @pytest.hookimpl(trylast=True)
@@ -77,9 +80,9 @@ def ray_folder() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def local_ray(ray_folder: Path) -> str:
-    """One local Ray for the tests of this folder; returns its address."""
+    """One local Ray for the tests of this folder, of which nothing is in use; its address."""
     if not ray.is_initialized():
         folders = [str(HERE), str(HERE.parents[1] / "pipelines/examples")]
         path = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])
@@ -88,10 +91,12 @@ def local_ray(ray_folder: Path) -> str:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PYTHONPATH", path)
             start_local(
-                2,
+                CPUS,
                 ray_folder,
                 num_gpus=1,  # neither is looked at: they are units that workers reserve
                 resources={"nvdec": 1},
                 object_store_memory=200 * 1024 * 1024,
             )
+    # Workers of the test before may still be ending, and a plan depends on the CPUs that are free.
+    wait_until(lambda: ray.available_resources().get(CPU) == CPUS, patience=60)
     return str(ray.get_runtime_context().gcs_address)
