@@ -6,6 +6,7 @@ This room must not know which pipeline reads them.
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from proving_ground.kube import Json, Kube
 from proving_ground.volumes import make_volume, remove_volume
 from proving_ground.waiting import wait_for
 
+ROOT = Path(__file__).parents[2]
 NAME, PORT, MOUNT = "store", 7070, "/store"
 SECRET = "store-keys"  # noqa: S105 - the name of one
 SECONDS = 120
@@ -48,17 +50,13 @@ class ObjectStore:
 
 
 @contextmanager
-def serve_objects(ground: Ground, program: Path) -> Iterator[ObjectStore]:
-    """Run a server until it is no longer needed.
-
-    Args:
-        program: of the server, without libraries of its own.
-    """
+def serve_objects(ground: Ground) -> Iterator[ObjectStore]:
+    """Run a server until it is no longer needed."""
     assert ground.installation.node is not None, "a folder of the node is needed"
     root = ground.installation.node.volumes
     volume = make_volume(ground.kube, NAME, root)
     assert volume.folder is not None  # below `root`
-    shutil.copy2(program, volume.folder / "server")
+    shutil.copy2(_build_server(), volume.folder / "server")
     for name in ("data", "facts"):
         (volume.folder / name).mkdir()
         (volume.folder / name).chmod(0o777)
@@ -84,6 +82,13 @@ def render_secret(name: str, values: Mapping[str, str]) -> Json:
         "metadata": {"name": name},
         "stringData": dict(values),
     }
+
+
+def _build_server() -> Path:
+    """Return the server's program, which has no libraries of its own."""
+    command = ["make", "--silent", "--no-print-directory", "s3"]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return Path(built.stdout.splitlines()[-1])
 
 
 def _is_ready(kube: Kube) -> bool:

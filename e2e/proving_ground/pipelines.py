@@ -75,6 +75,23 @@ def render_pipeline(
     }
 
 
+def write_elsewhere(manifest: Json, url: str, secret: str, claim: str) -> None:
+    """Let a pipeline write to an object store; the log of what is opened stays on a claim.
+
+    Args:
+        secret: with the keys of the store.
+        claim: that all pods reach.
+    """
+    spec = manifest["spec"]
+    spec["storage"]["output"] = {"url": url}
+    spec["ray"]["envFrom"] = [{"secretRef": {"name": secret}}]
+    for node in (spec["ray"]["head"], *spec["ray"]["workerGroups"]):
+        pod = node["podTemplate"]["spec"]
+        pod["containers"][0]["volumeMounts"].append({"name": "opened", "mountPath": OUTPUT})
+        volume = {"name": "opened", "persistentVolumeClaim": {"claimName": claim}}
+        pod["volumes"].append(volume)
+
+
 def _node(memory: str, cpus: str, env: Mapping[str, str]) -> Json:
     # Kubernetes is asked for little, so that several clusters fit a small node; Ray is told more.
     container = "ray-head" if cpus == "0" else "ray-worker"

@@ -64,6 +64,11 @@ class Story:
             chosen.append(f"{ATTEMPT_LABEL}={number}")
         return self.kube.list_all("pods", ",".join(chosen))
 
+    def kill_head(self, number: int) -> None:
+        """Delete the head pod of an attempt by force, as where its node is lost."""
+        (head,) = self.pods("head", number)
+        self.kube.delete("pod", head["metadata"]["name"], "--grace-period=0", "--force")
+
     def condition(self, type_: str) -> Json:
         """Return a condition of the pipeline; empty where it has none of that type."""
         found = (

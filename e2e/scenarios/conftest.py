@@ -14,6 +14,7 @@ from images.errors import ImagesError
 from proving_ground.figures import Figures
 from proving_ground.ground import Ground, prepare_ground
 from proving_ground.installation import Installation, install
+from proving_ground.object_store import ObjectStore, serve_objects
 from proving_ground.rayjobs import find_version
 from proving_ground.records import Records
 from proving_ground.release_before import ReleaseBefore, find_release_before
@@ -51,6 +52,15 @@ def ground(installation: Installation, request: pytest.FixtureRequest) -> Iterat
     words = re.sub("[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())
     with prepare_ground(installation.kube, installation, words[:40].strip("-")) as ground:
         yield ground
+
+
+@pytest.fixture
+def object_store(ground: Ground) -> Iterator[ObjectStore]:
+    """Serve an object store from a folder of a node that was brought up here."""
+    if ground.installation.node is None:
+        pytest.skip("the server's objects lie in a folder of a node that was brought up here")
+    with serve_objects(ground) as store:
+        yield store
 
 
 @pytest.fixture

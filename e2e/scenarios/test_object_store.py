@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from proving_ground.figures import Figures
 from proving_ground.ground import Ground
 from proving_ground.kube import Json
-from proving_ground.object_store import KEYS, SECRET, ObjectStore, render_secret, serve_objects
-from proving_ground.pipelines import OPENED, OUTPUT
+from proving_ground.object_store import KEYS, SECRET, ObjectStore, render_secret
+from proving_ground.pipelines import OPENED, write_elsewhere
 from proving_ground.story import Story
 
-ROOT = Path(__file__).parents[2]
 BUCKET, COUNT, EARLY = "corpus", 60, 8
 
 
 @pytest.fixture
-def store(ground: Ground) -> Iterator[ObjectStore]:
+def store(object_store: ObjectStore) -> ObjectStore:
     """Serve a file for each source."""
-    if ground.installation.node is None:
-        pytest.skip("the server's objects lie in a folder of a node that was brought up here")
-    command = ["make", "--silent", "--no-print-directory", "s3"]
-    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    with serve_objects(ground, Path(built.stdout.splitlines()[-1])) as store:
-        for number in range(COUNT):
-            line = json.dumps({"id": number}) + "\n"
-            store.put(BUCKET, f"raw/{number:04}.jsonl", line.encode())
-        yield store
+    for number in range(COUNT):
+        line = json.dumps({"id": number}) + "\n"
+        object_store.put(BUCKET, f"raw/{number:04}.jsonl", line.encode())
+    return object_store
 
 
 def _render(ground: Ground, keys: str) -> Json:
@@ -44,14 +35,7 @@ def _render(ground: Ground, keys: str) -> Json:
         {"use": "read-jsonl"},
     ]
     spec["sink"] = {"use": "jsonl"}
-    spec["storage"]["output"] = {"url": f"s3://{BUCKET}/curated"}
-    spec["ray"]["envFrom"] = [{"secretRef": {"name": keys}}]
-    # The log of what is opened stays where all pods reach it.
-    for node in (spec["ray"]["head"], *spec["ray"]["workerGroups"]):
-        pod = node["podTemplate"]["spec"]
-        pod["containers"][0]["volumeMounts"].append({"name": "opened", "mountPath": OUTPUT})
-        claim = {"claimName": ground.output.claim}
-        pod["volumes"].append({"name": "opened", "persistentVolumeClaim": claim})
+    write_elsewhere(manifest, f"s3://{BUCKET}/curated", keys, ground.output.claim)
     return manifest
 
 
@@ -61,8 +45,7 @@ def test_a_head_killed_over_an_object_store(
     story = Story(ground.kube, "corpus")
     story.begin(_render(ground, SECRET))
     story.wait_for_finished(EARLY)
-    (head,) = story.pods("head", 1)
-    ground.kube.call("delete", "pod", head["metadata"]["name"], "--grace-period=0", "--force")
+    story.kill_head(1)
     assert story.wait_for_end()["status"] == "True", story.describe()
     rows = [
         json.loads(line)["id"]

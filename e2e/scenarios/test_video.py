@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,12 +13,11 @@ import yaml
 from proving_ground.figures import Figures
 from proving_ground.ground import Ground
 from proving_ground.kube import Json
-from proving_ground.object_store import SECRET, ObjectStore, serve_objects
-from proving_ground.pipelines import OPENED, OUTPUT
+from proving_ground.object_store import SECRET, ObjectStore
+from proving_ground.pipelines import OPENED, write_elsewhere
 from proving_ground.story import Story
 
-ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "pipelines" / "examples"
+EXAMPLES = Path(__file__).parents[2] / "pipelines" / "examples"
 BUCKET, EARLY = "films", 2
 
 
@@ -33,16 +31,11 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def store(ground: Ground, videos: Path) -> Iterator[ObjectStore]:
+def store(object_store: ObjectStore, videos: Path) -> ObjectStore:
     """Serve them."""
-    if ground.installation.node is None:
-        pytest.skip("the server's objects lie in a folder of a node that was brought up here")
-    command = ["make", "--silent", "--no-print-directory", "s3"]
-    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    with serve_objects(ground, Path(built.stdout.splitlines()[-1])) as store:
-        for path in sorted(videos.iterdir()):
-            store.put(BUCKET, f"raw/{path.name}", path.read_bytes())
-        yield store
+    for path in sorted(videos.iterdir()):
+        object_store.put(BUCKET, f"raw/{path.name}", path.read_bytes())
+    return object_store
 
 
 def _render(ground: Ground) -> Json:
@@ -54,13 +47,7 @@ def _render(ground: Ground) -> Json:
         {"use": "tide:Work", "with": {"seconds": 4}},
     ]
     spec["stages"], spec["sink"] = [*slowly, *example["stages"]], example["sink"]
-    spec["storage"]["output"] = {"url": f"s3://{BUCKET}/clips"}
-    spec["ray"]["envFrom"] = [{"secretRef": {"name": SECRET}}]
-    for node in (spec["ray"]["head"], *spec["ray"]["workerGroups"]):
-        pod = node["podTemplate"]["spec"]
-        pod["containers"][0]["volumeMounts"].append({"name": "opened", "mountPath": OUTPUT})
-        claim = {"claimName": ground.output.claim}
-        pod["volumes"].append({"name": "opened", "persistentVolumeClaim": claim})
+    write_elsewhere(manifest, f"s3://{BUCKET}/clips", SECRET, ground.output.claim)
     return manifest
 
 
@@ -90,8 +77,7 @@ def test_clips_of_a_cluster_are_those_of_a_laptop(
     story = Story(ground.kube, "films")
     story.begin(_render(ground))
     story.wait_for_finished(EARLY)
-    (head,) = story.pods("head", 1)
-    ground.kube.call("delete", "pod", head["metadata"]["name"], "--grace-period=0", "--force")
+    story.kill_head(1)
     assert story.wait_for_end()["status"] == "True", story.describe()
     clips = _run_here(videos, tmp_path)
     assert len(clips) > EARLY
