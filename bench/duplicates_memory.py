@@ -16,7 +16,8 @@ from bench_scale import Scale, run_apart
 from strandline.plan.task import Task
 from strandline.stages.dedup.corpus.cluster_duplicates import ClusterDuplicates
 from strandline.stages.dedup.corpus.clusters import LINKS, link_rows
-from strandline.stages.dedup.corpus.row_buckets import build_buckets, digest_bytes
+from strandline.stages.dedup.corpus.row_buckets import build_buckets
+from strandline.stages.dedup.key_lists import digest_bytes
 from table import Row, bound
 
 BANDS, PARTITIONS = 14, 64

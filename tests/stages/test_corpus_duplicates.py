@@ -21,7 +21,8 @@ from strandline.plan.task import Task
 from strandline.stages.columns import MissingColumnError
 from strandline.stages.dedup.corpus.clusters import DROPPED, LINKS, link_rows, list_dropped
 from strandline.stages.dedup.corpus.components import Components
-from strandline.stages.dedup.corpus.row_buckets import BUCKETS, build_buckets, digest_bytes
+from strandline.stages.dedup.corpus.row_buckets import BUCKETS, build_buckets
+from strandline.stages.dedup.key_lists import digest_bytes
 from strandline.stages.dedup.near_duplicates import AmbiguousKeyError
 from strandline.stages.sources.file_references import FileReference
 from strandline.stages.sources.opening import UnreadableFileError

@@ -23,8 +23,8 @@ from strandline.stages.sources.listing import FileListParams, list_files
 from strandline.stages.sources.opening import UnreadableFileError, explain_error, open_binary
 
 KEY, STAYS = "key", "stays"
-_DIGEST_BYTES = 16
-_KIND = f"S{_DIGEST_BYTES}"
+DIGEST_BYTES = 16  # so that in no corpus two that differ are taken for one
+_KIND = f"S{DIGEST_BYTES}"
 
 
 class KeyList:
@@ -46,7 +46,7 @@ class KeyList:
         """Return whether each of some keys is listed."""
         if not len(self._found):
             return [False] * len(keys)
-        wanted = np.array([_digest(key.encode()) for key in keys], _KIND)
+        wanted = np.array([digest_bytes(key.encode()) for key in keys], _KIND)
         positions = np.minimum(np.searchsorted(self._found, wanted), len(self._found) - 1)
         is_listed: list[bool] = (self._found[positions] == wanted).tolist()
         return is_listed
@@ -96,17 +96,18 @@ def read_key_list(path: str, column: str = KEY) -> KeyList:
     if keys.null_count:
         msg = f"{path}: a key is missing in the column {column!r}"
         raise UnreadableFileError(msg)
-    state, found = blake2b(digest_size=_DIGEST_BYTES), np.empty(len(keys), _KIND)
+    state, found = blake2b(digest_size=DIGEST_BYTES), np.empty(len(keys), _KIND)
     for at, key in enumerate(keys.take(pc.sort_indices(keys))):
         raw = key.as_buffer().to_pybytes()
         state.update(len(raw).to_bytes(8, "big") + raw)
-        found[at] = _digest(raw)
+        found[at] = digest_bytes(raw)
     found.sort()
     return KeyList(state.hexdigest(), found)
 
 
-def _digest(raw: bytes) -> bytes:
-    return blake2b(raw, digest_size=_DIGEST_BYTES).digest()
+def digest_bytes(raw: bytes) -> bytes:
+    """Return the digest of some bytes."""
+    return blake2b(raw, digest_size=DIGEST_BYTES).digest()
 
 
 def _ignore(_what: str) -> None:

@@ -15,12 +15,12 @@ from typing import ClassVar
 import msgpack
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import Field
 
 from strandline.plan.registry import register
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column, list_strings, list_texts
+from strandline.stages.dedup.keyed_texts import WordRunParams
 from strandline.stages.dedup.minhash import SIGNATURE_BYTES, Signer
 from strandline.stages.sources.opening import explain_error, open_binary
 
@@ -33,18 +33,8 @@ _ROWS = 10_000
 class SketchTexts(StatefulFilter):
     """Gathers a MinHash signature of each text, by its key, in `signatures.parquet`."""
 
-    class Params(StatefulFilter.Params):
+    class Params(WordRunParams):
         """Which texts, and what they are compared by."""
-
-        column: str = Field(default="text", description="Column with the text.")
-        key: str = Field(
-            default="key", description="Column with the key of the row, unique in the corpus."
-        )
-        words: int = Field(
-            default=5,
-            ge=1,
-            description="Texts are compared by runs of so many words; fewer find looser likeness.",
-        )
 
     params: Params
     packages: ClassVar[tuple[str, ...]] = ("datasketch",)

@@ -9,30 +9,21 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pyarrow as pa
-from pydantic import Field
 
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column, list_strings, list_texts, set_column
+from strandline.stages.dedup.keyed_texts import KeyedTextParams
 
 DOCUMENT = "document"
-
-
-class ParagraphParams(Stage.Params):
-    """Where text and key are."""
-
-    column: str = Field(default="text", description="Column with the text.")
-    key: str = Field(
-        default="key", description="Column with the key of the row, unique in the corpus."
-    )
 
 
 @register("split-paragraphs")
 class SplitParagraphs(Stage):
     """Makes a row of each line of a text, blank ones too; `document` has the key it had."""
 
-    class Params(ParagraphParams):
+    class Params(KeyedTextParams):
         """Where text and key are."""
 
     params: Params
@@ -64,7 +55,7 @@ class SplitParagraphs(Stage):
 class JoinParagraphs(Stage):
     """Joins the lines of a document that are left; one of which nothing is left is dropped."""
 
-    class Params(ParagraphParams):
+    class Params(KeyedTextParams):
         """Where text and key are."""
 
     params: Params

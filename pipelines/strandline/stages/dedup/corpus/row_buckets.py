@@ -1,13 +1,11 @@
 """Rows that share a bucket may be duplicates of each other: how passes over a corpus tell so.
 
 Pure: keys and bytes in, tables out. It does not know what a bucket was made of, nor who reads it.
-Digests have 16 bytes, so that in no corpus two that differ are taken for one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
@@ -15,17 +13,12 @@ import pyarrow as pa
 
 from strandline.plan.columns import Columns
 from strandline.stages.columns import find_column
+from strandline.stages.dedup.key_lists import DIGEST_BYTES, digest_bytes
 
-DIGEST_BYTES = 16
 DIGEST = pa.binary(DIGEST_BYTES)
 BUCKETS = pa.schema([("key", pa.string()), ("id", DIGEST), ("bucket", DIGEST)])
 
 Digests = npt.NDArray[np.bytes_]
-
-
-def digest_bytes(raw: bytes) -> bytes:
-    """Return the digest of some bytes."""
-    return blake2b(raw, digest_size=DIGEST_BYTES).digest()
 
 
 def build_buckets(keys: Sequence[str], buckets: Sequence[Sequence[bytes]]) -> pa.Table:

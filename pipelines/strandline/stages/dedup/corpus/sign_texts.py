@@ -11,12 +11,9 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import list_strings, list_texts
-from strandline.stages.dedup.corpus.row_buckets import (
-    BUCKETS,
-    build_buckets,
-    columns_of,
-    digest_bytes,
-)
+from strandline.stages.dedup.corpus.row_buckets import BUCKETS, build_buckets, columns_of
+from strandline.stages.dedup.key_lists import digest_bytes
+from strandline.stages.dedup.keyed_texts import WordRunParams
 from strandline.stages.dedup.minhash import VALUE_BYTES, Signer
 
 
@@ -24,18 +21,9 @@ from strandline.stages.dedup.minhash import VALUE_BYTES, Signer
 class SignTexts(Stage):
     """Makes a row of each band of a text's MinHash signature; equal bands share a bucket."""
 
-    class Params(Stage.Params):
+    class Params(WordRunParams):
         """Which texts, what they are compared by, and how alike is alike."""
 
-        column: str = Field(default="text", description="Column with the text.")
-        key: str = Field(
-            default="key", description="Column with the key of the row, unique in the corpus."
-        )
-        words: int = Field(
-            default=5,
-            ge=1,
-            description="Texts are compared by runs of so many words; fewer find looser likeness.",
-        )
         bands: int = Field(
             default=14,
             ge=1,
