@@ -85,7 +85,6 @@ class SimulatedCluster:
     outcome: DriverOutcome | None = None
     silence: Silence = field(default_factory=Silence)
     has_kuberay: bool = True
-    taken: frozenset[str] = frozenset()
     turn: Turn = field(default_factory=Turn)
     nodes: dict[str, NodeView] = field(default_factory=dict)
     sizes: tuple[NodeSize, ...] | None = None
@@ -142,7 +141,6 @@ class SimulatedCluster:
             pods=tuple(Pod.read(pod) for pod in self.list_of(Resource.POD)),
             gone_pods=tuple(Pod.read(pod, is_gone=True) for pod in self.gone_pods),
             policy=self.policy or self._read_policy(),
-            taken=self.taken,
             claim=self._read_claim(
                 self._storage("ledger") or name_claim(self.pipeline["metadata"]["name"])
             ),

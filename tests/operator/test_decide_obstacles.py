@@ -128,6 +128,7 @@ def test_without_kuberay_it_waits(cluster: SimulatedCluster) -> None:
         (403, "denied by a policy", "ObjectRefused"),
         (403, "namespace team is being terminated", "NamespaceTerminating"),
         (422, "spec.rayClusterSpec: Invalid value", "ObjectRefused"),
+        (409, "corpus-1 exists and belongs to something else", "NameTaken"),
         (404, "the server could not find the requested resource", "KubeRayMissing"),
         (429, "too many requests", "ApiUnavailable"),
         (503, "etcd is down", "ApiUnavailable"),
@@ -299,13 +300,6 @@ def test_time_in_a_queue_is_free(cluster: SimulatedCluster) -> None:
     assert cluster.attempts["corpus-1"][1].end_time is None
     cluster.advance(2)
     assert cluster.attempts["corpus-1"][1].end_time is not None
-
-
-def test_a_rayjob_of_somebody_else_is_not_touched(cluster: SimulatedCluster) -> None:
-    cluster.taken = frozenset({"corpus-1"})
-    cluster.settle()
-    assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "NameTaken")
-    assert cluster.list_of(Resource.RAYJOB) == []
 
 
 def graces(cluster: SimulatedCluster) -> set[int | None]:

@@ -115,7 +115,7 @@ def test_all_that_carries_the_uid_is_seen_and_nothing_else(api: FakeApi, pipelin
     assert [pod.meta.name for pod in view.pods] == ["head"]
     assert view.claim is not None
     assert view.claim.phase == "Bound"
-    assert (view.has_kuberay, view.turn.is_open, view.taken) == (True, False, frozenset())
+    assert (view.has_kuberay, view.turn.is_open) == (True, False)
 
 
 def test_the_driver_gets_the_manifest_without_what_is_ours(api: FakeApi, pipeline: Body) -> None:
@@ -238,18 +238,6 @@ def test_refusals_of_the_last_pass_and_broken_defaults_are_passed_on(
     seen = look(api, refusals=(refusal,)).refusals
     assert seen[0] == refusal
     assert [(one.what, one.status) for one in seen[1:]] == [("configmaps", 422)]
-
-
-def test_a_rayjob_of_somebody_else_under_our_name_is_seen(api: FakeApi, pipeline: Body) -> None:
-    attempt = make_attempt(api.store, pipeline)
-    theirs = {"apiVersion": RAY, "kind": "RayJob", "metadata": {"name": "corpus-1"}}
-    api.store.create(Resource.RAYJOB, NAMESPACE, theirs)
-    assert look(api).taken == frozenset({"corpus-1"})
-
-    api.store.remove(Resource.RAYJOB, NAMESPACE, "corpus-1")
-    ours = {**theirs, "metadata": {"name": "corpus-1", "ownerReferences": own(attempt)}}
-    api.store.create(Resource.RAYJOB, NAMESPACE, ours)
-    assert look(api).taken == frozenset()
 
 
 def test_a_claim_that_was_named_is_the_one_that_is_read(api: FakeApi) -> None:

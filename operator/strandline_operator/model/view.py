@@ -153,7 +153,6 @@ class View:
         attempts: by number.
         rayjobs, rayclusters, pods: whatever carries the pipeline's uid as a label.
         gone_pods: last bodies of pods that were deleted while the operator watched.
-        taken: RayJobs of a name that we want and that others own, by name.
         policy: retry policy with the defaults of namespace and operator merged in.
         claim: the ledger's; None where there is none.
         output: the claim for outputs; None where there is none, or none is named.
@@ -181,7 +180,6 @@ class View:
     rayclusters: tuple[RayClusterState, ...] = ()
     pods: tuple[Pod, ...] = ()
     gone_pods: tuple[Pod, ...] = ()
-    taken: frozenset[str] = frozenset()
     policy: RetryPolicy = field(default_factory=RetryPolicy)
     claim: VolumeClaim | None = None
     output: VolumeClaim | None = None

@@ -164,7 +164,6 @@ async def observe(
         pods=children.pods,
         gone_pods=children.gone_pods,
         namesakes=namesakes,
-        taken=await _find_taken(reader, kept, pipeline, current, children.rayjobs),
         policy=_merge_policies(pipeline, layer, inputs.layer),
         claim=claim,
         output=output,
@@ -312,28 +311,6 @@ async def _read_other(reader: Reader, kept: CacheRead | None, name: str) -> Pipe
         return kept.cache.find_pipeline(reader.namespace, name)
     body = await reader.get(Resource.PIPELINE, name)
     return None if body is None else read_pipeline(body)
-
-
-async def _find_taken(
-    reader: Reader,
-    kept: CacheRead | None,
-    pipeline: PipelineView,
-    current: AttemptObject | None,
-    rayjobs: tuple[RayJob, ...],
-) -> frozenset[str]:
-    """Return the name that the attempt's RayJob must have, where another's RayJob has it."""
-    if current is None or current.status.is_frozen or current.status.ray_job is not None:
-        return frozenset()
-    # No RayJob is made of what was kept alone, so nobody asks then whether its name is free.
-    if kept is not None and kept.has_siblings:
-        return frozenset()
-    name = name_rayjob(pipeline.meta.name, current.spec.number)
-    if any(rayjob.meta.name == name for rayjob in rayjobs):
-        return frozenset()
-    body = await reader.get(Resource.RAYJOB, name)
-    if body is None or Meta.read(body).owner == current.meta.uid:
-        return frozenset()
-    return frozenset({name})
 
 
 async def _read_claims(

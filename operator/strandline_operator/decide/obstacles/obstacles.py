@@ -10,7 +10,7 @@ from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal, View
 
 QUOTA = "exceeded quota"  # the API server's words
-FORBIDDEN, NOT_FOUND, TIMEOUT, TOO_MANY, SERVER_ERROR = 403, 404, 408, 429, 500
+FORBIDDEN, NOT_FOUND, TIMEOUT, TAKEN, TOO_MANY, SERVER_ERROR = 403, 404, 408, 409, 429, 500
 
 
 class Block(NamedTuple):
@@ -63,6 +63,8 @@ def _find_reason(refusal: Refusal) -> Reason:
     # Where its kind is not served, KubeRay is not installed.
     if refusal.status == NOT_FOUND and refusal.what == Resource.RAYJOB:
         return Reason.KUBERAY_MISSING
+    if refusal.status == TAKEN:
+        return Reason.NAME_TAKEN
     if refusal.status == FORBIDDEN:
         # All of these come as 403, and each needs another person's help.
         if QUOTA in refusal.message:

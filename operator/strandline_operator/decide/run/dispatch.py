@@ -169,11 +169,6 @@ def _find_missing_kuberay(given: Pass) -> Block | None:
     return None if given.view.has_kuberay else _describe_remains(given, Reason.KUBERAY_MISSING)
 
 
-def _find_taken_name(given: Pass) -> Block | None:
-    is_taken = given.scene is not None and given.scene.rayjob_name in given.view.taken
-    return _describe_remains(given, Reason.NAME_TAKEN) if is_taken else None
-
-
 def _find_remains(given: Pass) -> Block | None:
     """Return what could still run of another attempt, or of this one: two must never have pods."""
     scene = given.scene
@@ -196,7 +191,6 @@ _BEFORE_LAUNCH: tuple[Obstacle, ...] = (
     find_missing_code,
     find_absent_inputs,
     _find_missing_kuberay,
-    _find_taken_name,
     _find_remains,
 )
 
