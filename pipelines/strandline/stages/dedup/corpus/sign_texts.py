@@ -40,6 +40,7 @@ class SignTexts(Stage):
         )
 
     params: Params
+    version: ClassVar[str] = "2"
     packages: ClassVar[tuple[str, ...]] = ("datasketch",)
 
     def list_needed_columns(self) -> tuple[str, ...]:
