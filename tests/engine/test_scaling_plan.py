@@ -283,8 +283,28 @@ def test_at_the_end_those_without_work_make_room_for_those_with() -> None:
 
     answer = plan(PARAMS, wish(inputs), inputs)
 
-    assert answer["a"].drains == 6
-    assert answer["b"].workers == 8
+    assert answer["a"].drains == 7
+    assert answer["b"].workers == 9
+
+
+def test_at_the_end_a_stage_to_which_something_may_come_keeps_its_floor() -> None:
+    stages = (
+        make_stage("a", 1.0, waiting=1, tasks_in=200, tasks_out=0),
+        make_stage("b", 1.0, waiting=0),
+        make_stage("c", 1.0, waiting=100),
+    )
+    inputs = make_inputs(stages, EIGHT, {"n": {"a": 1, "b": 1, "c": 6}}, sources_left=0)
+
+    assert is_idle(plan(PARAMS, wish(inputs), inputs))
+
+
+def test_a_stage_that_has_work_again_gets_its_floor_back() -> None:
+    stages = (make_stage("a", 1.0, waiting=1), make_stage("b", 1.0, waiting=100))
+    inputs = make_inputs(stages, EIGHT, {"n": {"b": 8}}, sources_left=0)
+
+    answer = plan(PARAMS, ScalingState.begin(), inputs)
+
+    assert (answer["a"].workers, answer["b"].drains) == (1, 1)
 
 
 def test_at_the_end_nothing_is_drained_for_the_last_seconds() -> None:

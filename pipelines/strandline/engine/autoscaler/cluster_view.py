@@ -112,7 +112,7 @@ def list_pools(
     """Return the pools of a look: what bounds each, and how fast one worker of it is in sources.
 
     Once the listing has ended, a stage's demand is what it has left, and it gets no more workers
-    than there are tasks for.
+    than there are tasks for: where there are none, it needs not even its floor.
     """
     demand = find_demand(inputs.stages)
     left = find_left(inputs, demand)
@@ -122,14 +122,18 @@ def list_pools(
     cpus = sum(node.resources.count_units().get("cpu", 0) for node in inputs.nodes) // FRACTIONS
     totals = site.sum_totals()
     pools = []
+    ahead = 1 if inputs.sources_left is None else inputs.sources_left
     for number, stage in enumerate(inputs.stages):
         needs = site.needs[number]
         ceiling = count_fitting(totals, needs) if any(needs) else cpus
         ceiling = ceiling if stage.ceiling is None else stage.ceiling
         if left is not None:
             ceiling = min(ceiling, math.ceil(left[1][number]))
+        # Where nothing is left up to it, nothing will come to it, unless something is lost.
+        ahead += stage.waiting + stage.running
+        floor = stage.floor if ahead else 0
         rate = measures[stage.name].rate
         speed = rate if rate is None or demand[number] <= 0 else rate / demand[number]
         speed = math.inf if demand[number] <= 0 else speed
-        pools.append(PoolDemand(needs, speed, stage.floor, max(stage.floor, ceiling)))
+        pools.append(PoolDemand(needs, speed, floor, max(floor, ceiling)))
     return pools

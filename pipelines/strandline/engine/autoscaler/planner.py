@@ -127,10 +127,10 @@ def _predict(draft: PlanDraft) -> float | None:
 def _explain_below(draft: PlanDraft) -> dict[str, str]:
     return {
         stage.name: describe_below(
-            stage.name, draft.counts[number], stage.floor, _explain_room(draft, number)
+            stage.name, draft.counts[number], pool.floor, _explain_room(draft, number)
         )
-        for number, stage in enumerate(draft.stages)
-        if draft.counts[number] < stage.floor
+        for number, (stage, pool) in enumerate(zip(draft.stages, draft.pools, strict=True))
+        if draft.counts[number] < pool.floor
     }
 
 
