@@ -20,7 +20,7 @@ from strandline_operator.decide.obstacles.predecessors import is_beginning, need
 from strandline_operator.decide.obstacles.preflight import needs_preflight
 from strandline_operator.decide.run.memory import needs_nodes
 from strandline_operator.model.code import CodeFiles
-from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
+from strandline_operator.model.objects import Pod, RayClusterState, RayJob, VolumeClaim
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import (
     AttemptObject,

@@ -65,12 +65,14 @@ def _find_reason(refusal: Refusal) -> Reason:
         return Reason.KUBERAY_MISSING
     if refusal.status == TAKEN:
         return Reason.NAME_TAKEN
-    if refusal.status == FORBIDDEN:
-        # All of these come as 403, and each needs another person's help.
-        if QUOTA in refusal.message:
-            return Reason.QUOTA_USED_UP
-        if "being terminated" in refusal.message:
-            return Reason.NAMESPACE_TERMINATING
-        is_right = bool(refusal.verb) or "cannot " in refusal.message
-        return Reason.PERMISSION_DENIED if is_right else Reason.OBJECT_REFUSED
-    return Reason.OBJECT_REFUSED
+    return _find_denial(refusal) if refusal.status == FORBIDDEN else Reason.OBJECT_REFUSED
+
+
+def _find_denial(refusal: Refusal) -> Reason:
+    """Return which of what comes as 403 it is; each needs another person's help."""
+    if QUOTA in refusal.message:
+        return Reason.QUOTA_USED_UP
+    if "being terminated" in refusal.message:
+        return Reason.NAMESPACE_TERMINATING
+    is_right = bool(refusal.verb) or "cannot " in refusal.message
+    return Reason.PERMISSION_DENIED if is_right else Reason.OBJECT_REFUSED
