@@ -39,10 +39,21 @@ def test_the_plugin_beside_a_run_and_after_it(
     assert "attempt 1 of corpus is under way" in refused.stderr
     log = plugin.ask("logs", "corpus")
     assert log.returncode == 0, log.stderr
+    _check_beside(plugin, tmp_path, story)
     assert plugin.ask("wait", "corpus", "--timeout", "400").returncode == 0, story.describe()
     _check_at_rest(plugin, tmp_path, story)
     story.wait_until("no pods of commands are left", lambda: _is_idle(ground), 60)
     assert [attempt["spec"]["number"] for attempt in story.attempts] == [1]
+
+
+def _check_beside(plugin: Plugin, folder: Path, story: Story) -> None:
+    verdict = plugin.ask("verify", "corpus")
+    assert verdict.returncode == 0, verdict.stderr
+    assert "verified: " in verdict.stdout
+    page = plugin.ask("report", "corpus")
+    assert page.returncode == 0, page.stderr
+    (folder / "report.html").unlink()
+    assert story.condition("Succeeded")["status"] == "Unknown", "the run was over too soon"
 
 
 def _check_at_rest(plugin: Plugin, folder: Path, story: Story) -> None:

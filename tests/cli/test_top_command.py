@@ -30,6 +30,7 @@ from strandline.cli.views.top import RECENT, RecentFailures, TopFacts, draw_top
 from strandline.ledger.entries import FailureRecord, Quarantined
 from strandline.run.supervise.status_server import AttemptServer
 from strandline.storage.layout import PipelineFolder
+from strandline_api.outcome.reader_token import derive_token, digest_token
 
 # Something like what a driver says, with anything in the places of anything else.
 _ANYTHING = st.recursive(
@@ -189,6 +190,20 @@ def test_a_driver_that_serves_is_asked(project: Project, call: Call, server: Att
     text = call("top", "pipeline.yaml", "--ask", place).stdout
     assert text.startswith(f"default/notes at {place}  1 min 0 s\n")
     assert "sets the pace" in text
+
+
+def test_a_driver_of_a_cluster_wants_the_uid_of_its_attempt(
+    project: Project, call: Call, tmp_path: Path
+) -> None:
+    path = tmp_path / "progress.json"
+    path.write_text(json.dumps({"pid": 7, **render_snapshot(live_of())}))
+    server = AttemptServer(0, reader=digest_token(derive_token("a-uid")))
+    server.watch(path, lambda: 7, lambda: "")
+    words = ("top", "pipeline.yaml", "--ask", f"127.0.0.1:{server.port}")
+    refused = call(*words)
+    assert (refused.exit_code, "wants --attempt-uid" in refused.stderr) == (1, True)
+    assert "sets the pace" in call(*words, "--attempt-uid", "a-uid").stdout
+    server.close()
 
 
 def test_nobody_answers(project: Project, call: Call, server: AttemptServer) -> None:

@@ -216,11 +216,11 @@ def test_where_nothing_is_said_once_more_the_lines_before_count() -> None:
     assert picked[:-1] == SAID.splitlines()
 
 
-def test_only_the_question_about_the_end_has_the_attempts_token() -> None:
+def test_each_question_has_the_attempts_token() -> None:
     scene = Scene()
     scene.listen(100.0)
     token = derive_token(scene.attempt.meta.uid)
-    assert scene.api.tokens == {f"{URL}/progress": "", f"{URL}/outcome": token}
+    assert scene.api.tokens == {f"{URL}/progress": token, f"{URL}/outcome": token}
 
 
 def test_a_submitter_that_ended_is_read_though_the_rayjob_goes_on() -> None:

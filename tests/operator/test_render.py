@@ -106,14 +106,14 @@ def test_every_pod_carries_the_labels_and_no_credentials() -> None:
         assert pod["spec"]["automountServiceAccountToken"] is False
 
 
-def test_no_pod_has_what_lets_the_driver_go() -> None:
+def test_no_pod_has_what_reads_the_driver_and_lets_it_go() -> None:
     rayjob = render()
     token = derive_token(rayjob["metadata"]["ownerReferences"][0]["uid"])
     for name, pod in pods_of(rayjob).items():
         (container,) = pod["spec"]["containers"]
         given = {one["name"]: one["value"] for one in container.get("env", [])}
         digest = digest_token(token) if name == "head" else None
-        assert given.get("STRANDLINE_HEARER") == digest
+        assert given.get("STRANDLINE_HEARER") == given.get("STRANDLINE_READER") == digest
     assert token not in json.dumps(rayjob)
 
 

@@ -238,6 +238,22 @@ def test_only_whoever_has_the_attempts_token_lets_the_driver_go() -> None:
     assert {DriverOutcome.model_validate(json.loads(body)) for _, body in answers} == {OUTCOME}
 
 
+@pytest.mark.parametrize("token", ["", "guessed"])
+def test_pages_are_read_by_whoever_has_the_attempts_token_alone(shown: Path, token: str) -> None:
+    digest = digest_token("secret")
+    server = AttemptServer(0, digest, digest)
+    server.watch(shown, os.getpid, str)
+    shown.write_text(json.dumps({**SHOWN, "pid": os.getpid()}))
+    server.end(OUTCOME, lambda _: None)
+    for path in ("/progress", "/outcome"):
+        status, body = ask(server, path, token)
+        assert (status, "Strandline-Token" in body) == (401, True)
+        assert ask(server, path, "secret")[0] == 200
+    # Numbers are for Prometheus, which has no token.
+    assert [200, 404] == [ask(server, path, token)[0] for path in ("/metrics", "/")]
+    server.close()
+
+
 def test_nobody_is_waited_for_for_ever(server: AttemptServer) -> None:
     naps: list[float] = []
     server.end(OUTCOME, naps.append)

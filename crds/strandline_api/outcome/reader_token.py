@@ -1,14 +1,17 @@
-"""How an ended driver knows that it was heard by the operator, and may go.
+"""How a driver knows who asks: whom it tells how far it is, and who lets it go when it has ended.
 
-Anybody who reaches its port may read how it ended; it waits for whoever has the attempt's token.
-A pod is given the token's digest alone, so neither the network nor the code in the pod can tell the
-token, and the operator has nothing to store: it derives the token from what the API server keeps.
+A pod is given the digest of the attempt's token alone, so the code in the pod can't tell the token
+before somebody asks with it, and the operator has nothing to store: it derives the token from what
+the API server keeps, and so can whoever may read attempts.
 """
 
 import hashlib
 import hmac
 
+# Of who lets an ended driver go, and of who may read what it tells. Apart, since an operator of
+# before sets the first alone and reads without a token.
 VARIABLE = "STRANDLINE_HEARER"
+READER_VARIABLE = "STRANDLINE_READER"
 HEADER = "Strandline-Token"
 
 
@@ -18,7 +21,7 @@ def derive_token(attempt_uid: str) -> str:
 
 
 def digest_token(token: str) -> str:
-    """Compute what a pod is given in the environment, under `VARIABLE`."""
+    """Compute what a pod is given in the environment, under both variables."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 

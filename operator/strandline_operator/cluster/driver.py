@@ -72,7 +72,7 @@ class Answer(NamedTuple):
 async def ask(api: Api, address: DriverAddress) -> Answer:
     """Ask a driver how far it has come, and how it ended."""
     is_there, progress = await _pull(api, address, "progress")
-    is_still_there, outcome = await _pull(api, address, "outcome", address.token)
+    is_still_there, outcome = await _pull(api, address, "outcome")
     return Answer(
         read_progress(progress), read_outcome(outcome), is_reached=is_there or is_still_there
     )
@@ -121,12 +121,10 @@ def pick_drivers_lines(log: str) -> list[str]:
     return [line for line in shown if not _OF_SUBMITTER.match(line)] or lines
 
 
-async def _pull(
-    api: Api, address: DriverAddress, page: str, token: str = ""
-) -> tuple[bool, object | None]:
+async def _pull(api: Api, address: DriverAddress, page: str) -> tuple[bool, object | None]:
     """Return whether anybody answered, and what."""
     host = f"[{address.ip}]" if ":" in address.ip else address.ip
     try:
-        return True, await api.pull(f"http://{host}:{address.port}/{page}", token)
+        return True, await api.pull(f"http://{host}:{address.port}/{page}", address.token)
     except ApiError:
         return False, None

@@ -12,7 +12,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from strandline_api.names import ATTEMPT_VARIABLE, LINEAGE_VARIABLE
-from strandline_api.outcome.reader_token import VARIABLE, derive_token, digest_token
+from strandline_api.outcome.reader_token import (
+    READER_VARIABLE,
+    VARIABLE,
+    derive_token,
+    digest_token,
+)
 from strandline_api.spec.pod_paths import (
     CONFIG,
     CONTAINERS,
@@ -129,7 +134,7 @@ def render_head(order: Order) -> Template:
     node = order.spec.ray.head
     container = _container(HEAD_CONTAINER, order, node, Role.HEAD)
     digest = digest_token(derive_token(order.uid))
-    container["env"].append({"name": VARIABLE, "value": digest})
+    container["env"] += [{"name": name, "value": digest} for name in (VARIABLE, READER_VARIABLE)]
     if order.limits.reports_lineage:
         container["env"].append({"name": LINEAGE_VARIABLE, "value": order.pipeline_uid})
     ports = RAY_PORTS | {"strandline": order.limits.driver_port}

@@ -20,7 +20,7 @@ from strandline_api.names import (
     PREFLIGHT_LABEL,
     name_preflight,
 )
-from strandline_api.outcome.reader_token import VARIABLE
+from strandline_api.outcome.reader_token import READER_VARIABLE, VARIABLE
 from strandline_api.spec.pod_paths import CODE_FILES_VOLUME, INPUT_VOLUME_PREFIX
 from strandline_operator.model.plan import Manifest
 from strandline_operator.model.view import PipelineView
@@ -34,7 +34,7 @@ CONTAINER = "strandline-preflight"
 MOST_DOCUMENT = 60_000
 KEEP_SECONDS = 300
 _OURS = frozenset({"ledger", "pipeline", "output", "memory"})
-_DRIVERS_OWN = frozenset({ATTEMPT_VARIABLE, LINEAGE_VARIABLE, VARIABLE})
+_DRIVERS_OWN = frozenset({ATTEMPT_VARIABLE, LINEAGE_VARIABLE, VARIABLE, READER_VARIABLE})
 _KEPT = ("image", "imagePullPolicy", "env", "envFrom", "securityContext")
 _RESOURCES = {"requests": {"cpu": "250m", "memory": "512Mi"}, "limits": {"memory": "2Gi"}}
 

@@ -24,7 +24,7 @@ from strandline_api.names import (
     fit_name,
     format_label_value,
 )
-from strandline_api.outcome.reader_token import VARIABLE
+from strandline_api.outcome.reader_token import READER_VARIABLE, VARIABLE
 from strandline_api.spec.pod_paths import HEAD_CONTAINER, OUTPUT, VOLUME
 
 CONTAINER = "strandline"
@@ -45,7 +45,7 @@ _KEPT = (
 _CONTAINER_KEPT = ("image", "imagePullPolicy", "envFrom", "securityContext")
 _CODE_CONTAINER = "strandline-code"
 # They speak of the driver, which this is not.
-_DRIVERS_OWN = frozenset({ATTEMPT_VARIABLE, LINEAGE_VARIABLE, VARIABLE})
+_DRIVERS_OWN = frozenset({ATTEMPT_VARIABLE, LINEAGE_VARIABLE, VARIABLE, READER_VARIABLE})
 _RESOURCES = {
     "requests": {"cpu": "250m", "memory": "512Mi"},
     "limits": {"memory": "2Gi"},

@@ -45,6 +45,7 @@ _PACES = {
     "oldestCall": ("oldest_call_seconds", "Seconds that a stage's oldest call under way takes."),
     "lostInARow": ("lost_in_a_row", "Workers of a stage lost without a success between."),
 }
+_CLOSED = frozenset({"/progress", "/outcome"})
 _JSON, _TEXT = "application/json", "text/plain; version=0.0.4; charset=utf-8"
 
 Document = Mapping[str, Any]
@@ -66,13 +67,16 @@ class AttemptServer:
 
     Args:
         port: of all addresses of this machine; 0 chooses a free one.
-        reader: digest of the token of whoever is waited for at the end; empty: of anybody.
+        hearer: digest of the token of whoever is waited for at the end; empty: of anybody.
+        reader: the same of whoever may read how far it is and how it ended. Numbers are read by
+            anybody, as Prometheus does it.
 
     Raises:
         OSError: the port is taken.
     """
 
-    def __init__(self, port: int, reader: str = "") -> None:
+    def __init__(self, port: int, hearer: str = "", reader: str = "") -> None:
+        self._hearer = hearer
         self._reader = reader
         self._read_progress: Callable[[], Document | None] = lambda: None
         self._outcome: Document | None = None
@@ -123,24 +127,26 @@ class AttemptServer:
         self._server.shutdown()
         self._server.server_close()
 
-    def answer(self, path: str) -> tuple[HTTPStatus, str, bytes]:
-        """Return status, content type and body for a path."""
-        if path == "/outcome":
-            if self._outcome is None:
-                return _render(HTTPStatus.NOT_FOUND, {"error": "the attempt has not ended"})
-            return _render(HTTPStatus.OK, self._outcome)
-        progress = self._read_progress()
+    def answer(self, path: str, token: str = "") -> tuple[HTTPStatus, str, bytes]:
+        """Return status, content type and body for a path, to somebody with a token or without."""
+        if path in _CLOSED and not is_reader(token, self._reader):
+            error = f"the header {HEADER} must have the attempt's token"
+            return _render(HTTPStatus.UNAUTHORIZED, {"error": error})
         if path == "/metrics":
-            return HTTPStatus.OK, _TEXT, render_metrics(progress or {})
-        if path != "/progress":
-            return _render(HTTPStatus.NOT_FOUND, {"error": "ask /progress, /metrics or /outcome"})
-        if progress is None:
-            return _render(HTTPStatus.NOT_FOUND, {"error": "the driver has not begun"})
-        return _render(HTTPStatus.OK, progress)
+            return HTTPStatus.OK, _TEXT, render_metrics(self._read_progress() or {})
+        if path == "/outcome":
+            known, missing = self._outcome, "the attempt has not ended"
+        elif path == "/progress":
+            known, missing = self._read_progress(), "the driver has not begun"
+        else:
+            known, missing = None, "ask /progress, /metrics or /outcome"
+        if known is None:
+            return _render(HTTPStatus.NOT_FOUND, {"error": missing})
+        return _render(HTTPStatus.OK, known)
 
     def note_sent(self, path: str, token: str) -> None:
         """Note that an answer has left, to somebody with a token or without."""
-        if path == "/outcome" and self._outcome is not None and is_reader(token, self._reader):
+        if path == "/outcome" and self._outcome is not None and is_reader(token, self._hearer):
             self._is_read.set()
 
 
@@ -248,14 +254,15 @@ def _make_handler(server: AttemptServer) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             """Answer it."""
-            path = self.path.partition("?")[0]
-            status, kind, body = server.answer(path)
+            path, token = self.path.partition("?")[0], self.headers.get(HEADER, "")
+            status, kind, body = server.answer(path, token)
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
-            server.note_sent(path, self.headers.get(HEADER, ""))
+            if status is not HTTPStatus.UNAUTHORIZED:
+                server.note_sent(path, token)
 
         def log_message(self, *_: object) -> None:
             """Describe nothing: it would stand between the driver's own lines."""

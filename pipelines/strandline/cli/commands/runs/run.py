@@ -31,7 +31,7 @@ from strandline.storage.volume.latest import name_latest
 from strandline_api.law.retry import RetryAt
 from strandline_api.objects.pipeline import CurationPipeline
 from strandline_api.outcome.exit_codes import ExitCode
-from strandline_api.outcome.reader_token import VARIABLE
+from strandline_api.outcome.reader_token import READER_VARIABLE, VARIABLE
 from strandline_api.status.enums import Trigger
 
 if TYPE_CHECKING:
@@ -160,7 +160,8 @@ def _serving(port: int | None) -> Iterator[AttemptServer | None]:
     from strandline.run.supervise.status_server import AttemptServer  # noqa: PLC0415 - few attempts are asked
 
     try:
-        server = AttemptServer(port, os.environ.get(VARIABLE, ""))
+        hearer, reader = (os.environ.get(name, "") for name in (VARIABLE, READER_VARIABLE))
+        server = AttemptServer(port, hearer, reader)
     except OSError as error:
         msg = f"--serve {port}: {error.strerror}"
         raise click.UsageError(msg) from error

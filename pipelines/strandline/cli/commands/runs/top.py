@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from http import HTTPStatus
 from itertools import chain, islice
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from strandline.plan.errors import StrandlineError
 from strandline.run.history.records import find_last
 from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.storage.layout import PipelineFolder
+from strandline_api.outcome.reader_token import HEADER, derive_token
 
 INTERVAL = 1.0
 ANSWER_SECONDS = 5.0
@@ -57,7 +59,20 @@ class NoDriverError(StrandlineError):
     metavar="HOST:PORT",
     help="Ask a driver that serves there (`run --serve`) instead of looking at the volume.",
 )
-def top(file: Path, settings: tuple[str, ...], volume: Path, once: bool, ask: str | None) -> None:
+@click.option(
+    "--attempt-uid",
+    metavar="UID",
+    default="",
+    help="With --ask on a cluster: metadata.uid of the CurationAttempt, by which it answers.",
+)
+def top(
+    file: Path,
+    settings: tuple[str, ...],
+    volume: Path,
+    once: bool,
+    ask: str | None,
+    attempt_uid: str,
+) -> None:
     """Show a run at this moment, until q or Ctrl-C.
 
     For each stage its rate, how busy its workers are, what waits, and which one sets the pace; the
@@ -69,7 +84,7 @@ def top(file: Path, settings: tuple[str, ...], volume: Path, once: bool, ask: st
         folder = PipelineFolder.of(volume, metadata.namespace, metadata.name)
         look = partial(look_at_volume, name, folder, RecentFailures())
     else:
-        look = partial(ask_driver, name, ask)
+        look = partial(ask_driver, name, ask, attempt_uid)
     console = Console(width=find_width() or WIDTH)
     if once or not (sys.stdin.isatty() and sys.stdout.isatty()):
         console.print(draw_top(look(time.time())), highlight=False)
@@ -102,18 +117,25 @@ def look_at_volume(
     return TopFacts(name, view, live, counts, failures)
 
 
-def ask_driver(name: str, host: str, _now: float) -> TopFacts:
+def ask_driver(name: str, host: str, attempt_uid: str, _now: float) -> TopFacts:
     """Return what a driver answers.
+
+    Args:
+        attempt_uid: of the object of its attempt; empty: it has none.
 
     Raises:
         NoDriverError: it does not.
     """
-    address = f"http://{host}/progress"
+    headers = {HEADER: derive_token(attempt_uid)} if attempt_uid else {}
+    request = urllib.request.Request(f"http://{host}/progress", headers=headers)
     try:
-        with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as answer:
+        with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:  # noqa: S310 - HTTP
             shown = json.loads(answer.read())
     except urllib.error.HTTPError as error:
-        msg = f"{host}: the driver has nothing to say yet ({error.code})"
+        what = "has nothing to say yet"
+        if error.code == HTTPStatus.UNAUTHORIZED:
+            what = "wants --attempt-uid, the metadata.uid of its CurationAttempt"
+        msg = f"{host}: the driver {what} ({error.code})"
         raise NoDriverError(msg) from error
     except (OSError, ValueError) as error:
         msg = f"{host}: no driver answers there: {error}"
