@@ -22,6 +22,7 @@ from strandline.plan.registry import find_stage
 from strandline.stages.dedup.key_lists import read_key_list, write_key_list
 from strandline.stages.dedup.minhash import (
     SIGNATURE_BYTES,
+    RunHasher,
     Signer,
     hash_runs,
     load_datasketch,
@@ -142,8 +143,10 @@ def test_signatures_agree_as_much_as_texts_share_runs(number: int) -> None:
     other = change(one, number)
     runs = set(pairwise(one)), set(pairwise(other))
     truth = len(runs[0] & runs[1]) / len(runs[0] | runs[1])
-    told = read_signature(sign(one)).jaccard(read_signature(sign(other)))
-    assert truth == pytest.approx(told, abs=0.12)  # three deviations of 128 places
+    for signer in (SIGNER, Signer(words=2, hash_runs=RunHasher())):
+        signed = (signer.sign(" ".join(words)) for words in (one, other))
+        mine, theirs = (read_signature(each or b"") for each in signed)
+        assert truth == pytest.approx(mine.jaccard(theirs), abs=0.12)  # three deviations of 128
 
 
 def test_case_and_spacing_do_not_matter_and_no_word_is_no_signature() -> None:
@@ -169,13 +172,18 @@ def test_law_equal_runs_have_one_hash_and_others_do_not(words: list[int], size: 
 def test_words_that_are_forgotten_are_hashed_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strandline.stages.dedup.minhash._MOST_WORDS", 3)
     text = "the tide turned and the tide turned an hour before sunrise"
-    assert SIGNER.sign(text) == Signer(words=2).sign(text)
+    forgotten = Signer(words=2, hash_runs=RunHasher()).sign(text)
+    monkeypatch.undo()
+    assert forgotten == Signer(words=2, hash_runs=RunHasher()).sign(text)
 
 
 def test_signatures_are_what_they_were() -> None:
     signature = SIGNER.sign("the tide turned an hour before sunrise")
     assert signature is not None
-    assert "7277640806c5e819" == signature[:8].hex()
+    assert "835d191314498322" == signature[:8].hex()
+    quick = Signer(2, hash_runs=RunHasher()).sign("the tide turned an hour before sunrise")
+    assert quick is not None
+    assert "7277640806c5e819" == quick[:8].hex()
 
 
 def test_gathered_signatures_are_those_of_all_texts(tmp_path: Path) -> None:

@@ -1,13 +1,14 @@
 """MinHash signatures of texts: short bytes of which many agree where two texts are alike.
 
-Two signatures agree in about as many places as the texts share runs of words. Words are hashed
-here, once each, and runs from these; the rest of the hashing is that of the library datasketch,
-which is loaded when the first signature is made.
+Two signatures agree in about as many places as the texts share runs of words. Runs are hashed
+here; what follows is that of the library datasketch, which is loaded when the first signature is
+made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -26,43 +27,37 @@ _SCHEME = {"seed": 1, "scheme": "affine32"}
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, so that no word of a run is lost
 _MOST_WORDS = 1 << 16  # whose hashes are kept, some 10 MB
 
+# From the words of a text, one at least, and the size of a run to a hash of each, of 32 bits; of a
+# shorter text of the whole of it.
+HashRuns = Callable[[Sequence[str], int], Sequence[int]]
 
-class Signer:
-    """Makes signatures.
 
-    Args:
-        words: words of a run.
-        values: of a signature, four bytes each.
+def hash_joined_runs(words: Sequence[str], size: int) -> list[int]:
+    """Hash each run as a text of its own, as signatures in stored lists were made."""
+    length = min(size, len(words))
+    runs = {" ".join(words[at : at + length]) for at in range(len(words) - length + 1)}
+    texts = (run.encode("utf-8", "replace") for run in runs)
+    digests = (hashlib.sha1(text, usedforsecurity=False).digest() for text in texts)
+    return [int.from_bytes(digest[:VALUE_BYTES], "little") for digest in digests]
 
-    Raises:
-        ImportError: the library is not installed.
-    """
 
-    def __init__(self, words: int, values: int = PERMUTATIONS) -> None:
-        self._words, self._values = words, values
-        self._create = load_datasketch().MinHash
-        self._permutations = self._create(values, **_SCHEME).permutations
-        self._hashes: dict[str, int] = {}
+class RunHasher:
+    """Hashes each word once, and runs from these: more than twice as fast as joined runs."""
 
-    def sign(self, text: str) -> bytes | None:
-        """Return the signature of a text, case ignored; None for one without words."""
-        words = list_words(text.casefold())
-        if not words:
-            return None
-        runs = hash_runs([self._hash_word(word) for word in words], self._words)
-        minhash = self._create(
-            self._values, permutations=self._permutations, hashfunc=int, **_SCHEME
-        )
-        minhash.update_batch(runs.tolist())
-        return bytes(minhash.hashvalues.astype("<u4").tobytes())
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+
+    def __call__(self, words: Sequence[str], size: int) -> list[int]:
+        """Return the hashes of a text's runs; see `HashRuns`."""
+        return hash_runs([self._hash_word(word) for word in words], size).tolist()
 
     def _hash_word(self, word: str) -> int:
-        found = self._hashes.get(word)
+        found = self._known.get(word)
         if found is None:
-            if len(self._hashes) >= _MOST_WORDS:
-                self._hashes.clear()
+            if len(self._known) >= _MOST_WORDS:
+                self._known.clear()
             digest = digest_bytes(word.encode("utf-8", "replace"))
-            found = self._hashes[word] = int.from_bytes(digest[:8], "little")
+            found = self._known[word] = int.from_bytes(digest[:8], "little")
         return found
 
 
@@ -79,6 +74,40 @@ def hash_runs(words: Sequence[int], size: int) -> npt.NDArray[np.uint32]:
         runs = runs * _FACTOR + hashes[at : at + len(runs)]
     # The upper half depends on all bits.
     return ((runs ^ (runs >> np.uint64(32))) * _FACTOR >> np.uint64(32)).astype(np.uint32)
+
+
+class Signer:
+    """Makes signatures.
+
+    Args:
+        words: words of a run.
+        values: of a signature, four bytes each.
+        hash_runs: how runs are hashed; what is compared must be hashed alike.
+
+    Raises:
+        ImportError: the library is not installed.
+    """
+
+    def __init__(
+        self,
+        words: int,
+        values: int = PERMUTATIONS,
+        hash_runs: HashRuns = hash_joined_runs,
+    ) -> None:
+        self._words, self._values, self._hash_runs = words, values, hash_runs
+        self._create = load_datasketch().MinHash
+        self._permutations = self._create(values, **_SCHEME).permutations
+
+    def sign(self, text: str) -> bytes | None:
+        """Return the signature of a text, case ignored; None for one without words."""
+        words = list_words(text.casefold())
+        if not words:
+            return None
+        minhash = self._create(
+            self._values, permutations=self._permutations, hashfunc=int, **_SCHEME
+        )
+        minhash.update_batch(self._hash_runs(words, self._words))
+        return bytes(minhash.hashvalues.astype("<u4").tobytes())
 
 
 def read_signature(signature: bytes) -> Any:  # noqa: ANN401 - the library's MinHash

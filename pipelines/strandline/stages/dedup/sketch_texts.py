@@ -37,7 +37,6 @@ class SketchTexts(StatefulFilter):
         """Which texts, and what they are compared by."""
 
     params: Params
-    version: ClassVar[str] = "2"
     packages: ClassVar[tuple[str, ...]] = ("datasketch",)
     keeps_columns = True
 

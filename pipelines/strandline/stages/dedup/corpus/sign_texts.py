@@ -14,7 +14,7 @@ from strandline.stages.columns import list_strings, list_texts
 from strandline.stages.dedup.corpus.row_buckets import BUCKETS, build_buckets, columns_of
 from strandline.stages.dedup.key_lists import digest_bytes
 from strandline.stages.dedup.keyed_texts import WordRunParams
-from strandline.stages.dedup.minhash import VALUE_BYTES, Signer
+from strandline.stages.dedup.minhash import VALUE_BYTES, RunHasher, Signer
 
 
 @register("sign-texts")
@@ -40,7 +40,6 @@ class SignTexts(Stage):
         )
 
     params: Params
-    version: ClassVar[str] = "2"
     packages: ClassVar[tuple[str, ...]] = ("datasketch",)
 
     def list_needed_columns(self) -> tuple[str, ...]:
@@ -52,7 +51,7 @@ class SignTexts(Stage):
 
     def setup(self) -> None:
         """Load the library."""
-        self._signer = Signer(self.params.words, self.params.bands * self.params.rows)
+        self._signer = Signer(self.params.words, self.params.bands * self.params.rows, RunHasher())
 
     def process(self, task: Task) -> Task:
         """Sign every text; one without words is in no bucket.
