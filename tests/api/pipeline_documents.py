@@ -194,6 +194,8 @@ _cluster = objects(
         volumes=st.lists(_volumes, **_by_name),
         queueName=labels,
         queuePriorityClass=labels,
+        authOptions=st.just({"mode": "token"}),
+        gcsFaultToleranceOptions=st.just({"redisAddress": "redis:6379"}),
         imagePullSecrets=st.lists(
             st.builds(lambda name: {"name": name}, labels), max_size=2, unique_by=str
         ),

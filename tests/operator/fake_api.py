@@ -92,7 +92,9 @@ class FakeApi:
             self._check(resource)
             return self.store.list(resource, namespace, selector)
 
-    async def create(self, resource: Resource, namespace: str, body: Body) -> Body:
+    async def create(
+        self, resource: Resource, namespace: str, body: Body, *, is_strict: bool = False
+    ) -> Body:
         async with self._call("create", resource, body["metadata"]["name"]):
             self._check(resource)
             return self.store.create(resource, namespace, body)

@@ -110,6 +110,17 @@ def test_writes_send_what_they_were_given() -> None:
     tell(story)
 
 
+def test_where_it_is_asked_for_an_unknown_field_is_refused() -> None:
+    async def story(stub: Stub, api: KubernetesApi) -> None:
+        for _ in range(2):
+            stub.answer({"metadata": {"name": "a"}})
+        await api.create(Resource.RAYJOB, "team", {}, is_strict=True)
+        await api.create(Resource.RAYJOB, "team", {})
+        assert [asked.query for asked in stub.asked] == [{"fieldValidation": "Strict"}, {}]
+
+    tell(story)
+
+
 @pytest.mark.parametrize(
     ("status", "body", "headers", "kind", "wait"),
     [

@@ -19,7 +19,7 @@ from strandline_api.outcome.reader_token import derive_token, digest_token
 from strandline_api.schema.crd import pipeline_definition
 from strandline_api.spec.ray_cluster import PodSecurity
 from strandline_operator.model.limits import Limits
-from strandline_operator.model.plan import Resource
+from strandline_operator.model.plan import Create, Resource
 from strandline_operator.render.pods import lay_over
 
 ROOT = Path(__file__).parents[2]
@@ -115,6 +115,39 @@ def test_no_pod_has_what_reads_the_driver_and_lets_it_go() -> None:
         digest = digest_token(token) if name == "head" else None
         assert given.get("STRANDLINE_HEARER") == given.get("STRANDLINE_READER") == digest
     assert token not in json.dumps(rayjob)
+
+
+OPTIONS = {
+    "authOptions": {"mode": "token"},
+    "tlsOptions": {"enabled": True},
+    "gcsFaultToleranceOptions": {"redisAddress": "redis:6379"},
+}
+
+
+@pytest.mark.parametrize("name", list(OPTIONS))
+def test_kuberays_own_options_are_handed_on_where_it_knows_them(name: str) -> None:
+    cluster = SimulatedCluster()
+    cluster.edit(ray={name: OPTIONS[name]})
+    cluster.settle()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    given = rayjob["spec"]["rayClusterSpec"]
+    assert {name: given.get(name) for name in OPTIONS} == {
+        **dict.fromkeys(OPTIONS),
+        name: OPTIONS[name],
+    }
+    assert list_strict(cluster) == [Resource.RAYJOB]
+
+
+def test_without_them_a_field_that_is_not_known_is_left_out_as_ever() -> None:
+    cluster = SimulatedCluster()
+    cluster.settle()
+    assert list_strict(cluster) == []
+
+
+def list_strict(cluster: SimulatedCluster) -> list[Resource]:
+    """What was made only with all that it is asked for."""
+    made = (action for plan in cluster.plans for action in plan.actions)
+    return [each.resource for each in made if isinstance(each, Create) and each.is_strict]
 
 
 def test_every_container_is_confined() -> None:

@@ -223,6 +223,25 @@ class RayCluster(ApiModel):
             "are merged over it."
         ),
     )
+    # Nor for these: KubeRay's own, of which some versions know none.
+    auth_options: FreeObject = Field(
+        default_factory=dict,
+        description=(
+            "KubeRay's 'authOptions' of the RayCluster, such as 'mode: token': Ray answers who"
+            " has the cluster's token."
+        ),
+    )
+    tls_options: FreeObject = Field(
+        default_factory=dict,
+        description=("KubeRay's 'tlsOptions' of the RayCluster: Ray's own traffic is encrypted."),
+    )
+    gcs_fault_tolerance_options: FreeObject = Field(
+        default_factory=dict,
+        description=(
+            "KubeRay's 'gcsFaultToleranceOptions' of the RayCluster: where Ray keeps what its"
+            " head knows."
+        ),
+    )
     queue_name: ObjectName | None = Field(
         default=None,
         description="Name of the Kueue LocalQueue that admits the attempts. No queue when unset.",

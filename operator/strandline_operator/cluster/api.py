@@ -49,11 +49,17 @@ class Api(Protocol):
     def list_pages(self, scope: Scope) -> AsyncIterator[Page]:
         """Return all objects of a scope, some at a time, for lists that nobody can hold whole."""
 
-    async def create(self, resource: Resource, namespace: str, body: Body) -> Body:
+    async def create(
+        self, resource: Resource, namespace: str, body: Body, *, is_strict: bool = False
+    ) -> Body:
         """Make an object.
+
+        Args:
+            is_strict: refuse a field that the kind does not have; else it is left out unseen.
 
         Raises:
             Conflict: there is one of that name.
+            ApiError: a field is refused, with the status 400.
         """
 
     async def replace_status(

@@ -112,8 +112,11 @@ class KubernetesApi:
                 return
             following = [("continue", metadata["continue"])]
 
-    async def create(self, resource: Resource, namespace: str, body: Body) -> Body:
-        return await self._ask("POST", resource, build_path(resource, namespace), body)
+    async def create(
+        self, resource: Resource, namespace: str, body: Body, *, is_strict: bool = False
+    ) -> Body:
+        query = [("fieldValidation", "Strict")] if is_strict else []
+        return await self._ask("POST", resource, build_path(resource, namespace), body, query)
 
     async def replace_status(
         self, resource: Resource, namespace: str, name: str, body: Body

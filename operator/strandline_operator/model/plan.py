@@ -35,10 +35,15 @@ class Resource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create an object; that it exists and is ours is success."""
+    """Create an object; that it exists and is ours is success.
+
+    Attributes:
+        is_strict: a field that the server does not know is refused, instead of left out.
+    """
 
     resource: Resource
     manifest: Manifest
+    is_strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,7 +232,9 @@ class _Hand:
             for line in self._audit:
                 self._log(line, resource, metadata)
         try:
-            made = await self._api.create(resource, self._meta.namespace, action.manifest)
+            made = await self._api.create(
+                resource, self._meta.namespace, action.manifest, is_strict=action.is_strict
+            )
         except Conflict:
             await self._recognise(action, name)
         except _PASSING:

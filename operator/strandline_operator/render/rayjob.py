@@ -15,7 +15,7 @@ from strandline_api.documents.stored import forward_document, render_document
 from strandline_api.names import API_VERSION, ATTEMPT, name_code
 from strandline_api.spec.pod_paths import CONFIG, HEAD_TEMPLATE, MANIFEST, OUTPUT, VOLUME
 from strandline_api.spec.predecessors import Reference, join_location, replace_references
-from strandline_api.spec.ray_cluster import RayNode, WorkerGroup
+from strandline_api.spec.ray_cluster import RayCluster, RayNode, WorkerGroup
 from strandline_operator.model.objects import Meta
 from strandline_operator.model.plan import Manifest
 from strandline_operator.render.code import render_code
@@ -176,6 +176,7 @@ def _render_cluster(order: Order) -> dict[str, Any]:
         head, growth = make_elastic(order, head), render_autoscaler(confine())
     cluster: dict[str, Any] = {
         **growth,
+        **list_options(ray),
         "headGroupSpec": {
             "rayStartParams": {"dashboard-host": order.limits.dashboard_host}
             | _start_params(ray.head),
@@ -186,6 +187,16 @@ def _render_cluster(order: Order) -> dict[str, Any]:
     # Of an image that the pipeline names, nobody but the pipeline knows the version.
     version = ray.version or ("" if ray.image else order.limits.ray_version)
     return {"rayVersion": version, **cluster} if version else cluster
+
+
+def list_options(ray: RayCluster) -> dict[str, Any]:
+    """Return what KubeRay is told in its own words, as far as it is given."""
+    options = {
+        "authOptions": ray.auth_options,
+        "tlsOptions": ray.tls_options,
+        "gcsFaultToleranceOptions": ray.gcs_fault_tolerance_options,
+    }
+    return {name: given for name, given in options.items() if given}
 
 
 def _render_group(order: Order, group: WorkerGroup) -> dict[str, Any]:

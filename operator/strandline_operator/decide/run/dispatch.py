@@ -32,6 +32,7 @@ from strandline_operator.render.attempt import render_attempt
 from strandline_operator.render.order import Order
 from strandline_operator.render.preflight import order_preflight
 from strandline_operator.render.rayjob import (
+    list_options,
     render_code_map,
     render_config,
     render_network_policy,
@@ -207,7 +208,13 @@ def _list_objects(given: Pass, scene: Scene) -> tuple[Action, ...]:
         (Resource.NETWORK_POLICY, render_network_policy(order)),
         (Resource.RAYJOB, render_rayjob(order)),
     )
-    return tuple(Create(kind, manifest) for kind, manifest in objects if manifest is not None)
+    # A KubeRay that does not know an option would run the attempt with open doors.
+    is_strict = bool(list_options(order.spec.ray))
+    return tuple(
+        Create(kind, manifest, is_strict=is_strict and kind is Resource.RAYJOB)
+        for kind, manifest in objects
+        if manifest is not None
+    )
 
 
 def _make_order(given: Pass, attempt: AttemptObject) -> Order:
