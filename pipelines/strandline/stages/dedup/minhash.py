@@ -49,7 +49,8 @@ class RunHasher:
 
     def __call__(self, words: Sequence[str], size: int) -> list[int]:
         """Return the hashes of a text's runs; see `HashRuns`."""
-        return hash_runs([self._hash_word(word) for word in words], size).tolist()
+        hashes = hash_runs([self._hash_word(word) for word in words], size)
+        return [int(each) for each in hashes]
 
     def _hash_word(self, word: str) -> int:
         found = self._known.get(word)
