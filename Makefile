@@ -18,7 +18,7 @@ PURE := $(addprefix tests/,api engine laws ledger operator plan stages statistic
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run quick room test check laws coverage browser crds reference bench rivals agreement picture kills crash fuzz mutants soak soak-operator cluster dns s3 node e2e e2e-all helm chart gitops workflow images docs release-dry changelog constraints upgrade clean
+.PHONY: help run quick room test check laws coverage browser crds reference bench rivals agreement picture kills crash fuzz mutants soak soak-operator cluster dns s3 policies node e2e e2e-all helm chart gitops workflow images docs release-dry changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -114,6 +114,9 @@ dns: ## Build the DNS server and the pause program of a node for tests, once: Go
 s3: ## Build the S3 server for tests, once: Go and three minutes; prints where it is
 	@$(call build_go,s3,versitygw,1.25,three minutes)
 
+policies: ## Build what enforces NetworkPolicies on a node for tests, once: Go and two minutes; prints where it is
+	@$(call build_go,policies,kube-router,1.26,two minutes)
+
 node: $(STAMP) ## Bring up a real Kubernetes node in namespaces of its own until Ctrl-C; ARGS=--trial tries it
 	@PYTHONPATH=e2e $(BIN)/python -m real_node up $(ARGS)
 
@@ -199,6 +202,7 @@ define play
 	STRANDLINE_HELM=$$($(MAKE) --silent --no-print-directory helm) || exit 1; \
 	export STRANDLINE_HELM; \
 	$(MAKE) --silent --no-print-directory s3 > /dev/null || exit 1; \
+	[ "$(1)" = "not extended" ] || $(MAKE) --silent --no-print-directory policies > /dev/null || exit 1; \
 	set -- $(BIN)/python -m pytest e2e/scenarios -p no:cacheprovider -m "$(1)" $(ARGS); \
 	if [ -z "$$KUBECONFIG" ]; then \
 		export STRANDLINE_IMAGE_BASE="$(or $(BASE),local)"; \
@@ -296,6 +300,11 @@ endef
 define compile_s3
 	CGO_ENABLED=0 nice -n 10 go build -C e2e/s3 -trimpath -buildvcs=false -ldflags "-s -w" \
 		-o "$$binary.new" github.com/versity/versitygw/cmd/versitygw
+endef
+
+define compile_policies
+	CGO_ENABLED=0 nice -n 10 go build -C e2e/policies -trimpath -buildvcs=false -ldflags "-s -w" \
+		-o "$$binary.new" github.com/cloudnativelabs/kube-router/v2/cmd/kube-router
 endef
 
 define compile_actionlint

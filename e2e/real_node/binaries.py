@@ -23,6 +23,8 @@ PACKAGES = {
     "runc": "runc",
     str(PLUGINS / "bridge"): "containernetworking-plugins",
     "nft": "nftables",
+    "iptables": "iptables",
+    "ipset": "ipset",
     "ip": "iproute2",
     "unshare": "util-linux",
     "nsenter": "util-linux",

@@ -38,8 +38,7 @@ def test_a_second_pass_begins_when_the_first_has_succeeded(ground: Ground) -> No
     manifest["spec"]["stages"].append(WORK)
     first, second = Story(ground.kube, "first"), Story(ground.kube, "second")
     # In one file, and the one that waits before the other.
-    both = [_render_second(ground), manifest]
-    ground.kube.apply({"apiVersion": "v1", "kind": "List", "items": both})
+    ground.kube.apply(_render_second(ground), manifest)
     first.wait_for_finished(EARLY)
     waiting = second.condition("Succeeded")
     assert (waiting["status"], waiting["reason"]) == ("Unknown", "WaitsForPipelines")
