@@ -26,6 +26,11 @@ from images.unpack import unpack
 EXAMPLE = "pipelines/examples/python-functions.yaml"
 WAIT_SECONDS = 600
 VERSION = "from importlib.metadata import version; version('strandline')"
+EXTRACT = (
+    "from strandline.stages.web.extraction import ExtractionSettings as S; "
+    "from strandline.stages.web.extractor_process import ExtractorProcess as P; "
+    "print(P(S(), 20).extract(b'<p>', ''))"
+)
 START = "ulimit -n 65536 || true; ray start --head --num-cpus=1 --object-store-memory=100000000"
 
 
@@ -76,6 +81,7 @@ CHECKS = {
             "No matching distribution found for nowhere-to-be-found==1",
             64,
         ),
+        Check("text is extracted", f'python -c "{EXTRACT}"', "problem='no text'"),
         Check("there is no kopf", "python -c 'import kopf' 2>&1", "No module named 'kopf'", 1),
         Check(
             "it runs the main example",

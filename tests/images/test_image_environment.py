@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from importlib.metadata import distribution, distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from images.inside.environment import drop_surplus, find_packages, main, read_requirements
 
@@ -17,6 +21,10 @@ dependencies = ["b>=1", "a"]
 x = ["c[d]>=2", "a"]
 y = ["e"]
 """
+
+
+RUNTIME_EXTRAS = ["runtime", "cluster", "ray-data", "stores", "fields", "images", "statistics"]
+RUNTIME_EXTRAS += ["text", "video"]
 
 
 def read_pins() -> set[str]:
@@ -45,6 +53,40 @@ def test_all_that_is_asked_for_is_pinned(extras: list[str]) -> None:
     names = {re.split(r"[\[<>=!]", line)[0].lower() for line in needed}
 
     assert names - read_pins() == set()
+
+
+def find_by_extra(requirement: Requirement) -> set[str]:
+    """What an extra brings of which pip before 23.3 finds nothing, being written otherwise."""
+    asked = distribution(requirement.name).metadata.get_all("Provides-Extra") or []
+    unheard = requirement.extras - set(asked)
+    each = [Requirement(text) for text in distribution(requirement.name).requires or ()]
+    return {
+        canonicalize_name(one.name)
+        for one in each
+        for extra in map(canonicalize_name, unheard)
+        if one.marker and one.marker.evaluate({"extra": extra})
+    }
+
+
+def list_asked_with_extras() -> Iterator[Requirement]:
+    """All that pinned libraries ask for by extras, whatever their own extras are."""
+    pins = read_pins()
+    for library in distributions():
+        if canonicalize_name(library.metadata["Name"]) in pins:
+            asked = map(Requirement, library.requires or ())
+            needed = [one for one in asked if not one.marker or one.marker.evaluate({"extra": ""})]
+            yield from (one for one in needed if one.extras)
+
+
+def test_what_an_old_pip_finds_no_extra_for_is_asked_for_by_name() -> None:
+    """Debian 12 has pip 23.0; jusText asks lxml for html_clean, and lxml has html-clean."""
+    named = {
+        canonicalize_name(Requirement(line).name)
+        for line in read_requirements((ROOT / "pyproject.toml").read_text(), RUNTIME_EXTRAS)
+    }
+    missing = {name for one in list_asked_with_extras() for name in find_by_extra(one)}
+    assert missing
+    assert missing - named == set()
 
 
 def test_what_ray_needs_to_take_jobs_is_pinned() -> None:
