@@ -170,3 +170,18 @@ def test_text_that_is_decoded_may_be_extracted_in_its_place() -> None:
     assert "<p>" not in row["text"]
     keeping = StageRun("extract-text", keepContent=True)
     assert {"key", "content", "text"} == set(keeping.rows(make_rows(make_page("pl")))[0])
+
+
+def test_a_child_that_can_not_begin_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library of a library may be missing; then no page is at fault, and no memory."""
+    monkeypatch.setattr(
+        extractor_process,
+        "_PROGRAM",
+        "from strandline.stages.web import extractor_process as child\n"
+        "def create(settings):\n"
+        "    raise ImportError('no cleaner')\n"
+        "child.create_extractor = create\n"
+        "child.serve()\n",
+    )
+    with pytest.raises(ExtractorDiedError, match="could not begin: ImportError: no cleaner"):
+        StageRun("extract-text").rows(make_rows(b"a"))

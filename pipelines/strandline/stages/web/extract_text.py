@@ -70,7 +70,11 @@ class ExtractText(Stage):
         return columns.without(gone).having(self.adds_columns)
 
     def setup(self) -> None:
-        """Begin the child process that extracts."""
+        """Begin the child process that extracts.
+
+        Raises:
+            ExtractorDiedError: it could not begin, since a library lacks another, for example.
+        """
         params = self.params
         settings = ExtractionSettings(
             params.engine,

@@ -50,6 +50,9 @@ class ExtractorProcess:
     Args:
         settings: how text is extracted.
         seconds: of the processor's time that a page may take.
+
+    Raises:
+        ExtractorDiedError: the child could not begin.
     """
 
     def __init__(self, settings: ExtractionSettings, seconds: float) -> None:
@@ -92,7 +95,18 @@ class ExtractorProcess:
         self._finalizer = weakref.finalize(self, _end, self._child)
         self._requests = cast("BinaryIO", self._child.stdin)
         self._answers = cast("BinaryIO", self._child.stdout)
-        _send(self._requests, self._greeting)
+        problem = self._greet()
+        if problem:
+            self._finalizer()
+            msg = f"the process that extracts text could not begin: {problem}"
+            raise ExtractorDiedError(msg)
+
+    def _greet(self) -> str:
+        try:
+            _send(self._requests, self._greeting)
+            return cast("str", _receive(self._answers))
+        except (EOFError, BrokenPipeError):
+            return f"it ended with {self._child.wait()}; was memory short?"
 
 
 def serve() -> None:
@@ -104,7 +118,18 @@ def serve() -> None:
         signal.signal(number, signal.SIG_DFL)
     logging.disable()  # libraries log what pages have wrong with them
     settings, seconds = cast("tuple[ExtractionSettings, float]", _receive(requests))
-    extract = create_extractor(settings)
+    try:
+        extract = create_extractor(settings)
+    except Exception as error:  # noqa: BLE001 - the parent tells it
+        _send(answers, f"{type(error).__name__}: {error}")
+        return
+    _send(answers, "")
+    _answer_pages(extract, seconds, requests, answers)
+
+
+def _answer_pages(
+    extract: Callable[[bytes, str], str], seconds: float, requests: BinaryIO, answers: BinaryIO
+) -> None:
     while True:
         try:
             content, charset = cast("tuple[bytes, str]", _receive(requests))
