@@ -162,7 +162,7 @@ def test_files_come_to_the_target_whatever_they_pack(tmp_path: Path) -> None:
         rounds.append([])
         for unit in files.assign(tasks):
             with LocalOutputs(tmp_path).grouped() as group:
-                rounds[-1].append(sum(output.size for output in files.write(unit, group)))
+                rounds[-1].append(sum(output.size for (output,) in files.write(unit, group)))
     first, *_, last = rounds
     assert len(first) > len(last) > 2
     assert all(2_000 < size < 8_000 for size in last), last

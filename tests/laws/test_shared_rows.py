@@ -6,20 +6,17 @@ any number; receipts are lost with their workers, and processes at any step.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from random import Random
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger_builders import Clock, claim, claimant, failed, listed, opened, root_of
+from shard_files import KINDS, make_sink, make_table, read_texts
 from strandline.engine.call.stage_call import StageCall
 from strandline.ledger.entries import Listed
 from strandline.ledger.keeper import GROUP_SECONDS, Keeper
@@ -30,12 +27,9 @@ from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Event
-from strandline.plan.stage import SharingSink
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import derive_child
 from strandline.run.rewriting import tidy_shared
-from strandline.stages.sinks.jsonl_sink import JsonlSink
-from strandline.stages.sinks.parquet_partitions import ParquetSink
 from strandline.storage.outputs.outputs import LocalOutputs, name_output
 
 Listing = Mapping[str, int]  # keys, and the version of each
@@ -80,7 +74,7 @@ def tasks_of(source: Listed) -> list[Task]:
     tokens, rows = tokens_of(source), rows_of(source)
     tasks = []
     for slot, token in enumerate(tokens):
-        table = pa.table({"text": pa.array(rows[slot :: len(tokens)], pa.string())})
+        table = make_table(rows[slot :: len(tokens)])
         tasks.append(Task(table, None, Lineage(source.source, token, source.key)))
     return tasks
 
@@ -136,10 +130,9 @@ def attempt(path: Path, plan: StagePlan, listing: Listing, random: Random, uid: 
 
 
 def read(path: Path) -> list[str]:
-    if path.suffix == ".parquet":
-        texts: list[str] = pq.read_table(path)["text"].to_pylist()
-        return texts
-    return [json.loads(line)["text"] for line in path.read_text().splitlines()]
+    """The texts of a file, with what lies beside it."""
+    files = {each.suffix: each.read_bytes() for each in path.parent.glob(f"{path.stem}.*")}
+    return read_texts(files)
 
 
 def read_source(store: Store, outputs: LocalOutputs, source: bytes) -> list[str]:
@@ -169,10 +162,10 @@ def has_leftovers(store: Store, outputs: LocalOutputs) -> bool:
     return all(each.startswith("left over: ") or "are nobody's: " in each for each in problems)
 
 
-def check_end(path: Path, listing: Listing) -> None:
+def check_end(path: Path, listing: Listing, suffix: str) -> None:
     outputs = LocalOutputs(path / "output")
     expected = [row for source in sources_of(listing).values() for row in rows_of(source)]
-    files = [path for path in outputs.root.rglob("*") if path.suffix in {".parquet", ".jsonl"}]
+    files = list(outputs.root.rglob(f"*{suffix}"))
     assert Counter(row for file in files for row in read(file)) == Counter(expected)
     with opened(path / "ledger") as store:
         assert verify(store, outputs).problems == []
@@ -180,7 +173,7 @@ def check_end(path: Path, listing: Listing) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [JsonlSink, ParquetSink])
+@pytest.mark.parametrize("kind", KINDS)
 @settings(deadline=None)
 @given(
     listings=LISTINGS,
@@ -190,7 +183,7 @@ def check_end(path: Path, listing: Listing) -> None:
     large=st.sampled_from([2, layout.LARGE]),
 )
 def test_law_each_row_of_a_finished_source_is_in_one_file_once(
-    kind: type[Any],
+    kind: str,
     listings: list[Listing],
     target: int,
     crashes: list[int | None],
@@ -199,8 +192,7 @@ def test_law_each_row_of_a_finished_source_is_in_one_file_once(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     path, random = tmp_path_factory.mktemp("shared"), Random(seed)
-    sink = kind(target_bytes=target)
-    assert isinstance(sink, SharingSink)
+    sink = make_sink(kind, target)
     plan = StagePlan("sink", "sink", sink)
     versions: dict[bytes, set[Listed]] = {}
     for listing in listings:
@@ -219,4 +211,4 @@ def test_law_each_row_of_a_finished_source_is_in_one_file_once(
             crash_at(monkeypatch, None)
             check(path, versions)
         attempt(path, plan, listings[-1], random, "last")
-    check_end(path, listings[-1])
+    check_end(path, listings[-1], sink.suffix)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import BinaryIO
 
 import pytest
@@ -55,11 +55,6 @@ class Numbers(SourceStage):
 class Text(SinkStage):
     def write(self, task: Task, file: BinaryIO) -> None:
         file.write(str(task.data).encode())
-
-
-class Twofold(JsonlSink):
-    def list_companions(self) -> Mapping[str, Callable[[Task, BinaryIO], None]]:
-        return {".idx": self.write}
 
 
 class FannedText(Text, Many):
@@ -172,11 +167,6 @@ def test_an_annotation_that_cannot_be_read_tells_nothing() -> None:
             "'fannedtext' is a sink, of which only `write` is called: do what its `process` does",
         ),
         (
-            [plan(Numbers()), plan(Twofold(target_bytes=9))],
-            "spec.sink",
-            "'twofold' writes further files of each task, which can't share one with others",
-        ),
-        (
             [plan(Numbers()), plan(BatchedText())],
             "spec.sink",
             "what its `process_batch` does in a stage before it",
@@ -233,10 +223,6 @@ def test_a_batched_fan_out_of_one_is_allowed() -> None:
 )
 def test_what_shares_storage_may_fan_out_where_it_is_joined_again(stages: list[StagePlan]) -> None:
     check(*stages)
-
-
-def test_further_files_are_no_fault_where_no_file_is_shared() -> None:
-    check(plan(Numbers()), plan(Twofold()))
 
 
 def test_a_target_is_no_part_of_the_fingerprint_until_it_is_set() -> None:

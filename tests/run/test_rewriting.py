@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -34,7 +34,9 @@ A, B, C, D, E, F = (listed(key) for key in "abcdef")
 class Stubborn(JsonlSink):
     """Writes, and can't copy."""
 
-    def copy_rows(self, shared: BinaryIO, ranges: Sequence[range], file: BinaryIO) -> None:
+    def copy_rows(
+        self, shared: Mapping[str, BinaryIO], ranges: Sequence[range], suffix: str, file: BinaryIO
+    ) -> None:
         """Begin a file, and give up."""
         file.write(b"{")
         raise ValueError(len(ranges))
@@ -43,7 +45,9 @@ class Stubborn(JsonlSink):
 class Full(JsonlSink):
     """Finds no room."""
 
-    def copy_rows(self, shared: BinaryIO, ranges: Sequence[range], file: BinaryIO) -> None:
+    def copy_rows(
+        self, shared: Mapping[str, BinaryIO], ranges: Sequence[range], suffix: str, file: BinaryIO
+    ) -> None:
         """As a disk says it."""
         raise VolumeError("out: no space left")
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
+from functools import partial
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shard_files import KINDS, make_sink, make_table, read_texts
 from stage_runs import ForwardFile, Rows, StageRun
 from strandline.plan.stage import SharingSink
 from strandline.plan.task import Task
@@ -26,7 +29,8 @@ def write(use: str, values: dict[str, Any], tables: list[pa.Table]) -> bytes:
 
 def copy(use: str, values: dict[str, Any], content: bytes, ranges: list[range]) -> bytes:
     file = ForwardFile()
-    StageRun(use, **values).stage.copy_rows(io.BytesIO(content), ranges, file)
+    stage = StageRun(use, **values).stage
+    stage.copy_rows({stage.suffix: io.BytesIO(content)}, ranges, stage.suffix, file)
     return bytes(file.content)
 
 
@@ -74,7 +78,76 @@ def test_law_bytes_do_not_depend_on_chunks(
     assert write(use, values, whole) == write(use, values, pieces)
 
 
-@pytest.mark.parametrize("use", ["parquet", "jsonl"])
+TEXTS = st.lists(st.lists(st.text("ab ", max_size=8), max_size=4), min_size=1, max_size=4)
+
+
+def name_texts(parts: list[list[str]]) -> list[list[str]]:
+    """Texts of which no two are equal, as names of samples are."""
+    return [
+        [f"{part} {row} {text}" for row, text in enumerate(texts)]
+        for part, texts in enumerate(parts)
+    ]
+
+
+def write_to(write: Callable[[BinaryIO], None]) -> bytes:
+    """What is written to a file that can only be written."""
+    file = ForwardFile()
+    write(cast("BinaryIO", file))
+    return bytes(file.content)
+
+
+def write_files(sink: SharingSink, parts: list[list[str]]) -> dict[str, bytes]:
+    """A shared file and its companions."""
+    tasks = [Task(make_table(texts)) for texts in parts]
+    whole = Task(make_table([text for texts in parts for text in texts]))
+    beside = sink.list_companions().items()
+    return {
+        sink.suffix: write_to(partial(sink.write_shared, tasks)),
+        **{suffix: write_to(partial(write, whole)) for suffix, write in beside},
+    }
+
+
+def copy_files(sink: SharingSink, files: dict[str, bytes], ranges: list[range]) -> dict[str, bytes]:
+    """Some rows of them."""
+
+    def copy_file(suffix: str, file: BinaryIO) -> None:
+        sink.copy_rows({each: io.BytesIO(files[each]) for each in files}, ranges, suffix, file)
+
+    return {suffix: write_to(partial(copy_file, suffix)) for suffix in files}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(drawn=TEXTS, data=st.data())
+def test_law_a_copy_and_what_lies_beside_it_are_those_of_fewer_tasks(
+    kind: str, drawn: list[list[str]], data: st.DataObject
+) -> None:
+    parts, sink = name_texts(drawn), make_sink(kind)
+    ends = accumulate(map(len, parts), initial=0)
+    ranges = [range(begin, end) for begin, end in pairwise(ends)]
+    kept = data.draw(st.lists(st.sampled_from(range(len(parts))), min_size=1, unique=True))
+    files = write_files(sink, parts)
+    assert read_texts(files) == [text for texts in parts for text in texts]
+    copied = copy_files(sink, files, [ranges[at] for at in sorted(kept)])
+    assert read_texts(copied) == [text for at in sorted(kept) for text in parts[at]]
+    again = write_files(sink, [parts[at] for at in sorted(kept)])
+    for suffix in copied.keys() - {".parquet"}:  # Parquet's schema has other names for lists
+        assert copied[suffix] == again[suffix]
+
+
+def test_samples_of_one_name_are_not_in_one_shard() -> None:
+    with pytest.raises(ValueError, match="'text' has 'a' in several tasks of a file"):
+        write_files(make_sink("webdataset"), [["a", "b"], ["c", "a"]])
+
+
+def test_a_file_that_is_shorter_than_its_index_is_not_copied() -> None:
+    sink = make_sink("token-shards")
+    files = write_files(sink, [["abc"], ["def"]])
+    files[".bin"] = files[".bin"][:-1]
+    with pytest.raises(ValueError, match="shorter than its index"):
+        copy_files(sink, files, [range(1, 2)])
+
+
+@pytest.mark.parametrize("use", KINDS)
 def test_files_are_shared_where_somebody_asks_for_it(use: str) -> None:
     own, shared = StageRun(use).stage, StageRun(use, targetBytes=1 << 20).stage
     assert isinstance(own, SharingSink)

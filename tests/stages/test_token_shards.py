@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import io
-import struct
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from shard_files import read_shard
 from stage_runs import StageRun
 from strandline import ExitCode, Pipeline
 from strandline.plan.registry import find_stage
@@ -91,25 +90,6 @@ def write_shard(rows: list[list[int] | None], cut: int, width: int) -> tuple[byt
     index = io.BytesIO()
     stage.list_companions()[".idx"](Task(chunked), index)
     return StageRun("token-shards", tokenBytes=width).written(chunked), index.getvalue()
-
-
-def read_shard(data: bytes, index: bytes) -> list[list[int]]:
-    """Reads as Megatron's `IndexedDataset` does."""
-    assert index[:9] == b"MMIDIDX\x00\x00"
-    version, code, sequences, documents = struct.unpack_from("<QBQQ", index, 9)
-    assert (1, sequences + 1) == (version, documents)
-    at = 9 + 25
-    lengths = np.frombuffer(index, np.int32, sequences, at)
-    begins = np.frombuffer(index, np.int64, sequences, at + lengths.nbytes)
-    borders = np.frombuffer(index, np.int64, documents, at + lengths.nbytes + begins.nbytes)
-    assert list(range(documents)) == borders.tolist()
-    assert len(index) == at + lengths.nbytes + begins.nbytes + borders.nbytes
-    width = {4: 4, 8: 2}[code]
-    tokens = np.frombuffer(data, np.int32 if width == 4 else np.uint16).tolist()
-    return [
-        tokens[begin // width : begin // width + length]
-        for length, begin in zip(lengths.tolist(), begins.tolist(), strict=True)
-    ]
 
 
 @given(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -134,6 +134,7 @@ class SharedFile(NamedTuple):
     Attributes:
         suffix, size, digest, rows: of the whole file.
         live: rows of it that records of finished sources name.
+        companions: suffix, size and digest of the files that have its name but for the suffix.
     """
 
     suffix: str
@@ -141,6 +142,12 @@ class SharedFile(NamedTuple):
     digest: bytes
     rows: int
     live: int
+    companions: tuple[tuple[str, int, bytes], ...] = ()
+
+    def list_files(self) -> Iterator[tuple[str, int, bytes]]:
+        """Yield suffix, size and digest of the file and of its companions."""
+        yield self.suffix, self.size, self.digest
+        yield from self.companions
 
 
 class Finish(NamedTuple):

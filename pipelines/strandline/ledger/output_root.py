@@ -59,7 +59,11 @@ def sweep_shared(
     lying = outputs.list_shared()
     if not lying:
         return 0
-    named = {name_shared(file, facts.suffix) for file, facts in store.list_shared()}
+    named = {
+        name_shared(file, suffix)
+        for file, facts in store.list_shared()
+        for suffix, *_ in facts.list_files()
+    }
     extra = [name for name in lying if name not in named]
     for name in extra:
         store.require_lease()  # or a successor may have written it

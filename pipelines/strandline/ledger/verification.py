@@ -14,6 +14,7 @@ from strandline.storage.outputs.outputs import (
     SHARED,
     TEMPORARY,
     OutputStore,
+    Written,
     name_output,
     name_shared,
     name_source_folder,
@@ -83,13 +84,14 @@ def _compare(store: Store, outputs: OutputStore, *, reads_bytes: bool) -> Verifi
                 problems.append(f"{fault}: {name}, of source {record.key}")
     unfinished = _list_unfinished(store)
     files = dict(store.list_shared())
-    totals["outputs"] += len(files)
     problems += shared.find_problems(files, is_settled=not unfinished)
     for file, facts in files.items():
-        name = name_shared(file, facts.suffix)
-        fault = _check(name, facts, found.pop(name, None), outputs, reads_bytes=reads_bytes)
-        if fault:
-            problems.append(f"{fault}: {name}")
+        for suffix, size, digest in facts.list_files():
+            totals["outputs"] += 1
+            name, written = name_shared(file, suffix), Written(size, digest)
+            fault = _check(name, written, found.pop(name, None), outputs, reads_bytes=reads_bytes)
+            if fault:
+                problems.append(f"{fault}: {name}")
     unjudged = unfinished | {name_source_folder(source) for source in store.list_untidy()}
     problems += _find_extra(found, unjudged, is_settled=not unfinished)
     return VerificationResult(
@@ -109,7 +111,7 @@ def _find_extra(names: Iterable[str], unjudged: set[str], *, is_settled: bool) -
 
 def _check(
     name: str,
-    output: Output | SharedFile,
+    output: Output | Written,
     size: int | None,
     outputs: OutputStore,
     *,

@@ -163,12 +163,6 @@ def _find_sink_faults(plan: StagePlan) -> Iterator[str]:
                 f"stage {plan.name!r} is a sink, of which only `write` is called: do what its "
                 f"`{method}` does in a stage before it"
             )
-    sink = plan.stage
-    if plan.target_bytes is not None and isinstance(sink, SinkStage) and sink.list_companions():
-        yield (
-            f"stage {plan.name!r} writes further files of each task, which can't share one with "
-            "others: leave targetBytes out"
-        )
 
 
 def _find_shape_faults(plan: StagePlan) -> Iterator[str]:

@@ -48,6 +48,11 @@ class Output(NamedTuple):
     rows: int
     part: SharedPart | None = None
 
+    @property
+    def is_companion(self) -> bool:
+        """Return whether it is of a file beside a shared one, in which its rows are counted."""
+        return self.part is not None and not self.rows
+
 
 class PieceLocation(NamedTuple):
     """Where bytes lie: in which shard and where in it, how many they are, their blake2b-128."""

@@ -381,7 +381,8 @@ class SinkStage(EndStage):
 class SharingSink(SinkStage):
     """Write files of which each may hold the tasks of several sources.
 
-    Only tables share a file, and only those of one schema.
+    Only tables share a file, and only those of one schema. What writes companions is then given
+    one task with the rows of all.
     """
 
     params: BaseModel
@@ -391,17 +392,21 @@ class SharingSink(SinkStage):
         """Bytes of a shared file, about; None: each task has a file of its own."""
         return None
 
-    @abstractmethod
     def write_shared(self, tasks: Sequence[Task], file: BinaryIO) -> None:
-        """Write tables of one schema to one file, row after row; see `write`."""
+        """Write tables of one schema to one file, row after row; by default by `write`."""
+        self.write(Task(pa.concat_tables([task.table for task in tasks])), file)
 
     @abstractmethod
-    def copy_rows(self, shared: BinaryIO, ranges: Sequence[range], file: BinaryIO) -> None:
-        """Write some rows of a shared file to a new one, in their order.
+    def copy_rows(
+        self, shared: Mapping[str, BinaryIO], ranges: Sequence[range], suffix: str, file: BinaryIO
+    ) -> None:
+        """Write some rows of a shared file, or of a companion of it, to a new one, in their order.
 
         Args:
-            shared: the file that `write_shared` or `copy_rows` has written; it has `seek`.
+            shared: by suffix, the file and its companions, as they were written or copied; each
+                has `seek` and is at its beginning.
             ranges: of numbers of rows, rising.
+            suffix: which of them is to be copied.
             file: see `write`.
         """
 

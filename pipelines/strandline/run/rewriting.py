@@ -8,6 +8,8 @@ finished, it must not know.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -21,7 +23,7 @@ from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Output, SharedPart
 from strandline.plan.stage import SharingSink, Stage
 from strandline.plan.token import derive_shared
-from strandline.storage.outputs.outputs import OutputStore, name_shared
+from strandline.storage.outputs.outputs import OutputStore, Written, name_shared
 
 
 class _Member(NamedTuple):
@@ -68,7 +70,7 @@ def tidy_shared(
                 return notes
             name, gone = name_shared(file, facts.suffix), facts.rows - facts.live
             why = "it is not there"  # it stayed where outputs were before
-            if name in lying:
+            if lying.issuperset(name_shared(file, suffix) for suffix, *_ in facts.list_files()):
                 why = _rewrite(store, outputs, sink, name, members[file])
             if why:
                 notes.append(f"{name} still has {gone} rows of sources that changed or went: {why}")
@@ -112,21 +114,38 @@ def _write(
     outputs: OutputStore, sink: SharingSink, name: str, members: Sequence[_Member]
 ) -> list[Output]:
     """Write the rows of tasks to a new file, durably; return where each of them is."""
-    file = derive_shared(member.output.token for member in members)
-    ranges = [member.rows for member in members]
-    with outputs.open_shared(name) as old, outputs.grouped() as group:
-        size, digest = group.write_shared(
-            file, sink.suffix, lambda target: sink.copy_rows(old, ranges, target)
-        )
+    owners = [member for member in members if not member.output.is_companion]
+    file = derive_shared(member.output.token for member in owners)
+    ranges = [member.rows for member in owners]
     begins = list(accumulate(map(len, ranges), initial=0))
-    sizes = list(accumulate((member.output.size for member in members), initial=0))
-    bounds = [size * bound // max(1, sizes[-1]) for bound in sizes]
-    return [
-        member.output._replace(
-            size=high - low, digest=digest, part=SharedPart(file, begin, size, begins[-1])
+    stem, moved = name.removesuffix(sink.suffix), dict[Output, Output]()
+    suffixes = list(dict.fromkeys(member.output.suffix for member in members))
+    with ExitStack() as stack:
+        old = {each: stack.enter_context(outputs.open_shared(stem + each)) for each in suffixes}
+        group = stack.enter_context(outputs.grouped())
+        for suffix in suffixes:
+            for each in old.values():
+                each.seek(0)
+            copy = partial(sink.copy_rows, old, ranges, suffix)
+            own = [member.output for member in members if member.output.suffix == suffix]
+            moved |= _locate_parts(own, file, group.write_shared(file, suffix, copy), begins)
+    return [moved[member.output] for member in members]
+
+
+def _locate_parts(
+    own: Sequence[Output], file: bytes, written: Written, begins: Sequence[int]
+) -> dict[Output, Output]:
+    """Return what becomes of the parts of a file that was written anew."""
+    sizes = list(accumulate((output.size for output in own), initial=0))
+    bounds = [written.size * bound // max(1, sizes[-1]) for bound in sizes]
+    return {
+        output: output._replace(
+            size=high - low,
+            digest=written.digest,
+            part=SharedPart(file, begin, written.size, begins[-1]),
         )
-        for member, begin, (low, high) in zip(members, begins[:-1], pairwise(bounds), strict=True)
-    ]
+        for output, begin, (low, high) in zip(own, begins[:-1], pairwise(bounds), strict=True)
+    }
 
 
 def _move(

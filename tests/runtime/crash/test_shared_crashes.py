@@ -6,6 +6,8 @@ rewrites old ones and removes what nobody names any more.
 
 from __future__ import annotations
 
+import json
+import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +37,20 @@ CASES = [
 ]
 
 
+# Twice as many files, of which each second one lies beside another.
+PAIRED = [
+    *(
+        Case("inline", step, "kill", nth)
+        for step in ("output.written", "output.renamed")
+        for nth in range(1, 5)
+    ),
+    *(Case("inline", "commit.cleaned", "kill", nth) for nth in (1, 2, 3)),
+    Case("inline", "commit.synced", "kill", 1),
+    Case("inline", "output.synced", "enospc", 2),
+    Case("ray", "output.renamed", "kill", 1),
+]
+
+
 def describe_shared(paths: str) -> dict[str, Any]:
     return {
         "source": {"use": "files", "with": {"paths": [paths], "onRemoved": "Delete"}},
@@ -47,6 +63,8 @@ def describe_shared(paths: str) -> dict[str, Any]:
 class SharedGround(Ground):
     """Which sources share a file may differ after a crash; the rows may not."""
 
+    suffix = ".parquet"
+
     def _find_problems(self, volume: Path) -> Iterator[str]:
         if self.read_rows(volume) != self.expect_rows():
             yield "the rows are not those of the sources, each once"
@@ -57,16 +75,55 @@ class SharedGround(Ground):
     def read_rows(self, volume: Path) -> Counter[tuple[str, bytes]]:
         """All rows of all files."""
         rows: Counter[tuple[str, bytes]] = Counter()
-        for path in self.job.find_folder(volume).output.rglob("*.parquet"):
-            table = pq.read_table(path)
-            rows.update(
-                zip(*(table[name].to_pylist() for name in ("path", "content")), strict=True)
-            )
+        for path in self.list_files(volume):
+            rows.update(self.read_file(path))
         return rows
+
+    def list_files(self, volume: Path) -> list[Path]:
+        """All files of the sink, without what lies beside them."""
+        return list(self.job.find_folder(volume).output.rglob(f"*{self.suffix}"))
+
+    def read_file(self, path: Path) -> list[tuple[str, bytes]]:
+        """Path and content of each row."""
+        table = pq.read_table(path)
+        columns = (table[name].to_pylist() for name in ("path", "content"))
+        return list(zip(*columns, strict=True))
 
     def expect_rows(self) -> Counter[tuple[str, bytes]]:
         """One a text, as it is now."""
         return Counter((str(path), path.read_bytes()) for path in self._texts.iterdir())
+
+
+class ShardGround(SharedGround):
+    """Shards of samples, with a table beside each."""
+
+    suffix = ".tar"
+
+    def read_file(self, path: Path) -> list[tuple[str, bytes]]:
+        with tarfile.open(path) as shard:
+            parts = [shard.extractfile(member) for member in shard]
+            contents = [part.read() for part in parts if part is not None]
+        facts = [json.loads(raw) for raw in contents[1::2]]
+        beside = pq.read_table(path.with_suffix(".parquet"))["path"].to_pylist()
+        assert beside == [row["path"] for row in facts]
+        return list(zip(beside, contents[::2], strict=True))
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedGround]:
+    def describe(paths: str) -> dict[str, Any]:
+        sink = {"use": "webdataset", "with": {"targetBytes": 4000, "key": "path"}}
+        return describe_shared(paths) | {"sink": sink}
+
+    ground = ShardGround(tmp_path_factory.mktemp("shards") / "ground", describe)
+    yield ground
+    ground.close()
+
+
+@pytest.mark.parametrize("case", PAIRED, ids=str)
+def test_a_fault_parts_no_file_from_what_lies_beside_it(case: Case, shards: SharedGround) -> None:
+    finding = shards.carry_out(case)
+    assert finding.faults == [], finding.log
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +144,14 @@ def test_undisturbed_sources_share_files_and_none_has_rows_besides(
 ) -> None:
     ground.job.run_whole(tmp_path)
     assert ground.read_rows(tmp_path) == ground.expect_rows()
-    files = list(ground.job.find_folder(tmp_path).output.rglob("*.parquet"))
+    files = ground.list_files(tmp_path)
     assert len(files) < len(ground.expect_rows())
     assert any(path.parts[-3] == "shared" for path in files)
     assert ground.job.verify(tmp_path)
+
+
+def test_undisturbed_sources_share_shards(shards: SharedGround, tmp_path: Path) -> None:
+    shards.job.run_whole(tmp_path)
+    assert shards.read_rows(tmp_path) == shards.expect_rows()
+    assert 0 < len(shards.list_files(tmp_path)) < len(shards.expect_rows()) / 2
+    assert shards.job.verify(tmp_path)

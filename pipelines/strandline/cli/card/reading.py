@@ -54,5 +54,6 @@ def count_data(store: Store) -> DataSetFacts:
             suffixes[output.suffix] += output.part is None
             size += output.size
             rows += output.rows
-    suffixes.update(shared.suffix for _, shared in store.list_shared())
+    for _, shared in store.list_shared():
+        suffixes.update(suffix for suffix, *_ in shared.list_files())
     return DataSetFacts(suffixes.total(), size, rows, dict(suffixes))

@@ -352,7 +352,7 @@ class StageCall:
                 self._write_together(shared, [task], group, writing)
             return
         for task, output in zip(tasks, outputs, strict=True):
-            writing.write(_lineage_of(task), (output,))
+            writing.write(_lineage_of(task), output)
 
     def _write_alone(
         self, sink: SinkStage, task: Task, group: OutputGroup, writing: ReceiptDraft

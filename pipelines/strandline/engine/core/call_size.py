@@ -153,7 +153,9 @@ class FileFilling:
     def note(self, receipt: Receipt) -> None:
         """Take a call of the sink into account."""
         left = [left for event in receipt.events for left in event.outputs]
-        sizes = [output.size for output in left if isinstance(output, Output)]
+        # What lies beside a shared file is no part of its target.
+        outputs = [each for each in left if isinstance(each, Output)]
+        sizes = [output.size for output in outputs if not output.is_companion]
         if any(sizes):
             size = sum(sizes) / len(sizes)
             known = size if self._written is None else self._written

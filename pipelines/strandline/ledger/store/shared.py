@@ -8,7 +8,7 @@ runs inside transactions that somebody else holds; what a file is made of it doe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgpack
 
@@ -26,7 +26,7 @@ def count_parts(
             no such files.
     """
     named = [record for _, _, record in (*change.finish, *change.rewrite)]
-    files = {file: facts for record in named for file, facts in _list_files(record)}
+    files = {file: facts for record in named for file, facts in _find_files(record).items()}
     if not files and not txn.stat(shared)["entries"]:
         return
     rows = Counter[bytes]()
@@ -47,16 +47,29 @@ def count_parts(
 
 def pack_shared(shared: SharedFile) -> bytes:
     """Return a shared file as bytes."""
-    return msgpack.packb(tuple(shared))  # type: ignore[no-any-return]
+    # One that is alone says nothing of companions, as before there were any.
+    return msgpack.packb(shared if shared.companions else shared[:-1])  # type: ignore[no-any-return]
 
 
 def unpack_shared(packed: bytes) -> SharedFile:
     """Return a shared file from its bytes."""
-    return SharedFile(*msgpack.unpackb(packed))
+    facts = SharedFile(*msgpack.unpackb(packed))
+    return facts._replace(companions=tuple((*each,) for each in facts.companions))
 
 
-def _list_files(record: SourceRecord) -> Iterator[tuple[bytes, SharedFile]]:
+def _find_files(record: SourceRecord) -> dict[bytes, SharedFile]:
+    files: dict[bytes, SharedFile] = {}
+    beside: dict[bytes, dict[str, tuple[str, int, bytes]]] = {}
     for output in record.outputs:
-        if output.part is not None:
-            file, _, size, rows = output.part
-            yield file, SharedFile(output.suffix, size, output.digest, rows, 0)
+        if output.part is None:
+            continue
+        file, _, size, rows = output.part
+        if output.is_companion:
+            companion = (output.suffix, size, output.digest)
+            beside.setdefault(file, {})[output.suffix] = companion
+        else:
+            files[file] = SharedFile(output.suffix, size, output.digest, rows, 0)
+    return {
+        file: facts._replace(companions=tuple(beside.get(file, {}).values()))
+        for file, facts in files.items()
+    }

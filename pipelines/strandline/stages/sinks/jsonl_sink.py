@@ -7,11 +7,11 @@ import gzip
 import io
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import date, datetime, time
 from enum import StrEnum
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, BinaryIO, ClassVar, cast
 
 import pyarrow as pa
@@ -89,20 +89,18 @@ class JsonlSink(SharingSink):
         Raises:
             TypeError: the task carries no table, or a value that JSON has no form for.
         """
-        self.write_shared([task], file)
+        with self._compress(file) as out:
+            for line in _format_lines(task.table):
+                out.write(line)
 
     @property
     def target_bytes(self) -> int | None:
         return self.params.target_bytes
 
-    def write_shared(self, tasks: Sequence[Task], file: BinaryIO) -> None:
-        tables = [task.table for task in tasks]
-        with self._compress(file) as out:
-            for line in chain.from_iterable(map(_format_lines, tables)):
-                out.write(line)
-
-    def copy_rows(self, shared: BinaryIO, ranges: Sequence[range], file: BinaryIO) -> None:
-        with self._decompress(shared) as lines, self._compress(file) as out:
+    def copy_rows(
+        self, shared: Mapping[str, BinaryIO], ranges: Sequence[range], suffix: str, file: BinaryIO
+    ) -> None:
+        with self._decompress(shared[suffix]) as lines, self._compress(file) as out:
             begin = 0
             for rows in ranges:
                 for line in islice(lines, rows.start - begin, rows.stop - begin):

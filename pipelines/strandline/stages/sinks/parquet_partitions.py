@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any, BinaryIO, ClassVar
@@ -74,8 +74,10 @@ class ParquetSink(SharingSink):
     def write_shared(self, tasks: Sequence[Task], file: BinaryIO) -> None:
         self._write_groups(pa.concat_tables([task.table for task in tasks]), file)
 
-    def copy_rows(self, shared: BinaryIO, ranges: Sequence[range], file: BinaryIO) -> None:
-        table = pq.read_table(shared)
+    def copy_rows(
+        self, shared: Mapping[str, BinaryIO], ranges: Sequence[range], suffix: str, file: BinaryIO
+    ) -> None:
+        table = pq.read_table(shared[suffix])
         kept = [table.slice(rows.start, len(rows)) for rows in ranges]
         self._write_groups(pa.concat_tables([table.slice(0, 0), *kept]), file)
 

@@ -7,23 +7,25 @@ and an index of where each begins.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import BinaryIO
+from itertools import accumulate
+from typing import BinaryIO, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.plan.stage import SinkStage
+from strandline.plan.stage import SharingSink
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column
-from strandline.stages.sinks.jsonl_sink import SinkParams
+from strandline.stages.sinks.jsonl_sink import SharingParams
 
 _MAGIC = b"MMIDIDX\x00\x00"
 _HEAD = struct.Struct("<QBQQ")  # version, type of tokens, sequences, documents and one
 _VERSION = 1
+_CHUNK = 1 << 20
 
 
 class TokenBytes(IntEnum):
@@ -37,10 +39,10 @@ _KINDS = {TokenBytes.TWO: (pa.uint16(), 8), TokenBytes.FOUR: (pa.int32(), 4)}
 
 
 @register("token-shards")
-class TokenShards(SinkStage):
+class TokenShards(SharingSink):
     """Writes each task's tokens as `.bin`, and their index as `.idx`, as Megatron reads them."""
 
-    class Params(SinkParams):
+    class Params(SharingParams):
         """Where tokens are, and how wide."""
 
         column: str = Field(default="tokens", description="Column with lists of tokens.")
@@ -51,6 +53,11 @@ class TokenShards(SinkStage):
 
     params: Params
     suffix: str = ".bin"
+    added_params: ClassVar[frozenset[str]] = frozenset({"target_bytes"})
+
+    @property
+    def target_bytes(self) -> int | None:
+        return self.params.target_bytes
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
@@ -78,7 +85,24 @@ class TokenShards(SinkStage):
     def _write_index(self, task: Task, file: BinaryIO) -> None:
         """Write how many tokens each row has, where they begin, and that each is a document."""
         lengths = pc.fill_null(pc.list_value_length(self._find_lists(task.table)), 0)
-        sizes: list[int] = lengths.to_pylist()
+        self._format_index(lengths.to_pylist(), file)
+
+    def copy_rows(
+        self, shared: Mapping[str, BinaryIO], ranges: Sequence[range], suffix: str, file: BinaryIO
+    ) -> None:
+        sizes = _read_sizes(shared[".idx"])
+        if suffix == ".idx":
+            self._format_index(
+                [size for rows in ranges for size in sizes[rows.start : rows.stop]], file
+            )
+            return
+        width = self.params.token_bytes.value
+        begins = list(accumulate(sizes, initial=0))
+        for rows in ranges:
+            begin, end = begins[rows.start] * width, begins[rows.stop] * width
+            _copy_bytes(shared[suffix], begin, end, file)
+
+    def _format_index(self, sizes: Sequence[int], file: BinaryIO) -> None:
         _, code = _KINDS[self.params.token_bytes]
         file.write(_MAGIC + _HEAD.pack(_VERSION, code, len(sizes), len(sizes) + 1))
         begin, begins = 0, []
@@ -97,3 +121,21 @@ class TokenShards(SinkStage):
             msg = f"the column {self.params.column!r} holds {kind}, not lists of tokens"
             raise TypeError(msg)
         return column
+
+
+def _read_sizes(index: BinaryIO) -> Sequence[int]:
+    """Return how many tokens each row has."""
+    head = index.read(len(_MAGIC) + _HEAD.size)
+    _, _, count, _ = _HEAD.unpack_from(head, len(_MAGIC))
+    return struct.unpack(f"<{count}i", index.read(4 * count))
+
+
+def _copy_bytes(source: BinaryIO, begin: int, end: int, file: BinaryIO) -> None:
+    source.seek(begin)
+    while begin < end:
+        chunk = source.read(min(_CHUNK, end - begin))
+        if not chunk:
+            msg = "the file is shorter than its index says"
+            raise ValueError(msg)
+        file.write(chunk)
+        begin += len(chunk)

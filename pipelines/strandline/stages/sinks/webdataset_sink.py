@@ -6,19 +6,19 @@ import io
 import json
 import re
 import tarfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b, sha256
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.plan.stage import SinkStage
+from strandline.plan.stage import SharingSink
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column, list_texts
-from strandline.stages.sinks.jsonl_sink import SinkParams
+from strandline.stages.sinks.jsonl_sink import SharingParams
 
 # How contents begin, and what their files are called.
 _KINDS = (
@@ -30,14 +30,15 @@ _KINDS = (
 _NO_KEY = re.compile(r"[^A-Za-z0-9_-]+")  # a dot would begin the extension
 # What it adds to what is known of a sample.
 _OWN = {"sample": pa.string(), "bytes": pa.int64(), "sha256": pa.string()}
+_FILES = 2  # of a sample
 _LONGEST = 60  # letters of a name, so that the whole fits into a tar's oldest form
 
 
 @register("webdataset")
-class WebdatasetSink(SinkStage):
+class WebdatasetSink(SharingSink):
     """Writes each task as a tar of samples, content and JSON, and facts of them as Parquet."""
 
-    class Params(SinkParams):
+    class Params(SharingParams):
         """What a sample is."""
 
         key: str = Field(default="clip", description="Column with a sample's own name.")
@@ -45,6 +46,11 @@ class WebdatasetSink(SinkStage):
 
     params: Params
     suffix: str = ".tar"
+    added_params: ClassVar[frozenset[str]] = frozenset({"target_bytes"})
+
+    @property
+    def target_bytes(self) -> int | None:
+        return self.params.target_bytes
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.key, self.params.content)
@@ -60,7 +66,7 @@ class WebdatasetSink(SinkStage):
             TypeError: the task carries no table.
             MissingColumnError: there is no column of names or of contents.
         """
-        with tarfile.open(fileobj=file, mode="w|", format=tarfile.USTAR_FORMAT) as shard:
+        with _open_shard(file) as shard:
             for row, data in self._list_samples(task.table):
                 text = json.dumps(row, ensure_ascii=False, default=str, sort_keys=True)
                 for name, part in ((_find_kind(data), data), ("json", text.encode())):
@@ -73,8 +79,36 @@ class WebdatasetSink(SinkStage):
         facts = self._select(task.table)
         for name, kind in _OWN.items():
             facts = facts.append_column(name, pa.array([row[name] for row in rows], kind))
-        target = pa.PythonFile(file, mode="w")
-        pq.write_table(facts.combine_chunks(), target, compression="zstd")
+        _write_table(facts, file)
+
+    def write_shared(self, tasks: Sequence[Task], file: BinaryIO) -> None:
+        """Write the samples of all tasks.
+
+        Raises:
+            ValueError: two of them have a sample of one name, which readers would take for one.
+        """
+        named: set[str] = set()
+        for task in tasks:
+            names = set(list_texts(task.table, self.params.key))
+            if not names.isdisjoint(named):
+                msg = f"{self.params.key!r} has {min(names & named)!r} in several tasks of a file"
+                raise ValueError(msg)
+            named |= names
+        super().write_shared(tasks, file)
+
+    def copy_rows(
+        self, shared: Mapping[str, BinaryIO], ranges: Sequence[range], suffix: str, file: BinaryIO
+    ) -> None:
+        if suffix != self.suffix:
+            table = pq.read_table(shared[suffix])
+            kept = [table.slice(rows.start, len(rows)) for rows in ranges]
+            _write_table(pa.concat_tables([table.slice(0, 0), *kept]), file)
+            return
+        chosen = {number for rows in ranges for number in rows}
+        with tarfile.open(fileobj=shared[suffix], mode="r:") as old, _open_shard(file) as new:
+            for number, member in enumerate(old):
+                if number // _FILES in chosen:
+                    new.addfile(member, old.extractfile(member))
 
     def _select(self, table: pa.Table) -> pa.Table:
         """Return the columns that say something of a sample and are none of its pixels."""
@@ -90,6 +124,14 @@ class WebdatasetSink(SinkStage):
             data = content.as_py() or b""
             facts = {"bytes": len(data), "sha256": sha256(data).hexdigest()}
             yield {**row, "sample": _format_name(name), **facts}, data
+
+
+def _open_shard(file: BinaryIO) -> tarfile.TarFile:
+    return tarfile.open(fileobj=file, mode="w|", format=tarfile.USTAR_FORMAT)
+
+
+def _write_table(facts: pa.Table, file: BinaryIO) -> None:
+    pq.write_table(facts.combine_chunks(), pa.PythonFile(file, mode="w"), compression="zstd")
 
 
 def _format_name(key: str) -> str:

@@ -7,6 +7,7 @@ may share a file it does not know.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import accumulate, pairwise
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from strandline.plan.receipt import Output, SharedPart
 from strandline.plan.stage import SharingSink
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import derive_shared
-from strandline.storage.outputs.outputs import OutputGroup
+from strandline.storage.outputs.outputs import OutputGroup, Written
 
 
 class SharedFiles:
@@ -43,28 +44,20 @@ class SharedFiles:
         for _, found in alike:
             yield from self._cut(found)
 
-    def write(self, tasks: Sequence[Task], group: OutputGroup) -> list[Output]:
-        """Write tasks that share a file; return where each of them is."""
+    def write(self, tasks: Sequence[Task], group: OutputGroup) -> list[tuple[Output, ...]]:
+        """Write tasks that share a file, and what lies beside it; return where each of them is."""
         file = derive_shared(_lineage_of(task).token for task in tasks)
-        suffix = self._sink.suffix
-        size, digest = group.write_shared(
-            file, suffix, lambda target: self._sink.write_shared(tasks, target)
-        )
-        sizes = list(accumulate(map(_measure, tasks), initial=0))
-        begins = list(accumulate((task.num_rows for task in tasks), initial=0))
-        self._ratio = size / sizes[-1]
-        shares = pairwise(size * bound // sizes[-1] for bound in sizes)
-        return [
-            Output(
-                _lineage_of(task).token,
-                suffix,
-                end - begin,
-                digest,
-                task.num_rows,
-                SharedPart(file, first, size, begins[-1]),
-            )
-            for task, (begin, end), first in zip(tasks, shares, begins[:-1], strict=True)
-        ]
+        sink, suffix = self._sink, self._sink.suffix
+        written = group.write_shared(file, suffix, partial(sink.write_shared, tasks))
+        self._ratio = written.size / sum(map(_measure, tasks))
+        parts = [list(_share(tasks, file, suffix, written))]
+        whole = Task(pa.concat_tables([task.table for task in tasks]))
+        for beside, write in sink.list_companions().items():
+            written = group.write_shared(file, beside, partial(write, whole))
+            # Their rows are counted once, in the file itself.
+            shares = _share(tasks, file, beside, written)
+            parts.append([output._replace(rows=0) for output in shares])
+        return list(zip(*parts, strict=True))
 
     def _cut(self, tasks: Sequence[Task]) -> Iterator[list[Task]]:
         """Yield runs of tasks that come to about the same size, as near to the target as can be."""
@@ -75,6 +68,18 @@ class SharedFiles:
             middle = end - _measure(task) / 2
             files[int(middle * count / ends[-1])].append(task)
         return filter(None, files)
+
+
+def _share(tasks: Sequence[Task], file: bytes, suffix: str, written: Written) -> Iterator[Output]:
+    """Yield which part of a file is of each task."""
+    size, digest = written
+    sizes = list(accumulate(map(_measure, tasks), initial=0))
+    begins = list(accumulate((task.num_rows for task in tasks), initial=0))
+    shares = pairwise(size * bound // sizes[-1] for bound in sizes)
+    for task, (begin, end), first in zip(tasks, shares, begins[:-1], strict=True):
+        part = SharedPart(file, first, size, begins[-1])
+        token = _lineage_of(task).token
+        yield Output(token, suffix, end - begin, digest, task.num_rows, part)
 
 
 def _measure(task: Task) -> int:

@@ -1,0 +1,94 @@
+"""Files of several sinks, and the texts of their rows in order, as who trains on them reads them.
+
+The rows have a text, its bytes as tokens, and as content; which sink has written them does not
+matter to who compares texts.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import tarfile
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from strandline.plan.stage import SharingSink
+from strandline.stages.sinks.jsonl_sink import JsonlSink
+from strandline.stages.sinks.parquet_partitions import ParquetSink
+from strandline.stages.sinks.token_shards import TokenShards
+from strandline.stages.sinks.webdataset_sink import WebdatasetSink
+
+KINDS = ("jsonl", "parquet", "token-shards", "webdataset")
+
+
+def make_sink(kind: str, target: int | None = None) -> SharingSink:
+    """The sink of that name, for tables of `make_table`."""
+    if kind == "token-shards":
+        return TokenShards(target_bytes=target, token_bytes=2)
+    if kind == "webdataset":
+        return WebdatasetSink(target_bytes=target, key="text")
+    return {"jsonl": JsonlSink, "parquet": ParquetSink}[kind](target_bytes=target)
+
+
+def make_table(texts: Sequence[str]) -> pa.Table:
+    """A row for each text, which must be ASCII."""
+    raw = [text.encode() for text in texts]
+    return pa.table(
+        {
+            "text": pa.array(texts, pa.string()),
+            "tokens": pa.array([list(each) for each in raw], pa.list_(pa.int32())),
+            "content": pa.array(raw, pa.binary()),
+        }
+    )
+
+
+def read_texts(files: Mapping[str, bytes]) -> list[str]:
+    """The texts in a file and what lies beside it, by suffix; both must agree."""
+    if ".bin" in files:
+        return [bytes(tokens).decode() for tokens in read_shard(files[".bin"], files[".idx"])]
+    if ".tar" in files:
+        return _read_samples(files[".tar"], files[".parquet"])
+    if ".parquet" in files:
+        texts: list[str] = pq.read_table(io.BytesIO(files[".parquet"]))["text"].to_pylist()
+        return texts
+    return [json.loads(line)["text"] for line in files[".jsonl"].splitlines()]
+
+
+def read_shard(data: bytes, index: bytes) -> list[list[int]]:
+    """Lists of tokens, read as Megatron's `IndexedDataset` does."""
+    assert index[:9] == b"MMIDIDX\x00\x00"
+    version, code, sequences, documents = struct.unpack_from("<QBQQ", index, 9)
+    assert (1, sequences + 1) == (version, documents)
+    at = 9 + 25
+    lengths = np.frombuffer(index, np.int32, sequences, at)
+    begins = np.frombuffer(index, np.int64, sequences, at + lengths.nbytes)
+    borders = np.frombuffer(index, np.int64, documents, at + lengths.nbytes + begins.nbytes)
+    assert list(range(documents)) == borders.tolist()
+    assert len(index) == at + lengths.nbytes + begins.nbytes + borders.nbytes
+    width = {4: 4, 8: 2}[code]
+    assert int(lengths.sum()) * width == len(data)
+    tokens = np.frombuffer(data, np.int32 if width == 4 else np.uint16).tolist()
+    return [
+        tokens[begin // width : begin // width + length]
+        for length, begin in zip(lengths.tolist(), begins.tolist(), strict=True)
+    ]
+
+
+def _read_samples(shard: bytes, facts: bytes) -> list[str]:
+    rows = pq.read_table(io.BytesIO(facts)).to_pylist()
+    samples: dict[str, dict[str, bytes]] = {}
+    with tarfile.open(fileobj=io.BytesIO(shard)) as tar:
+        for member in tar:
+            name, _, kind = member.name.partition(".")
+            content = tar.extractfile(member)
+            assert content is not None
+            samples.setdefault(name, {})[kind] = content.read()
+    assert [row["sample"] for row in rows] == list(samples)
+    assert [json.loads(each["json"])["sample"] for each in samples.values()] == list(samples)
+    texts = [each["bin"].decode() for each in samples.values()]
+    assert [row["text"] for row in rows] == texts
+    return texts
