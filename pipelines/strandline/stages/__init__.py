@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from strandline.stages.text.count_tokens import CountTokens
     from strandline.stages.text.filter_text_quality import FilterTextQuality
     from strandline.stages.text.filters.c4_quality import C4Quality
+    from strandline.stages.text.filters.drop_listed_words import DropListedWords
     from strandline.stages.text.filters.fineweb_quality import FinewebQuality
     from strandline.stages.text.filters.gopher_quality import GopherQuality
     from strandline.stages.text.filters.gopher_repetition import GopherRepetition
@@ -87,6 +88,7 @@ __all__ = [
     "DropDuplicates",
     "DropGeneratedCode",
     "DropListed",
+    "DropListedWords",
     "EmbedFrames",
     "ExtractFunctions",
     "ExtractText",
@@ -154,6 +156,7 @@ _ROOMS = {
     "DropDuplicates": "strandline.stages.dedup.drop_duplicates",
     "DropGeneratedCode": "strandline.stages.code.drop_generated_code",
     "DropListed": "strandline.stages.dedup.drop_listed",
+    "DropListedWords": "strandline.stages.text.filters.drop_listed_words",
     "EmbedFrames": "strandline.stages.models.embed_frames",
     "ExtractFunctions": "strandline.stages.code.extract_functions",
     "ExtractText": "strandline.stages.web.extract_text",

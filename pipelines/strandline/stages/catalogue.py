@@ -60,6 +60,7 @@ from strandline.stages.text import (
 )
 from strandline.stages.text.filters import (
     c4_quality,
+    drop_listed_words,
     fineweb_quality,
     gopher_quality,
     gopher_repetition,
@@ -90,6 +91,7 @@ __all__ = [
     "drop_duplicates",
     "drop_generated_code",
     "drop_listed",
+    "drop_listed_words",
     "embed_frames",
     "extract_functions",
     "extract_text",

@@ -5,6 +5,8 @@ A subclass says why a text is dropped, with a name that users of datatrove know.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from itertools import repeat
 from typing import ClassVar, NamedTuple
 
 import pyarrow as pa
@@ -73,8 +75,8 @@ class DocumentFilter(Stage):
         texts = list_strings(table, params.column)
         earlier = self._list_earlier(table)
         judged = [
-            FilterAnswer(why, text) if why else self.judge(text)
-            for text, why in zip(texts, earlier, strict=True)
+            FilterAnswer(why, text) if why else judge(text)
+            for text, why, judge in zip(texts, earlier, self._list_judges(table), strict=True)
         ]
         for (reason, _), before in zip(judged, earlier, strict=True):
             if reason and not before:
@@ -86,6 +88,10 @@ class DocumentFilter(Stage):
         if params.reason_column is None:
             return keep_rows(task, table, [reason is None for reason in reasons])
         return task.replace(set_column(table, params.reason_column, reasons, pa.string()))
+
+    def _list_judges(self, table: pa.Table) -> Iterable[Callable[[str], FilterAnswer]]:
+        """Return what judges the text of each row; by default `judge`, whatever the row has."""
+        return repeat(self.judge, table.num_rows)
 
     def _list_earlier(self, table: pa.Table) -> list[str | None]:
         name = self.params.reason_column
