@@ -13,7 +13,7 @@ from proving_ground.story import PIPELINE, Story
 
 pytestmark = pytest.mark.extended
 
-COUNT, EARLY = 40, 8
+COUNT, EARLY = 60, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
 # A run takes a minute here, so that the next one is due when it is over.
 EACH_SECONDS = 180
@@ -40,10 +40,10 @@ def test_a_second_pass_begins_when_the_first_has_succeeded(ground: Ground) -> No
     # In one file, and the one that waits before the other.
     ground.kube.apply(_render_second(ground), manifest)
     first.wait_for_finished(EARLY)
+    first.kill_head(1)
     waiting = second.condition("Succeeded")
     assert (waiting["status"], waiting["reason"]) == ("Unknown", "WaitsForPipelines")
     assert "first" in second.status["state"]
-    first.kill_head(1)
     assert first.wait_for_end()["status"] == "True", first.describe()
     assert [attempt["spec"]["number"] for attempt in first.attempts] == [1, 2]
     assert second.wait_for_end()["status"] == "True", second.describe()
