@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from proving_ground.figures import Figures
 from proving_ground.ground import Ground
+from proving_ground.kubectl_plugin import Plugin
 from proving_ground.records import Expectation, Records
 
 COUNT = 20
@@ -22,7 +25,7 @@ TOLERATED = Expectation(
     ("tolerate", "ends"), [pytest.param(1, "True", marks=pytest.mark.extended), (0, "False")]
 )
 def test_a_poison_source(
-    ground: Ground, figures: Figures, records: Records, tolerate: int, ends: str
+    ground: Ground, figures: Figures, records: Records, tmp_path: Path, tolerate: int, ends: str
 ) -> None:
     story = ground.begin(
         "corpus",
@@ -43,3 +46,14 @@ def test_a_poison_source(
     else:
         records.show(ground, story, TOLERATED)
         figures.note_end("a source kills its worker every time, and one is tolerated", "Completed")
+        _release(Plugin(ground.kube, tmp_path))
+
+
+def _release(plugin: Plugin) -> None:
+    """Release the source as somebody would who has mended it."""
+    listed = plugin.ask("quarantine", "list", "corpus")
+    assert "number-0007" in listed.stdout, listed.stderr
+    released = plugin.ask("quarantine", "release", "corpus", "number-0007")
+    assert released.stdout == "1 source released, to be tried by the next run\n", released.stderr
+    again = plugin.ask("quarantine", "release", "corpus", "--all")
+    assert (again.returncode, again.stdout) == (0, "nothing is quarantined\n"), again.stderr
