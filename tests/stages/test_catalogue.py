@@ -49,7 +49,8 @@ REQUIRED: dict[str, dict[str, Any]] = {
 def _listed(tmp_path_factory: pytest.TempPathFactory) -> None:
     path = str(tmp_path_factory.mktemp("lists") / "listed.parquet")
     write_key_list(path, {})
-    REQUIRED["drop-listed"] = {"path": path}
+    for name in ("drop-listed", "drop-listed-sentences"):
+        REQUIRED[name] = {"path": path}
     folder = tmp_path_factory.mktemp("models")
     (folder / "words.txt").write_text("word")
     words = {"vocabulary": str(folder / "words.txt")}

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpus_passes import list_duplicates
 from stage_runs import StageRun, build
 from strandline.plan.task import Task
 from strandline.stages.columns import MissingColumnError
@@ -162,26 +163,8 @@ def make_texts() -> list[dict[str, str]]:
 
 
 def run_passes(folder: Path, first: StageRun, rows: list[dict[str, Any]], count: int) -> list[str]:
-    """The keys that are kept, by the stages of all passes, each over files of the one before."""
-    for number, row in enumerate(rows):
-        table = first.table([row])
-        assert table is not None
-        written = StageRun("shuffle", partitions=count).written(table)
-        folder.joinpath(f"buckets-{number:02}.parquet").write_bytes(written)
-    partitions = StageRun("shuffle-partitions", paths=[f"{folder}/buckets-*"]).sources()
-    assert [f"partition/{at:05d}-of-{count:05d}" for at in range(count)] == [
-        source.key for source in partitions
-    ]
-    for number, source in enumerate(partitions):
-        links = StageRun("link-duplicates").table(StageRun("read-shuffle").table(source.data))
-        pq.write_table(links, folder / f"links-{number}.parquet")
-    (whole,) = StageRun("files", paths=[f"{folder}/links-*"], buckets=1).sources()
-    for number, table in enumerate(
-        StageRun("cluster-duplicates", maxRows=2).tables(whole.data.to_pylist())
-    ):
-        assert table.num_rows <= 2
-        pq.write_table(table, folder / f"dropped-{number}.parquet")
-    dropping = StageRun("drop-listed", path=f"{folder}/dropped-*.parquet")
+    """The keys that are kept, by the stages of all passes."""
+    dropping = StageRun("drop-listed", path=list_duplicates(folder, first, rows, count))
     return [row["key"] for row in dropping.rows(rows)]
 
 

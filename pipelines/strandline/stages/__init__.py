@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from strandline.stages.dedup.corpus.digest_rows import DigestRows
     from strandline.stages.dedup.corpus.link_duplicates import LinkDuplicates
     from strandline.stages.dedup.corpus.paragraphs import JoinParagraphs, SplitParagraphs
+    from strandline.stages.dedup.corpus.sentences import DigestSentences, DropListedSentences
     from strandline.stages.dedup.corpus.sign_texts import SignTexts
     from strandline.stages.dedup.drop_contaminated import DropContaminated
     from strandline.stages.dedup.drop_duplicates import DropDuplicates
@@ -84,10 +85,12 @@ __all__ = [
     "DecodeImages",
     "DecodePython",
     "DigestRows",
+    "DigestSentences",
     "DropContaminated",
     "DropDuplicates",
     "DropGeneratedCode",
     "DropListed",
+    "DropListedSentences",
     "DropListedWords",
     "EmbedFrames",
     "ExtractFunctions",
@@ -152,10 +155,12 @@ _ROOMS = {
     "DecodeImages": "strandline.stages.images.decode_images",
     "DecodePython": "strandline.stages.code.decode_python",
     "DigestRows": "strandline.stages.dedup.corpus.digest_rows",
+    "DigestSentences": "strandline.stages.dedup.corpus.sentences",
     "DropContaminated": "strandline.stages.dedup.drop_contaminated",
     "DropDuplicates": "strandline.stages.dedup.drop_duplicates",
     "DropGeneratedCode": "strandline.stages.code.drop_generated_code",
     "DropListed": "strandline.stages.dedup.drop_listed",
+    "DropListedSentences": "strandline.stages.dedup.corpus.sentences",
     "DropListedWords": "strandline.stages.text.filters.drop_listed_words",
     "EmbedFrames": "strandline.stages.models.embed_frames",
     "ExtractFunctions": "strandline.stages.code.extract_functions",

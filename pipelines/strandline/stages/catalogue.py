@@ -19,6 +19,7 @@ from strandline.stages.dedup.corpus import (
     digest_rows,
     link_duplicates,
     paragraphs,
+    sentences,
     sign_texts,
 )
 from strandline.stages.images import decode_images, measure_images, resize_images
@@ -129,6 +130,7 @@ __all__ = [
     "repair_text",
     "resize_images",
     "select_columns",
+    "sentences",
     "shuffle_sink",
     "shuffle_source",
     "sign_texts",

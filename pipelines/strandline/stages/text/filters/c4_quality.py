@@ -14,6 +14,7 @@ from pydantic import Field
 from strandline.plan.registry import register
 from strandline.plan.task import Task
 from strandline.stages.text.filters.document_filter import FilterAnswer, SplittingFilter
+from strandline.stages.text.filters.splitting import cut_sentences
 
 _CITATION = re.compile(r"\[(?:\d*|edit|citation needed)\]")
 _ENDS = (".", "?", "!", '"', "'")
@@ -108,8 +109,7 @@ class C4Quality(SplittingFilter):
     def _split(self, text: str) -> list[str]:
         if self.params.unit is Unit.LINES:
             return text.splitlines()
-        starts = [start for start, _ in self._splitter.find_sentences(text)][1:]
-        return [text[at:end] for at, end in zip([0, *starts], [*starts, len(text)], strict=True)]
+        return cut_sentences(self._splitter, text)
 
     def _clean(self, part: str) -> str | None:
         """Return a line as it is kept, or None.

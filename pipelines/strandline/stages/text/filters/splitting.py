@@ -136,3 +136,9 @@ def load_splitter(splitting: Splitting, language: str = "en") -> Splitter:
     if splitting is Splitting.SPACY:
         return SpacySplitter(language)
     return NltkSplitter() if splitting is Splitting.NLTK else RuleSplitter()
+
+
+def cut_sentences(splitter: Splitter, text: str) -> list[str]:
+    """Return the sentences of a text, each with the blanks behind it; joined they are the text."""
+    starts = [start for start, _ in splitter.find_sentences(text)][1:]
+    return [text[at:end] for at, end in zip([0, *starts], [*starts, len(text)], strict=True)]
