@@ -22,7 +22,7 @@ from typing import Any
 
 from fake_store import Body, FakeStore, clone, matches
 from strandline_operator.cluster.api import Page, Scope
-from strandline_operator.cluster.errors import Gone, NotFound, Unavailable
+from strandline_operator.cluster.errors import Gone, Invalid, NotFound, Unavailable
 from strandline_operator.model.plan import Resource
 
 
@@ -58,6 +58,7 @@ class FakeApi:
         tokens: with which a URL was asked last.
         is_stalled: streams are open, and nothing comes.
         nodes: those that are not as they should be, by name; None: there is no such node.
+        unknown: fields of an object's spec that the server does not know.
     """
 
     store: FakeStore = field(default_factory=FakeStore)
@@ -66,6 +67,7 @@ class FakeApi:
     drivers: dict[str, Any] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)
     nodes: dict[str, Body | None] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
     before: list[Hook] = field(default_factory=list)
     after: list[Hook] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
@@ -97,7 +99,7 @@ class FakeApi:
     ) -> Body:
         async with self._call("create", resource, body["metadata"]["name"]):
             self._check(resource)
-            return self.store.create(resource, namespace, body)
+            return self.store.create(resource, namespace, self._prune(body, is_strict=is_strict))
 
     async def replace_status(
         self, resource: Resource, namespace: str, name: str, body: Body
@@ -179,11 +181,23 @@ class FakeApi:
             dict(self.logs),
             copy.deepcopy(self.drivers),
             nodes=dict(self.nodes),
+            unknown=set(self.unknown),
         )
 
     def _check(self, resource: Resource) -> None:
         if resource in self.unserved:
             raise NotFound(404, "", "404 page not found")
+
+    def _prune(self, body: Body, *, is_strict: bool) -> Body:
+        """Leave out what the server does not know, or refuse it, as a server does."""
+        spec = body.get("spec", {})
+        unknown = sorted(self.unknown & spec.keys())
+        if unknown and is_strict:
+            message = f'strict decoding error: unknown field "spec.{unknown[0]}"'
+            raise Invalid(400, "BadRequest", message)
+        if not unknown:
+            return body
+        return {**body, "spec": {name: spec[name] for name in spec.keys() - self.unknown}}
 
     @staticmethod
     def _concerns(scope: Scope, resource: Resource, body: Body) -> bool:

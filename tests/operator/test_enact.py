@@ -182,6 +182,21 @@ def test_what_belongs_to_another_is_refused(api: FakeApi, pipeline: Body) -> Non
     assert api.store.list(Resource.PIPELINE)[0]["metadata"]["finalizers"] == [FINALIZER]
 
 
+def test_what_is_made_whole_or_not_at_all_is_refused_where_a_field_is_not_known(
+    api: FakeApi, pipeline: Body
+) -> None:
+    api.unknown = {"authOptions"}
+    body = {**spell_config(pipeline), "spec": {"authOptions": {"mode": "token"}}}
+    done = carry_out(api, PassPlan(actions=(Create(Resource.CONFIG_MAP, body, is_strict=True),)))
+    (refusal,) = done.refusals
+    assert (refusal.status, "spec.authOptions" in refusal.message) == (400, True)
+    assert api.store.list(Resource.CONFIG_MAP) == []
+
+    carry_out(api, PassPlan(actions=(Create(Resource.CONFIG_MAP, body),)))
+    (made,) = api.store.list(Resource.CONFIG_MAP)
+    assert made["spec"] == {}
+
+
 def test_what_is_on_its_way_out_is_waited_for(api: FakeApi, pipeline: Body) -> None:
     api.store.patient.add(Resource.CONFIG_MAP)
     made = api.store.create(Resource.CONFIG_MAP, NAMESPACE, spell_config(pipeline))

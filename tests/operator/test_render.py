@@ -108,13 +108,16 @@ def test_every_pod_carries_the_labels_and_no_credentials() -> None:
 
 def test_no_pod_has_what_reads_the_driver_and_lets_it_go() -> None:
     rayjob = render()
-    token = derive_token(rayjob["metadata"]["ownerReferences"][0]["uid"])
+    uid = rayjob["metadata"]["ownerReferences"][0]["uid"]
+    token = derive_token(uid)
     for name, pod in pods_of(rayjob).items():
         (container,) = pod["spec"]["containers"]
         given = {one["name"]: one["value"] for one in container.get("env", [])}
         digest = digest_token(token) if name == "head" else None
         assert given.get("STRANDLINE_HEARER") == given.get("STRANDLINE_READER") == digest
     assert token not in json.dumps(rayjob)
+    # Nor what the token is derived from.
+    assert f'"{uid}"' not in json.dumps(rayjob["spec"])
 
 
 OPTIONS = {
