@@ -245,6 +245,23 @@ def test_pods_that_a_quota_forbids_are_told_and_end_the_attempt(
     client.delete("Namespace", namespace)
 
 
+def test_an_option_of_a_kuberay_that_is_not_this_one_is_told_and_no_run_begins_without_it(
+    api_server: ApiServer, client: KubeClient, home: str, tmp_path: Path
+) -> None:
+    namespace, kubeconfig = api_server.make_namespace(), api_server.make_account(home, "operator")
+    grant(client, namespace, home, None)
+    pipeline = spell_pipeline()
+    pipeline["spec"].setdefault("ray", {})["authOptions"] = {"mode": "token", "later": True}
+    client.create(pipeline, namespace)
+    with run_watched(kubeconfig, tmp_path, namespace):
+        wait_for_reason(client, namespace, NAME, "ObjectRefused")
+    body = client.get("CurationPipeline", NAME, namespace) or {}
+    messages = [condition["message"] for condition in body["status"]["conditions"]]
+    assert any("authOptions.later" in message for message in messages), messages
+    assert client.list("RayJob", namespace) == []
+    client.delete("Namespace", namespace)
+
+
 def test_a_mount_that_fails_is_read_from_the_events_of_its_pod(
     api_server: ApiServer, client: KubeClient, home: str, tmp_path: Path
 ) -> None:
