@@ -38,10 +38,10 @@ def test_a_policy_closes_the_ports_while_the_run_goes_on(ground: Ground) -> None
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     (head,) = story.pods("head", 1)
     address = head["status"]["podIP"]
-    places = (ground.kube, ground.kube.within("default"))
+    namespaces = (ground.kube, ground.kube.within("default"))
     with ExitStack() as stack:
         strangers = [
-            stack.enter_context(invite_stranger(place, ground.runtime_image)) for place in places
+            stack.enter_context(invite_stranger(kube, ground.runtime_image)) for kube in namespaces
         ]
 
         def list_reached() -> list[int]:

@@ -67,7 +67,7 @@ class AttemptServer:
 
     Args:
         port: of all addresses of this machine; 0 chooses a free one.
-        hearer: digest of the token of whoever is waited for at the end; empty: of anybody.
+        waited_for: digest of the token of whoever is waited for at the end; empty: of anybody.
         reader: the same of whoever may read how far it is and how it ended. Numbers are read by
             anybody, as Prometheus does it.
 
@@ -75,8 +75,8 @@ class AttemptServer:
         OSError: the port is taken.
     """
 
-    def __init__(self, port: int, hearer: str = "", reader: str = "") -> None:
-        self._hearer = hearer
+    def __init__(self, port: int, waited_for: str = "", reader: str = "") -> None:
+        self._waited_for = waited_for
         self._reader = reader
         self._read_progress: Callable[[], Document | None] = lambda: None
         self._outcome: Document | None = None
@@ -146,7 +146,7 @@ class AttemptServer:
 
     def note_sent(self, path: str, token: str) -> None:
         """Note that an answer has left, to somebody with a token or without."""
-        if path == "/outcome" and self._outcome is not None and is_reader(token, self._hearer):
+        if path == "/outcome" and self._outcome is not None and is_reader(token, self._waited_for):
             self._is_read.set()
 
 

@@ -160,8 +160,8 @@ def _serving(port: int | None) -> Iterator[AttemptServer | None]:
     from strandline.run.supervise.status_server import AttemptServer  # noqa: PLC0415 - few attempts are asked
 
     try:
-        hearer, reader = (os.environ.get(name, "") for name in (VARIABLE, READER_VARIABLE))
-        server = AttemptServer(port, hearer, reader)
+        waited_for, reader = (os.environ.get(name, "") for name in (VARIABLE, READER_VARIABLE))
+        server = AttemptServer(port, waited_for, reader)
     except OSError as error:
         msg = f"--serve {port}: {error.strerror}"
         raise click.UsageError(msg) from error
