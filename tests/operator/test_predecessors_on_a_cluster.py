@@ -261,6 +261,43 @@ def test_what_is_read_is_where_the_driver_is_told(
     assert list_mounts(rayjob) == ([(claim, f"{INPUTS}/{claim}", True)] if claim else [])
 
 
+STORAGE: Body = {"ledger": {"claimName": "mine"}, "output": {"claimName": "shared"}}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "own"),
+    [
+        ({"output": {"claimName": "shared"}}, {"output": {"claimName": "shared"}}),
+        ({"ledger": {"claimName": "mine"}}, {"ledger": {"claimName": "mine"}}),
+        (STORAGE, STORAGE),
+        ({}, {"ledger": {"claimName": "mine"}, "output": {"claimName": "mine"}}),
+    ],
+)
+def test_a_claim_is_in_a_pod_once_whatever_it_is_for(theirs: Body, own: Body) -> None:
+    """A kubelet never starts a pod that has one claim as two volumes, and does not say so."""
+    raw = make_other(storage=theirs)
+    source = {"use": "jsonl-files", "with": {"paths": [{"pipeline": "raw"}]}}
+    cluster = follow(raw, source=source, storage=own)
+    for each in (raw, cluster):
+        for name in ("shared", "mine"):
+            each.share_claim(name)
+    complete(raw)
+    cluster.settle()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    given = rayjob["spec"]["rayClusterSpec"]
+    (config,) = cluster.list_of(Resource.CONFIG_MAP)
+    (path,) = yaml.safe_load(config["data"]["pipeline.yaml"])["spec"]["source"]["with"]["paths"]
+    for group in (given["headGroupSpec"], *given["workerGroupSpecs"]):
+        spec = group["template"]["spec"]
+        sources = [volume.get("persistentVolumeClaim") for volume in spec["volumes"]]
+        claims = [source["claimName"] for source in sources if source]
+        assert len(claims) == len(set(claims))
+        mounts = spec["containers"][0]["volumeMounts"]
+        assert {mount["name"] for mount in mounts} <= {each["name"] for each in spec["volumes"]}
+        (read,) = (each for each in mounts if path.startswith(each["mountPath"] + "/"))
+        assert read["readOnly"]
+
+
 def test_a_place_in_another_pipelines_pods_can_not_be_read() -> None:
     raw = make_other(sink={"use": "jsonl", "with": {"path": "out"}})
     complete(raw)

@@ -119,6 +119,8 @@ EXTRA_GRACE_SECONDS = 15
 STOP_WAIT_SECONDS = 8
 # A user that the cluster chooses has no entry in the image, and libraries ask for its name.
 USER_NAME = "strandline"
+# Others look for them by name.
+_OWN_CLAIMS = frozenset({"ledger", "output"})
 RAY_CONTAINERS = (HEAD_CONTAINER, WORKER_CONTAINER)
 # Where a node's agent answers for its health, unless `ray start` is told another port.
 AGENT_PORT = 52365
@@ -271,12 +273,40 @@ def _finish(
     template: Template = {"metadata": {"labels": {}}, "spec": spec}
     for given in (ray.pod_template, node.pod_template):
         template = lay_over(template, fit_template(given, container["name"]))
+    _join_claims(template["spec"])
     _probe(template, node)
     fixed = {
         "metadata": {"labels": labels},
         "spec": {"restartPolicy": "Never"},
     }
     return dict(lay_over(template, fixed))
+
+
+def _join_claims(spec: dict[str, Any]) -> None:
+    """Have each claim in a pod once: kubelets wait for ever for one that is there twice.
+
+    Places stay what they were: several are mounts of one volume then, some of them read-only.
+    """
+    volumes = spec["volumes"]
+    names: dict[str, str] = {}
+    for volume in sorted(volumes, key=lambda volume: volume["name"] not in _OWN_CLAIMS):
+        names.setdefault(_find_claim(volume) or "", volume["name"])
+    joined = {volume["name"]: names[claim] for volume in volumes if (claim := _find_claim(volume))}
+    spec["volumes"] = [
+        volume for volume in volumes if joined.get(volume["name"]) in {None, volume["name"]}
+    ]
+    for container in (*spec["containers"], *spec.get("initContainers", ())):
+        mounts = container.get("volumeMounts", ())
+        if any(mount["name"] in joined for mount in mounts):
+            container["volumeMounts"] = [
+                {**mount, "name": joined.get(mount["name"], mount["name"])} for mount in mounts
+            ]
+
+
+def _find_claim(volume: Mapping[str, Any]) -> str | None:
+    """Return the claim of a volume that may be written to; None where it is another kind."""
+    source = volume.get("persistentVolumeClaim") or {}
+    return None if source.get("readOnly") else source.get("claimName")
 
 
 def _probe(template: Template, node: RayNode) -> None:
