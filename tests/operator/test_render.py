@@ -153,6 +153,22 @@ def list_strict(cluster: SimulatedCluster) -> list[Resource]:
     return [each.resource for each in made if isinstance(each, Create) and each.is_strict]
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"volumes": [{}, 5]},
+        {"volumes": None},
+        {"volumes": [{"name": "x", "persistentVolumeClaim": None}]},
+        {"initContainers": None},
+        {"containers": [{"name": "ray-head", "volumeMounts": [{"mountPath": "/x"}, None]}]},
+        {"containers": [{"name": "ray-head", "volumeMounts": None}]},
+    ],
+)
+def test_parts_of_a_template_that_are_none_are_left_for_the_server_to_refuse(part: Any) -> None:
+    head = pods_of(render(ray={"head": {"podTemplate": {"spec": part}}}))["head"]
+    assert head["spec"]["containers"][0]["name"] == "ray-head"
+
+
 def test_every_container_is_confined() -> None:
     for pod in pods_of(render()).values():
         assert pod["spec"]["securityContext"]["runAsNonRoot"] is True

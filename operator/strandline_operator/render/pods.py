@@ -286,27 +286,51 @@ def _join_claims(spec: dict[str, Any]) -> None:
     """Have each claim in a pod once: kubelets wait for ever for one that is there twice.
 
     Places stay what they were: several are mounts of one volume then, some of them read-only.
+    Where no claim is there twice nothing is touched, and the API server refuses what is no volume.
     """
-    volumes = spec["volumes"]
-    names: dict[str, str] = {}
-    for volume in sorted(volumes, key=lambda volume: volume["name"] not in _OWN_CLAIMS):
-        names.setdefault(_find_claim(volume) or "", volume["name"])
-    joined = {volume["name"]: names[claim] for volume in volumes if (claim := _find_claim(volume))}
+    claims = {
+        volume["name"]: claim
+        for volume in _list_named(spec.get("volumes"))
+        if (claim := _find_claim(volume))
+    }
+    kept: dict[str, str] = {}
+    for name in sorted(claims, key=lambda name: name not in _OWN_CLAIMS):
+        kept.setdefault(claims[name], name)
+    joined = {name: kept[claim] for name, claim in claims.items() if kept[claim] != name}
+    if not joined:
+        return
     spec["volumes"] = [
-        volume for volume in volumes if joined.get(volume["name"]) in {None, volume["name"]}
+        volume for volume in _list_named(spec["volumes"]) if volume["name"] not in joined
     ]
-    for container in (*spec["containers"], *spec.get("initContainers", ())):
-        mounts = container.get("volumeMounts", ())
-        if any(mount["name"] in joined for mount in mounts):
-            container["volumeMounts"] = [
-                {**mount, "name": joined.get(mount["name"], mount["name"])} for mount in mounts
-            ]
+    for kind in ("containers", "initContainers"):
+        if kind in spec:
+            spec[kind] = [_rename_mounts(each, joined) for each in _list_named(spec[kind])]
+
+
+def _rename_mounts(container: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    mounts = [
+        {**mount, "name": names.get(mount["name"], mount["name"])}
+        for mount in _list_named(container.get("volumeMounts"))
+    ]
+    return {**container, "volumeMounts": mounts} if mounts else dict(container)
+
+
+def _list_named(entries: object) -> list[Mapping[str, Any]]:
+    """Return what has a name in a list of a user's; none where it is no list."""
+    listed = entries if isinstance(entries, list | tuple) else ()
+    return [
+        entry
+        for entry in listed
+        if isinstance(entry, Mapping) and isinstance(entry.get("name"), str)
+    ]
 
 
 def _find_claim(volume: Mapping[str, Any]) -> str | None:
     """Return the claim of a volume that may be written to; None where it is another kind."""
-    source = volume.get("persistentVolumeClaim") or {}
-    return None if source.get("readOnly") else source.get("claimName")
+    source = volume.get("persistentVolumeClaim")
+    if not isinstance(source, Mapping) or source.get("readOnly"):
+        return None
+    return source.get("claimName")
 
 
 def _probe(template: Template, node: RayNode) -> None:
