@@ -9,6 +9,14 @@ POD = "command"
 SECONDS = 120
 VOLUME, OUTPUT, CONFIG = "/var/lib/strandline", "/var/lib/strandline-output", "/etc/strandline"
 STAGES = "/opt/stages"
+# What the restricted profile asks of every container.
+CONFINED: Json = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "runAsUser": 1000,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
 
 
 def run_command(
@@ -48,20 +56,12 @@ def _render(image: str, command: list[str], claims: tuple[str, str], config: str
     }
     if config:
         mounts["pipeline"] = CONFIG
-    confined = {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "readOnlyRootFilesystem": True,
-        "runAsNonRoot": True,
-        "runAsUser": 1000,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
     container = {
         "name": POD,
         "image": image,
         "command": command,
         "env": [{"name": "PYTHONPATH", "value": STAGES}],
-        "securityContext": confined,
+        "securityContext": CONFINED | {"readOnlyRootFilesystem": True},
         "volumeMounts": [{"name": name, "mountPath": path} for name, path in mounts.items()],
     }
     volumes: list[Json] = [

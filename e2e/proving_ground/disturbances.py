@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from proving_ground.commands import CONFINED
 from proving_ground.ground import Ground
 from proving_ground.kube import Json, Kube
 from proving_ground.waiting import wait_for
@@ -88,19 +89,12 @@ def _render_class(name: str, value: int) -> Json:
 
 def _render_rival(image: str) -> Json:
     limits = {SLOT: "1", "cpu": "10m", "memory": "16Mi"}
-    confined = {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "runAsNonRoot": True,
-        "runAsUser": 1000,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
     container = {
         "name": "sleep",
         "image": image,
         "command": ["sleep", "3600"],
         "resources": {"requests": limits, "limits": limits},
-        "securityContext": confined,
+        "securityContext": CONFINED,
     }
     return {
         "apiVersion": "v1",

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from proving_ground.commands import CONFINED
 from proving_ground.kube import Json, Kube
 from real_node import layout
 from real_node.node import Node
@@ -107,18 +108,11 @@ def _build() -> str:
 
 
 def _render_stranger(image: str) -> Json:
-    confined = {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "runAsNonRoot": True,
-        "runAsUser": 1000,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
     container = {
         "name": STRANGER,
         "image": image,
         "command": ["sleep", "3600"],
-        "securityContext": confined,
+        "securityContext": CONFINED,
     }
     return {
         "apiVersion": "v1",

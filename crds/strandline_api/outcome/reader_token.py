@@ -8,10 +8,14 @@ the API server keeps, and so can whoever may read attempts.
 import hashlib
 import hmac
 
+from strandline_api.names import ATTEMPT_VARIABLE, LINEAGE_VARIABLE
+
 # Of who lets an ended driver go, and of who may read what it tells. Apart, since an operator of
 # before sets the first alone and reads without a token.
 VARIABLE = "STRANDLINE_HEARER"
 READER_VARIABLE = "STRANDLINE_READER"
+# They speak of the driver, and nobody else in a pod that is made like its own is to have them.
+DRIVERS_OWN = frozenset({ATTEMPT_VARIABLE, LINEAGE_VARIABLE, VARIABLE, READER_VARIABLE})
 HEADER = "Strandline-Token"
 
 

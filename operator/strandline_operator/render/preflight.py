@@ -15,12 +15,10 @@ from typing import Any, NamedTuple
 
 from strandline_api.documents.stored import render_document
 from strandline_api.names import (
-    ATTEMPT_VARIABLE,
-    LINEAGE_VARIABLE,
     PREFLIGHT_LABEL,
     name_preflight,
 )
-from strandline_api.outcome.reader_token import READER_VARIABLE, VARIABLE
+from strandline_api.outcome.reader_token import DRIVERS_OWN
 from strandline_api.spec.pod_paths import CODE_FILES_VOLUME, INPUT_VOLUME_PREFIX
 from strandline_operator.model.plan import Manifest
 from strandline_operator.model.view import PipelineView
@@ -34,7 +32,6 @@ CONTAINER = "strandline-preflight"
 MOST_DOCUMENT = 60_000
 KEEP_SECONDS = 300
 _OURS = frozenset({"ledger", "pipeline", "output", "memory"})
-_DRIVERS_OWN = frozenset({ATTEMPT_VARIABLE, LINEAGE_VARIABLE, VARIABLE, READER_VARIABLE})
 _KEPT = ("image", "imagePullPolicy", "env", "envFrom", "securityContext")
 _RESOURCES = {"requests": {"cpu": "250m", "memory": "512Mi"}, "limits": {"memory": "2Gi"}}
 
@@ -114,7 +111,7 @@ def render_preflight(
 
 def _strip(container: Mapping[str, Any]) -> Part:
     """Return a container without what the check has not got."""
-    env = [each for each in container.get("env") or () if each["name"] not in _DRIVERS_OWN]
+    env = [each for each in container.get("env") or () if each["name"] not in DRIVERS_OWN]
     mounts = container.get("volumeMounts") or ()
     kept = [mount for mount in mounts if not _is_ours(mount["name"])]
     return {**container, "env": env, "volumeMounts": kept}

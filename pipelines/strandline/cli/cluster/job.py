@@ -16,15 +16,13 @@ from strandline.cli.cluster.objects import ClusterPipeline
 from strandline.cli.cluster.placement import JobPlacement
 from strandline_api.names import (
     API_VERSION,
-    ATTEMPT_VARIABLE,
     GROUP,
-    LINEAGE_VARIABLE,
     MANAGED_BY_LABEL,
     PIPELINE,
     fit_name,
     format_label_value,
 )
-from strandline_api.outcome.reader_token import READER_VARIABLE, VARIABLE
+from strandline_api.outcome.reader_token import DRIVERS_OWN
 from strandline_api.spec.pod_paths import HEAD_CONTAINER, OUTPUT, VOLUME
 
 CONTAINER = "strandline"
@@ -44,8 +42,6 @@ _KEPT = (
 )
 _CONTAINER_KEPT = ("image", "imagePullPolicy", "envFrom", "securityContext")
 _CODE_CONTAINER = "strandline-code"
-# They speak of the driver, which this is not.
-_DRIVERS_OWN = frozenset({ATTEMPT_VARIABLE, LINEAGE_VARIABLE, VARIABLE, READER_VARIABLE})
 _RESOURCES = {
     "requests": {"cpu": "250m", "memory": "512Mi"},
     "limits": {"memory": "2Gi"},
@@ -160,7 +156,7 @@ def _render_container(order: JobOrder, ray: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _drop_drivers(container: Mapping[str, Any]) -> dict[str, Any]:
-    env = [each for each in container.get("env") or () if each["name"] not in _DRIVERS_OWN]
+    env = [each for each in container.get("env") or () if each["name"] not in DRIVERS_OWN]
     return {**container, "env": env, "volumeMounts": container.get("volumeMounts") or []}
 
 
