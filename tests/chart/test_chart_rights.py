@@ -43,6 +43,7 @@ RARE = {
     ("get", "nodes"): "pods of a node that does not answer",
     ("list", "nodes"): "a pod was killed for memory, and no limit is set",
     ("get", "curationattempts"): "an attempt's name is taken already",
+    ("get", "rayjobs"): "a RayJob's name is taken already",
     ("patch", "persistentvolumeclaims"): "somebody asks for a larger claim",
     ("get", "networkpolicies"): "the operator was killed after it had made one",
     ("update", "curationpipelines/finalizers"): "the cluster checks who may own objects",
