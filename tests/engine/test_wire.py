@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.engine.call import wire
-from strandline.plan.receipt import Effort, Emitted, Event, Failure, Output, Receipt, StageCounts
+from strandline.plan.receipt import (
+    Effort,
+    Emitted,
+    Event,
+    Failure,
+    Output,
+    Receipt,
+    SharedPart,
+    StageCounts,
+)
 from strandline.plan.task import Lineage, Origin, Task
 
 token = st.binary(min_size=16, max_size=16)
@@ -20,7 +29,8 @@ origin = st.none() | st.builds(Origin, token, st.integers(0, 9), st.integers(10,
 number = st.integers(0, 2**40)
 # A file is no larger than its length can say.
 size = st.integers(0, 2**63 - 1)
-output = st.builds(Output, token, st.just(".parquet"), size, token, st.integers(0, 10**9))
+part = st.none() | st.builds(SharedPart, token, size, size, size)
+output = st.builds(Output, token, st.just(".parquet"), size, token, st.integers(0, 10**9), part)
 effort = st.builds(Effort, st.text(), number, number, st.floats(0, 9), number)
 event = st.builds(
     Event,
