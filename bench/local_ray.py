@@ -9,7 +9,7 @@ from pathlib import Path
 
 import ray
 
-from strandline.engine.ray.connection import start_local
+from strandline.engine.ray.local_start import start_local
 
 _HERE = Path(__file__).parent
 _STORE_BYTES = 400_000_000

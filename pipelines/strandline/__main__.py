@@ -7,12 +7,16 @@ from __future__ import annotations
 
 # What `signal` is made of: it is there from the start, and need not be loaded.
 import _signal as signal  # type: ignore[import-not-found]
+import gc
 import os
 import sys
 
 # An attempt that never began goes on with the next one; other commands end as a shell's do.
 _INTERRUPTED, _KEYS_PRESSED = 75, 130
 _ATTEMPTS = frozenset({"run", "drive", "retry"})
+# Garbage is looked for after so many new objects: modules that are loaded are none, and a
+# seventh of the time that they take to load is the search through them.
+_NEW_OBJECTS = 50_000
 
 
 def main_on_cluster() -> None:
@@ -31,6 +35,7 @@ def main_on_cluster() -> None:
 
 def main() -> None:
     """Run the command line and exit with its code; `module:Class` is looked up from here."""
+    gc.set_threshold(_NEW_OBJECTS)
     makes_attempts = bool(_ATTEMPTS.intersection(sys.argv[1:2]))
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as for a shell's background job
         signal.signal(signal.SIGINT, _leave if makes_attempts else _leave_quietly)

@@ -12,12 +12,9 @@ if TYPE_CHECKING:
     from strandline.engine.call.receipts import FlushError, ShapeError
     from strandline.engine.call.setup import PackageMissingError, StageSetupError
     from strandline.engine.core.flow import StageBrokenError
-    from strandline.engine.ray.connection import (
-        ClusterLostError,
-        ClusterRefusedError,
-        RayStartError,
-    )
+    from strandline.engine.ray.connection import ClusterLostError, ClusterRefusedError
     from strandline.engine.ray.ledger_actor import LedgerLostError
+    from strandline.engine.ray.local_start import RayStartError
     from strandline.engine.ray.losses import PoolBrokenError
     from strandline.engine.ray_data.engine import WindowLostError
     from strandline.ledger.errors import (
@@ -98,7 +95,7 @@ _ROOMS = {
     "PartitionError": "strandline.run.attempt.partitions",
     "PlaceTakenError": "strandline.storage.outputs.ownership",
     "PoolBrokenError": "strandline.engine.ray.losses",
-    "RayStartError": "strandline.engine.ray.connection",
+    "RayStartError": "strandline.engine.ray.local_start",
     "ShapeError": "strandline.engine.call.receipts",
     "SourcePathError": "strandline.run.attempt.partitions",
     "SpecError": "strandline_api.documents.problems",

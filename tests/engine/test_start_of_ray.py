@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import signal
 import subprocess
@@ -16,18 +17,21 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ray._private import node, services
+from ray._private import node, ray_constants, services
 from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
-
-from strandline.engine.ray import connection
-from strandline.engine.ray.connection import (
-    START_SECONDS,
-    ClusterRefusedError,
-    RayStartError,
-    choose_start_limit,
-    connected,
+from ray._raylet import (  # type: ignore[attr-defined]
+    DASHBOARD_AGENT_LISTEN_PORT_NAME as LISTEN_PORT_NAME,
 )
+from ray._raylet import (  # type: ignore[attr-defined]
+    METRICS_AGENT_PORT_NAME,
+    METRICS_EXPORT_PORT_NAME,
+    wait_for_persisted_port,
+)
+
+from strandline.engine.ray import local_start
+from strandline.engine.ray.connection import ClusterRefusedError, connected
 from strandline.engine.ray.driver import list_modules
+from strandline.engine.ray.local_start import START_SECONDS, RayStartError, choose_start_limit
 from strandline.plan.errors import code_of
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
@@ -39,6 +43,7 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode
 
 ADVICE = "; `strandline doctor` looks at the machine, and --workers 1 has Ray start less"
+NODE = "ab" * 28
 MODULES = "RAY_preload_python_modules"
 SLOW = "The current node timed out during startup. This could happen because some of the raylet"
 
@@ -163,7 +168,7 @@ def test_a_local_ray_starts_no_process_that_nobody_asks(
 
     monkeypatch.setattr("ray.init", init)
     monkeypatch.setattr("ray.experimental.internal_kv._internal_kv_put", put)
-    connection.start_local(1, tmp_path, **options)
+    local_start.start_local(1, tmp_path, **options)
     assert addresses == ([] if "include_dashboard" in options else ["127.0.0.1:9"])
     assert seen == sorted([*left, "start_gcs_server"])
     assert own == {name: getattr(node.Node, name) for name in names}
@@ -240,8 +245,8 @@ def ask_ray(
         return {"node": 1}
 
     monkeypatch.setattr(module, name, ask)
-    monkeypatch.setattr(connection, "_NODE_SECONDS", 0.0)
-    with connection._waiting_for_node(seconds):
+    monkeypatch.setattr(local_start, "_NODE_SECONDS", 0.0)
+    with local_start._waiting_for_node(seconds):
         assert getattr(module, name)("gcs", "id", "port") == {"node": 1}
     assert getattr(module, name) is ask
     return asked
@@ -251,7 +256,7 @@ def ask_ray(
 def test_a_process_of_ray_that_is_slow_is_waited_for(
     wait: tuple[ModuleType, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "_find_child", lambda _: psutil.Process())
+    monkeypatch.setattr(local_start, "find_child", lambda _: psutil.Process())
     assert 5 == len(ask_ray(monkeypatch, wait, fails=4, seconds=600.0))
     with pytest.raises(RuntimeError, match="not there yet"):
         ask_ray(monkeypatch, wait, fails=2, seconds=-1.0)
@@ -261,8 +266,49 @@ def test_a_process_of_ray_that_is_slow_is_waited_for(
 def test_a_process_of_ray_that_has_died_is_not_waited_for(
     wait: tuple[ModuleType, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(connection._ProcessDiedError, match="died as it began"):
+    with pytest.raises(local_start._ProcessDiedError, match="died as it began"):
         ask_ray(monkeypatch, wait, fails=1, seconds=600.0)
+
+
+def test_a_node_is_asked_for_when_it_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_start, "find_child", lambda _: psutil.Process())
+    monkeypatch.setattr(local_start, "_NODE_SECONDS", 0.0)
+    seen = iter([[], [b"\x01"], [b"\x01", b"\xab"], []])
+    local_start._await_node(lambda: next(seen), "ab", math.inf)
+    assert list(seen) == [[]]
+    local_start._await_node(list, "ab", -math.inf)  # it is too late
+    monkeypatch.setattr(local_start, "find_child", lambda _: None)
+    local_start._await_node(list, "ab", math.inf)  # it has died
+
+
+def test_the_agent_that_nobody_asks_names_no_port_and_ends_with_its_node(tmp_path: Path) -> None:
+    own = services._build_python_executable_command_memory_profileable
+    build = local_start._replace_agent(tmp_path / "agent.py", own)
+    assert build("log_monitor", "session") == own("log_monitor", "session")
+    command = build(ray_constants.PROCESS_TYPE_DASHBOARD_AGENT, "session")
+    command += ["agent.py", f"--session-dir={tmp_path}", f"--node-id={NODE}", "--head", "--ip=::1"]
+    node = f"import subprocess; print(subprocess.Popen({command}).pid, flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", node], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        agent = psutil.Process(int(parent.stdout.readline()))
+        ports = (METRICS_AGENT_PORT_NAME, METRICS_EXPORT_PORT_NAME, LISTEN_PORT_NAME)
+        for name in ports:
+            assert wait_for_persisted_port(str(tmp_path), NODE, name, timeout_ms=20_000) == -1
+        assert agent.is_running()
+        parent.stdin.close()
+    agent.wait(20)
+
+
+def test_an_agent_of_a_version_that_names_no_ports_is_left(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delattr("ray._raylet.METRICS_EXPORT_PORT_NAME")
+    own = services._build_python_executable_command_memory_profileable
+    assert local_start._replace_agent(tmp_path / "agent.py", own) is own
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("deaths", [1, 2, 3])
@@ -270,7 +316,7 @@ def test_a_ray_whose_process_dies_is_begun_three_times(
     deaths: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     begun: list[subprocess.Popen[bytes]] = []
-    died = connection._ProcessDiedError("its gcs_server died as it began")
+    died = local_start._ProcessDiedError("its gcs_server died as it began")
 
     def init(**_: object) -> None:
         if len(begun) < deaths:
@@ -278,10 +324,10 @@ def test_a_ray_whose_process_dies_is_begun_three_times(
 
     monkeypatch.setattr("ray.init", init)
     if deaths < 3:
-        connection.start_local(1, tmp_path)
+        local_start.start_local(1, tmp_path)
     else:
         with pytest.raises(RayStartError) as caught:
-            connection.start_local(1, tmp_path)
+            local_start.start_local(1, tmp_path)
         assert str(caught.value) == (
             f"the local Ray did not start: its gcs_server died as it began{ADVICE}"
         )

@@ -1,4 +1,4 @@
-"""A local Ray of our own has its workers import ahead what a run will need."""
+"""A local Ray of our own has its workers import ahead what a run will need, and little else."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 LOOK = """
+import psutil
 import ray
 from strandline.engine.ray.connection import connected
 
@@ -17,10 +18,13 @@ def list_loaded():
 
 with connected(None, 1, ["colorsys"]):
     print(ray.get(ray.remote(num_cpus=1)(list_loaded).remote()))
+    titles = {child.name() for child in psutil.Process().children(recursive=True)}
+    print(sorted(titles & {"ray::RuntimeEnvAgent", "ray::DashboardAgent", "raylet"}))
 """
 
 
-def test_workers_have_imported_what_they_will_need_before_they_are_asked() -> None:
+def test_workers_have_imported_what_they_will_need_and_no_agent_idles() -> None:
     command = [sys.executable, "-c", LOOK]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert (done.stdout, done.returncode) == ("['colorsys']\n", 0), done.stderr
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["['colorsys']", "['ray::RuntimeEnvAgent', 'raylet']"]

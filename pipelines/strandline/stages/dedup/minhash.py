@@ -45,20 +45,22 @@ class RunHasher:
     """Hashes each word once, and runs from these: more than twice as fast as joined runs."""
 
     def __init__(self) -> None:
-        self._known: dict[str, int] = {}
+        self._known = _WordHashes()
 
     def __call__(self, words: Sequence[str], size: int) -> list[int]:
         """Return the hashes of a text's runs; see `HashRuns`."""
-        hashes = hash_runs([self._hash_word(word) for word in words], size)
-        return [int(each) for each in hashes]
+        if len(self._known) > _MOST_WORDS:
+            self._known.clear()
+        hashes: list[int] = hash_runs([self._known[word] for word in words], size).tolist()
+        return hashes
 
-    def _hash_word(self, word: str) -> int:
-        found = self._known.get(word)
-        if found is None:
-            if len(self._known) >= _MOST_WORDS:
-                self._known.clear()
-            digest = digest_bytes(word.encode("utf-8", "replace"))
-            found = self._known[word] = int.from_bytes(digest[:8], "little")
+
+class _WordHashes(dict[str, int]):
+    """The hash of each word, 64 bits, made when it is asked for first."""
+
+    def __missing__(self, word: str) -> int:
+        digest = digest_bytes(word.encode("utf-8", "replace"))
+        found = self[word] = int.from_bytes(digest[:8], "little")
         return found
 
 
