@@ -157,7 +157,9 @@ def test_a_local_ray_starts_no_process_that_nobody_asks(
 ) -> None:
     names = ("start_api_server", "start_gcs_server", "start_log_monitor", "start_monitor")
     own = {name: getattr(node.Node, name) for name in names}
+    monkeypatch.delenv(local_start._EVENTS, raising=False)
     seen: list[str] = []
+    intervals: list[str | None] = []
     addresses: list[str] = []
 
     def put(_: str, address: str, **__: object) -> None:
@@ -165,12 +167,15 @@ def test_a_local_ray_starts_no_process_that_nobody_asks(
 
     def init(**_: object) -> None:
         seen.extend(name for name in names if getattr(node.Node, name) is own[name])
+        intervals.append(os.environ.get(local_start._EVENTS))
 
     monkeypatch.setattr("ray.init", init)
     monkeypatch.setattr("ray.experimental.internal_kv._internal_kv_put", put)
     local_start.start_local(1, tmp_path, **options)
     assert addresses == ([] if "include_dashboard" in options else ["127.0.0.1:9"])
     assert seen == sorted([*left, "start_gcs_server"])
+    assert intervals == [None if "include_dashboard" in options else "0"]
+    assert local_start._EVENTS not in os.environ
     assert own == {name: getattr(node.Node, name) for name in names}
 
 

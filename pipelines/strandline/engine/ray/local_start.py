@@ -79,6 +79,8 @@ def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401
 
 
 _USUAL = {"include_dashboard": False, "logging_level": logging.ERROR, "log_to_driver": False}
+# Each call is told to whoever shows calls on a dashboard, a sixth of what a small one costs.
+_EVENTS = "RAY_task_events_report_interval_ms"
 _NOBODY = "127.0.0.1:9"  # the port of what is discarded
 
 
@@ -89,6 +91,7 @@ def _init(cpus: int, folder: Path, options: Mapping[str, Any]) -> Any:  # noqa: 
         if not options["include_dashboard"]:
             replace = partial(_replace_agent, folder / _AGENT_FILE)
             stack.enter_context(_replaced("services", _INTERPRETER, replace))
+            stack.enter_context(setting(_EVENTS, os.environ.get(_EVENTS, "0")))
         # Local whatever RAY_ADDRESS says.
         context = ray.init(address="local", num_cpus=cpus, _temp_dir=str(folder), **options)
     if not options["include_dashboard"]:
