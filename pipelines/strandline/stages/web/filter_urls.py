@@ -2,87 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Self
+from collections.abc import Iterable, Mapping
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field
 
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import keep_rows, list_strings
-from strandline.stages.sources.opening import ChangedListError, UnreadableFileError
-from strandline.stages.web.url_rules import (
-    UrlRules,
-    digest_items,
-    find_fault,
-    normalise_items,
-    read_items,
-)
+from strandline.stages.web.item_lists import ItemList, ListedParams
+from strandline.stages.web.url_rules import UrlRules, find_fault, strip_scheme
 
 _LISTS = ("domains", "urls", "words", "subwords", "soft_words")
-
-
-class UrlList(Stage.Params):
-    """Items that stand in the pipeline, or in files of one item a line."""
-
-    items: tuple[str, ...] = Field(default=(), description="Items, in any case.")
-    paths: tuple[str, ...] = Field(
-        default=(),
-        description="Files or URLs of items, one a line; lines that begin with `#` are passed "
-        "over, and .gz, .zst, .bz2 and .lz4 are unpacked.",
-    )
 
 
 @register("filter-urls")
 class FilterUrls(Stage):
     """Keeps rows whose URL is on none of the lists; what is in them is in the fingerprint."""
 
-    class Params(Stage.Params):
+    class Params(ListedParams):
         """The lists. None comes along: what is unwanted is for those to say who curate."""
 
         column: str = Field(default="url", description="Column with the URL.")
-        domains: UrlList = Field(
-            default=UrlList(), description="Hosts; what is below them is dropped too."
+        domains: ItemList = Field(
+            default=ItemList(), description="Hosts; what is below them is dropped too."
         )
-        urls: UrlList = Field(
-            default=UrlList(), description="Whole URLs, whatever their scheme and last slash."
+        urls: ItemList = Field(
+            default=ItemList(), description="Whole URLs, whatever their scheme and last slash."
         )
-        words: UrlList = Field(
-            default=UrlList(),
+        words: ItemList = Field(
+            default=ItemList(),
             description="Words, between characters of the URL that are no letters or digits.",
         )
-        subwords: UrlList = Field(
-            default=UrlList(),
+        subwords: ItemList = Field(
+            default=ItemList(),
             description="Parts of words; found also across such characters.",
         )
-        soft_words: UrlList = Field(
-            default=UrlList(), description="Words of which one alone is no reason."
+        soft_words: ItemList = Field(
+            default=ItemList(), description="Words of which one alone is no reason."
         )
         max_soft_words: int = Field(
             default=1, ge=0, description="Most different soft words that a URL may have."
         )
 
-        _digests: dict[str, str] = PrivateAttr(default_factory=dict)
+        def name_lists(self) -> Mapping[str, ItemList]:
+            return {name: getattr(self, name) for name in _LISTS}
 
-        @model_validator(mode="after")
-        def _read(self) -> Self:
-            try:
-                self._digests = {name: digest_items(items) for name, items in read_lists(self)}
-            except UnreadableFileError as error:
-                raise ValueError(str(error)) from error
-            return self
-
-        @property
-        def digests(self) -> dict[str, str]:
-            """Of the lists as they were when the pipeline was planned, by parameter."""
-            return self._digests
-
-        def list_places(self) -> Iterable[tuple[str, str]]:
-            """Return the files."""
-            for name in _LISTS:
-                for index, path in enumerate(getattr(self, name).paths):
-                    yield f"{name}.paths[{index}]", path
+        def normalise(self, name: str, items: Iterable[str]) -> frozenset[str]:
+            """Return the items of a list as they are compared; URLs without scheme, last slash."""
+            lowered = super().normalise(name, items)
+            return frozenset(map(strip_scheme, lowered)) if name == "urls" else lowered
 
     params: Params
     keeps_columns = True
@@ -101,11 +70,7 @@ class FilterUrls(Stage):
             UnreadableFileError: a file can't be read.
             ChangedListError: a list is another than the run was planned with.
         """
-        lists = dict(read_lists(self.params))
-        for name, items in lists.items():
-            if digest_items(items) != self.params.digests[name]:
-                msg = f"{name}: the list was changed under the run; run it again"
-                raise ChangedListError(msg)
+        lists = self.params.read_again()
         self._rules = UrlRules(
             domains=lists["domains"],
             urls=lists["urls"],
@@ -123,15 +88,3 @@ class FilterUrls(Stage):
         for fault in filter(None, faults):
             self.count(f"dropped: {fault}")
         return keep_rows(task, task.table, [not fault for fault in faults])
-
-
-def read_lists(params: FilterUrls.Params) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield the name of each list and what is in it.
-
-    Raises:
-        UnreadableFileError: a file can't be read.
-    """
-    for name in _LISTS:
-        listed: UrlList = getattr(params, name)
-        items = (*listed.items, *read_items(listed.paths))
-        yield name, normalise_items(items, are_urls=name == "urls")

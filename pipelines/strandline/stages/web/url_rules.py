@@ -1,17 +1,14 @@
 """Lists of domains, addresses and words that a URL is held against.
 
-Pure but for reading the lists. It knows URLs, no tables.
+Pure. It knows URLs, no tables, and not where the lists come from.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from hashlib import blake2b
+from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import urlsplit
-
-from strandline.stages.sources.opening import READ_ERRORS, explain_error, open_decompressed
 
 _BREAKS = re.compile(r"[^0-9a-z]+")
 
@@ -44,7 +41,7 @@ def find_fault(url: str, rules: UrlRules) -> str:
         return "no URL"
     if not rules.domains.isdisjoint(_list_parents(host)):
         return "listed domain"
-    if rules.urls and _strip_scheme(lowered) in rules.urls:
+    if rules.urls and strip_scheme(lowered) in rules.urls:
         return "listed URL"
     words = set(_BREAKS.split(lowered))
     if not rules.words.isdisjoint(words):
@@ -61,40 +58,6 @@ def _find_soft_fault(url: str, words: set[str], rules: UrlRules) -> str:
     return ""
 
 
-def read_items(paths: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of files, without blank ones and those that begin with `#`.
-
-    Args:
-        paths: files or URLs, UTF-8, maybe packed.
-
-    Raises:
-        UnreadableFileError: one can't be read or is no text.
-    """
-    for path in paths:
-        try:
-            with open_decompressed(path) as lines:
-                for line in lines:
-                    item = line.decode().strip()
-                    if item and not item.startswith("#"):
-                        yield item
-        except (*READ_ERRORS, UnicodeDecodeError) as error:
-            raise explain_error(path, error) from error
-
-
-def normalise_items(items: Iterable[str], *, are_urls: bool = False) -> frozenset[str]:
-    """Return items as they are compared: lower case; URLs without scheme and last slash."""
-    lowered = (item.strip().lower() for item in items)
-    return frozenset(_strip_scheme(item) if are_urls else item for item in lowered)
-
-
-def digest_items(items: frozenset[str]) -> str:
-    """Return a digest of a list, whatever its order."""
-    state = blake2b(digest_size=16)
-    for item in sorted(items):
-        state.update(item.encode() + b"\n")
-    return state.hexdigest()
-
-
 def _find_host(url: str) -> str:
     try:
         return (urlsplit(url if "://" in url else f"//{url}").hostname or "").rstrip(".")
@@ -109,5 +72,6 @@ def _list_parents(host: str) -> Iterator[str]:
         host = host.partition(".")[2]
 
 
-def _strip_scheme(url: str) -> str:
+def strip_scheme(url: str) -> str:
+    """Return a URL without its scheme and the slash at its end."""
     return url.partition("://")[2].rstrip("/") if "://" in url else url.rstrip("/")

@@ -6,21 +6,19 @@ that is worked on again gives the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from hashlib import blake2b
 from typing import Self
 
 import pyarrow as pa
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 
 from strandline.plan.registry import register
-from strandline.plan.stage import Stage
 from strandline.stages.columns import list_strings
-from strandline.stages.sources.opening import ChangedListError, UnreadableFileError
 from strandline.stages.text.filters.document_filter import DocumentFilter, FilterAnswer
 from strandline.stages.text.filters.listed_words import WordFinder
-from strandline.stages.web.url_rules import digest_items, normalise_items, read_items
+from strandline.stages.web.item_lists import ItemList, ListedParams
 
 _REASON = "document_removed_with_badwords"
 # Those that C4 looks for without word boundaries.
@@ -28,7 +26,7 @@ _UNSPACED = frozenset({"ja", "th", "zh"})
 _DIGEST_BYTES = 8
 
 
-class WordList(Stage.Params):
+class WordList(ItemList):
     """Words that stand in the pipeline, or in files of one word a line."""
 
     items: tuple[str, ...] = Field(default=(), description="Words or phrases, in any case.")
@@ -47,7 +45,7 @@ class WordList(Stage.Params):
 class DropListedWords(DocumentFilter):
     """Drops texts that have a word of a list; what is in the lists is in the fingerprint."""
 
-    class Params(DocumentFilter.Params):
+    class Params(DocumentFilter.Params, ListedParams):
         """The lists. None comes along: what is unwanted is for those to say who curate."""
 
         words: WordList = Field(
@@ -70,29 +68,20 @@ class DropListedWords(DocumentFilter):
         )
         seed: int = Field(default=0, description="Another one keeps another share.")
 
-        _digests: dict[str, str] = PrivateAttr(default_factory=dict)
-
         @model_validator(mode="after")
-        def _read(self) -> Self:
+        def _check(self) -> Self:
             if self.languages and self.language_column is None:
                 msg = "`languages` needs `languageColumn`, the column that has the language"
                 raise ValueError(msg)
-            try:
-                self._digests = {name: digest_items(items) for name, items in read_lists(self)}
-            except UnreadableFileError as error:
-                raise ValueError(str(error)) from error
             return self
 
-        @property
-        def digests(self) -> dict[str, str]:
-            """Of the lists as they were when the pipeline was planned, by parameter."""
-            return self._digests
+        def name_lists(self) -> Mapping[str, WordList]:
+            own = {f"languages.{code}": listed for code, listed in self.languages.items()}
+            return {"words": self.words, **own}
 
-        def list_places(self) -> Iterable[tuple[str, str]]:
-            """Return the files."""
-            for name, listed in name_lists(self).items():
-                for index, path in enumerate(listed.paths):
-                    yield f"{name}.paths[{index}]", path
+        def normalise(self, name: str, items: Iterable[str]) -> frozenset[str]:
+            """Return the items of a list as they are compared."""
+            return super().normalise(name, items) - {""}  # it would be found in every text
 
     params: Params
 
@@ -111,11 +100,7 @@ class DropListedWords(DocumentFilter):
             UnreadableFileError: a file can't be read.
             ChangedListError: a list is another than the run was planned with.
         """
-        lists = dict(read_lists(self.params))
-        for name, items in lists.items():
-            if digest_items(items) != self.params.digests[name]:
-                msg = f"{name}: the list was changed under the run; run it again"
-                raise ChangedListError(msg)
+        lists = self.params.read_again()
         params = self.params
         self._words = WordFinder(lists["words"], anywhere=bool(params.words.anywhere))
         self._languages = {
@@ -151,23 +136,6 @@ class DropListedWords(DocumentFilter):
             self.count("kept with a listed word")
             return FilterAnswer(None, text)
         return FilterAnswer(_REASON, text)
-
-
-def name_lists(params: DropListedWords.Params) -> dict[str, WordList]:
-    """Return the lists by the parameter that holds them."""
-    own = {f"languages.{code}": listed for code, listed in params.languages.items()}
-    return {"words": params.words, **own}
-
-
-def read_lists(params: DropListedWords.Params) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield the name of each list and what is in it.
-
-    Raises:
-        UnreadableFileError: a file can't be read.
-    """
-    for name, listed in name_lists(params).items():
-        # An empty item would be found in every text.
-        yield name, normalise_items((*listed.items, *read_items(listed.paths))) - {""}
 
 
 def _is_anywhere(language: str, listed: WordList) -> bool:

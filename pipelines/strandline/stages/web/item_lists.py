@@ -1,0 +1,107 @@
+"""Lists that a stage holds rows against: they stand in the pipeline, or in files of the user's.
+
+What is in them is in the fingerprint, so a list that changes under a run is refused. What items
+mean is not known here.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
+from typing import Self
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from strandline.plan.stage import Stage
+from strandline.stages.sources.opening import (
+    READ_ERRORS,
+    ChangedListError,
+    UnreadableFileError,
+    explain_error,
+    open_decompressed,
+)
+
+
+class ItemList(Stage.Params):
+    """Items that stand in the pipeline, or in files of one item a line."""
+
+    items: tuple[str, ...] = Field(default=(), description="Items, in any case.")
+    paths: tuple[str, ...] = Field(
+        default=(),
+        description="Files or URLs of items, one a line; lines that begin with `#` are passed "
+        "over, and .gz, .zst, .bz2 and .lz4 are unpacked.",
+    )
+
+
+class ListedParams(Stage.Params):
+    """Parameters that have such lists."""
+
+    _digests: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _read_lists(self) -> Self:
+        try:
+            self._digests = {name: _digest(items) for name, items in self._iterate_lists()}
+        except UnreadableFileError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Of the lists as they were when the pipeline was planned, by parameter."""
+        return self._digests
+
+    @abstractmethod
+    def name_lists(self) -> Mapping[str, ItemList]:
+        """Return the lists by the parameter that holds them."""
+
+    def normalise(self, name: str, items: Iterable[str]) -> frozenset[str]:
+        """Return the items of a list as they are compared: in lower case."""
+        del name
+        return frozenset(item.strip().lower() for item in items)
+
+    def list_places(self) -> Iterable[tuple[str, str]]:
+        """Return the files."""
+        for name, listed in self.name_lists().items():
+            for index, path in enumerate(listed.paths):
+                yield f"{name}.paths[{index}]", path
+
+    def read_again(self) -> dict[str, frozenset[str]]:
+        """Return what is in each list, where it is the same as when the pipeline was planned.
+
+        Raises:
+            UnreadableFileError: a file can't be read.
+            ChangedListError: a list is another one.
+        """
+        lists = dict(self._iterate_lists())
+        for name, items in lists.items():
+            if _digest(items) != self._digests[name]:
+                msg = f"{name}: the list was changed under the run; run it again"
+                raise ChangedListError(msg)
+        return lists
+
+    def _iterate_lists(self) -> Iterator[tuple[str, frozenset[str]]]:
+        for name, listed in self.name_lists().items():
+            yield name, self.normalise(name, (*listed.items, *_read_items(listed.paths)))
+
+
+def _read_items(paths: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of files or URLs, without blank ones and those that begin with `#`."""
+    for path in paths:
+        try:
+            with open_decompressed(path) as lines:
+                for line in lines:
+                    item = line.decode().strip()
+                    if item and not item.startswith("#"):
+                        yield item
+        except (*READ_ERRORS, UnicodeDecodeError) as error:
+            raise explain_error(path, error) from error
+
+
+def _digest(items: frozenset[str]) -> str:
+    """Return a digest of a list, whatever its order."""
+    state = blake2b(digest_size=16)
+    for item in sorted(items):
+        state.update(item.encode() + b"\n")
+    return state.hexdigest()
