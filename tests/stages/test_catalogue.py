@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
@@ -21,7 +22,9 @@ from strandline.plan.registry import list_registered
 from strandline.plan.stage import Shape, SinkStage, SourceStage, Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import MissingColumnError
+from strandline.stages.dedup.drop_duplicates import Normalisation
 from strandline.stages.dedup.key_lists import write_key_list
+from strandline.stages.dedup.seen.filter_file import write_filter
 from strandline_api.objects.pipeline import CurationPipeline
 from tiny_models import make_mean, make_words
 
@@ -51,6 +54,9 @@ def _listed(tmp_path_factory: pytest.TempPathFactory) -> None:
     write_key_list(path, {})
     for name in ("drop-listed", "drop-listed-sentences"):
         REQUIRED[name] = {"path": path}
+    seen = tmp_path_factory.mktemp("filters") / "seen.bloom"
+    write_filter(seen, np.empty(0, np.uint64), 0.1, ("text",), Normalisation.NONE)
+    REQUIRED["drop-seen"] = {"paths": [str(seen)]}
     folder = tmp_path_factory.mktemp("models")
     (folder / "words.txt").write_text("word")
     words = {"vocabulary": str(folder / "words.txt")}

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from strandline.stages.dedup.drop_contaminated import DropContaminated
     from strandline.stages.dedup.drop_duplicates import DropDuplicates
     from strandline.stages.dedup.drop_listed import DropListed
+    from strandline.stages.dedup.seen.drop_seen import DropSeen
+    from strandline.stages.dedup.seen.fill_bloom import FillBloom
     from strandline.stages.dedup.sketch_texts import SketchTexts
     from strandline.stages.images.decode_images import DecodeImages
     from strandline.stages.images.measure_images import MeasureImages
@@ -92,10 +94,12 @@ __all__ = [
     "DropListed",
     "DropListedSentences",
     "DropListedWords",
+    "DropSeen",
     "EmbedFrames",
     "ExtractFunctions",
     "ExtractText",
     "Files",
+    "FillBloom",
     "FilterCodeQuality",
     "FilterTextQuality",
     "FilterUrls",
@@ -162,10 +166,12 @@ _ROOMS = {
     "DropListed": "strandline.stages.dedup.drop_listed",
     "DropListedSentences": "strandline.stages.dedup.corpus.sentences",
     "DropListedWords": "strandline.stages.text.filters.drop_listed_words",
+    "DropSeen": "strandline.stages.dedup.seen.drop_seen",
     "EmbedFrames": "strandline.stages.models.embed_frames",
     "ExtractFunctions": "strandline.stages.code.extract_functions",
     "ExtractText": "strandline.stages.web.extract_text",
     "Files": "strandline.stages.sources.files",
+    "FillBloom": "strandline.stages.dedup.seen.fill_bloom",
     "FilterCodeQuality": "strandline.stages.code.filter_code_quality",
     "FilterTextQuality": "strandline.stages.text.filter_text_quality",
     "FilterUrls": "strandline.stages.web.filter_urls",

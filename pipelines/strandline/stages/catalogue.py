@@ -22,6 +22,7 @@ from strandline.stages.dedup.corpus import (
     sentences,
     sign_texts,
 )
+from strandline.stages.dedup.seen import drop_seen, fill_bloom
 from strandline.stages.images import decode_images, measure_images, resize_images
 from strandline.stages.models import caption_frames, embed_frames
 from strandline.stages.sinks import (
@@ -93,10 +94,12 @@ __all__ = [
     "drop_generated_code",
     "drop_listed",
     "drop_listed_words",
+    "drop_seen",
     "embed_frames",
     "extract_functions",
     "extract_text",
     "files",
+    "fill_bloom",
     "filter_code_quality",
     "filter_text_quality",
     "filter_urls",

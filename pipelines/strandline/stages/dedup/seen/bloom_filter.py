@@ -1,0 +1,112 @@
+"""Bloom filters: a set of digests in few bits each, of which none that is in it is ever missed.
+
+The bits are cut into segments by the digests' upper bits. Digests that come in order therefore fill
+one segment after the other, so a filter of any size is written front to back with one segment in
+memory; and it follows from the set of digests alone. Pure: digests and bytes, no path and no row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+Digests = npt.NDArray[np.uint64]
+
+_SEGMENT_BYTES = 1 << 20  # of flags while it is filled eight times as much
+_LEAST_BYTES = 512  # so that what holds for many bits holds for the smallest filter
+# Room for chance: without it half of all filters would have more bits set than is expected.
+_SPARE = 1.01
+_HALF = np.uint64(32)
+_BITS_OF_A_BYTE = np.uint64(3)
+
+
+@dataclass(frozen=True, slots=True)
+class BloomShape:
+    """How bits are cut and asked.
+
+    Attributes:
+        hashes: bits that are set for a digest.
+        segments: parts of the filter, of which a digest has one.
+        segment_bytes: of each.
+    """
+
+    hashes: int
+    segments: int
+    segment_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        """Of all bits."""
+        return self.segments * self.segment_bytes
+
+
+def plan_shape(keys: int, error_rate: float, spare: float = _SPARE) -> BloomShape:
+    """Return the shape in which digests that were never added are found at most so often.
+
+    Args:
+        keys: digests that will be added.
+        error_rate: above 0 and below 1.
+        spare: how much larger it is than on average suffices.
+    """
+    hashes = max(1, math.ceil(-math.log2(error_rate)))
+    bits = -hashes * keys / math.log1p(-(error_rate ** (1 / hashes))) * spare
+    segments = max(1, math.ceil(bits / 8 / _SEGMENT_BYTES))
+    return BloomShape(hashes, segments, max(_LEAST_BYTES, math.ceil(bits / 8 / segments)))
+
+
+def write_bits(digests: Digests, shape: BloomShape, file: BinaryIO) -> float:
+    """Write the bits that digests set, and return how often others will be found all the same.
+
+    Args:
+        digests: in order, each once; they may be mapped from a file.
+        file: gets `shape.bytes`, front to back.
+
+    Returns:
+        The share of digests never added whose bits happen to be set: of these very bits, not what
+        is expected of such a filter.
+    """
+    edges = np.arange(shape.segments + 1, dtype=np.uint64) << _HALF
+    firsts = np.searchsorted(digests, _divide_up(edges[:-1], shape.segments) << _HALF)
+    rates = []
+    for start, end in zip(firsts, [*firsts[1:], len(digests)], strict=True):
+        flags = np.zeros(shape.segment_bytes * 8, bool)
+        for positions in _list_positions(digests[start:end], shape):
+            flags[positions] = True
+        rates.append(float(flags.mean()) ** shape.hashes)
+        file.write(np.packbits(flags, bitorder="little").tobytes())
+    return math.fsum(rates) / len(rates)
+
+
+def find_in_bits(digests: Digests, shape: BloomShape, bits: npt.NDArray[np.uint8]) -> list[bool]:
+    """Return whether each digest is in a filter: always True for one that was added."""
+    segments = (digests >> _HALF) * np.uint64(shape.segments) >> _HALF
+    found = np.ones(len(digests), bool)
+    for positions in _list_positions(digests, shape):
+        at = segments * np.uint64(shape.segment_bytes) + (positions >> _BITS_OF_A_BYTE)
+        found &= (bits[at] >> (positions & np.uint64(7)).astype(np.uint8)) & 1 == 1
+    is_found: list[bool] = found.tolist()
+    return is_found
+
+
+def _divide_up(edges: Digests, segments: int) -> Digests:
+    """Return the first upper half of a digest that is in each segment."""
+    return -(-edges.astype(np.int64) // segments).astype(np.uint64)
+
+
+def _list_positions(digests: Digests, shape: BloomShape) -> Iterator[npt.NDArray[np.uint64]]:
+    """Yield for each hash the bits of the digests in their segment."""
+    size = np.uint64(shape.segment_bytes * 8)
+    for number in range(1, shape.hashes + 1):
+        yield _mix(digests + np.uint64(number * 0x9E3779B97F4A7C15 % (1 << 64))) % size
+
+
+def _mix(values: Digests) -> Digests:
+    """Return other 64 bits of each value, of which each depends on all of it (SplitMix64)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
