@@ -33,7 +33,11 @@ EXTRAS = {
     "onnxruntime": "models",
 }
 # Packages that are not called what their module is.
-_NAMES = {"PIL": "pillow", "fasttext": "fasttext-predict"}
+_NAMES = {
+    "PIL": "pillow",
+    "data_juicer": "py-data-juicer",
+    "fasttext": "fasttext-predict",
+}
 
 
 def list_missing(modules: Iterable[str]) -> list[str]:

@@ -3,7 +3,8 @@
 Whoever reads names needs all of them; a worker needs one, and imports no more.
 """
 
-import strandline.stages.text.filters.datatrove_steps  # noqa: F401 - registers its adapter
+import strandline.stages.text.filters.adapters.data_juicer_ops
+import strandline.stages.text.filters.adapters.datatrove_steps  # noqa: F401 - register themselves
 from strandline.stages.code import (
     count_languages,
     decode_python,

@@ -7,24 +7,29 @@ nothing of what one does.
 from __future__ import annotations
 
 import importlib
-import inspect
-import re
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from strandline.plan.registry import UnknownStageError, register_adapter
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import keep_rows, list_strings, list_texts, set_column
+from strandline.stages.text.filters.adapters.brought_params import (
+    BroughtParams,
+    check_refused,
+    check_signature,
+)
 
 PACKAGE = "datatrove"
 _ROOMS = ("filters", "formatters")
 _KINDS = {"filters": "BaseFilter", "formatters": "BaseFormatter"}
-_CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
+_REFUSED = {
+    "exclusion_writer": "writes files of its own, which no ledger knows; leave it out",
+}
 
 
 class DatatroveStep(Stage):
@@ -33,21 +38,13 @@ class DatatroveStep(Stage):
     Every column but the text is given as metadata; metadata that the step adds become columns.
     """
 
-    class Params(Stage.Params):
+    class Params(BroughtParams):
         """The step's own parameters, by its own names or in camelCase, beside these."""
-
-        model_config = ConfigDict(extra="allow")
 
         column: str = Field(default="text", description="Column with the text.")
         key_column: str | None = Field(
             default=None, description="Column with the documents' ids; by default they have none."
         )
-
-        @property
-        def values(self) -> dict[str, Any]:
-            """Parameters that the step is made with."""
-            extra = self.model_extra or {}
-            return {_CAPITAL.sub(r"_\1", name).lower(): value for name, value in extra.items()}
 
     params: Params
     packages: ClassVar[tuple[str, ...]] = (PACKAGE,)
@@ -142,8 +139,9 @@ def adapt_step(name: str) -> type[Stage]:
 
             @model_validator(mode="after")
             def _check_values(self) -> Self:
+                check_refused(self.values, _REFUSED)
                 if step is not None:
-                    check_values(step, self.values)
+                    check_signature(PACKAGE, step, self.values)
                 return self
 
     return AdaptedStep
@@ -174,22 +172,6 @@ def find_step(name: str) -> Any:  # noqa: ANN401 - a class of datatrove's
 
 def _locate_kind(room: str) -> str:
     return f"datatrove.pipeline.{room}.{'base_filter' if room == 'filters' else 'base'}"
-
-
-def check_values(step: Any, values: dict[str, Any]) -> None:  # noqa: ANN401 - see above
-    """Check parameters against what a step takes.
-
-    Raises:
-        ValueError: it lacks one, or takes no such parameter.
-    """
-    if "exclusion_writer" in values:
-        msg = "exclusion_writer writes files of its own, which no ledger knows; leave it out"
-        raise ValueError(msg)
-    try:
-        inspect.signature(step.__init__).bind(None, **values)
-    except TypeError as error:
-        msg = f"datatrove's {step.__name__}: {error}"
-        raise ValueError(msg) from error
 
 
 def _restore_stage(name: str, values: dict[str, Any]) -> Stage:
