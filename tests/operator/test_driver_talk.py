@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from fake_api import FakeApi
+from fake_api import Call, FakeApi
 from operator_bodies import NAMESPACE, Body, make_attempt, make_pipeline, make_pod, make_rayjob
 from strandline_api.objects.attempt import AttemptOutcome
 from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
 from strandline_api.outcome.reader_token import derive_token
 from strandline_api.status.enums import AttemptPhase
 from strandline_operator.cluster.driver import pick_drivers_lines
+from strandline_operator.cluster.errors import ApiError, Invalid, NotFound, Unavailable
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod, RayJob
 from strandline_operator.model.plan import Resource
@@ -49,6 +51,11 @@ class Scene:
 
     def end(self, **status: str) -> None:
         self.api.store.put_status(Resource.RAYJOB, NAMESPACE, "corpus-1", status)
+
+    def end_submitter(self) -> None:
+        end = {"terminated": {"exitCode": 1, "finishedAt": "2026-11-21T10:00:00Z"}}
+        status = {"containerStatuses": [{"name": "ray-job-submitter", "state": end}]}
+        self.api.store.put_status(Resource.POD, NAMESPACE, "submit", {"phase": "Failed", **status})
 
     def listen(self, now: float) -> tuple[DriverView, float | None]:
         store = self.api.store
@@ -225,9 +232,7 @@ def test_each_question_has_the_attempts_token() -> None:
 
 def test_a_submitter_that_ended_is_read_though_the_rayjob_goes_on() -> None:
     scene = Scene()
-    end = {"terminated": {"exitCode": 1, "finishedAt": "2026-11-21T10:00:00Z"}}
-    status = {"containerStatuses": [{"name": "ray-job-submitter", "state": end}]}
-    scene.api.store.put_status(Resource.POD, NAMESPACE, "submit", {"phase": "Failed", **status})
+    scene.end_submitter()
     scene.api.logs[NAMESPACE, "submit"] = format_outcome_line(OUTCOME)
     view, ask_at = scene.listen(100.0)
     assert view.log_outcome == OUTCOME
@@ -270,19 +275,103 @@ def test_a_log_that_can_not_be_read_is_no_failure() -> None:
     assert scene.asked == ["/progress", "/outcome", "submit"]
 
 
-def test_a_log_that_can_not_be_read_is_asked_for_twice() -> None:
+def refuse_logs(error: ApiError) -> Callable[[Call], None]:
+    def hook(call: Call) -> None:
+        if call.verb == "log":
+            raise error
+
+    return hook
+
+
+NO_NODE = NotFound(404, "NotFound", 'nodes "node-1" not found')
+NO_LOG = Invalid(400, "BadRequest", "container is waiting to start")
+NO_KUBELET = Unavailable(500, "InternalError", "dial tcp: connection refused")
+
+
+@pytest.mark.parametrize(("error", "times"), [(NO_NODE, 1), (NO_LOG, 1), (NO_KUBELET, MOST_MISSES)])
+def test_a_log_that_is_not_there_is_asked_for_once_and_a_kubelet_twice(
+    error: ApiError, times: int
+) -> None:
     scene = Scene()
     scene.end(jobStatus="FAILED")
+    scene.api.before.append(refuse_logs(error))
     for turn in range(5):
         scene.listen(100.0 + turn * END_INTERVAL)
     asked = scene.asked
-    assert (asked.count("submit"), asked.count("/outcome")) == (MOST_MISSES, 5)
+    assert (asked.count("submit"), asked.count("/outcome")) == (times, 5)
+
+
+def test_a_log_that_was_not_there_is_asked_for_again_when_its_pod_has_changed() -> None:
+    scene = Scene()
+    scene.end(jobStatus="FAILED")
+    scene.listen(100.0)
+    scene.end_submitter()
+    scene.api.logs[NAMESPACE, "submit"] = "said"
+    view, _ = scene.listen(102.0)
+    assert view.log_tail == ("said",)
+
+
+def test_a_log_whose_writer_has_ended_is_read_once() -> None:
+    scene = Scene()
+    scene.end(jobStatus="FAILED")
+    scene.api.logs[NAMESPACE, "submit"] = "said"
+    scene.listen(100.0)
+    scene.end_submitter()
+    for turn in range(1, 5):
+        scene.listen(100.0 + turn * END_INTERVAL)
+    assert scene.asked.count("submit") == 2
+    scene.api.store.delete(Resource.POD, NAMESPACE, "submit")
+    scene.listen(112.0)
+    assert scene.asked.count("submit") == 0
+
+
+def test_an_empty_log_is_read_until_it_says_something() -> None:
+    scene = Scene()
+    scene.end(jobStatus="FAILED")
+    scene.end_submitter()
+    scene.api.logs[NAMESPACE, "submit"] = ""
+    scene.listen(100.0)
+    scene.api.logs[NAMESPACE, "submit"] = "said"
+    for turn in range(1, 4):
+        view, _ = scene.listen(100.0 + turn * END_INTERVAL)
+    assert view.log_tail == ("said",)
+    assert scene.asked.count("submit") == 2
+
+
+def test_a_log_that_says_nothing_new_is_read_less_and_less_often() -> None:
+    scene = Scene()
+    scene.end(jobStatus="FAILED")
+    scene.api.logs[NAMESPACE, "submit"] = "said"
+    times = list[float]()
+    for turn in range(40):
+        scene.listen(now := 100.0 + turn)
+        times += [now] * scene.asked.count("submit")
+    assert times == [100.0, 102.0, 106.0, 114.0, 130.0]
+    scene.api.logs[NAMESPACE, "submit"] = "more"
+    assert scene.listen(145.0)[0].log_tail == ("more",)
+    assert scene.listen(147.0)[0].log_tail == ("more",)
+    assert scene.asked.count("submit") == 2
+
+
+def test_a_log_is_read_at_once_when_its_pod_is_to_go() -> None:
+    scene = Scene()
+    scene.end(jobStatus="FAILED")
+    scene.api.logs[NAMESPACE, "submit"] = "said"
+    scene.listen(100.0)
+    scene.listen(102.0)
+    scene.api.logs[NAMESPACE, "submit"] = "more"
+    assert scene.listen(104.0)[0].log_tail == ("said",)
+    scene.api.store.patient.add(Resource.POD)
+    scene.api.store.delete(Resource.POD, NAMESPACE, "submit")
+    assert scene.listen(106.0)[0].log_tail == ("more",)
 
 
 def test_a_log_that_could_not_be_read_once_is_read_when_it_can() -> None:
     scene = Scene()
     scene.end(jobStatus="FAILED")
+    scene.api.before.append(refuse_logs(NO_KUBELET))
     scene.listen(100.0)
+    scene.api.before.clear()
     for turn in range(1, 4):
         scene.api.logs[NAMESPACE, "submit"] = f"line {turn}"
         view, _ = scene.listen(100.0 + turn * END_INTERVAL)

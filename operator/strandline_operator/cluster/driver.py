@@ -96,17 +96,15 @@ def read_outcome(answer: object) -> DriverOutcome | None:
     return find_outcome_line(f"{MARK} {json.dumps(answer)}") if answer is not None else None
 
 
-async def read_tail(api: Api, pod: Pod) -> tuple[DriverOutcome | None, tuple[str, ...]] | None:
+async def read_tail(api: Api, pod: Pod) -> tuple[DriverOutcome | None, tuple[str, ...]]:
     """Return the outcome in the submitter's log, and what the driver wrote beside it.
 
-    None where there is no log to read.
+    Raises:
+        ApiError: there is no log, or none can be read now.
     """
     names = [container.name for container in pod.containers]
     container = SUBMITTER if SUBMITTER in names else ""
-    try:
-        text = await api.read_log(pod.meta.namespace, pod.meta.name, container, LOG_LINES)
-    except ApiError:
-        return None
+    text = await api.read_log(pod.meta.namespace, pod.meta.name, container, LOG_LINES)
     # Whole, since a key has many lines; an outcome is scrubbed when it is read, and is JSON here.
     return find_outcome_line(text), tuple(pick_drivers_lines(scrub(text)))
 

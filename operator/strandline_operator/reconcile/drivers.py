@@ -8,15 +8,17 @@ asked apart from passes. This room must not know what follows from what they say
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from strandline_api.names import ATTEMPT_LABEL, ROLE_LABEL
+from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.outcome.reader_token import derive_token
 from strandline_api.status.enums import AttemptPhase
 from strandline_operator.cluster.api import Api
 from strandline_operator.cluster.driver import Answer, DriverAddress, ask, read_tail
+from strandline_operator.cluster.errors import ApiError, Invalid, NotFound
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import SUBMITTER, Pod, RayJob
 from strandline_operator.model.view import AttemptObject, DriverView, Silence
@@ -25,7 +27,7 @@ from strandline_operator.render.order import Role
 # An end is asked about more often than progress.
 END_INTERVAL = 2.0
 TAIL_LINES = 10
-# A log that could not be read so often has gone with its node or its pod.
+# A log for which nobody answered so often has gone with its node.
 MOST_MISSES = 2
 # Silence is counted by questions: each counts for the time since the one before, and for no more
 # than this, so that neither a clock that is set nor a process that was held up makes it long.
@@ -36,6 +38,71 @@ _ENDED_JOBS = frozenset({"SUCCEEDED", "FAILED", "STOPPED"})
 _ENDED_DEPLOYMENTS = frozenset({"Complete", "Failed", "ValidationFailed"})
 
 
+class LogState(NamedTuple):
+    """Which log there is to read: whose, whether its writer has ended, or is about to be."""
+
+    pod: str
+    is_ended: bool
+    is_leaving: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogReads:
+    """What came of the questions for an attempt's log.
+
+    Attributes:
+        asked: when the last one was, of which logs.
+        pause: seconds until the next one, if nothing changes.
+        misses: how often each pod's could not be read.
+        absent: logs that are not there.
+        complete: logs that were read to their end.
+    """
+
+    asked: float = float("-inf")
+    states: tuple[LogState, ...] = ()
+    pause: float = END_INTERVAL
+    misses: Mapping[str, int] = field(default_factory=dict)
+    absent: frozenset[LogState] = frozenset()
+    complete: frozenset[LogState] = frozenset()
+
+    def pick(self, pods: list[Pod]) -> list[Pod]:
+        """Return the pods whose logs may say more than is known; the first that answers is it."""
+        found: list[Pod] = []
+        for pod in pods:
+            state = read_state(pod)
+            if state in self.complete:
+                break
+            if state not in self.absent and self.misses.get(state.pod, 0) < MOST_MISSES:
+                found.append(pod)
+        return found
+
+    def is_due(self, pods: list[Pod], now: float) -> bool:
+        """Return whether they are to be read: they have changed, or it was long ago."""
+        states = tuple(map(read_state, pods))
+        return states != self.states or not 0 <= now - self.asked < self.pause
+
+    def note_miss(self, pod: Pod, error: ApiError) -> LogReads:
+        """Note that a log could not be read."""
+        state = read_state(pod)
+        # What the server says is not there does not come by itself; a kubelet may.
+        absent: set[LogState] = {state} if isinstance(error, (NotFound, Invalid)) else set()
+        misses = {**self.misses, state.pod: self.misses.get(state.pod, 0) + 1}
+        return replace(self, misses=misses, absent=self.absent | absent)
+
+    def note_read(self, pod: Pod, *, is_new: bool, is_empty: bool, longest: float) -> LogReads:
+        """Note that a log was read; where it says nothing new, the pause grows to the longest."""
+        state, pause = read_state(pod), END_INTERVAL if is_new else min(2 * self.pause, longest)
+        # Who submits always says something, so an empty log has not been written out yet.
+        ended: set[LogState] = {state} if state.is_ended and not is_empty else set()
+        return replace(self, pause=pause, complete=self.complete | ended)
+
+
+def read_state(pod: Pod) -> LogState:
+    """Return what of a pod tells whether its log may have changed."""
+    is_ended = pod.submitter_end is not None
+    return LogState(pod.meta.uid, is_ended, not is_ended and pod.meta.is_deleting)
+
+
 @dataclass(frozen=True, slots=True)
 class LastAnswer:
     """The last words of an attempt's driver.
@@ -44,14 +111,13 @@ class LastAnswer:
         asked: when it was.
         looked: when a pass has last looked at the attempt.
         is_end: it was asked about its end.
-        misses: how often its log could not be read.
     """
 
     view: DriverView
     asked: float = 0.0
     looked: float = 0.0
     is_end: bool = False
-    misses: int = 0
+    logs: LogReads = field(default_factory=LogReads)
 
     def is_due(self, now: float, interval: float) -> bool:
         """Return whether it is to be asked.
@@ -119,8 +185,8 @@ class DriverTalk:
         # Nobody's attempt is ended by an answer that may be out of date.
         pause = END_INTERVAL if last.view.silence.is_lasting else interval
         head = None if _has_outcome(attempt, last.view) else _find_head(mine)
-        is_readable = is_over and last.misses < MOST_MISSES
-        sources = _find_logs(mine) if is_readable and _lacks_log(attempt, last.view) else []
+        is_readable = is_over and _lacks_log(attempt, last.view)
+        sources = last.logs.pick(_find_logs(mine)) if is_readable else []
         self._questions.pop(pipeline, None)
         is_missed = not is_over and head is None and attempt.status.running_time is not None
         if head is None and not sources and not is_missed:
@@ -128,8 +194,8 @@ class DriverTalk:
         if is_new_end or last.is_due(now, pause):
             begun = replace(last, looked=now, is_end=is_over)
             last = await self._ask(api, pipeline, begun, now, self._find_address(attempt, head))
-            if sources:
-                last = await self._read_log(api, pipeline, last, sources)
+            if sources and last.logs.is_due(sources, now):
+                last = await self._read_log(api, pipeline, last, sources, now)
         else:
             last = self._last[pipeline] = replace(last, looked=now)
         if is_over or head is None or attempt.status.running_time is None:
@@ -183,14 +249,30 @@ class DriverTalk:
         return self._note(pipeline, last, replace(latest, **changes))
 
     async def _read_log(
-        self, api: Api, pipeline: str, last: LastAnswer, sources: list[Pod]
+        self, api: Api, pipeline: str, last: LastAnswer, sources: list[Pod], now: float
     ) -> LastAnswer:
-        view = await _read_first(api, last.view, sources)
-        noted = self._note(pipeline, last, last.view if view is None else view)
-        missed = replace(noted, misses=noted.misses + (view is None))
+        """Read the first log that answers, and keep what it says beside what was known."""
+        view = last.view
+        logs = replace(last.logs, asked=now, states=tuple(map(read_state, sources)))
+        for pod in sources:
+            try:
+                outcome, lines = await read_tail(api, pod)
+            except ApiError as error:
+                logs = logs.note_miss(pod, error)
+                continue
+            view = _add_log(last.view, outcome, lines)
+            logs = logs.note_read(
+                pod,
+                is_new=view != last.view,
+                is_empty=not lines,
+                longest=self.limits.pull_interval,
+            )
+            break
+        noted = self._note(pipeline, last, view)
+        read = replace(noted, logs=logs)
         if self._last.get(pipeline) is noted:
-            self._last[pipeline] = missed
-        return missed
+            self._last[pipeline] = read
+        return read
 
     def _find_address(self, attempt: AttemptObject, head: Pod | None) -> DriverAddress:
         token = derive_token(attempt.meta.uid)
@@ -241,15 +323,12 @@ def _make_question(attempt: AttemptObject, address: DriverAddress, limit: float 
     return Question(attempt.meta.name, address, reported, status.latest, limit)
 
 
-async def _read_first(api: Api, known: DriverView, sources: list[Pod]) -> DriverView | None:
-    """Return what is known with what the log says; None where there is none to read."""
-    for pod in sources:
-        read = await read_tail(api, pod)
-        if read is not None:
-            outcome, lines = read
-            tail = lines[-TAIL_LINES:] or known.log_tail
-            return replace(known, log_outcome=outcome or known.log_outcome, log_tail=tail)
-    return None
+def _add_log(
+    known: DriverView, outcome: DriverOutcome | None, lines: tuple[str, ...]
+) -> DriverView:
+    """Return what is known with what a log says."""
+    tail = lines[-TAIL_LINES:] or known.log_tail
+    return replace(known, log_outcome=outcome or known.log_outcome, log_tail=tail)
 
 
 def _has_outcome(attempt: AttemptObject, known: DriverView) -> bool:

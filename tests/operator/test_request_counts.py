@@ -1,0 +1,83 @@
+"""What a whole attempt asks of the API server, request by request: none is made twice for nothing.
+
+Questions to drivers are no requests to the server, and are left out. Streams are not counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from fake_api import Call
+from played_operator import Scenario
+from strandline_operator.cluster.errors import ApiError, NotFound, Unavailable
+from strandline_operator.model.plan import Resource
+
+
+def count_requests(scenario: Scenario) -> Counter[str]:
+    calls = (call for call in scenario.api.calls if call.verb != "pull")
+    return Counter(f"{call.verb} {call.resource}" for call in calls)
+
+
+def test_an_attempt_that_ends_well_makes_just_these_requests() -> None:
+    scenario = Scenario("s-success")
+    scenario.run()
+    assert count_requests(scenario) == {
+        "status curationpipelines.strandline.dev": 7,
+        "status curationattempts.strandline.dev": 6,
+        "create events": 4,
+        # No volume comes, so the claim is looked at every five seconds where there is a pass.
+        "get persistentvolumeclaims": 6,
+        "get configmaps": 2,
+        # Before there are pods, and before the attempt counts as over: that can't be taken back.
+        "list rayjobs.ray.io": 2,
+        "list rayclusters.ray.io": 2,
+        "list pods": 2,
+        # Our finalizer, put on and taken off.
+        "patch curationpipelines.strandline.dev": 2,
+        "create persistentvolumeclaims": 1,
+        "create curationattempts.strandline.dev": 1,
+        "create configmaps": 1,
+        "create rayjobs.ray.io": 1,
+        "log pods": 1,
+        # Its workers wait for a node.
+        "warnings events": 1,
+        "delete rayjobs.ray.io": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("recording", "reads"),
+    [
+        ("a-success", 3),
+        ("d3-head-container-oom-kernel", 4),
+        # Its submitter stays for two minutes, and says nothing new.
+        ("f2-head-preempted", 10),
+    ],
+)
+def test_a_log_without_an_outcome_is_not_read_over_and_over(recording: str, reads: int) -> None:
+    scenario = Scenario(recording)
+    scenario.run()
+    assert count_requests(scenario)["log pods"] == reads
+
+
+@pytest.mark.parametrize(
+    ("error", "reads"),
+    [
+        # The node is gone, and the log with it: once while the submitter runs, once at its end.
+        (NotFound(404, "NotFound", 'nodes "node-1" not found'), 2),
+        (Unavailable(500, "InternalError", "dial tcp: connection refused"), 2),
+    ],
+)
+def test_a_log_that_can_not_be_read_costs_two_requests_at_most(error: ApiError, reads: int) -> None:
+    scenario = Scenario("s-success")
+
+    def refuse(call: Call) -> None:
+        if (call.verb, call.resource) == ("log", Resource.POD):
+            raise error
+
+    scenario.api.before.append(refuse)
+    scenario.run()
+    assert count_requests(scenario)["log pods"] == reads
+    assert scenario.is_final()
