@@ -54,6 +54,7 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
 FROM operator-libraries AS operator-product
 COPY --from=wheel /build/wheels /build/wheels
 COPY --from=base /var/lib/dpkg/status /build/status
+COPY --from=base /usr/lib/os-release /build/os-release
 COPY e2e/images/inside/bill.py /build/
 RUN /build/tools/bin/python environment.py product
 ARG SOURCE_DATE_EPOCH=0
@@ -62,6 +63,7 @@ RUN /build/tools/bin/python bill.py operator ${SOURCE_DATE_EPOCH}
 FROM runtime-libraries AS runtime-product
 COPY --from=wheel /build/wheels /build/wheels
 COPY --from=base /var/lib/dpkg/status /build/status
+COPY --from=base /usr/lib/os-release /build/os-release
 COPY e2e/images/inside/bill.py /build/
 RUN /build/tools/bin/python environment.py product
 ARG SOURCE_DATE_EPOCH=0

@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.inside.bill import Package, read_debian, read_python, render
+from images.inside.bill import Package, read_debian, read_python, read_system, render
 
 STATUS = """Package: libc6
 Status: install ok installed
@@ -26,9 +26,11 @@ Version: 1
 
 Package: libstdc++6
 Status: install ok installed
+Source: gcc-12 (12.2.0-14)
 Architecture: amd64
 Version: 1:12.2.0-14
 """
+RELEASE = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nVERSION_ID="12"\nID=debian\n'
 WORDS = st.from_regex(r"[a-z0-9][a-z0-9.+_-]{0,8}", fullmatch=True)
 PACKAGES = st.lists(st.builds(Package, st.sampled_from(["deb", "pypi"]), WORDS, WORDS))
 
@@ -42,10 +44,22 @@ def install(folder: Path, name: str, version: str, license: str = "") -> None:  
 
 
 def test_debian_packages_are_those_that_are_installed() -> None:
-    assert list(read_debian(STATUS)) == [
-        Package("deb", "libc6", "2.36-9+deb12u14", architecture="amd64"),
-        Package("deb", "libstdc++6", "1:12.2.0-14", architecture="amd64"),
+    assert list(read_debian(STATUS, "debian-12")) == [
+        Package("deb", "libc6", "2.36-9+deb12u14", architecture="amd64", system="debian-12"),
+        Package(
+            "deb",
+            "libstdc++6",
+            "1:12.2.0-14",
+            architecture="amd64",
+            system="debian-12",
+            source="gcc-12@12.2.0-14",
+        ),
     ]
+
+
+def test_the_release_is_that_of_the_base() -> None:
+    assert read_system(RELEASE) == "debian-12"
+    assert read_system('VERSION_ID="24.04"\nID=ubuntu\n') == "ubuntu-24.04"
 
 
 def test_python_packages_come_from_all_folders_by_their_plain_names(tmp_path: Path) -> None:
@@ -67,7 +81,10 @@ def test_a_license_in_prose_is_not_passed_on(tmp_path: Path) -> None:
 
 
 def test_the_document_as_scanners_read_it(golden: Callable[[str, str], None]) -> None:
-    packages = [Package("pypi", "kopf", "1.45.2", "MIT"), *read_debian(STATUS)]
+    packages = [
+        Package("pypi", "kopf", "1.45.2", "MIT"),
+        *read_debian(STATUS, read_system(RELEASE)),
+    ]
 
     golden("images/sbom.spdx.json", render("operator", 1_700_000_000, packages))
 

@@ -26,13 +26,20 @@ LICENSE = re.compile(r"[A-Za-z0-9.+\- ()]+")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Package:
-    """One package: where it comes from (`deb` or `pypi`), its name, version and license."""
+    """One package: where it comes from (`deb` or `pypi`), its name, version and license.
+
+    Attributes:
+        system: the release it is of, such as `debian-12`; holes are listed by release.
+        source: what it was built from, `name` or `name@version`, where that has another name.
+    """
 
     origin: str
     name: str
     version: str
     license: str = "NOASSERTION"
     architecture: str = ""
+    system: str = ""
+    source: str = ""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -40,7 +47,9 @@ def main(arguments: Sequence[str]) -> None:
     name, seconds = arguments
     root = BUILD / "product"
     folders = [location for base in (Path("/"), root) for location in find_folders(base / VENV)]
-    packages = [*read_python(folders), *read_debian((BUILD / "status").read_text())]
+    system = read_system((BUILD / "os-release").read_text())
+    debian = read_debian((BUILD / "status").read_text(), system)
+    packages = [*read_python(folders), *debian]
     path = root / BILL_PATH
     path.parent.mkdir(parents=True)
     path.write_text(render(name, int(seconds), packages))
@@ -58,13 +67,25 @@ def read_python(folders: Sequence[str]) -> Iterator[Package]:
         yield Package("pypi", name, found.version, _find_license(found))
 
 
-def read_debian(status: str) -> Iterator[Package]:
-    """Yield the packages that a dpkg status file calls installed."""
+def read_system(release: str) -> str:
+    """Return the name of a release of Debian or its like, from its `os-release` file."""
+    fields = dict(re.findall(r"^([A-Z_]+)=\"?([^\"\n]*)\"?$", release, re.MULTILINE))
+    return f"{fields['ID']}-{fields['VERSION_ID']}"
+
+
+def read_debian(status: str, system: str) -> Iterator[Package]:
+    """Yield the packages that a dpkg status file calls installed, of that release."""
     for block in status.split("\n\n"):
         fields = dict(re.findall(r"^([A-Za-z-]+): (.*)$", block, re.MULTILINE))
         if fields.get("Status", "").endswith(" installed"):
             yield Package(
-                "deb", fields["Package"], fields["Version"], architecture=fields["Architecture"]
+                "deb",
+                fields["Package"],
+                fields["Version"],
+                architecture=fields["Architecture"],
+                system=system,
+                # Written as `name (version)`, and the version only where it is another.
+                source=re.sub(r" \((.+)\)$", r"@\1", fields.get("Source", "")),
             )
 
 
@@ -125,8 +146,10 @@ def _format_id(package: Package) -> str:
 def _format_url(package: Package) -> str:
     version = quote(package.version, safe="")
     if package.origin == "deb":
-        tail = f"?arch={package.architecture}"
-        return f"pkg:deb/debian/{quote(package.name, safe='')}@{version}{tail}"
+        system = package.system.partition("-")[0] or "debian"
+        words = {"arch": package.architecture, "distro": package.system, "upstream": package.source}
+        tail = "&".join(f"{key}={quote(word, safe='')}" for key, word in words.items() if word)
+        return f"pkg:deb/{system}/{quote(package.name, safe='')}@{version}?{tail}"
     return f"pkg:pypi/{package.name}@{version}"
 
 
