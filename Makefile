@@ -18,7 +18,7 @@ PURE := $(addprefix tests/,api engine laws ledger operator plan stages statistic
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run quick room test check laws coverage browser crds reference bench rivals agreement picture kills crash fuzz mutants soak soak-operator cluster dns s3 policies node e2e e2e-all helm chart gitops workflow images docs release-dry changelog constraints upgrade clean
+.PHONY: help run quick room test check laws coverage browser crds reference bench rivals agreement picture kills crash fuzz mutants soak soak-operator cluster dns s3 policies node e2e e2e-all helm chart gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -145,6 +145,14 @@ gitops: $(STAMP) ## Read all recorded statuses as Flux and Argo CD do, with the 
 workflow: ## Check what GitHub would run, without running it; Go, a minute once
 	@program=$$($(call build_go,actionlint,actionlint,1.24,a minute)) || exit 1; \
 	echo "actionlint" && "$$program" .github/workflows/*.yaml
+
+scanner: ## Build the scanner of images, once: Go and three minutes; prints where it is
+	@$(call build_go,scanner,osv-scanner,1.26,three minutes)
+
+scan: ## Look for known holes in the parts of images, listed in ARGS="FILE.spdx.json ..."; asks osv.dev
+	@$(need_python); \
+	program=$$($(MAKE) --silent --no-print-directory scanner) || exit 1; \
+	PYTHONPATH=e2e "$(PYTHON)" -m scanning --scanner "$$program" $(ARGS)
 
 images: $(STAMP) ## Build both images once; prints names and archives. BASE=local where no registry is reached
 	@PYTHONPATH=e2e $(BIN)/python -m images $(or $(ARGS),build) --base "$(BASE)"
@@ -310,6 +318,11 @@ endef
 define compile_actionlint
 	CGO_ENABLED=0 nice -n 10 go build -C e2e/actionlint -trimpath -buildvcs=false -ldflags "-s -w" \
 		-o "$$binary.new" github.com/rhysd/actionlint/cmd/actionlint
+endef
+
+define compile_scanner
+	CGO_ENABLED=0 nice -n 10 go build -C e2e/scanner -trimpath -buildvcs=false -ldflags "-s -w" \
+		-o "$$binary.new" github.com/google/osv-scanner/v2/cmd/osv-scanner
 endef
 
 define compile_dns

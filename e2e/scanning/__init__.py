@@ -1,0 +1,1 @@
+"""Known holes of what is in an image, by a scanner that is kept elsewhere, and which may stay."""

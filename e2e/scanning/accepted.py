@@ -1,0 +1,74 @@
+"""Holes that may stay in an image for a while: which, in what, why, and until when.
+
+An entry without a reason, or whose day is over, is refused, so that nothing is accepted for good.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from scanning.errors import ScanError
+
+# Whoever accepts a hole looks at it again after half a year.
+LONGEST = timedelta(days=183)
+_KEYS = {"id", "package", "reason", "until"}
+_SHORTEST_REASON = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A hole that may stay in a package up to and with a day."""
+
+    id: str
+    package: str
+    reason: str
+    until: date
+
+
+def read_accepted(text: str, today: date) -> tuple[Accepted, ...]:
+    """Return the entries of a file.
+
+    Raises:
+        ScanError: it is no TOML, or entries are out of date or say too little; all are named.
+    """
+    try:
+        entries = tomllib.loads(text).get("accepted", [])
+    except tomllib.TOMLDecodeError as error:
+        msg = f"the accepted holes can't be read: {error}"
+        raise ScanError(msg) from error
+    if not isinstance(entries, list):
+        raise ScanError("accepted holes are tables of the name [[accepted]]")
+    problems = [f"{_name(entry)}: {why}" for entry in entries for why in _examine(entry, today)]
+    keys = [_name(entry) for entry in entries]
+    problems += sorted({f"{key}: it is there twice" for key in keys if keys.count(key) > 1})
+    if problems:
+        raise ScanError("accepted holes: " + "; ".join(problems))
+    return tuple(Accepted(**entry) for entry in entries)
+
+
+def _name(entry: object) -> str:
+    if not isinstance(entry, dict):
+        return repr(entry)
+    return f"{entry.get('id', 'no id')} in {entry.get('package', 'no package')}"
+
+
+def _examine(entry: object, today: date) -> Iterator[str]:
+    """Yield what is wrong with an entry."""
+    if not isinstance(entry, dict) or set(entry) != _KEYS:
+        yield f"it has to have {', '.join(sorted(_KEYS))}, and nothing else"
+        return
+    words = [entry[key] for key in ("id", "package", "reason")]
+    if not all(isinstance(word, str) and word.strip() for word in words):
+        yield "id, package and reason are texts"
+    elif len(entry["reason"].strip()) < _SHORTEST_REASON:
+        yield "its reason is a sentence: why does the hole do no harm here?"
+    until = entry["until"]
+    if not isinstance(until, date) or isinstance(until, datetime):
+        yield "until is a day, such as 2026-12-31"
+    elif until < today:
+        yield f"it was accepted until {until}; look at it again, or move to a version without it"
+    elif until > today + LONGEST:
+        yield f"{until} is too far away: no hole is accepted for more than {LONGEST.days} days"

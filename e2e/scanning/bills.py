@@ -1,0 +1,76 @@
+"""The parts of an image, from its bill, as the scanner's lists of holes call them.
+
+Debian's list goes by release and by source package; a bill that lacks either would be compared with
+nothing, and look clean. It must not know what a scanner finds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, unquote
+
+from scanning.errors import ScanError
+
+# What stands for the image itself, and is no part of it.
+_WHOLES = frozenset({"CONTAINER", "LIBRARY"})
+
+
+class Part(NamedTuple):
+    """A package by the name, version and list under which its holes are known."""
+
+    ecosystem: str
+    name: str
+    version: str
+
+
+def read_bill(text: str) -> tuple[Part, ...]:
+    """Return the parts that an SPDX document lists.
+
+    Raises:
+        ScanError: it is none, lists nothing, or has a part that no list of holes would know.
+    """
+    try:
+        packages = json.loads(text)["packages"]
+        listed = [each for each in packages if each.get("primaryPackagePurpose") not in _WHOLES]
+        parts = sorted({_read_address(url) for each in listed for url in _list_addresses(each)})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        msg = f"this is no bill of an image: {error!r}"
+        raise ScanError(msg) from error
+    if not parts:
+        raise ScanError("the bill lists no parts")
+    return tuple(parts)
+
+
+def render_parts(parts: tuple[Part, ...]) -> str:
+    """Render the parts as the scanner reads them."""
+    packages = [{"package": part._asdict()} for part in parts]
+    return json.dumps({"results": [{"packages": packages}]}, indent=1) + "\n"
+
+
+def _list_addresses(package: dict[str, Any]) -> Iterator[str]:
+    references = package.get("externalRefs", [])
+    found = [
+        str(each["referenceLocator"]) for each in references if each["referenceType"] == "purl"
+    ]
+    if not found:
+        msg = f"the bill does not say where {package['name']} comes from"
+        raise ScanError(msg)
+    yield from found
+
+
+def _read_address(url: str) -> Part:
+    """Return the part of a package URL, such as `pkg:deb/debian/libc6@2.36-9?distro=debian-12`."""
+    head, _, tail = url.partition("?")
+    kind, _, name = head.removeprefix("pkg:").partition("/")
+    name, _, version = name.rpartition("@")
+    if kind == "pypi":
+        return Part("PyPI", unquote(name), unquote(version))
+    system, _, name = name.partition("/")
+    release = parse_qs(tail).get("distro", [""])[0].removeprefix("debian-")
+    if (kind, system) != ("deb", "debian") or not release.isdecimal():
+        msg = f"no list of holes is known for {url}: it is neither Python's nor of a Debian release"
+        raise ScanError(msg)
+    source, _, of_source = parse_qs(tail).get("upstream", [""])[0].partition("@")
+    return Part(f"Debian:{release}", source or unquote(name), of_source or unquote(version))

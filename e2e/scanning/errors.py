@@ -1,0 +1,5 @@
+"""What can go wrong with a scan, in one sentence for whoever makes a release."""
+
+
+class ScanError(Exception):
+    """Nothing can be told of an image's holes, or too little; the text says why."""
