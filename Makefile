@@ -149,7 +149,7 @@ workflow: ## Check what GitHub would run, without running it; Go, a minute once
 scanner: ## Build the scanner of images, once: Go and three minutes; prints where it is
 	@$(call build_go,scanner,osv-scanner,1.26,three minutes)
 
-scan: ## Look for known holes in the parts of images, listed in ARGS="FILE.spdx.json ..."; asks osv.dev
+scan: ## Look for known vulnerabilities in the parts of images, listed in ARGS="FILE.spdx.json ..."; asks osv.dev
 	@$(need_python); \
 	program=$$($(MAKE) --silent --no-print-directory scanner) || exit 1; \
 	PYTHONPATH=e2e "$(PYTHON)" -m scanning --scanner "$$program" $(ARGS)

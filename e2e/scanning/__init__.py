@@ -1,1 +1,1 @@
-"""Known holes of what is in an image, by a scanner that is kept elsewhere, and which may stay."""
+"""Known vulnerabilities of what is in an image, by a scanner kept elsewhere; which may stay."""

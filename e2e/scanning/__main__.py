@@ -1,4 +1,4 @@
-"""`python -m scanning`: fail where an image has a known hole that is grave and can be mended."""
+"""`python -m scanning`: fail where an image has a severe vulnerability that can be mended."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="scanning", description=__doc__, allow_abbrev=False)
     parser.add_argument("bills", nargs="*", type=Path, help="SPDX documents of images")
     parser.add_argument("--scanner", required=True, help="OSV-Scanner's program")
-    text = "a folder with lists of holes, instead of those of osv.dev"
+    text = "a folder with lists of vulnerabilities, instead of those of osv.dev"
     parser.add_argument("--database", type=Path, help=text)
-    text = "which holes may stay (default: e2e/scanning/accepted.toml)"
+    text = "which vulnerabilities may stay (default: e2e/scanning/accepted.toml)"
     parser.add_argument("--accepted", type=Path, default=ACCEPTED, help=text)
     given = parser.parse_args(arguments)
     try:
@@ -34,8 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         judged = [_scan_bill(path, given, accepted) for path in given.bills]
     except (ScanError, OSError) as error:
         sys.exit(f"strandline: {error}")
-    if any(judgement.grave for judgement in judged):
-        sys.exit("strandline: an image has holes that are grave and can be mended")
+    if any(judgement.severe for judgement in judged):
+        sys.exit("strandline: an image has vulnerabilities that are severe and can be mended")
 
 
 def _scan_bill(path: Path, given: argparse.Namespace, accepted: Sequence[Accepted]) -> Judgement:
@@ -43,7 +43,7 @@ def _scan_bill(path: Path, given: argparse.Namespace, accepted: Sequence[Accepte
     judgement = judge(scan(given.scanner, parts, given.database), accepted)
     print(f"{path}: {len(parts)} parts")
     kinds = {
-        "grave": judgement.grave,
+        "severe": judgement.severe,
         "accepted": judgement.accepted,
         "left": judgement.others,
     }

@@ -1,4 +1,4 @@
-"""Holes that may stay in an image for a while: which, in what, why, and until when.
+"""Vulnerabilities that may stay in an image for a while: which, in what, why, and until when.
 
 An entry without a reason, or whose day is over, is refused, so that nothing is accepted for good.
 """
@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 
 from scanning.errors import ScanError
 
-# Whoever accepts a hole looks at it again after half a year.
+# Whoever accepts a vulnerability looks at it again after half a year.
 LONGEST = timedelta(days=183)
 _KEYS = {"id", "package", "reason", "until"}
 _SHORTEST_REASON = 20
@@ -20,7 +20,7 @@ _SHORTEST_REASON = 20
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A hole that may stay in a package up to and with a day."""
+    """A vulnerability that may stay in a package up to and with a day."""
 
     id: str
     package: str
@@ -37,15 +37,15 @@ def read_accepted(text: str, today: date) -> tuple[Accepted, ...]:
     try:
         entries = tomllib.loads(text).get("accepted", [])
     except tomllib.TOMLDecodeError as error:
-        msg = f"the accepted holes can't be read: {error}"
+        msg = f"the accepted vulnerabilities can't be read: {error}"
         raise ScanError(msg) from error
     if not isinstance(entries, list):
-        raise ScanError("accepted holes are tables of the name [[accepted]]")
+        raise ScanError("accepted vulnerabilities are tables of the name [[accepted]]")
     problems = [f"{_name(entry)}: {why}" for entry in entries for why in _examine(entry, today)]
     keys = [_name(entry) for entry in entries]
     problems += sorted({f"{key}: it is there twice" for key in keys if keys.count(key) > 1})
     if problems:
-        raise ScanError("accepted holes: " + "; ".join(problems))
+        raise ScanError("accepted vulnerabilities: " + "; ".join(problems))
     return tuple(Accepted(**entry) for entry in entries)
 
 
@@ -64,11 +64,11 @@ def _examine(entry: object, today: date) -> Iterator[str]:
     if not all(isinstance(word, str) and word.strip() for word in words):
         yield "id, package and reason are texts"
     elif len(entry["reason"].strip()) < _SHORTEST_REASON:
-        yield "its reason is a sentence: why does the hole do no harm here?"
+        yield "its reason is a sentence: why does the vulnerability do no harm here?"
     until = entry["until"]
     if not isinstance(until, date) or isinstance(until, datetime):
         yield "until is a day, such as 2026-12-31"
     elif until < today:
         yield f"it was accepted until {until}; look at it again, or move to a version without it"
     elif until > today + LONGEST:
-        yield f"{until} is too far away: no hole is accepted for more than {LONGEST.days} days"
+        yield f"{until} is too far away: none is accepted for more than {LONGEST.days} days"

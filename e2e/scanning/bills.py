@@ -1,4 +1,4 @@
-"""The parts of an image, from its bill, as the scanner's lists of holes call them.
+"""The parts of an image, from its bill, as the scanner's lists of vulnerabilities call them.
 
 Debian's list goes by release and by source package; a bill that lacks either would be compared with
 nothing, and look clean. It must not know what a scanner finds.
@@ -18,7 +18,7 @@ _WHOLES = frozenset({"CONTAINER", "LIBRARY"})
 
 
 class Part(NamedTuple):
-    """A package by the name, version and list under which its holes are known."""
+    """A package by the name, version and list under which its vulnerabilities are known."""
 
     ecosystem: str
     name: str
@@ -29,7 +29,7 @@ def read_bill(text: str) -> tuple[Part, ...]:
     """Return the parts that an SPDX document lists.
 
     Raises:
-        ScanError: it is none, lists nothing, or has a part that no list of holes would know.
+        ScanError: it is none, lists nothing, or has a part that no list would know.
     """
     try:
         packages = json.loads(text)["packages"]
@@ -70,7 +70,8 @@ def _read_address(url: str) -> Part:
     system, _, name = name.partition("/")
     release = parse_qs(tail).get("distro", [""])[0].removeprefix("debian-")
     if (kind, system) != ("deb", "debian") or not release.isdecimal():
-        msg = f"no list of holes is known for {url}: it is neither Python's nor of a Debian release"
+        why = "it is neither Python's nor of a Debian release"
+        msg = f"no list of vulnerabilities is known for {url}: {why}"
         raise ScanError(msg)
     source, _, of_source = parse_qs(tail).get("upstream", [""])[0].partition("@")
     return Part(f"Debian:{release}", source or unquote(name), of_source or unquote(version))

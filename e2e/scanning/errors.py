@@ -2,4 +2,4 @@
 
 
 class ScanError(Exception):
-    """Nothing can be told of an image's holes, or too little; the text says why."""
+    """Nothing can be told of an image's vulnerabilities, or too little; the text says why."""

@@ -20,7 +20,7 @@ HIGH = 7.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A hole in a part.
+    """A vulnerability in a part.
 
     Attributes:
         ids: all names of it, the scanner's first.
@@ -35,7 +35,7 @@ class Finding:
     is_fixed: bool
 
     @property
-    def is_grave(self) -> bool:
+    def is_severe(self) -> bool:
         """Whether it is to be mended before a release."""
         # What nobody has rated may be anything.
         return self.is_fixed and (self.severity is None or self.severity >= HIGH)
@@ -49,9 +49,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Findings by what follows from them, and accepted holes that nothing has."""
+    """Findings by what follows from them, and accepted vulnerabilities that nothing has."""
 
-    grave: tuple[Finding, ...]
+    severe: tuple[Finding, ...]
     accepted: tuple[Finding, ...]
     others: tuple[Finding, ...]
     unused: tuple[Accepted, ...]
@@ -77,9 +77,9 @@ def judge(findings: Sequence[Finding], accepted: Sequence[Accepted]) -> Judgemen
     used = {finding: _find_accepted(finding, accepted) for finding in findings}
     is_used = {entry for entry in used.values() if entry is not None}
     return Judgement(
-        grave=tuple(each for each, entry in used.items() if each.is_grave and entry is None),
+        severe=tuple(each for each, entry in used.items() if each.is_severe and entry is None),
         accepted=tuple(each for each, entry in used.items() if entry is not None),
-        others=tuple(each for each, entry in used.items() if not each.is_grave and entry is None),
+        others=tuple(each for each, entry in used.items() if not each.is_severe and entry is None),
         unused=tuple(entry for entry in accepted if entry not in is_used),
     )
 
@@ -109,11 +109,11 @@ def _read_package(package: Mapping[str, Any]) -> Iterator[Finding]:
         )
 
 
-def _has_fix(hole: Mapping[str, Any], part: Mapping[str, str]) -> bool:
-    """Return whether a version of the part, and not of another release, is without a hole."""
+def _has_fix(vulnerability: Mapping[str, Any], part: Mapping[str, str]) -> bool:
+    """Return whether a version of the part, and not of another release, is without it."""
     of_part = (
         each
-        for each in hole.get("affected", [])
+        for each in vulnerability.get("affected", [])
         if (each["package"]["ecosystem"], each["package"]["name"])
         == (part["ecosystem"], part["name"])
     )

@@ -25,10 +25,10 @@ _SOUND = Part("PyPI", "strandline-planted", "2.0"), Part("Debian:13", "planted",
 def scan(
     program: str, parts: tuple[Part, ...], database: Path | None = None
 ) -> tuple[Finding, ...]:
-    """Return the known holes of parts.
+    """Return the known vulnerabilities of parts.
 
     Args:
-        database: a folder with lists of holes; None: the scanner asks osv.dev.
+        database: a folder with lists of vulnerabilities; None: the scanner asks osv.dev.
 
     Raises:
         ScanError: it could not look.
@@ -46,7 +46,7 @@ def scan(
 
 
 def try_scanner(program: str) -> None:
-    """Make sure that a scanner sees a hole that is there, and none that is not.
+    """Make sure that a scanner sees a vulnerability that is there, and none that is not.
 
     Raises:
         ScanError: it does not.
@@ -56,7 +56,7 @@ def try_scanner(program: str) -> None:
         for part in _PLANTED:
             _plant(database, part)
         found = scan(program, (*_PLANTED, *_SOUND), database)
-    seen = sorted((each.package, each.version, each.is_grave) for each in found)
+    seen = sorted((each.package, each.version, each.is_severe) for each in found)
     wanted = sorted((part.name, part.version, True) for part in _PLANTED)
     if seen != wanted:
         msg = f"the scanner does not see what is planted: {seen} instead of {wanted}"
@@ -89,9 +89,9 @@ def _write_empty(path: Path) -> str:
 
 
 def _plant(database: Path, part: Part) -> None:
-    """Put a list with one hole of a part into a database; a later version is without it."""
+    """Put one vulnerability of a part into a database; a later version is without it."""
     system = part.ecosystem.partition(":")[0]
-    hole = {
+    vulnerability = {
         "id": f"PLANTED-{system}",
         "schema_version": "1.6.0",
         "modified": "2026-01-01T00:00:00Z",
@@ -107,4 +107,4 @@ def _plant(database: Path, part: Part) -> None:
     path = database / "osv-scanner" / system / "all.zip"
     path.parent.mkdir(parents=True)
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(f"{hole['id']}.json", json.dumps(hole))
+        archive.writestr(f"{vulnerability['id']}.json", json.dumps(vulnerability))

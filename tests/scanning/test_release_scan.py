@@ -1,4 +1,4 @@
-"""No image is released with a known hole that is grave and can be mended, but for a reason."""
+"""No image is released with a severe vulnerability that can be mended, but for a reason."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from scanning.findings import Finding, judge, read_findings
 from source_tree import ROOT
 
 BILL = ROOT / "tests" / "golden" / "images" / "sbom.spdx.json"
-# What OSV-Scanner 2.2.4 says of lists of our own; see the names of holes.
+# What OSV-Scanner 2.2.4 says of lists of our own; see the names of vulnerabilities.
 ANSWER = Path(__file__).with_name("scanner_answer.json").read_text(encoding="utf-8")
 TODAY = date(2026, 11, 25)
-REASON = "The code with the hole is never called by us."
+REASON = "The code with the vulnerability is never called by us."
 ENTRY = {"id": '"CVE-1"', "package": '"glibc"', "reason": f'"{REASON}"', "until": "2026-12-31"}
 
 
@@ -51,9 +51,12 @@ def test_parts_are_named_as_the_lists_of_holes_name_them() -> None:
     [
         ([], "lists no parts"),
         ([{"name": "a"}], "does not say where a comes from"),
-        ([{"name": "a", "purl": "pkg:deb/debian/a@1?arch=amd64"}], "no list of holes"),
-        ([{"name": "a", "purl": "pkg:deb/ubuntu/a@1?distro=ubuntu-24.04"}], "no list of holes"),
-        ([{"name": "a", "purl": "pkg:npm/a@1"}], "no list of holes"),
+        ([{"name": "a", "purl": "pkg:deb/debian/a@1?arch=amd64"}], "no list of vulnerabilities"),
+        (
+            [{"name": "a", "purl": "pkg:deb/ubuntu/a@1?distro=ubuntu-24.04"}],
+            "no list of vulnerabilities",
+        ),
+        ([{"name": "a", "purl": "pkg:npm/a@1"}], "no list of vulnerabilities"),
     ],
 )
 def test_a_part_that_nothing_is_known_of_is_not_taken_for_sound(
@@ -126,13 +129,13 @@ def test_the_entries_that_are_kept_hold_today() -> None:
 
 def test_only_what_is_grave_and_can_be_mended_is_in_the_way() -> None:
     judgement = judge(read_findings(ANSWER), ())
-    assert [each.ids[0] for each in judgement.grave] == ["HIGH-MENDED", "UNRATED-MENDED"]
+    assert [each.ids[0] for each in judgement.severe] == ["HIGH-MENDED", "UNRATED-MENDED"]
     assert [each.ids[0] for each in judgement.others] == [
         "CRITICAL-MENDED-ELSEWHERE",
         "CRITICAL-OPEN",
         "LOW-MENDED",
     ]
-    assert judgement.grave[0] == Finding(
+    assert judgement.severe[0] == Finding(
         "glibc", "2.36-9", ("HIGH-MENDED", "CVE-1"), 7.5, is_fixed=True
     )
 
@@ -224,21 +227,23 @@ def test_an_image_without_holes_passes(play: Play) -> None:
     assert run(play(NOTHING, code=0)) is None
 
 
-def test_a_grave_hole_fails_the_release(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "has holes that are grave" in str(run(play(ANSWER)))
+def test_a_severe_vulnerability_fails_the_release(
+    play: Play, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "has vulnerabilities that are severe" in str(run(play(ANSWER)))
     told = capsys.readouterr().out
-    assert "grave: glibc 2.36-9: HIGH-MENDED, CVE-1 (CVSS 7.5, mended in a later version)" in told
+    assert "severe: glibc 2.36-9: HIGH-MENDED, CVE-1 (CVSS 7.5, mended in a later version)" in told
     assert "left: kopf 1.45.2: CRITICAL-OPEN (CVSS 9.8, not mended yet)" in told
 
 
 def test_what_is_accepted_passes_until_its_day(play: Play, tmp_path: Path) -> None:
     accepted, today = tmp_path / "accepted.toml", datetime.now(UTC).date()
-    holes = {"CVE-1": "glibc", "UNRATED-MENDED": "kopf"}
+    vulnerabilities = {"CVE-1": "glibc", "UNRATED-MENDED": "kopf"}
 
     def accept(until: date) -> None:
         entries = [
             write_entry(id=f'"{name}"', package=f'"{package}"', until=str(until))
-            for name, package in holes.items()
+            for name, package in vulnerabilities.items()
         ]
         accepted.write_text("".join(entries))
 

@@ -29,7 +29,7 @@ class Package:
     """One package: where it comes from (`deb` or `pypi`), its name, version and license.
 
     Attributes:
-        system: the release it is of, such as `debian-12`; holes are listed by release.
+        system: the release it is of, such as `debian-12`; vulnerabilities are listed by release.
         source: what it was built from, `name` or `name@version`, where that has another name.
     """
 
