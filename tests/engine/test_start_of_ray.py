@@ -322,8 +322,12 @@ def test_a_ray_whose_process_dies_is_begun_three_times(
 ) -> None:
     begun: list[subprocess.Popen[bytes]] = []
     died = local_start._ProcessDiedError("its gcs_server died as it began")
+    own = services._build_python_executable_command_memory_profileable
+    has_stand_in: list[bool] = []
 
     def init(**_: object) -> None:
+        build = services._build_python_executable_command_memory_profileable
+        has_stand_in.append(build is not own)
         if len(begun) < deaths:
             begin(died, begun)()
 
@@ -336,6 +340,7 @@ def test_a_ray_whose_process_dies_is_begun_three_times(
         assert str(caught.value) == (
             f"the local Ray did not start: its gcs_server died as it began{ADVICE}"
         )
+    assert has_stand_in == [True, False, False][: deaths + 1]
     for process in begun:
         assert -signal.SIGKILL == process.wait()
         process.communicate()

@@ -65,7 +65,7 @@ def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401
             # would look for files that only the other has, and install once more, for minutes,
             # what is installed where this process runs.
             with _waiting_for_node(seconds), setting(_JOB, None):
-                return _init(cpus, folder, _USUAL | options)
+                return _init(cpus, folder, _USUAL | options, is_first=tries_left == _TRIES - 1)
         except Exception as error:
             # Ray knows no more of what it had begun, and a notebook would keep that for ever.
             _kill(set(psutil.Process().children()) - before)
@@ -84,13 +84,14 @@ _EVENTS = "RAY_task_events_report_interval_ms"
 _NOBODY = "127.0.0.1:9"  # the port of what is discarded
 
 
-def _init(cpus: int, folder: Path, options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - Ray's own
+def _init(cpus: int, folder: Path, options: Mapping[str, Any], *, is_first: bool) -> Any:  # noqa: ANN401 - Ray's own
     with ExitStack() as stack:
         for module, name, stand_in in _list_unneeded(options):
             stack.enter_context(_replaced(module, name, partial(_take_other, stand_in)))
         if not options["include_dashboard"]:
-            replace = partial(_replace_agent, folder / _AGENT_FILE)
-            stack.enter_context(_replaced("services", _INTERPRETER, replace))
+            if is_first:  # a version that asks more of its agent has its own at the next try
+                replace = partial(_replace_agent, folder / _AGENT_FILE)
+                stack.enter_context(_replaced("services", _INTERPRETER, replace))
             stack.enter_context(setting(_EVENTS, os.environ.get(_EVENTS, "0")))
         # Local whatever RAY_ADDRESS says.
         context = ray.init(address="local", num_cpus=cpus, _temp_dir=str(folder), **options)
