@@ -62,6 +62,20 @@ def suspend_and_resume(cluster: SimulatedCluster) -> None:
     run(cluster)
 
 
+def be_taken_back_by_a_queue(cluster: SimulatedCluster) -> None:
+    cluster.edit(ray={"queueName": "nightly", "workerGroups": [{"name": "cpu"}]})
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.settle()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    rayjob["spec"]["suspend"] = True
+    rayjob["status"]["jobDeploymentStatus"] = "Suspending"
+    cluster.settle()
+    cluster.finish_teardown()
+    assert len(cluster.list_of(Resource.RAYJOB)) == 1
+    run(cluster)
+
+
 def retry_by_hand_and_run_again(cluster: SimulatedCluster) -> None:
     cluster.settle()
     run(cluster, 64)
@@ -134,6 +148,7 @@ STORIES: list[Story] = [
     use_up_the_retries,
     kill_for_memory,
     suspend_and_resume,
+    be_taken_back_by_a_queue,
     retry_by_hand_and_run_again,
     cancel,
     cancel_while_it_goes,

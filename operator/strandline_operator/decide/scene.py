@@ -74,7 +74,8 @@ def _is_withheld(pod: Pod, nodes: Nodes) -> bool:
     return node is not None and node.state in _WITHHELD
 
 
-_SUSPENDED = frozenset({"Suspending", "Suspended"})
+# Words of KubeRay for a RayJob that somebody, mostly a queue, has stopped to start it another time.
+SUSPENDED = frozenset({"Suspending", "Suspended"})
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,7 @@ class Scene:
     def is_queued(self) -> bool:
         """A queue holds it back, or KubeRay has not taken note yet that none does any more."""
         rayjob = self.rayjob
-        return rayjob is not None and (rayjob.is_suspended or rayjob.deployment in _SUSPENDED)
+        return rayjob is not None and (rayjob.is_suspended or rayjob.deployment in SUSPENDED)
 
     @property
     def is_running(self) -> bool:

@@ -10,7 +10,14 @@ from strandline_operator.decide.attempts.silence import find_stall
 from strandline_operator.decide.evidence import find_image_problem, find_pod_evidence
 from strandline_operator.decide.obstacles.code import find_lost_code
 from strandline_operator.decide.obstacles.delays import explain_delay, find_refusal, is_starting
-from strandline_operator.decide.scene import Scene, find_first, find_lost_node, is_head, role_of
+from strandline_operator.decide.scene import (
+    SUSPENDED,
+    Scene,
+    find_first,
+    find_lost_node,
+    is_head,
+    role_of,
+)
 from strandline_operator.model.objects import Pod
 
 # Something may just have been leaving; by then KubeRay has tried eight times or more.
@@ -101,7 +108,7 @@ def _find_suspension(scene: Scene) -> Evidence | None:
     # A queue may suspend what has not begun as often as it likes.
     if rayjob is None or scene.status.running_time is None:
         return None
-    if rayjob.deployment not in {"Suspending", "Suspended"}:
+    if rayjob.deployment not in SUSPENDED:
         return None
     message = f"RayJob {rayjob.meta.name} was suspended while its driver ran"
     return Evidence(Cause.INTERRUPTED, message, "rayjob", {"reason": rayjob.deployment})

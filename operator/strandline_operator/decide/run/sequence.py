@@ -27,10 +27,11 @@ from strandline_api.status.run_clock import RunClock
 from strandline_api.times import format_time
 from strandline_operator.decide.run.deadline import find_run_end
 from strandline_operator.decide.run.memory import raise_memory
-from strandline_operator.decide.scene import Pass
+from strandline_operator.decide.scene import SUSPENDED, Pass
 from strandline_operator.decide.verdict import PassState, Verdict, add_event, warn
 from strandline_operator.model.plan import Count
 from strandline_operator.model.view import AttemptObject
+from strandline_operator.render.rayjob import QUEUE_LABEL
 
 SUSPEND = "suspend"  # the word of evidence that an attempt was ended to hold the pipeline back
 
@@ -109,7 +110,8 @@ def _follow_failure(
 ) -> Verdict:
     """Give the next attempt its memory and its time, or end the run."""
     raised, limited = raise_memory(given, status, attempt.status)
-    planned = raised.then(_schedule(given, raised.status or status, past, since))
+    is_taken = _was_taken_back(given, attempt.status)
+    planned = raised.then(_schedule(given, raised.status or status, past, since, is_taken=is_taken))
     if not limited or planned.status is None:
         return planned
     # Whoever reads that it is tried again is to know that it will hardly do better.
@@ -215,15 +217,29 @@ def foresee(
 ) -> RetryAt | GiveUp:
     """Return what will follow an attempt that is not counted yet, if its end stays as it looks."""
     past, since = _recall(replace(attempt, status=ended)), status.retries or RetryCounts()
-    return _ask_law(given, status, past, since.spent)
+    is_taken = _was_taken_back(given, ended)
+    return _ask_law(given, status, past, since.spent, is_taken=is_taken)
+
+
+def _was_taken_back(given: Pass, ended: AttemptStatus) -> bool:
+    """Return whether a queue has suspended an attempt in the middle."""
+    meta, spec = given.view.pipeline.meta, given.spec
+    has_queue = bool(spec.ray.queue_name or meta.labels.get(QUEUE_LABEL))
+    return has_queue and any(
+        record.source == "rayjob" and record.details.get("reason") in SUSPENDED
+        for record in ended.evidence
+    )
 
 
 def _ask_law(
-    given: Pass, status: PipelineStatus, past: PastAttempt, since: Spent
+    given: Pass, status: PipelineStatus, past: PastAttempt, since: Spent, *, is_taken: bool
 ) -> RetryAt | GiveUp:
     """Ask the law of retries what follows."""
     policy, uid = given.view.policy, given.view.pipeline.meta.uid
     decision = decide(policy, [past], given.now, uid=uid, drawn=given.drawn, since=since)
+    # The queue says when it may start; whoever joins it later only has a worse place there.
+    if isinstance(decision, RetryAt) and is_taken:
+        decision = replace(decision, time=given.now, delay=max(0.0, given.now - past.ended))
     ends_at = find_run_end(given, status)
     # An attempt that is due after the deadline would only be waited for.
     if isinstance(decision, RetryAt) and ends_at is not None and decision.time > ends_at:
@@ -231,9 +247,16 @@ def _ask_law(
     return decision
 
 
-def _schedule(given: Pass, status: PipelineStatus, past: PastAttempt, since: Spent) -> Verdict:
+def _schedule(
+    given: Pass,
+    status: PipelineStatus,
+    past: PastAttempt,
+    since: Spent,
+    *,
+    is_taken: bool = False,
+) -> Verdict:
     """Give what follows its time, or end the run."""
-    decision = _ask_law(given, status, past, since)
+    decision = _ask_law(given, status, past, since, is_taken=is_taken)
     failed = warn(EventReason.ATTEMPT_FAILED, f"attempt {past.number} ended with {past.cause}")
     reported = Verdict(events=(failed,))
     if isinstance(decision, RetryAt):
