@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import subprocess
@@ -22,7 +23,13 @@ from stage_runs import StageRun
 from strandline.plan.fingerprint import compute_fingerprint
 from strandline.plan.registry import find_stage
 from strandline.stages.dedup.drop_duplicates import Normalisation
-from strandline.stages.dedup.seen.bloom_filter import Digests, plan_shape
+from strandline.stages.dedup.seen.bloom_filter import (
+    BloomShape,
+    Digests,
+    find_in_bits,
+    plan_shape,
+    write_bits,
+)
 from strandline.stages.dedup.seen.digest_files import DTYPE, join_digests, read_digests
 from strandline.stages.dedup.seen.filter_file import FilterHead, read_filter, write_filter
 from strandline.stages.sources.opening import ChangedListError, UnreadableFileError
@@ -102,6 +109,16 @@ def test_law_what_was_added_is_found(
         head = write(path, make(numbers), rate)
     assert head.error_rate <= rate
     assert all(read_filter(str(path)).find(make(numbers)))
+
+
+@pytest.mark.parametrize("segments", [1, 3, 7, 1000])
+def test_a_digest_at_the_edge_of_a_segment_is_asked_where_it_was_added(segments: int) -> None:
+    edges = [-(-(at << 32) // segments) << 32 for at in range(segments)]
+    digests = make([*edges, *(edge - 1 for edge in edges[1:]), 2**64 - 1])
+    shape, file = BloomShape(20, segments, 64), io.BytesIO()
+    write_bits(digests, shape, file)
+    assert shape.bytes == len(file.getvalue())
+    assert all(find_in_bits(digests, shape, np.frombuffer(file.getvalue(), np.uint8)))
 
 
 @given(st.permutations(TEXTS), st.lists(st.integers(0, 5), max_size=4).map(sorted))

@@ -96,7 +96,7 @@ class DropSeen(Stage):
 
     def _load(self, path: str, digest: str) -> BloomFile:
         found = read_filter(path)
-        if _digest_filter(path) != digest:
+        if found.digest != digest:
             msg = f"{path}: the filter was changed under the run; run it again"
             raise ChangedListError(msg)
         names = found.head.columns

@@ -6,6 +6,7 @@ It knows paths and URLs. It must not know who fills a filter, nor what is droppe
 from __future__ import annotations
 
 import json
+from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO
 
@@ -66,10 +67,12 @@ class BloomFile:
     Args:
         head: what it says of itself.
         bits: of it.
+        digest: of the whole file, as `digest_content` has it.
     """
 
-    def __init__(self, head: FilterHead, bits: npt.NDArray[np.uint8]) -> None:
+    def __init__(self, head: FilterHead, bits: npt.NDArray[np.uint8], digest: str) -> None:
         self.head = head
+        self.digest = digest
         self._bits = bits
 
     def find(self, digests: Digests) -> list[bool]:
@@ -117,18 +120,20 @@ def read_filter(path: str) -> BloomFile:
     """
     try:
         with open_binary(path) as file:
-            head = FilterHead.model_validate_json(file.read(_BLOCK))
-            bits = np.frombuffer(file.read(), np.uint8)
+            first, rest = file.read(_BLOCK), file.read()
+        head = FilterHead.model_validate_json(first)
     except ValidationError as error:
         msg = f"{path}: this is no filter that `fill-bloom` has written"
         raise UnreadableFileError(msg) from error
     # a URL of an unknown kind is a ValueError, one whose library is missing an ImportError
     except (*READ_ERRORS, ValueError, ImportError) as error:
         raise explain_error(path, error) from error
-    if len(bits) != head.shape.bytes:
-        msg = f"{path}: the filter should have {head.shape.bytes} bytes of bits, not {len(bits)}"
+    if len(rest) != head.shape.bytes:
+        msg = f"{path}: the filter should have {head.shape.bytes} bytes of bits, not {len(rest)}"
         raise UnreadableFileError(msg)
-    return BloomFile(head, bits)
+    state = blake2b(first, digest_size=16)
+    state.update(rest)
+    return BloomFile(head, np.frombuffer(rest, np.uint8), state.hexdigest())
 
 
 def _write_bits(digests: Digests, shape: BloomShape, file: BinaryIO) -> float:
