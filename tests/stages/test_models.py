@@ -13,11 +13,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from stage_runs import StageRun
+from strandline.stages.models.model_files import ModelError, copy_model
 from strandline.stages.models.onnx_models import (
     Device,
-    ModelError,
     choose_provider,
-    copy_model,
 )
 from strandline.stages.video.decode_frames import FRAMES
 from tiny_models import make_mean, make_words
@@ -98,12 +97,12 @@ def test_a_model_is_copied_once_and_only_as_it_was_planned(tmp_path: Path) -> No
     model = make_mean(tmp_path / "a.onnx")
     stage = StageRun("embed-frames", model=model).stage
     params = pickle.loads(pickle.dumps(stage.params))  # noqa: S301 - our own
-    copy = copy_model(params)
+    copy = copy_model(model, params.digest, ".onnx")
     assert copy.read_bytes() == Path(model).read_bytes()
     assert [copy] == list(copy.parent.iterdir())
     before = copy.stat().st_mtime_ns
     Path(model).write_bytes(b"another")
-    assert before == copy_model(params).stat().st_mtime_ns
+    assert before == copy_model(model, params.digest, ".onnx").stat().st_mtime_ns
     copy.unlink()
     with pytest.raises(ModelError, match="the model was changed under the run; run it again"):
         stage.setup_on_node()

@@ -59,11 +59,11 @@ if TYPE_CHECKING:
     from strandline.stages.text.filters.fineweb_quality import FinewebQuality
     from strandline.stages.text.filters.gopher_quality import GopherQuality
     from strandline.stages.text.filters.gopher_repetition import GopherRepetition
-    from strandline.stages.text.identify_language import IdentifyLanguage
     from strandline.stages.text.normalise_text import NormaliseText
     from strandline.stages.text.parse_documents import ParseDocuments
     from strandline.stages.text.redact_pii import RedactPii
     from strandline.stages.text.repair_text import RepairText
+    from strandline.stages.text.scoring.identify_language import IdentifyLanguage
     from strandline.stages.text.tokenise_text import TokeniseText
     from strandline.stages.video.decode_frames import DecodeFrames
     from strandline.stages.video.filter_video import FilterVideo
@@ -180,7 +180,7 @@ _ROOMS = {
     "GopherQuality": "strandline.stages.text.filters.gopher_quality",
     "GopherRepetition": "strandline.stages.text.filters.gopher_repetition",
     "HashVideo": "strandline.stages.video.hash_video",
-    "IdentifyLanguage": "strandline.stages.text.identify_language",
+    "IdentifyLanguage": "strandline.stages.text.scoring.identify_language",
     "JoinParagraphs": "strandline.stages.dedup.corpus.paragraphs",
     "JsonlFiles": "strandline.stages.sources.jsonl_source",
     "JsonlSink": "strandline.stages.sinks.jsonl_sink",

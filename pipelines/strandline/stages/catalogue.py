@@ -54,7 +54,6 @@ from strandline.stages.tables import (
 from strandline.stages.text import (
     count_tokens,
     filter_text_quality,
-    identify_language,
     normalise_text,
     parse_documents,
     redact_pii,
@@ -68,6 +67,7 @@ from strandline.stages.text.filters import (
     gopher_quality,
     gopher_repetition,
 )
+from strandline.stages.text.scoring import identify_language
 from strandline.stages.video import (
     decode_frames,
     filter_video,

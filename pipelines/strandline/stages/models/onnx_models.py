@@ -8,10 +8,8 @@ project's has a GPU.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -20,16 +18,12 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from strandline.plan.stage import Stage
 from strandline.stages.images.pictures import Picture
-from strandline.stages.sources.opening import digest_input, open_binary
+from strandline.stages.models.model_files import ModelError, copy_model
+from strandline.stages.sources.opening import digest_input
 
-_CHUNK = 1 << 20
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _WHITE = 255
 _AXES = 4  # pictures, colours, height, width
-
-
-class ModelError(Exception):
-    """A model that can't be used for what it was named for."""
 
 
 class Device(StrEnum):
@@ -98,38 +92,13 @@ class ModelStage(Stage):
 
     def setup_on_node(self) -> None:
         """Copy the model to the node's disk, from which its workers load it."""
-        copy_model(self.params)
+        copy_model(self.params.model, self.params.digest, ".onnx")
 
     def setup(self) -> None:
         """Load the model, and run it once, since the first call is the slowest."""
-        self._model = OnnxModel(self.params, copy_model(self.params))
+        path = copy_model(self.params.model, self.params.digest, ".onnx")
+        self._model = OnnxModel(self.params, path)
         self._model.warm_up()
-
-
-def copy_model(params: ModelParams) -> Path:
-    """Return the copy of a model on this node, made where there is none yet.
-
-    Raises:
-        ModelError: it is not the one that the pipeline was planned with.
-        OSError: it can't be read, or not written here.
-    """
-    folder = Path(tempfile.gettempdir()) / f"strandline-models-{os.getuid()}"
-    path = folder / f"{params.digest}.onnx"
-    if path.is_file():
-        return path
-    folder.mkdir(mode=0o700, exist_ok=True)
-    state = blake2b(digest_size=16)
-    with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as part:
-        with open_binary(params.model) as file:
-            while chunk := file.read(_CHUNK):
-                state.update(chunk)
-                part.write(chunk)
-        if state.hexdigest() != params.digest:
-            Path(part.name).unlink()
-            msg = f"{params.model}: the model was changed under the run; run it again"
-            raise ModelError(msg)
-    Path(part.name).rename(path)  # whole or absent, also where two begin at once
-    return path
 
 
 class OnnxModel:

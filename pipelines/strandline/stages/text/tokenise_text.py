@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import pyarrow as pa
 from pydantic import Field, PrivateAttr, model_validator
@@ -16,6 +16,9 @@ from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import list_strings, set_column
 from strandline.stages.sources.opening import digest_input, open_binary
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 _TOKENS = pa.list_(pa.int32())
 
@@ -80,19 +83,7 @@ class TokeniseText(Stage):
             ImportError: `tokenizers` is not installed.
             ValueError: the file is no tokenizer, or does not know the token that ends a text.
         """
-        # A worker has the cores that its pool gives it; a pool of threads would take all.
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        from tokenizers import Tokenizer  # noqa: PLC0415 - an extra's
-
-        with open_binary(self.params.tokenizer) as file:
-            content = file.read()
-        try:
-            self._tokenizer = Tokenizer.from_str(content.decode())
-        except Exception as error:  # it raises nothing more particular
-            msg = f"{Path(self.params.tokenizer).name}: no tokenizer that can be read ({error})"
-            raise ValueError(msg) from error
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
+        self._tokenizer = load_tokenizer(self.params.tokenizer)
         self._ending = self._find_ending()
 
     def process(self, task: Task) -> Task:
@@ -116,3 +107,26 @@ class TokeniseText(Stage):
             msg = f"the tokenizer has no token {self.params.append!r}"
             raise ValueError(msg)
         return [number]
+
+
+def load_tokenizer(path: str) -> Tokenizer:
+    """Return the tokenizer of a `tokenizer.json` at a path or URL; it cuts and pads nothing.
+
+    Raises:
+        ImportError: `tokenizers` is not installed.
+        ValueError: the file is no tokenizer.
+    """
+    # A worker has the cores that its pool gives it; a pool of threads would take all.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    from tokenizers import Tokenizer  # noqa: PLC0415 - an extra's
+
+    with open_binary(path) as file:
+        content = file.read()
+    try:
+        tokenizer = Tokenizer.from_str(content.decode())
+    except Exception as error:  # it raises nothing more particular
+        msg = f"{Path(path).name}: no tokenizer that can be read ({error})"
+        raise ValueError(msg) from error
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import ClassVar, Self
 
 import pyarrow as pa
@@ -18,11 +17,12 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import keep_rows, list_strings, set_column
+from strandline.stages.models.model_files import find_model
 from strandline.stages.sources.globs import expand_placeholder
 from strandline.stages.sources.opening import digest_input
+from strandline.stages.text.scoring.fasttext_models import FastTextModel
 
 _CODE = re.compile("[a-z]{2}")
-_LABEL = "__label__"
 
 
 @register("identify-language")
@@ -49,9 +49,9 @@ class IdentifyLanguage(Stage):
         model: str | None = Field(
             default=None,
             min_length=1,
-            description="File of a fastText model, such as lid.176.ftz or GlotLID's; `{stdlib}` "
-            "and `{site-packages}` stand for this interpreter's folders. Without it, the model "
-            "that comes along.",
+            description="File or URL of a fastText model, such as lid.176.ftz or GlotLID's; "
+            "`{stdlib}` and `{site-packages}` stand for this interpreter's folders. Without it, "
+            "the model that comes along.",
         )
         max_characters: int = Field(
             default=10_000, ge=1, description="Characters of a text that are looked at."
@@ -94,15 +94,21 @@ class IdentifyLanguage(Stage):
         """Return the digest of the model, where one is given."""
         return {"model": self.params.digest} if self.params.digest else {}
 
+    def setup_on_node(self) -> None:
+        """Copy a model that a URL names to the node's disk."""
+        if self.params.model is not None:
+            find_model(self.params.model, self.params.digest)
+
     def setup(self) -> None:
         """Load the model: the one that comes along takes about a second and 100 MB.
 
         Raises:
             ImportError: a model is given, and fastText is not installed.
+            ModelError: it is not on a disk of the worker.
             ValueError: it is no model.
         """
         if self.params.model is not None:
-            self._classify = _load_model(expand_placeholder(self.params.model))
+            self._classify = _load_model(self.params.model, self.params.digest)
             return
         identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
         self._classify = identifier.classify
@@ -128,24 +134,7 @@ class IdentifyLanguage(Stage):
         return True
 
 
-def _load_model(path: str) -> Callable[[str], tuple[str, float]]:
-    try:
-        import fasttext  # noqa: PLC0415 - an extra's
-    except ImportError as error:
-        msg = (
-            f"a fastText model needs a library that is not here ({error}); install strandline[text]"
-        )
-        raise ImportError(msg) from error
-    if not Path(path).is_file():
-        msg = f"{path}: there is no such file; a model must be on a disk of the worker"
-        raise ValueError(msg)
-    model = fasttext.load_model(path)
-
-    def classify(text: str) -> tuple[str, float]:
-        # It reads one line; more would be cut off without a word.
-        labels, shares = model.predict(" ".join(text.split()), k=1)
-        if not labels:
-            return "", 0.0
-        return labels[0].removeprefix(_LABEL), min(float(shares[0]), 1.0)
-
-    return classify
+def _load_model(path: str, digest: str) -> Callable[[str], tuple[str, float]]:
+    model = FastTextModel(find_model(path, digest))
+    # It reads one line; more would be cut off without a word.
+    return lambda text: model.find_best(" ".join(text.split()))

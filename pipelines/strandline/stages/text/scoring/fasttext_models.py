@@ -1,0 +1,55 @@
+"""Supervised models of fastText, loaded where the extra `text` is installed.
+
+It knows lines and labels, nothing of what a model was trained to tell apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+_PREFIX = "__label__"
+_ALL = -1
+# Of every label, also those that are next to impossible: its logarithm prunes nothing.
+_NO_THRESHOLD = -1.0
+
+
+class FastTextModel:
+    """A model that is loaded, and labels lines. Labels are without `__label__`.
+
+    Raises:
+        ImportError: fastText is not installed.
+        ValueError: the file is no model.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            import fasttext  # noqa: PLC0415 - an extra's
+        except ImportError as error:
+            msg = (
+                f"a fastText model needs a library that is not here ({error}); "
+                "install strandline[text]"
+            )
+            raise ImportError(msg) from error
+        self._model: Any = fasttext.load_model(str(path))
+
+    def find_best(self, line: str) -> tuple[str, float]:
+        """Return the most probable label and its probability; none, where the line tells none."""
+        labels, shares = self._model.predict(line, k=1)
+        return next(_pair(labels, shares), ("", 0.0))
+
+    def list_probabilities(self, line: str) -> dict[str, float]:
+        """Return the probability of every label, the most probable first."""
+        return dict(_pair(*self._model.predict(line, k=_ALL, threshold=_NO_THRESHOLD)))
+
+
+def strip_prefix(label: str) -> str:
+    """Return a label without `__label__`."""
+    return label.removeprefix(_PREFIX)
+
+
+def _pair(labels: Sequence[str], shares: Sequence[float]) -> Iterator[tuple[str, float]]:
+    # Its sums are rounded: a share may be a little above 1.
+    for label, share in zip(labels, shares, strict=True):
+        yield strip_prefix(label), min(float(share), 1.0)
