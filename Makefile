@@ -255,7 +255,7 @@ define freeze
 		| grep -E '^[A-Za-z0-9._-]+==[^ ]+$$' > $(VENV)/frozen.txt; \
 	awk -F == '/==/ && !seen[tolower($$1)]++' $(VENV)/frozen.txt $(1) > $(VENV)/pins.txt; \
 	$(BIN)/python -m pip install --dry-run --quiet --report $(VENV)/cluster.json \
-		--constraint $(VENV)/pins.txt '.[cluster,stores,fields]' > $(LOG) 2>&1 || { \
+		--constraint $(VENV)/pins.txt '.[cluster,stores,fields,perplexity]' > $(LOG) 2>&1 || { \
 		echo "strandline: pip found no versions for the images; all that it said is in $(LOG)" >&2; exit 1; }; \
 	{ echo "# The versions that are tested together. Made by: make constraints"; \
 		{ cat $(VENV)/frozen.txt; $(BIN)/python -c 'import json, sys; \

@@ -1,4 +1,4 @@
-"""Models that take a moment to make and to run: the mean colour, and words for it."""
+"""Models that take a moment to make and to run: of colours, of words, of pairs of words."""
 
 from __future__ import annotations
 
@@ -8,6 +8,27 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+_ARPA = r"""
+\data\
+ngram 1=6
+ngram 2=3
+
+\1-grams:
+-1.0	<unk>
+0	<s>	-0.3
+-0.9	</s>
+-0.7	the	-0.2
+-0.8	sea	-0.2
+-1.1	rises	-0.2
+
+\2-grams:
+-0.2	<s> the
+-0.3	the sea
+-0.4	sea rises
+
+\end\
+"""
 
 
 def save(path: Path, nodes: list[Any], output: Any, sides: tuple[Any, Any], *more: Any) -> str:
@@ -40,3 +61,9 @@ def make_words(path: Path) -> str:
     output = helper.make_tensor_value_info("y", TensorProto.INT64, ["pictures", 3])
     steps = numpy_helper.from_array(np.array([[0, 10, 0]], "int64"), "steps")
     return save(path, nodes, output, (8, 8), steps)
+
+
+def make_pairs(path: Path) -> str:
+    """A language model of three words and three pairs, as ARPA."""
+    path.write_text(_ARPA.lstrip())
+    return str(path)

@@ -24,6 +24,8 @@ EXTRAS = {
     "trafilatura": "text",
     "datasketch": "statistics",
     "datasketches": "statistics",
+    "kenlm": "perplexity",
+    "sentencepiece": "perplexity",
     "nltk": "splitting",
     "spacy": "splitting",
     "xarray": "fields",
@@ -38,6 +40,8 @@ _NAMES = {
     "data_juicer": "py-data-juicer",
     "fasttext": "fasttext-predict",
 }
+# What else it takes to install one.
+_NEEDS = {"kenlm": "a C++ compiler, since KenLM has no wheels"}
 
 
 def list_missing(modules: Iterable[str]) -> list[str]:
@@ -53,9 +57,11 @@ def name_package(module: str) -> str:
 
 def advise(module: str) -> str:
     """Return how to get a module that is not here."""
-    extra = EXTRAS.get(module.partition(".")[0])
+    top = module.partition(".")[0]
+    extra = EXTRAS.get(top)
     if extra is not None:
-        return f"pip install 'strandline[{extra}]'"
+        needs = f", which needs {_NEEDS[top]}" if top in _NEEDS else ""
+        return f"pip install 'strandline[{extra}]'{needs}"
     return f"install the package that has the module {module!r} wherever the pipeline runs"
 
 

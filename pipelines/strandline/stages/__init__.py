@@ -63,7 +63,9 @@ if TYPE_CHECKING:
     from strandline.stages.text.parse_documents import ParseDocuments
     from strandline.stages.text.redact_pii import RedactPii
     from strandline.stages.text.repair_text import RepairText
+    from strandline.stages.text.scoring.classify_text import ClassifyText
     from strandline.stages.text.scoring.identify_language import IdentifyLanguage
+    from strandline.stages.text.scoring.score_perplexity import ScorePerplexity
     from strandline.stages.text.tokenise_text import TokeniseText
     from strandline.stages.video.decode_frames import DecodeFrames
     from strandline.stages.video.filter_video import FilterVideo
@@ -79,6 +81,7 @@ if TYPE_CHECKING:
 __all__ = [
     "C4Quality",
     "CaptionFrames",
+    "ClassifyText",
     "ClusterDuplicates",
     "CountLanguages",
     "CountTokens",
@@ -133,6 +136,7 @@ __all__ = [
     "RedactSecrets",
     "RepairText",
     "ResizeImages",
+    "ScorePerplexity",
     "SelectColumns",
     "ShufflePartitions",
     "ShuffleSink",
@@ -151,6 +155,7 @@ __all__ = [
 _ROOMS = {
     "C4Quality": "strandline.stages.text.filters.c4_quality",
     "CaptionFrames": "strandline.stages.models.caption_frames",
+    "ClassifyText": "strandline.stages.text.scoring.classify_text",
     "ClusterDuplicates": "strandline.stages.dedup.corpus.cluster_duplicates",
     "CountLanguages": "strandline.stages.code.count_languages",
     "CountTokens": "strandline.stages.text.count_tokens",
@@ -205,6 +210,7 @@ _ROOMS = {
     "RedactSecrets": "strandline.stages.code.redact_secrets",
     "RepairText": "strandline.stages.text.repair_text",
     "ResizeImages": "strandline.stages.images.resize_images",
+    "ScorePerplexity": "strandline.stages.text.scoring.score_perplexity",
     "SelectColumns": "strandline.stages.tables.select_columns",
     "ShufflePartitions": "strandline.stages.sources.shuffle_source",
     "ShuffleSink": "strandline.stages.sinks.shuffle_sink",

@@ -67,7 +67,7 @@ from strandline.stages.text.filters import (
     gopher_quality,
     gopher_repetition,
 )
-from strandline.stages.text.scoring import identify_language
+from strandline.stages.text.scoring import classify_text, identify_language, score_perplexity
 from strandline.stages.video import (
     decode_frames,
     filter_video,
@@ -82,6 +82,7 @@ from strandline.stages.web import extract_text, filter_urls, read_warc
 __all__ = [
     "c4_quality",
     "caption_frames",
+    "classify_text",
     "cluster_duplicates",
     "count_languages",
     "count_tokens",
@@ -133,6 +134,7 @@ __all__ = [
     "redact_secrets",
     "repair_text",
     "resize_images",
+    "score_perplexity",
     "select_columns",
     "sentences",
     "shuffle_sink",

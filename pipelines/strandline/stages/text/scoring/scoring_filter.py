@@ -1,0 +1,96 @@
+"""What stages that score texts by a model have in common: the model, columns of scores, reasons.
+
+A subclass loads the model, says which columns the scores get, and judges by them.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+from pydantic import Field, PrivateAttr, model_validator
+
+from strandline.plan.columns import Columns
+from strandline.plan.task import Task
+from strandline.stages.columns import list_strings, set_column
+from strandline.stages.models.model_files import find_model
+from strandline.stages.sources.globs import expand_placeholder
+from strandline.stages.sources.opening import digest_input
+from strandline.stages.text.filters.document_filter import DocumentFilter, FilterAnswer
+
+
+class ScoringFilter(DocumentFilter):
+    """Adds scores of a model to documents, and drops them by these."""
+
+    class Params(DocumentFilter.Params):
+        """Which model."""
+
+        model: str = Field(
+            min_length=1,
+            description="File of the model on a disk of the workers, or a URL that each node "
+            "copies once; `{stdlib}` and `{site-packages}` stand for this interpreter's folders. "
+            "What is in it is part of the fingerprint.",
+        )
+        _digest: str = PrivateAttr(default="")
+
+        @model_validator(mode="after")
+        def _read_model(self) -> Self:
+            self._digest = digest_input(expand_placeholder(self.model))
+            return self
+
+        @property
+        def digest(self) -> str:
+            """Of the model that the pipeline was planned with."""
+            return self._digest
+
+        def list_places(self) -> Iterable[tuple[str, str]]:
+            """Return where the model is."""
+            return [("model", self.model)]
+
+    params: Params
+
+    @abstractmethod
+    def _list_score_columns(self) -> Sequence[tuple[str, pa.DataType]]:
+        """List the name and type of each column that gets a score."""
+
+    @abstractmethod
+    def _score(self, text: str) -> Sequence[Any]:
+        """Return the scores of a text: a value for each of these columns, then what else judges."""
+
+    @abstractmethod
+    def _judge_scores(self, scores: Sequence[Any]) -> str | None:
+        """Return why a text with these scores is dropped; None where it is kept."""
+
+    def digest_inputs(self) -> dict[str, str]:
+        """Return the digest of the model."""
+        return {"model": self.params.digest}
+
+    def change_columns(self, columns: Columns) -> Columns:
+        names = [name for name, _ in self._list_score_columns()]
+        return super().change_columns(columns.having(names))
+
+    def setup_on_node(self) -> None:
+        """Copy a model that a URL names to the node's disk."""
+        self._find_model()
+
+    def process(self, task: Task) -> Task | None:
+        """Score every row; drop, or mark, those whose scores are not wanted."""
+        scored = [self._score(text) for text in list_strings(task.table, self.params.column)]
+        table = task.table
+        for index, (name, kind) in enumerate(self._list_score_columns()):
+            table = set_column(table, name, [scores[index] for scores in scored], kind)
+        self._scored = scored
+        return super().process(task.replace(table))
+
+    def _list_judges(self, table: pa.Table) -> Iterable[Callable[[str], FilterAnswer]]:  # noqa: ARG002 - the rows are those that were scored
+        return [partial(self._judge_scored, scores) for scores in self._scored]
+
+    def _judge_scored(self, scores: Sequence[Any], text: str) -> FilterAnswer:
+        return FilterAnswer(self._judge_scores(scores), text)
+
+    def _find_model(self) -> Path:
+        return find_model(self.params.model, self.params.digest, Path(self.params.model).suffix)
