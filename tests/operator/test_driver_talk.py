@@ -357,13 +357,13 @@ def test_a_log_is_read_at_once_when_its_pod_is_to_go() -> None:
     scene = Scene()
     scene.end(jobStatus="FAILED")
     scene.api.logs[NAMESPACE, "submit"] = "said"
-    scene.listen(100.0)
-    scene.listen(102.0)
+    for now in (100.0, 102.0, 106.0):
+        scene.listen(now)
     scene.api.logs[NAMESPACE, "submit"] = "more"
-    assert scene.listen(104.0)[0].log_tail == ("said",)
+    assert scene.listen(108.0)[0].log_tail == ("said",)
     scene.api.store.patient.add(Resource.POD)
     scene.api.store.delete(Resource.POD, NAMESPACE, "submit")
-    assert scene.listen(106.0)[0].log_tail == ("more",)
+    assert scene.listen(110.0)[0].log_tail == ("more",)
 
 
 def test_a_log_that_could_not_be_read_once_is_read_when_it_can() -> None:
