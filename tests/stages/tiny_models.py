@@ -67,3 +67,38 @@ def make_pairs(path: Path) -> str:
     """A language model of three words and three pairs, as ARPA."""
     path.write_text(_ARPA.lstrip())
     return str(path)
+
+
+def make_classifier(path: Path, labels: list[Any], shares: dict[str, float], rank: int = 2) -> str:
+    """A model of text with the probability of the first of two labels, as skl2onnx writes one.
+
+    Without labels it gives the probabilities alone, as with the option zipmap off.
+    """
+    ml, kind = "ai.onnx.ml", "strings" if isinstance([*labels, ""][0], str) else "int64s"
+    nodes = [
+        helper.make_node("Reshape", ["text", "column"], ["texts"]),
+        helper.make_node(
+            "LabelEncoder", ["texts"], ["first"], domain=ml,
+            keys_strings=list(shares), values_floats=list(shares.values()), default_float=0.5,
+        ),
+        helper.make_node("Sub", ["all", "first"], ["second"]),
+        helper.make_node("Concat", ["first", "second"], ["both"], axis=1),
+    ]  # fmt: skip
+    output = helper.make_tensor_value_info("both", TensorProto.FLOAT, ["texts", 2])
+    if labels:
+        named: dict[str, Any] = {f"classlabels_{kind}": labels}
+        nodes.append(helper.make_node("ZipMap", ["both"], ["shares"], domain=ml, **named))
+        key = TensorProto.STRING if kind == "strings" else TensorProto.INT64
+        share = helper.make_tensor_type_proto(TensorProto.FLOAT, None)
+        mapped = helper.make_map_type_proto(key, share)
+        output = helper.make_value_info("shares", helper.make_sequence_type_proto(mapped))
+    shape = [None, 1][:rank]
+    given = helper.make_tensor_value_info("text", TensorProto.STRING, shape)
+    constants = [
+        numpy_helper.from_array(np.array([-1, 1], "int64"), "column"),
+        numpy_helper.from_array(np.array([[1]], "float32"), "all"),
+    ]
+    graph = helper.make_graph(nodes, "tiny", [given], [output], constants)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(ml, 3)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return str(path)

@@ -109,18 +109,9 @@ class OnnxModel:
     """
 
     def __init__(self, params: ModelParams, path: Path) -> None:
-        runtime = import_module("onnxruntime")
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads = params.threads
-        options.inter_op_num_threads = 1
-        options.use_deterministic_compute = True
-        options.log_severity_level = 3
-        provider = choose_provider(params.device, runtime.get_available_providers(), os.environ)
-        try:
-            self._session = runtime.InferenceSession(str(path), options, providers=[provider])
-        except Exception as error:  # it has a class of its own for each thing that is wrong
-            msg = f"{params.model}: no model that can be loaded ({error})"
-            raise ModelError(msg) from error
+        available = import_module("onnxruntime").get_available_providers()
+        provider = choose_provider(params.device, available, os.environ)
+        self._session = start_session(path, params.model, provider, threads=params.threads)
         self._params = params
         self._input, self._size = self._read_input()
 
@@ -163,6 +154,25 @@ class OnnxModel:
             levels = frame.reformat(*self._size, format="rgb24").to_ndarray()
         scaled = (levels.astype("float32") / _WHITE - self._params.mean) / self._params.deviation
         return scaled.astype("float32").transpose(2, 0, 1)
+
+
+def start_session(path: Path, name: str, provider: str, *, threads: int) -> Any:  # noqa: ANN401 - ONNX Runtime's
+    """Return a session of ONNX Runtime for a model, which answers the same each time.
+
+    Raises:
+        ModelError: it can't be loaded; the message calls it `name`.
+    """
+    runtime = import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.use_deterministic_compute = True
+    options.log_severity_level = 3
+    try:
+        return runtime.InferenceSession(str(path), options, providers=[provider])
+    except Exception as error:  # it has a class of its own for each thing that is wrong
+        msg = f"{name}: no model that can be loaded ({error})"
+        raise ModelError(msg) from error
 
 
 def choose_provider(

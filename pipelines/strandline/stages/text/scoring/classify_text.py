@@ -1,12 +1,13 @@
 """The stage `classify-text`: which label a classifier gives a text, and how sure it is of it.
 
-The classifier is a supervised model of fastText that the user names: of quality, topics, genres.
+The user names the classifier, of quality, topics or genres: a supervised model of fastText, or an
+ONNX file that takes text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 from pydantic import Field, model_validator
@@ -14,6 +15,7 @@ from pydantic import Field, model_validator
 from strandline.plan.registry import register
 from strandline.stages.models.model_files import ModelError
 from strandline.stages.text.scoring.fasttext_models import FastTextModel, strip_prefix
+from strandline.stages.text.scoring.onnx_classifiers import OnnxClassifier
 from strandline.stages.text.scoring.scoring_filter import ScoringFilter
 
 
@@ -33,10 +35,14 @@ class Classified(NamedTuple):
 
 @register("classify-text")
 class ClassifyText(ScoringFilter):
-    """Adds a label and its probability, by a fastText model; keeps the wanted and probable."""
+    """Adds a label and its probability, by a fastText or ONNX model; keeps the wanted ones."""
 
     class Params(ScoringFilter.Params):
-        """Which labels are looked at, and what is kept."""
+        """Which labels are looked at, and what is kept.
+
+        A model that is called `.onnx` takes text as a tensor of strings and gives probabilities by
+        label, as skl2onnx writes a pipeline of scikit-learn; others are fastText's.
+        """
 
         labels: tuple[str, ...] = Field(
             default=(),
@@ -86,7 +92,15 @@ class ClassifyText(ScoringFilter):
             return self
 
     params: Params
-    packages: ClassVar[tuple[str, ...]] = ("fasttext",)
+
+    @property
+    def packages(self) -> tuple[str, ...]:  # type: ignore[override]  # a parameter decides
+        """What runs the model."""
+        return ("onnxruntime", "numpy") if self._is_onnx else ("fasttext",)
+
+    @property
+    def _is_onnx(self) -> bool:
+        return self.params.model.endswith(".onnx")
 
     def _list_score_columns(self) -> Sequence[tuple[str, pa.DataType]]:
         names = self.params.label_column, self.params.probability_column
@@ -96,20 +110,23 @@ class ClassifyText(ScoringFilter):
         """Load the model.
 
         Raises:
-            ImportError: fastText is not installed.
+            ImportError: what runs the model is not installed.
             ModelError: the model is not here, or lacks a label that is named.
-            ValueError: it is no model.
+            ValueError: it is no model of fastText.
         """
         params = self.params
-        self._model = FastTextModel(self._find_model())
+        kind: type[FastTextModel | OnnxClassifier] = (
+            OnnxClassifier if self._is_onnx else FastTextModel
+        )
+        self._model = kind(self._find_model())
         self._labels = frozenset(map(strip_prefix, params.labels))
         self._bounds = _strip(params.min_probabilities)
         self._unwanted = _strip(params.drop_labels)
         self._check_labels([*self._labels, *self._bounds, *self._unwanted])
 
     def _score(self, text: str) -> Classified:
-        line = text[: self.params.max_characters].replace("\n", " ")
-        return classify(self._model.list_probabilities(line), self._labels)
+        looked_at = text[: self.params.max_characters]
+        return classify(self._model.list_probabilities(looked_at), self._labels)
 
     def _judge_scores(self, scores: Sequence[Any]) -> str | None:
         probabilities = Classified(*scores).probabilities

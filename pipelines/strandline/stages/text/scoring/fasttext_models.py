@@ -39,8 +39,9 @@ class FastTextModel:
         labels, shares = self._model.predict(line, k=1)
         return next(_pair(labels, shares), ("", 0.0))
 
-    def list_probabilities(self, line: str) -> dict[str, float]:
+    def list_probabilities(self, text: str) -> dict[str, float]:
         """Return the probability of every label, the most probable first."""
+        line = text.replace("\n", " ")  # it reads one line, and refuses more
         return dict(_pair(*self._model.predict(line, k=_ALL, threshold=_NO_THRESHOLD)))
 
 
