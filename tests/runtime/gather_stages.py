@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pydantic import Field
 
 from strandline.plan.stage import Stage, StatefulFilter
@@ -53,6 +54,15 @@ class LineMoments(StatefulFilter):
         count, mean, squares = json.loads(merged.read_text())["state"]
         content = {"count": count, "mean": mean, "variance": squares / count}
         (folder / f"{merged.stem}.json").write_text(json.dumps(content))
+
+
+class ByteTokens(Stage):
+    """Adds `tokens`: the bytes of `content`."""
+
+    def process(self, task: Task) -> Task:
+        tokens = [list(content) for content in task.table["content"].to_pylist()]
+        column = pa.array(tokens, pa.list_(pa.int32()))
+        return task.replace(task.table.append_column("tokens", column))
 
 
 class KeyList(StatefulFilter):

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from matrix import Case, Ground
+from shard_files import read_shard
 
 # In one process: the files that the sink writes, and those that are rewritten.
 FILES = 3
@@ -47,6 +48,15 @@ PAIRED = [
     *(Case("inline", "commit.cleaned", "kill", nth) for nth in (1, 2, 3)),
     Case("inline", "commit.synced", "kill", 1),
     Case("inline", "output.synced", "enospc", 2),
+    Case("ray", "output.renamed", "kill", 1),
+]
+
+
+# An index that is of another file's tokens would be read without an error.
+INDEXED = [
+    *(Case("inline", "output.written", "kill", nth) for nth in (1, 2, 3)),
+    *(Case("inline", "output.renamed", "kill", nth) for nth in (1, 2, 4)),
+    Case("inline", "commit.cleaned", "kill", 2),
     Case("ray", "output.renamed", "kill", 1),
 ]
 
@@ -109,6 +119,38 @@ class ShardGround(SharedGround):
         return list(zip(beside, contents[::2], strict=True))
 
 
+class TokenGround(SharedGround):
+    """Shards of tokens, with an index beside each; a row is known by its tokens."""
+
+    suffix = ".bin"
+
+    def read_file(self, path: Path) -> list[tuple[str, bytes]]:
+        rows = read_shard(path.read_bytes(), path.with_suffix(".idx").read_bytes())
+        return [("", bytes(tokens)) for tokens in rows]
+
+    def expect_rows(self) -> Counter[tuple[str, bytes]]:
+        return Counter(("", path.read_bytes()) for path in self._texts.iterdir())
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedGround]:
+    def describe(paths: str) -> dict[str, Any]:
+        spec = describe_shared(paths)
+        sink = {"use": "token-shards", "with": {"targetBytes": 120, "tokenBytes": 2}}
+        stages = [*spec["stages"], {"use": "gather_stages:ByteTokens"}]
+        return spec | {"stages": stages, "sink": sink}
+
+    ground = TokenGround(tmp_path_factory.mktemp("tokens") / "ground", describe)
+    yield ground
+    ground.close()
+
+
+@pytest.mark.parametrize("case", INDEXED, ids=str)
+def test_a_fault_parts_no_tokens_from_their_index(case: Case, tokens: SharedGround) -> None:
+    finding = tokens.carry_out(case)
+    assert finding.faults == [], finding.log
+
+
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedGround]:
     def describe(paths: str) -> dict[str, Any]:
@@ -150,8 +192,12 @@ def test_undisturbed_sources_share_files_and_none_has_rows_besides(
     assert ground.job.verify(tmp_path)
 
 
-def test_undisturbed_sources_share_shards(shards: SharedGround, tmp_path: Path) -> None:
-    shards.job.run_whole(tmp_path)
-    assert shards.read_rows(tmp_path) == shards.expect_rows()
-    assert 0 < len(shards.list_files(tmp_path)) < len(shards.expect_rows()) / 2
-    assert shards.job.verify(tmp_path)
+@pytest.mark.parametrize("kind", ["shards", "tokens"])
+def test_undisturbed_sources_share_shards(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    ground: SharedGround = request.getfixturevalue(kind)
+    ground.job.run_whole(tmp_path)
+    assert ground.read_rows(tmp_path) == ground.expect_rows()
+    assert 0 < len(ground.list_files(tmp_path)) <= len(ground.expect_rows()) / 2
+    assert ground.job.verify(tmp_path)
