@@ -24,7 +24,7 @@ def find_model(path: str, digest: str, suffix: str = "") -> Path:
     """Return a model's file: the one that `path` names, or this node's copy of what a URL names.
 
     Raises:
-        ModelError: there is none, or it is not the one that the pipeline was planned with.
+        ModelError: there is none, or a URL's is not the one that the pipeline was planned with.
         OSError: it can't be read, or not written here.
     """
     if is_url(path):

@@ -95,7 +95,7 @@ class ClassifyText(ScoringFilter):
 
     @property
     def packages(self) -> tuple[str, ...]:  # type: ignore[override]  # a parameter decides
-        """What runs the model."""
+        """The packages that run the model."""
         return ("onnxruntime", "numpy") if self._is_onnx else ("fasttext",)
 
     @property
