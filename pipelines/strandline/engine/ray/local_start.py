@@ -138,7 +138,7 @@ for name in {names}:
     with open(path + ".new", "w") as file:
         file.write("-1")
     os.rename(path + ".new", path)
-node = os.getppid()
+node = int(os.environ.get("RAY_RAYLET_PID") or os.getppid())  # it may be gone already
 while os.getppid() == node:
     time.sleep(0.5)
 """
