@@ -290,6 +290,7 @@ def test_the_agent_that_nobody_asks_names_no_port_and_ends_with_its_node(tmp_pat
     own = services._build_python_executable_command_memory_profileable
     build = local_start._replace_agent(tmp_path / "agent.py", own)
     assert build("log_monitor", "session") == own("log_monitor", "session")
+    assert local_start._replace_agent(tmp_path / "not" / "yet" / "agent.py", own) is not own
     command = build(ray_constants.PROCESS_TYPE_DASHBOARD_AGENT, "session")
     command += ["agent.py", f"--session-dir={tmp_path}", f"--node-id={NODE}", "--head", "--ip=::1"]
     node = f"import subprocess; print(subprocess.Popen({command}).pid, flush=True); input()"

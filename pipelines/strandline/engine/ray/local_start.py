@@ -157,6 +157,7 @@ def _replace_agent(path: Path, build: Callable[..., list[str]]) -> Callable[...,
     names = [getattr(raylet, constant, None) for constant in _AGENT_PORTS]
     if None in names:  # this version's node does not wait for an agent's ports
         return build
+    path.parent.mkdir(parents=True, exist_ok=True)  # Ray makes its folder later
     path.write_text(_AGENT_CODE.format(names=names), encoding="ascii")
 
     def build_command(component: str, *words: Any, **options: Any) -> list[str]:  # noqa: ANN401 - Ray's own
