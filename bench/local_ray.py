@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import ray
-
-from strandline.engine.ray.local_start import start_local
+from strandline.engine.ray.local_start import start_local, stop_local
 
 _HERE = Path(__file__).parent
 _STORE_BYTES = 400_000_000
@@ -46,6 +44,6 @@ def started_ray(
     try:
         yield
     finally:
-        ray.shutdown()
+        stop_local()
         os.environ.pop("PYTHONPATH")
         os.environ |= {"PYTHONPATH": before} if before else {}

@@ -317,6 +317,29 @@ def test_an_agent_of_a_version_that_names_no_ports_is_left(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_worker_that_hangs_at_its_end_does_not_outlive_its_ray(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hang = "import time; time.sleep(600)"
+    node = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {hang!r}]).pid)"
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{node}; sys.stdout.flush(); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as raylet:
+        assert raylet.stdout is not None
+        worker = psutil.Process(int(raylet.stdout.readline()))
+        monkeypatch.setattr(local_start, "find_child", lambda _: psutil.Process(raylet.pid))
+        monkeypatch.setattr(local_start, "_END_SECONDS", 0.05)
+        monkeypatch.setattr("ray.shutdown", raylet.kill)
+        local_start.stop_local()
+    worker.wait(20)
+    monkeypatch.setattr(local_start, "find_child", lambda _: None)
+    monkeypatch.setattr("ray.shutdown", lambda: None)
+    local_start.stop_local()  # where it never began
+
+
 @pytest.mark.parametrize("deaths", [1, 2, 3])
 def test_a_ray_whose_process_dies_is_begun_three_times(
     deaths: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

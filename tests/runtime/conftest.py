@@ -15,7 +15,7 @@ import yaml
 from jobs import Job
 from killing import SMALL_SOURCES
 from strandline.engine.autoscaler.inputs import CPU
-from strandline.engine.ray.local_start import start_local
+from strandline.engine.ray.local_start import start_local, stop_local
 from waiting import wait_until
 
 HERE = Path(__file__).parent
@@ -26,7 +26,7 @@ CPUS = 2
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
     """End the shared Ray with the last test of this folder; others would enter it unasked."""
     if nextitem is None or HERE not in nextitem.path.parents:
-        ray.shutdown()
+        stop_local()
 
 
 @pytest.fixture(scope="session")
@@ -76,7 +76,7 @@ def ray_folder() -> Iterator[Path]:
     """Where the shared Ray writes; its sockets want a name shorter than those of pytest."""
     folder = tempfile.mkdtemp(prefix="ray-")
     yield Path(folder)
-    ray.shutdown()
+    stop_local()
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -26,6 +26,7 @@ from strandline.engine.ray.local_start import (
     is_running,
     setting,
     start_local,
+    stop_local,
 )
 from strandline.plan.errors import StrandlineError
 from strandline.storage.errors import VolumeError
@@ -129,7 +130,7 @@ def _started(cpus: int, modules: Iterable[str]) -> Iterator[Connection]:
             _silence_raylet()
             yield Connection(_count_cpus(), find_child(RAYLET), capacity=ray.cluster_resources())
         finally:
-            ray.shutdown()
+            stop_local()
 
 
 def _enter(address: str) -> Any:  # noqa: ANN401 - Ray's context

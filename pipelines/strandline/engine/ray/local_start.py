@@ -30,6 +30,7 @@ _GCS = "gcs_server"
 _NODE_SECONDS = 0.02
 _PORT_MILLISECONDS = 500
 _ANSWER_SECONDS = 2.0
+_END_SECONDS = 1.0
 _JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # by which `ray job submit` hands a job its environment
 
 
@@ -76,6 +77,20 @@ def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401
             failed.cause = Cause.SCHEDULING_TIMEOUT if _is_late(error) else None
             raise failed from error
     raise AssertionError  # the last try returns or raises
+
+
+def stop_local() -> None:
+    """Leave a local Ray of our own and end it, with workers that hang at their own end.
+
+    A worker that still has something to tell as it ends may wait for itself for ever, and Ray, to
+    which it has said farewell, does not kill it.
+    """
+    raylet, workers = find_child(RAYLET), list[psutil.Process]()
+    with suppress(psutil.Error):  # it has died, and its workers see that
+        workers = raylet.children(recursive=True) if raylet is not None else []
+    ray.shutdown()
+    _, left = psutil.wait_procs(workers, timeout=_END_SECONDS)
+    _kill(left)
 
 
 _USUAL = {"include_dashboard": False, "logging_level": logging.ERROR, "log_to_driver": False}
