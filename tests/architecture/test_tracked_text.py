@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.metadata import distributions
 from ipaddress import ip_address
 
 import pytest
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 from source_tree import ROOT, list_files
 
@@ -84,3 +88,19 @@ def test_constraints_are_versions_and_nothing_else() -> None:
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     assert [line for line in lines if not PINS.fullmatch(line)] == []
     assert len(lines) > 20
+
+
+def test_what_is_pinned_installs_on_the_oldest_python() -> None:
+    """Debian has an early release of 3.11, and a checkout is to install there, too."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    oldest = f"{project['requires-python'].removeprefix('>=')}.0"
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pinned = {canonicalize_name(line.partition("==")[0]) for line in lines if "==" in line}
+    refused = [
+        f"{found.name} {found.version}: {found.metadata['Requires-Python']}"
+        for found in distributions()
+        if canonicalize_name(found.name) in pinned
+        and "Requires-Python" in found.metadata
+        and oldest not in SpecifierSet(found.metadata["Requires-Python"])
+    ]
+    assert refused == []
