@@ -389,6 +389,18 @@ def test_bad_input_gets_a_sentence(
     assert kubectl.list_verbs() == []
 
 
+def test_a_python_that_unpacks_anywhere_copies_nothing(
+    kubectl: FakeKubectl, ask: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first releases of 3.11 don't hold back what an archive wants to write elsewhere."""
+    monkeypatch.delattr("tarfile.data_filter")
+    result = ask("cp", "corpus:output", "clean")
+    assert result.exit_code == 64
+    assert "cp needs Python 3.11.4 or newer" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert kubectl.list_verbs() == []
+
+
 @pytest.mark.parametrize(
     ("pattern", "answer", "code", "told"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import tarfile
 from pathlib import Path
 from typing import IO
@@ -47,6 +48,10 @@ def copy_files(what: str, folder: Path, start_timeout: float) -> None:
     name, _, path = what.partition(":")
     if not path or not SUBDOMAIN.fullmatch(name):
         msg = f"{what!r} is not NAME:PATH, such as corpus:output or corpus:latest"
+        raise click.UsageError(msg)
+    if not hasattr(tarfile, "data_filter"):
+        have = platform.python_version()
+        msg = f"cp needs Python 3.11.4 or newer, which unpacks into one folder; this is {have}"
         raise click.UsageError(msg)
     session = open_session(start_timeout)
     pipeline = session.find_pipeline(name)
