@@ -27,10 +27,10 @@ run: $(STAMP) ## Run the main example: the Python sources on this machine, curat
 	@echo "strandline run $(EXAMPLE) $(ARGS)"
 	@$(BIN)/strandline run $(EXAMPLE) $(ARGS)
 
-quick: $(STAMP) ## Lint, types, and the tests of the pure rooms with few examples, in a minute
+quick: $(STAMP) ## Lint, types, the layout, and the tests of the pure rooms with few examples, in a minute or two
 	@$(lint)
-	@echo "pytest $(PURE)"
-	@$(BIN)/python -m pytest --quiet $(PARALLEL) --hypothesis-profile=quick -m "not slow" $(PURE) $(ARGS)
+	@echo "pytest tests/architecture $(PURE)"
+	@$(BIN)/python -m pytest --quiet $(PARALLEL) --hypothesis-profile=quick -m "not slow" tests/architecture $(PURE) $(ARGS)
 
 room: $(STAMP) ## The same for one room, with all of its tests: R=engine
 	@test -n "$(R)" && test -d "tests/$(R)" || { \
@@ -46,7 +46,7 @@ test: check ## Everything that must pass: check, then all tests; WORKERS=N proce
 check: $(STAMP) ## Lint, format, types, import contracts, generated files, spelling
 	@$(lint)
 	@for file in $$(find tests e2e -name conftest.py | sort); do \
-		MYPYPATH=$$(dirname $$file):tests/apiserver:pipelines/examples $(BIN)/mypy --no-error-summary $$file || exit 1; done
+		MYPYPATH=$$(dirname $$file):tests/apiserver:tests/operator:pipelines/examples $(BIN)/mypy --no-error-summary $$file || exit 1; done
 	@echo "crds/generate.py --check" && $(BIN)/python crds/generate.py --check
 	@echo "docs/python_reference.py --check" && $(BIN)/python docs/python_reference.py --check
 	@echo "codespell" && $(BIN)/codespell

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from cli_project import Call, Project
+from cluster_objects import end_pod, make_attempt_object, make_config, make_pipeline_object
+from fake_kubectl import JOB, PIPELINE, FakeKubectl
 from strandline.cli.app.commands import program
+from strandline.cli.commands.cluster.plugin import plugin
 
 
 @pytest.fixture
@@ -39,3 +43,35 @@ def run(call: Call, monkeypatch: pytest.MonkeyPatch) -> Call:
         return call("drive", "pipeline.yaml", "--engine", "inline", *arguments)
 
     return run
+
+
+@pytest.fixture
+def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeKubectl:
+    """A cluster with a pipeline whose first attempt is over; a command there answers `verified`."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    kubectl = FakeKubectl(folder)
+    kubectl.answer("patch")
+    kubectl.answer("delete")
+    kubectl.answer("create", {"metadata": {"name": JOB}})
+    kubectl.answer("logs", "verified\n")
+    kubectl.answer("get pods", {"items": []})
+    kubectl.answer("get pods|job-name", {"items": [end_pod(JOB)]})
+    claim = {"spec": {"accessModes": ["ReadWriteOnce"]}}
+    kubectl.answer("get persistentvolumeclaim corpus-ledger", claim)
+    kubectl.answer("get configmap corpus-1", make_config())
+    kubectl.answer("get curationattempts.strandline.dev corpus-1", make_attempt_object())
+    kubectl.answer(PIPELINE, make_pipeline_object())
+    return kubectl
+
+
+@pytest.fixture
+def ask() -> Call:
+    """`ask("verify", "corpus")` runs the plugin in this process."""
+
+    def ask(*words: str) -> Result:
+        return CliRunner().invoke(plugin, list(words), prog_name="kubectl strandline")
+
+    return ask

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+PIPELINE = "get curationpipelines.strandline.dev corpus"
+JOB = "corpus-verify-x7k2p"
 SCRIPT = """#!{python}
 import json, pathlib, sys, time
 
@@ -94,3 +96,11 @@ class FakeKubectl:
 
     def _save(self) -> None:
         (self.folder / "answers.json").write_text(json.dumps(self.answers))
+
+
+def read_command(kubectl: FakeKubectl) -> list[str]:
+    """What the Job runs, without the shell around it."""
+    (job,) = kubectl.created
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    command: list[str] = container["command"]
+    return command[4:]

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
-import tarfile
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
 
 from cli_project import Call
 from cluster_objects import (
@@ -26,57 +21,11 @@ from cluster_objects import (
     make_pipeline_object,
     make_pod,
 )
-from fake_kubectl import FakeKubectl
+from fake_kubectl import JOB, PIPELINE, FakeKubectl, read_command
 from strandline.cli.commands.cluster.claims import USES, find_command
 from strandline.cli.commands.cluster.plugin import plugin
 
 ROOT = Path(__file__).parents[2]
-PIPELINE = "get curationpipelines.strandline.dev corpus"
-JOB = "corpus-verify-x7k2p"
-RUNNING = {
-    "metadata": {"name": JOB},
-    "status": {"containerStatuses": [{"name": "strandline", "state": {"running": {}}}]},
-}
-
-
-@pytest.fixture
-def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeKubectl:
-    """A cluster with a pipeline whose first attempt is over; a command there answers `verified`."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.chdir(tmp_path)
-    kubectl = FakeKubectl(folder)
-    kubectl.answer("patch")
-    kubectl.answer("delete")
-    kubectl.answer("create", {"metadata": {"name": JOB}})
-    kubectl.answer("logs", "verified\n")
-    kubectl.answer("get pods", {"items": []})
-    kubectl.answer("get pods|job-name", {"items": [end_pod(JOB)]})
-    claim = {"spec": {"accessModes": ["ReadWriteOnce"]}}
-    kubectl.answer("get persistentvolumeclaim corpus-ledger", claim)
-    kubectl.answer("get configmap corpus-1", make_config())
-    kubectl.answer("get curationattempts.strandline.dev corpus-1", make_attempt_object())
-    kubectl.answer(PIPELINE, make_pipeline_object())
-    return kubectl
-
-
-@pytest.fixture
-def ask() -> Call:
-    """`ask("verify", "corpus")` runs the plugin in this process."""
-
-    def ask(*words: str) -> Result:
-        return CliRunner().invoke(plugin, list(words), prog_name="kubectl strandline")
-
-    return ask
-
-
-def read_command(kubectl: FakeKubectl) -> list[str]:
-    """What the Job runs, without the shell around it."""
-    (job,) = kubectl.created
-    (container,) = job["spec"]["template"]["spec"]["containers"]
-    command: list[str] = container["command"]
-    return command[4:]
 
 
 def test_a_command_runs_in_a_job_and_leaves_nothing(kubectl: FakeKubectl, ask: Call) -> None:
@@ -185,47 +134,6 @@ def test_a_card_is_written_beside_the_outputs_unless_it_is_wanted_here(
     assert writable == [["/var/lib/strandline-output"], []]
 
 
-def pack(files: dict[str, bytes]) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        for name, content in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content))
-    return packed.getvalue()
-
-
-def test_files_are_copied_as_they_are(kubectl: FakeKubectl, ask: Call, tmp_path: Path) -> None:
-    kubectl.answer("get pods|job-name", {"items": [RUNNING]})
-    kubectl.answer("exec", pack({"./a.jsonl": b"\0\r\n", "./below/b": b"b"}))
-    result = ask("cp", "corpus:output", "clean")
-    assert (result.exit_code, result.stderr) == (0, "clean: 2 files copied\n")
-    assert (tmp_path / "clean/a.jsonl").read_bytes() == b"\0\r\n"
-    assert (tmp_path / "clean/below/b").read_bytes() == b"b"
-    (call,) = (call for call in kubectl.calls if call[0] == "exec")
-    assert call[-1] == "/var/lib/strandline/team/corpus/output"
-    assert kubectl.list_verbs() == ["create", "exec", "delete"]
-
-
-@pytest.mark.parametrize(
-    ("packed", "code", "told"),
-    [
-        (pack({"a": b"a" * 4096})[:1024], 0, "could not be copied whole"),
-        (pack({"a": b"a"}), 2, "could not be copied whole"),
-        (pack({"../a": b"a"}), 0, "nothing more was copied"),
-    ],
-)
-def test_a_broken_copy_is_no_success(
-    kubectl: FakeKubectl, ask: Call, tmp_path: Path, packed: bytes, code: int, told: str
-) -> None:
-    kubectl.answer("get pods|job-name", {"items": [RUNNING]})
-    kubectl.answer("exec", packed, code=code)
-    result = ask("cp", "corpus:latest", "here")
-    assert (result.exit_code, told in result.stderr) == (1, True)
-    assert not (tmp_path / "a").exists()
-    assert kubectl.list_verbs()[-1] == "delete"
-
-
 @pytest.mark.parametrize(
     ("words", "patch"),
     [
@@ -281,89 +189,6 @@ def test_attempts_are_listed(kubectl: FakeKubectl, ask: Call) -> None:
     assert ask("attempts", "corpus").stdout == "no attempt has been made yet\n"
 
 
-def test_a_log_is_printed_or_what_is_kept_of_it(kubectl: FakeKubectl, ask: Call) -> None:
-    kept = ask("logs", "corpus")
-    assert (kept.exit_code, kept.stdout) == (64, "")
-    tail = make_attempt_object(1, phase="Failed", logTail=["a", "b"])
-    kubectl.answer("get curationattempts.strandline.dev corpus-1", tail)
-    assert ask("logs", "corpus").stdout == "a\nb\n"
-    pod: dict[str, Any] = make_pod("corpus-1-abc", role="submitter")
-    state = {"name": "ray-job-submitter", "state": {"running": {}}}
-    pod["status"] = {"containerStatuses": [state]}
-    kubectl.answer("get pods", {"items": [pod]})
-    kubectl.answer("logs", "working\n")
-    assert ask("logs", "corpus", "-f").stdout == "working\n"
-    (call,) = (call for call in kubectl.calls if call[0] == "logs")
-    assert call == ["logs", "--follow", "-c", "ray-job-submitter", "pod/corpus-1-abc"]
-
-
-LOG = "logs/20251125T071100.123Z.log"
-
-
-def keep_log(kubectl: FakeKubectl, **status: Any) -> None:
-    known = {"phase": "Failed", "isFrozen": True, "logFile": LOG, "logTail": ["a", "b"], **status}
-    kubectl.answer("get curationattempts.strandline.dev corpus-1", make_attempt_object(1, **known))
-
-
-def test_a_log_whose_pods_are_gone_is_read_from_the_volume(
-    kubectl: FakeKubectl, ask: Call, tmp_path: Path
-) -> None:
-    keep_log(kubectl)
-    kubectl.answer("logs", "all of it\n")
-    result = ask("logs", "corpus")
-    assert (result.exit_code, result.stdout) == (0, "all of it\n")
-    assert result.stderr == f"no pod of attempt 1 prints a log; {LOG} is read\n"
-    assert kubectl.list_verbs() == ["create", "logs", "delete"]
-    *shell, path = read_command(kubectl)
-    assert path == f"/var/lib/strandline/team/corpus/{LOG}"
-    (mount,) = (
-        each
-        for each in kubectl.created[0]["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]
-        if each["mountPath"] == "/var/lib/strandline"
-    )
-    assert mount["readOnly"] is True
-
-    def print_log() -> tuple[int, str]:
-        words = [*shell, str(tmp_path / "one.log")]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        return done.returncode, done.stdout
-
-    assert print_log() == (1, "")
-    (tmp_path / "one.log").write_text("new\n")
-    assert print_log() == (0, "new\n")
-    (tmp_path / "one.log.1").write_text("old\n")
-    assert print_log() == (0, "old\nnew\n")
-
-
-@pytest.mark.parametrize(
-    ("pattern", "answer", "why"),
-    [
-        ("get pods|job-name", {"items": [end_pod(JOB, 1)]}, "was removed for the logs of newer"),
-        ("create", None, "kubectl: Error from server (Forbidden): no Jobs"),
-        ("get persistentvolumeclaim corpus-ledger", None, "Forbidden"),
-    ],
-)
-def test_where_the_volume_cant_be_had_the_last_lines_are_printed(
-    kubectl: FakeKubectl, ask: Call, pattern: str, answer: object, why: str
-) -> None:
-    keep_log(kubectl)
-    kubectl.answer("logs", "")
-    if answer is None:
-        kubectl.refuse(pattern, "Error from server (Forbidden): no Jobs")
-    else:
-        kubectl.answer(pattern, answer)
-    result = ask("logs", "corpus")
-    assert (result.exit_code, result.stdout) == (0, "a\nb\n")
-    assert f"{LOG} can't be read: " in result.stderr
-    assert why in result.stderr
-
-
-def test_a_path_that_is_no_logs_is_not_read(kubectl: FakeKubectl, ask: Call) -> None:
-    keep_log(kubectl, logFile="../../../../etc/passwd")
-    assert ask("logs", "corpus").stdout == "a\nb\n"
-    assert kubectl.created == []
-
-
 REFUSED: list[tuple[tuple[str, ...], int, str]] = [
     (("verify",), 64, "Missing argument 'NAME'; see `kubectl strandline verify --help`"),
     (("verify", "a/b"), 64, "Invalid value for 'NAME': 'a/b' is no name of a pipeline"),
@@ -385,18 +210,6 @@ def test_bad_input_gets_a_sentence(
     assert result.exit_code == code
     assert result.stderr.startswith("strandline: error: ")
     assert told in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-    assert kubectl.list_verbs() == []
-
-
-def test_a_python_that_unpacks_anywhere_copies_nothing(
-    kubectl: FakeKubectl, ask: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first releases of 3.11 don't hold back what an archive wants to write elsewhere."""
-    monkeypatch.delattr("tarfile.data_filter")
-    result = ask("cp", "corpus:output", "clean")
-    assert result.exit_code == 64
-    assert "cp needs Python 3.11.4 or newer" in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert kubectl.list_verbs() == []
 
