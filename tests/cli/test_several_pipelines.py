@@ -11,7 +11,7 @@ import yaml
 
 from cli_project import Call, Project, read_errors
 from strandline.cli.app.targets import Target
-from strandline.cli.commands.runs.run import run_in_order
+from strandline.cli.commands.runs.run import may_share_driver, run_in_order
 from strandline.cli.views.announcer import Announcer
 from strandline.run.manifest.order import order_pipelines
 from strandline_api.documents.documents import parse_pipeline
@@ -243,3 +243,26 @@ def test_a_place_that_the_first_names_is_read_there(project: Project, call: Call
     assert described["spec"]["source"]["with"]["paths"] == [
         str(project.path.resolve() / "out/**/*.jsonl")
     ]
+
+
+ALONE: list[tuple[dict[str, Any], str | None]] = [
+    ({"engine": "ray-data"}, None),
+    ({}, "inline"),
+    ({}, "ray-data"),
+    ({"stages": [{"use": "read-files"}, {"use": "mystage:Mine"}]}, None),
+    ({"source": {"use": "mysource:Listed"}}, None),
+    ({"stages": [{"use": "read-files"}, {"use": "datatrove:LambdaFilter"}]}, None),
+    ({"code": {"packages": ["ftfy==6.3.1"]}}, None),
+]
+
+
+@pytest.mark.parametrize(("spec", "engine"), ALONE)
+def test_what_may_leave_something_behind_has_a_driver_of_its_own(
+    spec: dict[str, Any], engine: str | None
+) -> None:
+    assert not may_share_driver(parse_pipeline(spell("notes", **spec)).spec, engine)
+
+
+@pytest.mark.parametrize(("spec", "engine"), [({}, None), ({"engine": "ray-data"}, "ray")])
+def test_what_is_of_the_catalogue_shares_a_driver(spec: dict[str, Any], engine: str | None) -> None:
+    assert may_share_driver(parse_pipeline(spell("notes", **spec)).spec, engine)

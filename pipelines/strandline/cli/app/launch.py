@@ -22,6 +22,7 @@ from strandline.run.attempt.engines import works_in_driver
 from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.run.supervise.driver_output import STDERR, STDOUT, find_kept
 from strandline.run.supervise.driver_process import DriverLimits, DriverProcess, Stop, make_command
+from strandline.run.supervise.kept_driver import KeptDriver
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.volume.locks import hold_alone
 from strandline_api.objects.pipeline import CurationPipeline
@@ -55,8 +56,11 @@ class Launch(NamedTuple):
 
 
 @contextmanager
-def launching(request: Request) -> Iterator[Launch]:
+def launching(request: Request, others: KeptDriver | None = None) -> Iterator[Launch]:
     """Provide what makes attempts; requests to stop reach it as long as the block runs.
+
+    Args:
+        others: holds a driver between this pipeline and others.
 
     Raises:
         SpecError: the manifest is wrong.
@@ -70,6 +74,7 @@ def launching(request: Request) -> Iterator[Launch]:
     folder = PipelineFolder.of(request.volume, metadata.namespace, metadata.name)
     make_folder(folder.path)
     driver = _make_driver(replace(request, after=after), pipeline, folder)
+    driver.others = others
     with _listening(driver.stop, driver.shares_terminal), hold_alone(folder.run_lock):
         yield Launch(pipeline, folder, driver)
 

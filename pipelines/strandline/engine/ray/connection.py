@@ -10,7 +10,8 @@ import logging
 import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -37,6 +38,7 @@ _ANSWER_SECONDS = 2.0
 _MOST_BYTES = 107  # of a socket's name; the kernel takes no more
 # What workers import before they are asked for anything, side by side with the driver.
 _MODULES = "RAY_preload_python_modules"
+_HERE = __name__.rpartition(".")[0]
 
 
 def unwrap(error: RayTaskError) -> Exception:
@@ -107,7 +109,10 @@ def connected(
         VolumeError: a local one has no room for its sockets' names.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if ray.is_initialized():
+    kept = _KEPT.get()
+    if kept is not None and not address:
+        yield kept.enter(_choose_cpus(workers), modules)
+    elif ray.is_initialized():
         yield Connection(_count_cpus())
     elif address:
         found = _enter(address)
@@ -118,6 +123,46 @@ def connected(
     else:
         with _started(_choose_cpus(workers), modules) as connection:
             yield connection
+
+
+class _KeptRay:
+    """A local Ray that outlives a run, so that the next one need not start it."""
+
+    def __init__(self) -> None:
+        self._ray = ExitStack()
+        self._connection: Connection | None = None
+        self._cpus = 0
+
+    def enter(self, cpus: int, modules: Iterable[str]) -> Connection:
+        """Return the connection, of a new one where there is none, or not such a one."""
+        known = self._connection
+        if known is None or cpus != self._cpus or not known.is_alive():
+            self.close()
+            # The stages of one run would be loaded by the workers of all.
+            of_all = [name for name in modules if name.startswith(_HERE)]
+            known = self._ray.enter_context(_started(cpus, of_all))
+            self._connection, self._cpus = known, cpus
+        return known
+
+    def close(self) -> None:
+        """End it."""
+        self._connection = None
+        self._ray.close()
+
+
+_KEPT: ContextVar[_KeptRay | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def keeping_local() -> Iterator[None]:
+    """Have the runs of the block share a local Ray, which the first of them starts."""
+    kept = _KeptRay()
+    token = _KEPT.set(kept)
+    try:
+        yield
+    finally:
+        _KEPT.reset(token)
+        kept.close()
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import os
 import pickle
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from strandline.plan.errors import StrandlineError
@@ -28,8 +28,8 @@ if TYPE_CHECKING:  # see above
     Maker = Callable[[OutputLocation, Sharing], Engine]
 
 
-# The engine that starts nothing.
-IN_DRIVER = "inline"
+# The engine that starts nothing, and the one of which attempts can share what it starts.
+IN_DRIVER, SHARED = "inline", "ray"
 
 
 class EngineMissingError(StrandlineError):
@@ -60,6 +60,22 @@ def make_engine(
         EngineMissingError, SpecError: see `check_engine`.
     """
     return _CHOICES[config.engine](config)(outputs, sharing)
+
+
+@contextmanager
+def keeping_started(name: str | None) -> Iterator[None]:
+    """Have the attempts of the block share what the engine starts on this machine.
+
+    Args:
+        name: None: nothing is to be shared.
+    """
+    if name != SHARED:
+        yield
+        return
+    from strandline.engine.ray.connection import keeping_local  # noqa: PLC0415 - see above
+
+    with keeping_local():
+        yield
 
 
 def works_in_driver(name: str | None) -> bool:
@@ -174,7 +190,7 @@ def _refuse_client(address: str | None) -> Iterator[Problem]:
 
 
 _CHOICES: dict[str, Callable[[AttemptConfig], Maker]] = {
-    "ray": _choose_ray,
+    SHARED: _choose_ray,
     IN_DRIVER: _choose_inline,
     "ray-data": _choose_ray_data,
 }

@@ -21,7 +21,6 @@ from strandline.storage.volume.driver_logs import DriverLog
 VARIABLE = "STRANDLINE_DRIVER_OUTPUT"
 STDOUT, STDERR = 1, 2
 _CHUNK = 1 << 16
-_LOOK_SECONDS = 0.1
 # A pipe holds what two of them take. What a driver has started may print for longer than it lived.
 _LAST_READS = 20
 _FINISH_SECONDS = 3.0
@@ -31,27 +30,24 @@ Take = Callable[[int, bytes], None]
 
 @dataclass(frozen=True, slots=True)
 class DriverOutput:
-    """Pipes for a driver that is about to be started.
+    """Pipes of one driver, as long as it lives.
 
     Attributes:
         sources, sinks: their ends, by the descriptor that the driver prints to.
-        log: where all of it is kept.
     """
 
     sources: Mapping[int, int]
     sinks: dict[int, int]
-    log: DriverLog
 
     @property
     def inherited(self) -> tuple[int, ...]:
         """Descriptors that the driver has to inherit."""
         return tuple(self.sources.values())
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """Return what tells the driver of it."""
+    def tell(self, log: DriverLog) -> dict[str, str]:
+        """Return what tells the driver of it, and of where its words are kept."""
         numbers = ",".join(map(str, self.sources.values()))
-        return {VARIABLE: f"{numbers}:{self.log.path}"}
+        return {VARIABLE: f"{numbers}:{log.path}"}
 
     def close_sinks(self) -> None:
         """Leave the writing ends to the driver, with whose end they are then closed."""
@@ -59,6 +55,31 @@ class DriverOutput:
             os.close(sink)
         # Their numbers may be somebody else's by the next call.
         self.sinks.clear()
+
+    @contextmanager
+    def keeping(self, log: DriverLog) -> Iterator[None]:
+        """Show and keep what is printed in the block, all of it when the block is left."""
+        stop, stopping = os.pipe()
+
+        def take(stream: int, data: bytes) -> None:
+            log.write(data)
+            _show(stream, data)
+
+        reader = threading.Thread(target=_read, args=(self.sources, take, stop), daemon=True)
+        reader.start()
+        try:
+            yield
+        finally:
+            os.close(stopping)
+            reader.join()
+            os.close(stop)
+            log.close()
+
+    def close(self) -> None:
+        """Close all ends that are here."""
+        self.close_sinks()
+        for source in self.sources.values():
+            os.close(source)
 
 
 def find_kept(streams: Sequence[int]) -> tuple[int, ...]:
@@ -69,41 +90,12 @@ def find_kept(streams: Sequence[int]) -> tuple[int, ...]:
     return tuple(stream for stream in streams if _is_open(stream) and not os.isatty(stream))
 
 
-@contextmanager
-def keeping_output(log: DriverLog | None, streams: Sequence[int]) -> Iterator[DriverOutput | None]:
-    """Show and keep what a driver prints that is started in the block; None: nothing is kept.
-
-    All of it is shown when the block is left.
+def open_output(streams: Sequence[int]) -> DriverOutput:
+    """Open a pipe for each stream; two that lead to the same share one, and so keep their order.
 
     Args:
-        log: where it is kept.
         streams: descriptors of this process and of the driver, such as `STDERR`.
     """
-    if log is None or not streams:
-        yield None
-        return
-    output = _open_pipes(log, streams)
-    is_over = threading.Event()
-
-    def take(stream: int, data: bytes) -> None:
-        log.write(data)
-        _show(stream, data)
-
-    reader = threading.Thread(target=_read, args=(output.sources, take, is_over), daemon=True)
-    reader.start()
-    try:
-        yield output
-    finally:
-        output.close_sinks()
-        is_over.set()
-        reader.join()
-        for source in output.sources.values():
-            os.close(source)
-        log.close()
-
-
-def _open_pipes(log: DriverLog, streams: Sequence[int]) -> DriverOutput:
-    """Open a pipe for each stream; two that lead to the same share one, and so keep their order."""
     sources: dict[int, int] = {}
     sinks: dict[int, int] = {}
     for stream in streams:
@@ -112,7 +104,7 @@ def _open_pipes(log: DriverLog, streams: Sequence[int]) -> DriverOutput:
             sources[stream], sinks[stream] = os.pipe()
         else:
             sinks[stream] = sinks[twin]
-    return DriverOutput(sources, sinks, log)
+    return DriverOutput(sources, sinks)
 
 
 def _is_open(stream: int) -> bool:
@@ -141,12 +133,12 @@ def prepare_reading_on(environment: MutableMapping[str, str]) -> Callable[[], No
         log.write(data)
 
     def read_on() -> None:
-        is_over = threading.Event()
-        thread = threading.Thread(target=_read, args=(sources, take, is_over), daemon=True)
+        stop, stopping = os.pipe()
+        thread = threading.Thread(target=_read, args=(sources, take, stop), daemon=True)
         thread.start()
 
         def finish() -> None:
-            is_over.set()
+            os.close(stopping)
             thread.join(_FINISH_SECONDS)
 
         atexit.register(finish)
@@ -154,21 +146,26 @@ def prepare_reading_on(environment: MutableMapping[str, str]) -> Callable[[], No
     return read_on
 
 
-def _read(sources: Mapping[int, int], take: Take, is_over: threading.Event) -> None:
-    """Read until all writers are gone, or it is over and nothing is left to be read."""
+def _read(sources: Mapping[int, int], take: Take, stop: int) -> None:
+    """Read until all writers are gone, or the other end of `stop` is and nothing is left."""
     with selectors.DefaultSelector() as selector:
         for stream, source in sources.items():
             os.set_blocking(source, False)
             selector.register(source, selectors.EVENT_READ, stream)
-        left = _LAST_READS
-        while selector.get_map() and left:
-            left -= is_over.is_set()
-            ready = selector.select(_LOOK_SECONDS)
-            for key, _ in ready:
-                if not _read_some(key.fd, key.data, take):
-                    selector.unregister(key.fd)
-            if not ready and left < _LAST_READS:
+        selector.register(stop, selectors.EVENT_READ)
+        writers, left, is_over = len(sources), _LAST_READS, False
+        while writers and left:
+            ready = [key for key, _ in selector.select(0 if is_over else None)]
+            if is_over and not ready:
                 return
+            left -= is_over
+            for key in ready:
+                if key.fd == stop:
+                    is_over = True
+                    selector.unregister(stop)
+                elif not _read_some(key.fd, key.data, take):
+                    selector.unregister(key.fd)
+                    writers -= 1
 
 
 def _read_some(source: int, stream: int, take: Take) -> bool:

@@ -7,18 +7,14 @@ It loads no stage and opens the ledger only when the driver is gone.
 from __future__ import annotations
 
 import math
-import os
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
-from strandline.plan.errors import StrandlineError
 from strandline.run.history.records import (
     TABLE,
     AttemptRecord,
@@ -28,13 +24,14 @@ from strandline.run.history.records import (
     write_record,
 )
 from strandline.run.lineage.marker import ENDED, read_marker
-from strandline.run.supervise.driver_output import STDERR, STDOUT, DriverOutput, keeping_output
+from strandline.run.supervise.driver_message import LastMessage
 from strandline.run.supervise.ending import DriverEnd, conclude
+from strandline.run.supervise.kept_driver import DriverStart, KeptDriver, RunningDriver
 from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.run.supervise.supervision import EndedAttempt
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.volume.driver_logs import begin_log
+from strandline.storage.volume.driver_logs import DriverLog, begin_log
 from strandline.storage.volume.inflight import read_worked
 from strandline.storage.volume.latest import name_latest
 from strandline.storage.volume.locks import Process, find_process, read_boot_id
@@ -42,73 +39,6 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.outcome.evidence import Evidence, find_signal
 from strandline_api.status.enums import Trigger
-
-VARIABLE = "STRANDLINE_LAST_WORDS"
-# A pipe takes so much at once even if nobody reads.
-MOST_BYTES = 2000
-_LASTING = "lasting"
-
-
-class LastMessage(NamedTuple):
-    """What a driver says of the error that has ended it.
-
-    Attributes:
-        text: its sentence; empty where there was none.
-        is_lasting: see `StrandlineError`.
-    """
-
-    text: str = ""
-    is_lasting: bool = False
-
-
-@dataclass(slots=True)
-class DriverMessage:
-    """The parent's end of the pipe, and until the driver is started the driver's own.
-
-    Attributes:
-        source, sink: file descriptors; the driver inherits `sink`.
-    """
-
-    source: int
-    sink: int
-
-    @classmethod
-    def open(cls) -> DriverMessage:
-        """Return a new pipe."""
-        source, sink = os.pipe()
-        os.set_blocking(source, False)
-        return cls(source, sink)
-
-    def read(self) -> LastMessage:
-        """Return what the driver has left. Closes the pipe."""
-        os.close(self.sink)
-        try:
-            written = os.read(self.source, MOST_BYTES).decode(errors="replace")
-        except BlockingIOError:  # somebody whom the driver started holds its end
-            return LastMessage()
-        finally:
-            os.close(self.source)
-        kind, _, text = written.partition("\n")
-        return LastMessage(text.strip(), is_lasting=kind == _LASTING)
-
-
-@contextmanager
-def leaving_message(environment: MutableMapping[str, str]) -> Iterator[None]:
-    """Pass on the sentence of an error that leaves the block, where a parent wants it."""
-    named = environment.pop(VARIABLE, "")
-    sink = int(named) if named.isdigit() else None
-    if sink is not None:
-        os.set_inheritable(sink, False)  # noqa: FBT003 - its only form
-    try:
-        yield
-    except Exception as error:
-        if sink is not None:
-            kind = _LASTING if isinstance(error, StrandlineError) and error.is_lasting else ""
-            text = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
-            with suppress(OSError):
-                os.write(sink, f"{kind}\n{text}".encode(errors="replace")[:MOST_BYTES])
-        raise
-
 
 POLL_SECONDS = 0.1
 LOOK_SECONDS = 5.0
@@ -169,6 +99,7 @@ class DriverProcess:
         after: why the attempt before the first one ended, where somebody knows.
         stdout: descriptor that it writes to; None: that of this process.
         kept: descriptors of which the output is kept in a log of the attempt.
+        others: holds a driver of the pipeline before, and takes this one's; None: each ends.
         pid: of the last driver; None before the first.
         log_file: of the last attempt, below the folder; empty where none is kept.
     """
@@ -181,6 +112,7 @@ class DriverProcess:
     after: str | None = None
     stdout: int | None = None
     kept: tuple[int, ...] = ()
+    others: KeptDriver | None = None
     pid: int | None = field(default=None, init=False)
     log_file: str = field(default="", init=False)
     _asked: Evidence | None = field(default=None, init=False)
@@ -191,21 +123,22 @@ class DriverProcess:
         Args:
             most_seconds: that are left of the run's own deadline.
         """
-        kills, words = MemoryKills.of_this_process(), DriverMessage.open()
+        kills, log = MemoryKills.of_this_process(), self._begin_log()
         killed = kills.count()
         self._asked = None
         try:
-            with self._keeping_output() as output:
-                process = self._start(trigger, words.sink, output)
-                driver = find_process(process.pid)
-                code = self._watch(process, driver, _least(self.limits.attempt, most_seconds))
+            driver = self._find_driver(trigger, log)
+            try:
+                with driver.printing(log):
+                    code = self._watch(driver, _least(self.limits.attempt, most_seconds))
+            finally:
+                reported = self._leave(driver)
             fallen = kills.count() - killed
-            log = kills.read_log()
+            words = kills.read_log()
         finally:
             kills.close()
-            reported = words.read()
-        end = DriverEnd(process.pid, code, self._asked, fallen, log, reported.text)
-        return self._put_down(end, driver)._replace(is_lasting=reported.is_lasting)
+        end = DriverEnd(driver.process.pid, code, self._asked, fallen, words, reported.text)
+        return self._put_down(end, driver.identity)._replace(is_lasting=reported.is_lasting)
 
     def measure_silence(self) -> float | None:
         """Return seconds since the last driver worked, as `limits.stall` bounds them.
@@ -214,64 +147,56 @@ class DriverProcess:
         """
         return None if self.pid is None else _measure_silence(self.folder, find_process(self.pid))
 
-    @contextmanager
-    def _keeping_output(self) -> Iterator[DriverOutput | None]:
+    def _begin_log(self) -> DriverLog | None:
         log = begin_log(self.folder, time.time()) if self.kept else None
         self.log_file = log.path.relative_to(self.folder.path).as_posix() if log else ""
-        with keeping_output(log, self.kept) as output:
-            yield output
+        return log
 
-    def _start(
-        self, trigger: Trigger, sink: int, output: DriverOutput | None
-    ) -> subprocess.Popen[bytes]:
-        # In a group of its own, or the terminal's Ctrl-C would reach it too and count twice.
-        group = None if self.shares_terminal else 0
-        environment = os.environ | {"STRANDLINE_PARENT": str(os.getpid()), VARIABLE: str(sink)}
-        environment |= output.environment if output else {}
-        sinks = output.sinks if output else {}
+    def _find_driver(self, trigger: Trigger, log: DriverLog | None) -> RunningDriver:
+        """Return a driver that works: the one of the pipeline before, or a new one."""
         words = [*self.command, "--trigger", trigger]
         if self.after is not None:
             words += ["--after", self.after]
             self.after = None  # what comes next is known from here
-        process = subprocess.Popen(  # noqa: S603 - our own program
-            words,
-            process_group=group,
-            env=environment,
-            pass_fds=(sink, *(output.inherited if output else ())),
-            stdout=sinks.get(STDOUT, self.stdout),
-            stderr=sinks.get(STDERR),
-        )
-        if output:
-            output.close_sinks()
-        self.pid = process.pid
-        _protect(process.pid)
-        return process
+        driver = self.others.take() if self.others else None
+        if driver is not None and not driver.go_on(words[len(make_command()) :], log):
+            driver.dismiss()
+            driver = None
+        if driver is None:
+            goes_on = self.others is not None
+            start = DriverStart(words, self.shares_terminal, self.stdout, self.kept, goes_on)
+            driver = RunningDriver.start(start, log)
+            _protect(driver.process.pid)
+        self.pid = driver.process.pid
+        return driver
 
-    def _watch(
-        self,
-        process: subprocess.Popen[bytes],
-        driver: Process | None,
-        most_seconds: float | None,
-    ) -> int:
+    def _leave(self, driver: RunningDriver) -> LastMessage:
+        if self.others is not None and driver.is_waiting:
+            self.others.keep(driver)
+            return LastMessage()
+        return driver.leave()
+
+    def _watch(self, driver: RunningDriver, most_seconds: float | None) -> int:
         begun = look_at = time.monotonic()
         asked_before, force_at = 0, math.inf
         while True:
-            with suppress(subprocess.TimeoutExpired):
-                return process.wait(POLL_SECONDS)
+            code = driver.wait(POLL_SECONDS)
+            if code is not None:
+                return code
             now = time.monotonic()
             if self._asked is None and self.stop.is_asked():
                 self._asked = _describe_stop(self.stop.signal)
             elif self._asked is None and now >= look_at:
                 look_at = now + LOOK_SECONDS
-                self._asked = self._find_reason(driver, now - begun, most_seconds)
+                self._asked = self._find_reason(driver.identity, now - begun, most_seconds)
             if self._asked is not None and asked_before < max(1, self.stop.times):
                 asked_before += 1
                 if asked_before > self.stop.received:
-                    process.send_signal(signal.SIGTERM)
+                    driver.process.send_signal(signal.SIGTERM)
                 grace = self.limits.grace if asked_before == 1 else 0.0
                 force_at = min(force_at, now + grace + FORCE_SECONDS)
             if now > force_at:
-                process.kill()
+                driver.process.kill()
 
     def _find_reason(
         self, driver: Process | None, ran: float, most_seconds: float | None

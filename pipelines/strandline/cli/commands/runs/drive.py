@@ -8,10 +8,11 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import redirect_stdout, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 
@@ -25,12 +26,13 @@ from strandline.engine.core.ports import RunProgress
 from strandline.ledger.lease import OnChange
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.attempt.engines import works_in_driver
+from strandline.run.attempt.engines import SHARED, keeping_started, works_in_driver
 from strandline.run.attempt.outcome import describe_leaving
 from strandline.run.history.records import end_unfinished
-from strandline.run.manifest.manifest import read_manifest
+from strandline.run.manifest.manifest import Manifest, read_manifest
+from strandline.run.supervise.driver_message import leaving_message
 from strandline.run.supervise.driver_output import prepare_reading_on
-from strandline.run.supervise.driver_process import leaving_message
+from strandline.run.supervise.kept_driver import PARENT, Orders, find_orders
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.whole_files import show_whole
@@ -88,66 +90,114 @@ PARENT_SECONDS = 0.5  # from one look at the parent to the next
     "--trigger", type=click.Choice([choice.value for choice in Trigger]), default=Trigger.RUN.value
 )
 @take_json
-def drive(
-    file: Path,
-    settings: tuple[str, ...],
-    volume: Path,
-    engine: str | None,
-    address: str | None,
-    workers: int | None,
-    after: str | None,
-    trigger: str,
-    as_json: bool,
-) -> int:
-    """Make one attempt in this very process."""
-    reporter = create_reporter(is_json=as_json)
+def drive(**given: Any) -> int:  # noqa: ANN401 - the options
+    """Make one attempt in this very process, and others after it where the parent asks for that."""
+    orders = find_orders(os.environ)
+    with keeping_started(SHARED if orders else None):
+        made = make_attempt(Given(**given))
+        while orders and made.may_go_on and (arguments := _ask(orders)) is not None:
+            made = make_attempt(_parse(arguments))
+    _prepare_end(made.engine)
+    return made.code
+
+
+def _ask(orders: Orders) -> list[str] | None:
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()  # whoever is told that all is done has read all that was said
+    return orders.ask(os.environ)
+
+
+def _parse(arguments: list[str]) -> Given:
+    """Return what arguments of this command mean."""
+    here = click.get_current_context()
+    return Given(**drive.make_context(here.info_name, arguments, parent=here.parent).params)
+
+
+class Given(NamedTuple):
+    """What the command line says, by the names of its options."""
+
+    file: Path
+    settings: tuple[str, ...]
+    volume: Path
+    engine: str | None
+    address: str | None
+    workers: int | None
+    after: str | None
+    trigger: str
+    as_json: bool
+
+
+class Made(NamedTuple):
+    """An attempt that was made.
+
+    Attributes:
+        engine: that made it.
+        code: the exit code.
+        may_go_on: this process may make another one, at another pipeline.
+    """
+
+    engine: str
+    code: int
+    may_go_on: bool
+
+
+def make_attempt(given: Given) -> Made:
+    """Make an attempt that the command line asks for, and tell people of it."""
+    reporter = create_reporter(is_json=given.as_json)
     parent, read_on = _find_parent(), prepare_reading_on(os.environ)
     with reporter.failing(), leaving_message(os.environ):
-        manifest = read_manifest(file, settings, volume=volume)
+        manifest = read_manifest(given.file, given.settings, volume=given.volume)
         if manifest.unknown:
             reporter.announce(describe_unknown("this image", manifest.unknown))
-        spec = manifest.pipeline.spec
-        grace = spec.checkpoint.grace_period_seconds
-        folder = locate(manifest.plan, volume)
+        grace = manifest.pipeline.spec.checkpoint.grace_period_seconds
+        folder = locate(manifest.plan, given.volume)
         note = partial(_note_leaving, folder, parent)
         interruption = Interruption(reporter.announce, then=partial(_leave_after, grace, note))
-        if parent is not None:
-            _watch(parent, read_on, interruption.ask)
-
-        written = ProgressFile(locate(manifest.plan, volume).progress)
+        written = ProgressFile(folder.progress)
 
         def report(progress: RunProgress) -> None:
             written.report(progress)
             if reporter.report(progress):
                 interruption.arm()  # Ray puts its own handler in place when it starts
 
-        config = AttemptConfig(
-            manifest.plan,
-            volume,
-            engine or spec.engine,
-            address,
-            workers,
-            on_change=OnChange(spec.on_change),
-            quarantine=spec.quarantine,
-            checkpoint=spec.checkpoint,
-            trigger=Trigger(trigger),
-            after=Cause(after) if after else None,
-            parent=parent,
-            stall=None if works_in_driver(engine) else spec.deadlines.stall_seconds,
-            # An operator has a limit of its own, until this process runs.
-            wait=None if manifest.is_stored else spec.deadlines.pre_running_seconds,
-        )
+        config = _make_config(given, manifest, parent)
         # Stages print, and so does Ray; stdout is for what this command has to say.
         printing = redirect_stdout(sys.stderr)
-        with interruption.listening(), reporter.watching(manifest.plan.name), printing:
+        with (
+            _watching(parent, read_on, interruption.ask),
+            interruption.listening(),
+            reporter.watching(manifest.plan.name),
+            printing,
+        ):
             try:
                 outcome = run_attempt(config, interruption.is_asked, report)
             except SystemExit as error:  # Ray's answer to SIGTERM while it starts
                 raise StoppedAtOnceError from error
     details = read_details(folder, outcome.attempt, is_packable=manifest.plan.is_packable)
     reporter.close(outcome, details)
-    _prepare_end(config.engine)
-    return int(outcome.code)
+    # One that was asked to stop is about to be ended, though this attempt was done by then.
+    may_go_on = outcome.code == ExitCode.COMPLETE and not interruption.is_asked()
+    return Made(config.engine, int(outcome.code), may_go_on)
+
+
+def _make_config(given: Given, manifest: Manifest, parent: int | None) -> AttemptConfig:
+    spec = manifest.pipeline.spec
+    return AttemptConfig(
+        manifest.plan,
+        given.volume,
+        given.engine or spec.engine,
+        given.address,
+        given.workers,
+        on_change=OnChange(spec.on_change),
+        quarantine=spec.quarantine,
+        checkpoint=spec.checkpoint,
+        trigger=Trigger(given.trigger),
+        after=Cause(given.after) if given.after else None,
+        parent=parent,
+        stall=None if works_in_driver(given.engine) else spec.deadlines.stall_seconds,
+        # An operator has a limit of its own, until this process runs.
+        wait=None if manifest.is_stored else spec.deadlines.pre_running_seconds,
+    )
 
 
 def _prepare_end(engine: str) -> None:
@@ -158,26 +208,35 @@ def _prepare_end(engine: str) -> None:
 
 def _find_parent() -> int | None:
     """Return the process that supervises this one, if one does."""
-    named = os.environ.pop("STRANDLINE_PARENT", "")
+    named = os.environ.pop(PARENT, "")
     return int(named) if named.isdigit() else None
 
 
-def _watch(parent: int, read_on: Callable[[], None], ask: Callable[[], None]) -> None:
+@contextmanager
+def _watching(
+    parent: int | None, read_on: Callable[[], None], ask: Callable[[], None]
+) -> Iterator[None]:
     """Ask to stop when the parent is gone: whoever would have asked can't any more.
 
     Nor does it read any more what this process prints.
 
     In a thread of its own, since a stage may keep this one busy.
     """
+    over = threading.Event()
 
     def watch() -> None:
-        pause = threading.Event()
         while os.getppid() == parent:
-            pause.wait(PARENT_SECONDS)
+            if over.wait(PARENT_SECONDS):
+                return
         read_on()
         ask()
 
-    threading.Thread(target=watch, daemon=True).start()
+    if parent is not None:
+        threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 def _leave_after(grace: float, note: Callable[[], None]) -> None:

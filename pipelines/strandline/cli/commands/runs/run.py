@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,11 +26,13 @@ from strandline.cli.app.options import (
 )
 from strandline.cli.app.targets import Target, list_targets, order_targets
 from strandline.cli.views.announcer import Announcer, create_announcer
+from strandline.run.attempt.engines import SHARED
 from strandline.run.supervise.driver_process import DriverProcess, wait_until
+from strandline.run.supervise.kept_driver import KeptDriver, keeping_driver
 from strandline.run.supervise.supervision import EndedAttempt, Environment, supervise
 from strandline.storage.volume.latest import name_latest
 from strandline_api.law.retry import RetryAt
-from strandline_api.objects.pipeline import CurationPipeline
+from strandline_api.objects.pipeline import CurationPipeline, PipelineSpec
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.outcome.reader_token import READER_VARIABLE, VARIABLE
 from strandline_api.status.enums import Trigger
@@ -88,13 +91,29 @@ def run(
     if port is not None and len(targets) > 1:
         raise click.UsageError("--serve goes with one pipeline")
 
-    def run_target(file: Path) -> int:
+    def run_target(file: Path, others: KeptDriver | None = None) -> int:
         request = Request(file, settings, volume, engine, address, workers, after, as_json)
-        return _run_pipeline(request, announcer, port, is_single=is_single)
+        return _run_pipeline(request, announcer, port, is_single=is_single, others=others)
 
     if len(targets) == 1:
         return run_target(targets[0].file)
-    return run_in_order(targets, run_target, announcer)
+    if address or not all(may_share_driver(target.pipeline.spec, engine) for target in targets):
+        return run_in_order(targets, run_target, announcer)
+    with keeping_driver() as others:
+        return run_in_order(targets, partial(run_target, others=others), announcer)
+
+
+def may_share_driver(spec: PipelineSpec, engine: str | None) -> bool:
+    """Return whether a driver may go on with another pipeline after this one.
+
+    Not where it has run code of a user's: what that has changed in the process would stay.
+
+    Args:
+        engine: that was asked for, in the place of the pipeline's own.
+    """
+    works = (spec.source, *spec.stages, spec.sink)
+    is_ours = not spec.code.is_given and not any(":" in work.use for work in works)
+    return is_ours and (engine or spec.engine) == SHARED
 
 
 def run_in_order(
@@ -130,10 +149,15 @@ def run_in_order(
 
 
 def _run_pipeline(
-    request: Request, announcer: Announcer, port: int | None, *, is_single: bool
+    request: Request,
+    announcer: Announcer,
+    port: int | None,
+    *,
+    is_single: bool,
+    others: KeptDriver | None,
 ) -> int:
     with announcer.failing(), _serving(port) as server:
-        with launching(request) as (pipeline, folder, driver):
+        with launching(request, others) as (pipeline, folder, driver):
             if not is_single:
                 return _supervise(driver, pipeline, announcer)
             if server is not None:

@@ -1,0 +1,206 @@
+"""Pipelines of one command share a driver and its Ray, and lose nothing when that is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+from jobs import PATIENCE, end_strays
+from strandline.ledger.store.store import Store
+from strandline.ledger.verification import verify
+from strandline.run.history.records import AttemptRecord, read_chain
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs.outputs import LocalOutputs
+from strandline_api.outcome.causes import Cause
+
+NAMES = ("notes", "copies", "last")
+SOURCES = 12
+# One local Ray: what is printed is the node's process, for each of three runs.
+KEEPING = """
+import os, signal, time
+from strandline.engine.ray.connection import connected, keeping_local
+
+with keeping_local():
+    seen = []
+    for cpus in (1, 1, 2, 2):
+        with connected(None, cpus, ["colorsys"]) as connection:
+            connection.check_alive()
+            assert connection.capacity["CPU"] == cpus
+            seen.append(connection.raylet.pid)
+    os.kill(seen[-1], signal.SIGKILL)
+    with connected(None, 2) as connection:
+        connection.check_alive()
+        seen.append(connection.raylet.pid)
+        raylet = connection.raylet
+assert not raylet.is_running() or raylet.status() == "zombie"
+print(*(seen.index(pid) for pid in seen))
+"""
+
+
+def spell(name: str, source: dict[str, Any], *readers: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "strandline.dev/v1alpha1",
+        "kind": "CurationPipeline",
+        "metadata": {"name": name},
+        "spec": {
+            "source": source,
+            "stages": [{"use": name} for name in readers],
+            "sink": {"use": "jsonl"},
+            "retry": {"backoff": "fixed", "delay": "1s"},
+        },
+    }
+
+
+class Passes:
+    """Three pipelines, of which each reads what the one before has written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        texts = folder / "in"
+        texts.mkdir()
+        for at in range(SOURCES):
+            (texts / f"{at:02}.txt").write_text(f"note {at}\n")
+        first = {"use": "files", "with": {"paths": ["in/*.txt"]}}
+        documents = [spell("notes", first, "read-files", "parse-documents")]
+        for before, name in pairwise(NAMES):
+            read = {"paths": [{"pipeline": before, "files": "**/*.jsonl"}]}
+            documents.append(spell(name, {"use": "jsonl-files", "with": read}, "read-jsonl"))
+        (folder / "all.yaml").write_text(yaml.safe_dump_all(documents))
+
+    @contextmanager
+    def started(self) -> Iterator[subprocess.Popen[bytes]]:
+        command = [sys.executable, "-m", "strandline", "run", "all.yaml", "--workers", "2"]
+        with (self.folder / "run.log").open("ab") as log:
+            process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+            end_strays(self.folder)
+
+    def find(self, name: str) -> PipelineFolder:
+        return PipelineFolder.of(self.folder / "strandline-data", "default", name)
+
+    def list_attempts(self, name: str) -> list[AttemptRecord]:
+        return list(read_chain(self.find(name)))
+
+    def await_begin(self, name: str) -> AttemptRecord:
+        end = time.monotonic() + PATIENCE
+        while not (found := self.list_attempts(name)):
+            assert time.monotonic() < end, self.read_log()
+            time.sleep(0.005)
+        return found[0]
+
+    def read_log(self) -> str:
+        return (self.folder / "run.log").read_text(errors="replace")[-4000:]
+
+    def check_complete(self) -> None:
+        for name in NAMES:
+            folder = self.find(name)
+            assert sum(1 for _ in folder.output.rglob("*.jsonl")) == SOURCES, name
+            store = Store(folder.ledger, readonly=True)
+            try:
+                assert verify(store, LocalOutputs(folder.output)).problems == []
+            finally:
+                store.close()
+
+
+@pytest.fixture
+def passes(tmp_path: Path) -> Passes:
+    return Passes(tmp_path)
+
+
+def list_below(pid: int) -> list[psutil.Process]:
+    return psutil.Process(pid).children(recursive=True)
+
+
+def await_ends(processes: list[psutil.Process]) -> None:
+    _, left = psutil.wait_procs(processes, timeout=PATIENCE)
+    assert left == []
+
+
+def test_one_driver_makes_the_attempts_of_all(passes: Passes) -> None:
+    with passes.started() as process:
+        first = passes.await_begin("notes")
+        last = passes.await_begin("last")
+        below = list_below(process.pid)
+        assert process.wait(PATIENCE) == 0, passes.read_log()
+        await_ends(below)
+    assert first.pid == last.pid != process.pid
+    assert [len(passes.list_attempts(name)) for name in NAMES] == [1, 1, 1]
+    # Each log begins with its own pipeline's name, and has nothing of the others'.
+    for name in NAMES:
+        (log,) = passes.find(name).logs.glob("*.log")
+        told = log.read_text()
+        assert f"default/{name}/output" in told
+        assert not any(f"default/{other}/output" in told for other in NAMES if other != name)
+    passes.check_complete()
+
+
+def test_a_driver_that_is_killed_in_the_second_pass_is_followed_by_another(passes: Passes) -> None:
+    with passes.started() as process:
+        driver = passes.await_begin("copies").pid
+        os.kill(driver, signal.SIGKILL)
+        assert process.wait(PATIENCE) == 0, passes.read_log()
+    first, second = passes.list_attempts("copies")
+    assert first.pid == driver == passes.list_attempts("notes")[0].pid
+    assert second.pid == passes.list_attempts("last")[0].pid != driver
+    assert first.cause is Cause.KILLED
+    passes.check_complete()
+
+
+def test_a_ray_that_is_killed_in_the_second_pass_is_followed_by_another(passes: Passes) -> None:
+    """Within the same attempt where it was not in use yet, and else with the next one."""
+    with passes.started() as process:
+        driver = passes.await_begin("copies").pid
+        raylets = [each for each in psutil.Process(driver).children() if each.name() == "raylet"]
+        for raylet in raylets:
+            raylet.kill()
+        assert process.wait(PATIENCE) == 0, passes.read_log()
+    assert len(raylets) == 1
+    passes.check_complete()
+
+
+def test_a_parent_that_is_killed_takes_driver_and_ray_with_it(passes: Passes) -> None:
+    with passes.started() as process:
+        passes.await_begin("copies")
+        below = list_below(process.pid)
+        process.kill()
+        await_ends(below)
+    with passes.started() as process:
+        assert process.wait(PATIENCE) == 0, passes.read_log()
+    passes.check_complete()
+
+
+def test_a_request_to_stop_in_the_second_pass_ends_all(passes: Passes) -> None:
+    with passes.started() as process:
+        passes.await_begin("copies")
+        below = list_below(process.pid)
+        process.send_signal(signal.SIGINT)
+        code = process.wait(PATIENCE)
+        await_ends(below)
+    # All was done where the request came too late.
+    assert code in {0, 75}, passes.read_log()
+    with passes.started() as process:
+        assert process.wait(PATIENCE) == 0, passes.read_log()
+    passes.check_complete()
+
+
+def test_a_ray_that_is_kept_serves_runs_of_its_size_and_is_replaced_when_it_has_died() -> None:
+    command = [sys.executable, "-c", KEEPING]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["0", "0", "2", "2", "4"]
