@@ -17,6 +17,7 @@ _ATTEMPTS = frozenset({"run", "drive", "retry"})
 # Garbage is looked for after so many new objects: modules that are loaded are none, and a
 # seventh of the time that they take to load is the search through them.
 _NEW_OBJECTS = 50_000
+_AHEAD = "STRANDLINE_STARTS_RAY"  # as `kept_driver` has it, which need not be loaded before
 
 
 def main_on_cluster() -> None:
@@ -43,6 +44,7 @@ def main() -> None:
     here = os.getcwd()  # noqa: PTH109 - `pathlib` need not be loaded before the rest is
     if here not in sys.path:
         sys.path.insert(0, here)
+    _start_ray_ahead()
     from strandline.cli.app.commands import program  # noqa: PLC0415 - it takes a while to load
 
     if not makes_attempts and signal.getsignal(signal.SIGINT) is _leave_quietly:
@@ -56,6 +58,31 @@ def main() -> None:
         # It notes a KeyboardInterrupt that leaves code made of text, as dataclasses are made, and
         # dies of the signal in the end whatever the exit code; the next such code has it forget.
         exec("")  # noqa: S102
+
+
+def _start_ray_ahead() -> None:
+    """Start Ray where the parent knows that this driver will want one.
+
+    Its processes take as long as all that a driver loads, so that is loaded beside.
+    """
+    workers = os.environ.get(_AHEAD)
+    if workers is None:
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        from strandline.engine.ray.connection import start_ahead  # noqa: PLC0415 - the first of all
+
+        start_ahead(int(workers) if workers else None, _load_driver)
+    except ImportError:  # of Ray; a sentence of the engine's says so
+        return
+    except SystemExit:  # Ray's answer to SIGTERM while it starts
+        _leave()
+    signal.signal(signal.SIGTERM, before)
+
+
+def _load_driver() -> None:
+    from strandline.cli.app import commands  # noqa: F401, PLC0415 - see above
+    from strandline.cli.commands.runs import drive  # noqa: F401, PLC0415 - see above
 
 
 def _fill_streams() -> None:

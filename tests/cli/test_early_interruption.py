@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Callable
+from contextlib import suppress
 
+import psutil
 import pytest
 
 from cli_project import Project
@@ -54,8 +57,14 @@ def _add_stage_module(project: Project, head: str) -> None:
     file.write_text(head + file.read_text())
 
 
-def interrupt(process: subprocess.Popen[str], moment: str) -> str:
-    """Send Ctrl-C's signal once a module is loaded; what is said besides, to the end."""
+def interrupt(
+    process: subprocess.Popen[str], moment: str, look: Callable[[], None] = lambda: None
+) -> str:
+    """Send Ctrl-C's signal once a module is loaded; what is said besides, to the end.
+
+    Args:
+        look: is called just before that.
+    """
     said, is_sent = [], False
     with process:
         assert process.stderr is not None
@@ -64,6 +73,7 @@ def interrupt(process: subprocess.Popen[str], moment: str) -> str:
                 said.append(line)
             elif not is_sent and line.rpartition("|")[2].strip() == moment:
                 is_sent = True
+                look()
                 process.send_signal(signal.SIGINT)
     assert is_sent
     return "".join(said)
@@ -80,6 +90,25 @@ def test_law_ctrl_c_while_it_starts_is_an_interruption(project: Project, moment:
 
     assert "Traceback" not in said
     assert process.returncode == ExitCode.INTERRUPTED, said
+
+
+@pytest.mark.parametrize(
+    "moment",
+    ["strandline.engine.ray.connection", "strandline.plan.task", "strandline.run.attempt.attempt"],
+)
+def test_law_ctrl_c_while_ray_starts_leaves_nothing_of_it(project: Project, moment: str) -> None:
+    process = project.start("run", "--workers", "1", "--json", env=TELLING)
+    seen: list[psutil.Process] = []
+
+    def look() -> None:
+        with suppress(psutil.Error):
+            seen.extend(psutil.Process(process.pid).children(recursive=True))
+
+    said = interrupt(process, moment, look)
+
+    assert "Traceback" not in said
+    assert process.returncode == ExitCode.INTERRUPTED, said
+    assert psutil.wait_procs(seen, timeout=60)[1] == []
 
 
 @pytest.mark.parametrize("moment", ["click.core", "strandline.run.manifest.yaml_file"])

@@ -10,8 +10,9 @@ import pytest
 import yaml
 
 from cli_project import Call, Project, read_errors
+from strandline.cli.app.launch import is_ours_on_ray
 from strandline.cli.app.targets import Target
-from strandline.cli.commands.runs.run import may_share_driver, run_in_order
+from strandline.cli.commands.runs.run import run_in_order
 from strandline.cli.views.announcer import Announcer
 from strandline.run.manifest.order import order_pipelines
 from strandline_api.documents.documents import parse_pipeline
@@ -260,9 +261,9 @@ ALONE: list[tuple[dict[str, Any], str | None]] = [
 def test_what_may_leave_something_behind_has_a_driver_of_its_own(
     spec: dict[str, Any], engine: str | None
 ) -> None:
-    assert not may_share_driver(parse_pipeline(spell("notes", **spec)).spec, engine)
+    assert not is_ours_on_ray(parse_pipeline(spell("notes", **spec)).spec, engine)
 
 
 @pytest.mark.parametrize(("spec", "engine"), [({}, None), ({"engine": "ray-data"}, "ray")])
 def test_what_is_of_the_catalogue_shares_a_driver(spec: dict[str, Any], engine: str | None) -> None:
-    assert may_share_driver(parse_pipeline(spell("notes", **spec)).spec, engine)
+    assert is_ours_on_ray(parse_pipeline(spell("notes", **spec)).spec, engine)

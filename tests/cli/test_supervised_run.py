@@ -14,9 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from cli_project import Project
+from strandline.cli.app.launch import Request, launching
 from strandline.run.history.records import Witness, read_chain
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import find_process
@@ -366,3 +368,24 @@ def test_the_parent_stays_small(tmp_path: Path) -> None:
         [sys.executable, "-c", look], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert result.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "own", "expected"),
+    [
+        ({}, False, ""),
+        ({"workers": 2}, False, "2"),
+        ({"address": "auto"}, False, None),
+        ({"engine": "inline"}, False, None),
+        ({}, True, None),  # its module may set what Ray's processes are to have
+    ],
+)
+def test_ray_is_started_ahead_of_what_is_loaded_where_only_that_is_wanted(
+    project: Project, asked: dict[str, Any], own: bool, expected: str | None
+) -> None:
+    if own:
+        project.add_stage("def process(self, task):\n    return task")
+    given = {"engine": None, "address": None, "workers": None, **asked}
+    request = Request(Path("pipeline.yaml"), (), Path("v"), **given, after=None, as_json=False)
+    with click.Context(click.Command("run")), launching(request) as (_, _, driver):
+        assert driver.ray == expected

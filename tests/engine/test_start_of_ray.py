@@ -29,7 +29,12 @@ from ray._raylet import (  # type: ignore[attr-defined]
 )
 
 from strandline.engine.ray import local_start
-from strandline.engine.ray.connection import ClusterRefusedError, connected
+from strandline.engine.ray.connection import (
+    ClusterRefusedError,
+    connected,
+    keeping_local,
+    start_ahead,
+)
 from strandline.engine.ray.driver import list_modules
 from strandline.engine.ray.local_start import START_SECONDS, RayStartError, choose_start_limit
 from strandline.plan.errors import code_of
@@ -113,6 +118,17 @@ def test_a_ray_that_does_not_start_is_told_and_nothing_of_it_is_left(
     (process,) = begun
     assert -signal.SIGKILL == process.wait()
     process.communicate()
+
+
+def test_one_that_could_not_be_started_ahead_is_told_by_the_run_that_wants_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr("ray.init", refuse(RuntimeError("no room")))
+    start_ahead(1, lambda: begun.append("beside"))
+    assert begun == ["beside"]
+    with pytest.raises(RayStartError, match="no room"), keeping_local(), connected(None, 1):
+        pass
 
 
 @given(load=st.floats(0, 1e4), cpus=st.integers(1, 256))

@@ -13,10 +13,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from strandline import __main__
 from strandline.run.supervise import kept_driver
 from strandline.run.supervise.driver_output import STDERR, STDOUT
 from strandline.run.supervise.driver_process import DriverLimits, DriverProcess, Stop
-from strandline.run.supervise.kept_driver import KeptDriver, find_orders, keeping_driver
+from strandline.run.supervise.kept_driver import AHEAD, KeptDriver, find_orders, keeping_driver
 from strandline.run.supervise.supervision import EndedAttempt
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.causes import Cause
@@ -221,6 +222,28 @@ def test_nobody_waits_for_a_parent_that_is_gone(parent: Parent) -> None:
         process.kill()
     await_file(parent.here / "left")
     await_end(parent.list_pids()[0])
+
+
+@pytest.mark.parametrize(
+    ("ray", "has_ledger", "expected"),
+    [(None, False, None), ("2", False, "2"), ("", False, ""), ("2", True, None)],
+)
+def test_a_driver_is_told_to_start_ray_where_there_is_work_for_it(
+    parent: Parent, ray: str | None, has_ledger: bool, expected: str | None
+) -> None:
+    """Of a ledger that holds something nobody knows before it is read."""
+    parent.plan(1, f"(here / 'ray').write_text(repr(os.environ.get({AHEAD!r})))")
+    driver = parent.make("a", None)
+    driver.ray = ray
+    if has_ledger:
+        driver.folder.ledger.mkdir(parents=True)
+    driver.attempt(Trigger.RUN)
+    assert (parent.here / "ray").read_text() == repr(expected)
+
+
+def test_who_starts_it_knows_the_variable() -> None:
+    """Without loading the room that has it."""
+    assert __main__._AHEAD == AHEAD
 
 
 def test_without_others_a_driver_waits_for_nothing(parent: Parent) -> None:

@@ -29,8 +29,9 @@ NAMES = ("notes", "copies", "last")
 SOURCES = 12
 # One local Ray: what is printed is the node's process, for each of three runs.
 KEEPING = """
-import os, signal, time
+import time
 from strandline.engine.ray.connection import connected, keeping_local
+from strandline.engine.ray.local_start import is_running
 
 with keeping_local():
     seen = []
@@ -39,13 +40,33 @@ with keeping_local():
             connection.check_alive()
             assert connection.capacity["CPU"] == cpus
             seen.append(connection.raylet.pid)
-    os.kill(seen[-1], signal.SIGKILL)
+    connection.raylet.kill()
+    while is_running(connection.raylet):
+        time.sleep(0.02)
     with connected(None, 2) as connection:
         connection.check_alive()
         seen.append(connection.raylet.pid)
         raylet = connection.raylet
-assert not raylet.is_running() or raylet.status() == "zombie"
+assert not is_running(raylet)
 print(*(seen.index(pid) for pid in seen))
+"""
+# Ray is there before the run that wants it, and what is loaded beside may fail.
+AHEAD = """
+import threading
+from strandline.engine.ray.connection import connected, find_capacity, keeping_local, start_ahead
+from strandline.engine.ray.local_start import find_child, is_running
+
+def load():
+    assert threading.current_thread() is not threading.main_thread()
+    print("beside")
+    raise ValueError
+
+start_ahead(1, load)
+raylet = find_child("raylet")
+print(find_capacity(1, is_whole=False))
+with keeping_local(), connected(None, 1) as connection:
+    print(is_running(raylet), connection.raylet == raylet)
+print(is_running(raylet))
 """
 
 
@@ -204,3 +225,10 @@ def test_a_ray_that_is_kept_serves_runs_of_its_size_and_is_replaced_when_it_has_
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["0", "0", "2", "2", "4"]
+
+
+def test_a_ray_that_is_started_ahead_is_that_of_the_first_run() -> None:
+    command = [sys.executable, "-c", AHEAD]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["beside", "{'CPU': 1.0}", "True True", "False"]

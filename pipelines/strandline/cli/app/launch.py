@@ -18,14 +18,14 @@ import click
 
 from strandline.cli.app.json_output import find_output
 from strandline.cli.app.signals import SIGNALS
-from strandline.run.attempt.engines import works_in_driver
+from strandline.run.attempt.engines import SHARED, works_in_driver
 from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.run.supervise.driver_output import STDERR, STDOUT, find_kept
 from strandline.run.supervise.driver_process import DriverLimits, DriverProcess, Stop, make_command
 from strandline.run.supervise.kept_driver import KeptDriver
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.volume.locks import hold_alone
-from strandline_api.objects.pipeline import CurationPipeline
+from strandline_api.objects.pipeline import CurationPipeline, PipelineSpec
 from strandline_api.outcome.causes import Cause
 
 
@@ -79,6 +79,17 @@ def launching(request: Request, others: KeptDriver | None = None) -> Iterator[La
         yield Launch(pipeline, folder, driver)
 
 
+def is_ours_on_ray(spec: PipelineSpec, engine: str | None) -> bool:
+    """Return whether no code but ours runs, on an engine of which pipelines can share the Ray.
+
+    Args:
+        engine: that was asked for, in the place of the pipeline's own.
+    """
+    works = (spec.source, *spec.stages, spec.sink)
+    is_ours = not spec.code.is_given and not any(":" in work.use for work in works)
+    return is_ours and (engine or spec.engine) == SHARED
+
+
 def _read_cause(given: str | None, *, is_stored: bool) -> str | None:
     """Return the cause that was named; None if there is none, or only a newer operator knows it.
 
@@ -108,6 +119,9 @@ def _make_driver(
     driver = DriverProcess(command, folder, limits, Stop(), shares_terminal, request.after)
     # JSON is for a program, and no log.
     driver.stdout = None if output is None else output.number
+    # A user's code may set variables as it is loaded, which Ray's processes are to have.
+    if is_ours_on_ray(spec, request.engine) and not request.address:
+        driver.ray = str(request.workers or "")
     driver.kept = find_kept((STDERR,) if output else (STDOUT, STDERR))
     return driver
 

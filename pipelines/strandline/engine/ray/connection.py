@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,6 @@ import psutil
 import ray
 from ray.exceptions import RayTaskError
 
-from strandline.engine.autoscaler.inputs import CPU
 from strandline.engine.ray.local_start import (
     RAYLET,
     find_child,
@@ -34,11 +34,13 @@ from strandline.storage.errors import VolumeError
 from strandline.storage.outputs.temporary import owned_folder
 from strandline_api.outcome.exit_codes import ExitCode
 
+_USAGE = "RAY_USAGE_STATS_ENABLED"
 _ANSWER_SECONDS = 2.0
 _MOST_BYTES = 107  # of a socket's name; the kernel takes no more
 # What workers import before they are asked for anything, side by side with the driver.
 _MODULES = "RAY_preload_python_modules"
 _HERE = __name__.rpartition(".")[0]
+_NEEDED = (f"{_HERE}.worker", f"{_HERE}.ledger_actor")
 
 
 def unwrap(error: RayTaskError) -> Exception:
@@ -108,13 +110,13 @@ def connected(
         RayStartError: a local one did not start.
         VolumeError: a local one has no room for its sockets' names.
     """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     kept = _KEPT.get()
     if kept is not None and not address:
         yield kept.enter(_choose_cpus(workers), modules)
     elif ray.is_initialized():
         yield Connection(_count_cpus())
     elif address:
+        os.environ.setdefault(_USAGE, "0")
         found = _enter(address)
         try:
             yield Connection(_count_cpus(), dashboard=found.dashboard_url or None)
@@ -155,18 +157,42 @@ _KEPT: ContextVar[_KeptRay | None] = ContextVar("kept", default=None)
 
 @contextmanager
 def keeping_local() -> Iterator[None]:
-    """Have the runs of the block share a local Ray, which the first of them starts."""
-    kept = _KeptRay()
-    token = _KEPT.set(kept)
+    """Have the runs of the block share a local Ray: one that was started ahead, or the first's."""
+    kept = _KEPT.get() or _KeptRay()
+    _KEPT.set(kept)
     try:
         yield
     finally:
-        _KEPT.reset(token)
+        _KEPT.set(None)
         kept.close()
+
+
+def start_ahead(workers: int | None, meanwhile: Callable[[], object]) -> None:
+    """Start the local Ray of the next `keeping_local`, as processes that load Python themselves.
+
+    Where that fails, the run that wants it tries again, and says why it can't be had.
+
+    Args:
+        workers: see `connected`.
+        meanwhile: is called beside it, in a thread; what it raises is passed over.
+    """
+    kept = _KeptRay()
+    beside = threading.Thread(target=_call_quietly, args=(meanwhile,), daemon=True)
+    beside.start()
+    with suppress(StrandlineError, OSError):
+        kept.enter(_choose_cpus(workers), _NEEDED)
+        _KEPT.set(kept)
+    beside.join()
+
+
+def _call_quietly(function: Callable[[], object]) -> None:
+    with suppress(Exception):
+        function()
 
 
 @contextmanager
 def _started(cpus: int, modules: Iterable[str]) -> Iterator[Connection]:
+    os.environ.setdefault(_USAGE, "0")
     with owned_folder("ray") as folder:
         _check_length(folder)
         try:
@@ -252,8 +278,10 @@ def find_capacity(workers: int | None, *, is_whole: bool) -> Mapping[str, float]
         workers: CPUs that it is to have; None: as many as this process may use.
         is_whole: more than the CPUs is wanted; None where this Ray does not tell before it starts.
     """
-    if ray.is_initialized():
+    if ray.is_initialized() and _KEPT.get() is None:
         return None
+    from strandline.engine.autoscaler.inputs import CPU  # noqa: PLC0415 - Ray starts before that
+
     cpus = _choose_cpus(workers)
     if not is_whole:
         return {CPU: float(cpus)}

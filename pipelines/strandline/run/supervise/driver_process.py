@@ -100,6 +100,7 @@ class DriverProcess:
         stdout: descriptor that it writes to; None: that of this process.
         kept: descriptors of which the output is kept in a log of the attempt.
         others: holds a driver of the pipeline before, and takes this one's; None: each ends.
+        ray: see `DriverStart`; where the ledger holds nothing yet, so that work is left.
         pid: of the last driver; None before the first.
         log_file: of the last attempt, below the folder; empty where none is kept.
     """
@@ -113,6 +114,7 @@ class DriverProcess:
     stdout: int | None = None
     kept: tuple[int, ...] = ()
     others: KeptDriver | None = None
+    ray: str | None = None
     pid: int | None = field(default=None, init=False)
     log_file: str = field(default="", init=False)
     _asked: Evidence | None = field(default=None, init=False)
@@ -164,7 +166,8 @@ class DriverProcess:
             driver = None
         if driver is None:
             goes_on = self.others is not None
-            start = DriverStart(words, self.shares_terminal, self.stdout, self.kept, goes_on)
+            ray = None if self.folder.ledger.exists() else self.ray
+            start = DriverStart(words, self.shares_terminal, self.stdout, self.kept, goes_on, ray)
             driver = RunningDriver.start(start, log)
             _protect(driver.process.pid)
         self.pid = driver.process.pid

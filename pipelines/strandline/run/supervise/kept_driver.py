@@ -25,6 +25,7 @@ from strandline.storage.volume.locks import Process, find_process
 
 PARENT = "STRANDLINE_PARENT"
 ORDERS = "STRANDLINE_ORDERS"
+AHEAD = "STRANDLINE_STARTS_RAY"  # with the CPUs of the local Ray, where they were named
 _COMPLETE = b"complete\n"
 # A driver that is told of no other pipeline ends its Ray, and then has so long before it is killed.
 _END_SECONDS = 60.0
@@ -40,6 +41,7 @@ class DriverStart:
         stdout: descriptor that it writes to; None: that of this process.
         kept: descriptors of which the output is kept.
         goes_on: it may be given another pipeline later.
+        ray: CPUs of a local Ray that it will want, empty for all; None: it may want none.
     """
 
     command: Sequence[str]
@@ -47,6 +49,7 @@ class DriverStart:
     stdout: int | None = None
     kept: tuple[int, ...] = ()
     goes_on: bool = False
+    ray: str | None = None
 
 
 @dataclass(slots=True)
@@ -79,6 +82,8 @@ class RunningDriver:
         ours, its = socket.socketpair() if given.goes_on else (None, None)
         environment = os.environ | _tell(message, output, log)
         inherited = [message.sink, *(output.inherited if output else ())]
+        if given.ray is not None:
+            environment[AHEAD] = given.ray
         if its is not None:
             environment[ORDERS] = str(its.fileno())
             inherited.append(its.fileno())

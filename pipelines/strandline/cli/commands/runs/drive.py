@@ -32,7 +32,7 @@ from strandline.run.history.records import end_unfinished
 from strandline.run.manifest.manifest import Manifest, read_manifest
 from strandline.run.supervise.driver_message import leaving_message
 from strandline.run.supervise.driver_output import prepare_reading_on
-from strandline.run.supervise.kept_driver import PARENT, Orders, find_orders
+from strandline.run.supervise.kept_driver import AHEAD, PARENT, Orders, find_orders
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.whole_files import show_whole
@@ -92,8 +92,9 @@ PARENT_SECONDS = 0.5  # from one look at the parent to the next
 @take_json
 def drive(**given: Any) -> int:  # noqa: ANN401 - the options
     """Make one attempt in this very process, and others after it where the parent asks for that."""
-    orders = find_orders(os.environ)
-    with keeping_started(SHARED if orders else None):
+    orders, ahead = find_orders(os.environ), os.environ.pop(AHEAD, None)
+    is_shared = orders is not None or ahead is not None
+    with keeping_started(SHARED if is_shared else None):
         made = make_attempt(Given(**given))
         while orders and made.may_go_on and (arguments := _ask(orders)) is not None:
             made = make_attempt(_parse(arguments))

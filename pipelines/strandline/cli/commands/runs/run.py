@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strandline.cli.app.launch import Request, launching
+from strandline.cli.app.launch import Request, is_ours_on_ray, launching
 from strandline.cli.app.options import (
     show_examples,
     take_engine,
@@ -26,13 +26,12 @@ from strandline.cli.app.options import (
 )
 from strandline.cli.app.targets import Target, list_targets, order_targets
 from strandline.cli.views.announcer import Announcer, create_announcer
-from strandline.run.attempt.engines import SHARED
 from strandline.run.supervise.driver_process import DriverProcess, wait_until
 from strandline.run.supervise.kept_driver import KeptDriver, keeping_driver
 from strandline.run.supervise.supervision import EndedAttempt, Environment, supervise
 from strandline.storage.volume.latest import name_latest
 from strandline_api.law.retry import RetryAt
-from strandline_api.objects.pipeline import CurationPipeline, PipelineSpec
+from strandline_api.objects.pipeline import CurationPipeline
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.outcome.reader_token import READER_VARIABLE, VARIABLE
 from strandline_api.status.enums import Trigger
@@ -97,23 +96,11 @@ def run(
 
     if len(targets) == 1:
         return run_target(targets[0].file)
-    if address or not all(may_share_driver(target.pipeline.spec, engine) for target in targets):
+    # What a user's code has changed in a process would stay for the pipelines after it.
+    if address or not all(is_ours_on_ray(target.pipeline.spec, engine) for target in targets):
         return run_in_order(targets, run_target, announcer)
     with keeping_driver() as others:
         return run_in_order(targets, partial(run_target, others=others), announcer)
-
-
-def may_share_driver(spec: PipelineSpec, engine: str | None) -> bool:
-    """Return whether a driver may go on with another pipeline after this one.
-
-    Not where it has run code of a user's: what that has changed in the process would stay.
-
-    Args:
-        engine: that was asked for, in the place of the pipeline's own.
-    """
-    works = (spec.source, *spec.stages, spec.sink)
-    is_ours = not spec.code.is_given and not any(":" in work.use for work in works)
-    return is_ours and (engine or spec.engine) == SHARED
 
 
 def run_in_order(
