@@ -22,8 +22,10 @@ from strandline.plan.registry import find_stage
 from strandline.stages.dedup.key_lists import read_key_list, write_key_list
 from strandline.stages.dedup.minhash import (
     SIGNATURE_BYTES,
+    HashRuns,
     RunHasher,
     Signer,
+    hash_joined_runs,
     hash_runs,
     load_datasketch,
     read_signature,
@@ -35,6 +37,7 @@ from strandline.stages.dedup.near_duplicates import (
 )
 from strandline.stages.dedup.sketch_texts import read_signatures
 from strandline.stages.sources.opening import ChangedListError, UnreadableFileError
+from strandline.stages.text.text_quality import list_words
 
 SIGNER = Signer(words=2)
 THRESHOLD = 0.7
@@ -164,9 +167,28 @@ def test_case_and_spacing_do_not_matter_and_no_word_is_no_signature() -> None:
 def test_law_equal_runs_have_one_hash_and_others_do_not(words: list[int], size: int) -> None:
     length = min(size, len(words))
     runs = [tuple(words[at : at + length]) for at in range(len(words) - length + 1)]
-    hashes = hash_runs(words, size).tolist()
+    hashes = hash_runs(np.array(words, np.uint64), size).tolist()
     assert len(runs) == len(hashes)
     assert len(set(runs)) == len(set(zip(runs, hashes, strict=True))) == len(set(hashes))
+
+
+@pytest.mark.parametrize("hash_text", [hash_joined_runs, RunHasher()])
+@given(words=st.lists(st.sampled_from("abcd"), min_size=1, max_size=30))
+def test_law_all_hashes_at_once_are_signed_as_one_by_one(
+    words: list[str], hash_text: HashRuns
+) -> None:
+    minhash = load_datasketch().MinHash(16, seed=1, scheme="affine32", hashfunc=int)
+    for value in hash_text(words, 2):
+        minhash.update(value)
+    assert minhash.hashvalues.astype("<u4").tobytes() == Signer(2, 16, hash_text).sign(
+        " ".join(words)
+    )
+
+
+@given(text=st.text(st.characters(max_codepoint=127)))
+def test_law_words_of_ascii_are_those_of_any_script(text: str) -> None:
+    beside = f"{text} é"
+    assert list_words(beside) == [*list_words(text), "é"]
 
 
 def test_words_that_are_forgotten_are_hashed_as_before(monkeypatch: pytest.MonkeyPatch) -> None:

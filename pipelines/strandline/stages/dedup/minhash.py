@@ -29,16 +29,17 @@ _MOST_WORDS = 1 << 16  # whose hashes are kept, some 10 MB
 
 # From the words of a text, one at least, and the size of a run to a hash of each, of 32 bits; of a
 # shorter text of the whole of it.
-HashRuns = Callable[[Sequence[str], int], Sequence[int]]
+Hashes = npt.NDArray[np.uint32]
+HashRuns = Callable[[Sequence[str], int], Hashes]
 
 
-def hash_joined_runs(words: Sequence[str], size: int) -> list[int]:
+def hash_joined_runs(words: Sequence[str], size: int) -> Hashes:
     """Hash each run as a text of its own, as signatures in stored lists were made."""
     length = min(size, len(words))
     runs = {" ".join(words[at : at + length]) for at in range(len(words) - length + 1)}
     texts = (run.encode("utf-8", "replace") for run in runs)
     digests = (hashlib.sha1(text, usedforsecurity=False).digest() for text in texts)
-    return [int.from_bytes(digest[:VALUE_BYTES], "little") for digest in digests]
+    return np.frombuffer(b"".join(digest[:VALUE_BYTES] for digest in digests), "<u4")
 
 
 class RunHasher:
@@ -47,12 +48,12 @@ class RunHasher:
     def __init__(self) -> None:
         self._known = _WordHashes()
 
-    def __call__(self, words: Sequence[str], size: int) -> list[int]:
+    def __call__(self, words: Sequence[str], size: int) -> Hashes:
         """Return the hashes of a text's runs; see `HashRuns`."""
         if len(self._known) > _MOST_WORDS:
             self._known.clear()
-        hashes: list[int] = hash_runs([self._known[word] for word in words], size).tolist()
-        return hashes
+        known = map(self._known.__getitem__, words)
+        return hash_runs(np.fromiter(known, np.uint64, len(words)), size)
 
 
 class _WordHashes(dict[str, int]):
@@ -64,13 +65,12 @@ class _WordHashes(dict[str, int]):
         return found
 
 
-def hash_runs(words: Sequence[int], size: int) -> npt.NDArray[np.uint32]:
+def hash_runs(hashes: npt.NDArray[np.uint64], size: int) -> Hashes:
     """Return a hash of each run of `size` words, in order; of a shorter text, of the whole of it.
 
     Args:
-        words: the hash of each, 64 bits; one at least.
+        hashes: of each word; one at least.
     """
-    hashes = np.array(words, np.uint64)
     length = min(size, len(hashes))
     runs = np.zeros(len(hashes) - length + 1, np.uint64)
     for at in range(length):
@@ -107,10 +107,16 @@ class Signer:
         if not words:
             return None
         minhash = self._create(
-            self._values, permutations=self._permutations, hashfunc=int, **_SCHEME
+            self._values, permutations=self._permutations, hashfunc=_take, **_SCHEME
         )
-        minhash.update_batch(self._hash_runs(words, self._words))
+        # All hashes at once: the library would make a list of numbers of them, and again an array.
+        minhash.update_batch([self._hash_runs(words, self._words)])
         return bytes(minhash.hashvalues.astype("<u4").tobytes())
+
+
+def _take(hashes: Hashes) -> Hashes:
+    """Stand in for a function that hashes: it is done."""
+    return hashes
 
 
 def read_signature(signature: bytes) -> Any:  # noqa: ANN401 - the library's MinHash
