@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Self
 
 import pyarrow as pa
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field
 
 from strandline.plan.registry import register
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column, set_column
 from strandline.stages.models.onnx_models import ModelParams, ModelStage
-from strandline.stages.sources.opening import digest_input, open_binary
+from strandline.stages.sources.opening import open_binary
 
 
 @register("caption-frames")
@@ -31,21 +30,10 @@ class CaptionFrames(ModelStage):
             default=None, ge=0, description="Number of the token after which nothing is read."
         )
         separator: str = Field(default=" ", description="What stands between two tokens.")
-        _words_digest: str = PrivateAttr(default="")
-
-        @model_validator(mode="after")
-        def _read_words(self) -> Self:
-            self._words_digest = digest_input(self.vocabulary)
-            return self
-
-        @property
-        def words_digest(self) -> str:
-            """Of the vocabulary that the pipeline was planned with."""
-            return self._words_digest
 
         def list_places(self) -> Iterable[tuple[str, str]]:
             """Return where model and words are."""
-            return [("model", self.model), ("vocabulary", self.vocabulary)]
+            return [*super().list_places(), ("vocabulary", self.vocabulary)]
 
     params: Params
     keeps_columns = True
@@ -53,10 +41,6 @@ class CaptionFrames(ModelStage):
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return ("frames",)
-
-    def digest_inputs(self) -> dict[str, str]:
-        """Return the digests of the model and of its words."""
-        return {**super().digest_inputs(), "vocabulary": self.params.words_digest}
 
     def setup(self) -> None:
         """Load the words, and the model."""

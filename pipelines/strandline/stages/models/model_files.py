@@ -1,4 +1,4 @@
-"""Files of models on the disk of a worker: those that are there, and copies of those that are not.
+"""Files of models: how parameters name them, and where a worker finds them or its node's copy.
 
 It knows paths and digests, nothing of what a model was made for or what runs it.
 """
@@ -7,17 +7,55 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
+from typing import Self
 
+from pydantic import Field, PrivateAttr, model_validator
+
+from strandline.plan.stage import Stage
 from strandline.stages.sources.globs import expand_placeholder, is_url
-from strandline.stages.sources.opening import open_binary
+from strandline.stages.sources.opening import digest_input, open_binary
 
 _CHUNK = 1 << 20
 
 
 class ModelError(Exception):
     """A model that can't be used for what it was named for."""
+
+
+class ModelFileParams(Stage.Params):
+    """Which model. It is read when the pipeline is planned, with all else that a place names."""
+
+    model: str = Field(
+        min_length=1,
+        description="File of the model on a disk of the workers, or a URL that each node "
+        "copies once; `{stdlib}` and `{site-packages}` stand for this interpreter's folders. "
+        "What is in it is part of the fingerprint.",
+    )
+    _digests: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _digest_files(self) -> Self:
+        self._digests = {
+            name: digest_input(expand_placeholder(path)) for name, path in self.list_places()
+        }
+        return self
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Of each file that the pipeline was planned with, by its parameter."""
+        return dict(self._digests)
+
+    @property
+    def digest(self) -> str:
+        """Of the model that the pipeline was planned with."""
+        return self._digests["model"]
+
+    def list_places(self) -> Iterable[tuple[str, str]]:
+        """Return where the model is."""
+        return [("model", self.model)]
 
 
 def find_model(path: str, digest: str, suffix: str = "") -> Path:
@@ -31,7 +69,7 @@ def find_model(path: str, digest: str, suffix: str = "") -> Path:
         return copy_model(path, digest, suffix)
     file = Path(expand_placeholder(path))
     if not file.is_file():
-        msg = f"{path}: there is no such file; a model must be on a disk of the worker"
+        msg = f"{path}: there is no such file; it must be on a disk of the worker"
         raise ModelError(msg)
     return file
 

@@ -1,51 +1,38 @@
-"""Models as ONNX files: named by a path or URL, copied once to a node, run on CPU or CUDA.
+"""Models of pictures as ONNX files: stages that have one, and what it is given.
 
-It knows pictures and arrays, nothing of what a model was made for. ONNX Runtime is loaded in the
-workers. What runs on CUDA is written after its documents and was not tried: no machine of the
-project's has a GPU.
+It knows pictures and arrays, nothing of what a model was made for.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field
 
 from strandline.plan.stage import Stage
 from strandline.stages.images.pictures import Picture
-from strandline.stages.models.model_files import ModelError, copy_model
-from strandline.stages.sources.opening import digest_input
+from strandline.stages.models.model_files import ModelError, ModelFileParams, copy_model
+from strandline.stages.models.onnx_sessions import (
+    SessionParams,
+    describe_tensors,
+    open_session,
+)
 
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _WHITE = 255
 _AXES = 4  # pictures, colours, height, width
 
 
-class Device(StrEnum):
-    """Where a model runs."""
-
-    AUTO = "auto"
-    CPU = "cpu"
-    CUDA = "cuda"
-
-
-class ModelParams(Stage.Params):
+class ModelParams(SessionParams, ModelFileParams):
     """Which model, and what it is given."""
 
     model: str = Field(
         min_length=1,
         description="ONNX file at a path or fsspec URL; its one input takes pictures × 3 × height "
         "× width of 32-bit floats. What is in it is part of the fingerprint.",
-    )
-    device: Device = Field(
-        default=Device.AUTO,
-        description="`cpu`, `cuda`, or `auto`: CUDA in a worker that was given a GPU "
-        "(`resources.gpu`, which may be a fraction) and has onnxruntime-gpu, else the CPU.",
     )
     batch: int = Field(
         default=16, ge=1, description="Pictures of one call, of all clips of a task."
@@ -60,22 +47,6 @@ class ModelParams(Stage.Params):
     deviation: tuple[float, float, float] = Field(
         default=_IMAGENET[1], description="What is left is divided by."
     )
-    threads: int = Field(default=1, ge=1, description="Threads of a worker on the CPU.")
-    _digest: str = PrivateAttr(default="")
-
-    @model_validator(mode="after")
-    def _read(self) -> Self:
-        self._digest = digest_input(self.model)
-        return self
-
-    @property
-    def digest(self) -> str:
-        """Of the model that the pipeline was planned with."""
-        return self._digest
-
-    def list_places(self) -> Iterable[tuple[str, str]]:
-        """Return where the model is."""
-        return [("model", self.model)]
 
 
 class ModelStage(Stage):
@@ -88,7 +59,7 @@ class ModelStage(Stage):
 
     def digest_inputs(self) -> dict[str, str]:
         """Return the digest of the model."""
-        return {"model": self.params.digest}
+        return self.params.digests
 
     def setup_on_node(self) -> None:
         """Copy the model to the node's disk, from which its workers load it."""
@@ -109,9 +80,7 @@ class OnnxModel:
     """
 
     def __init__(self, params: ModelParams, path: Path) -> None:
-        available = import_module("onnxruntime").get_available_providers()
-        provider = choose_provider(params.device, available, os.environ)
-        self._session = start_session(path, params.model, provider, threads=params.threads)
+        self._session = open_session(path, params.model, params)
         self._params = params
         self._input, self._size = self._read_input()
 
@@ -119,7 +88,7 @@ class OnnxModel:
         inputs, params = self._session.get_inputs(), self._params
         shape = inputs[0].shape
         if len(inputs) != 1 or len(shape) != _AXES or inputs[0].type != "tensor(float)":
-            given = ", ".join(f"{each.name} {each.type} {each.shape}" for each in inputs)
+            given = describe_tensors(inputs)
             msg = f"{params.model}: it must take pictures × 3 × height × width; it takes {given}"
             raise ModelError(msg)
         sides = (shape[3], shape[2])
@@ -154,40 +123,3 @@ class OnnxModel:
             levels = frame.reformat(*self._size, format="rgb24").to_ndarray()
         scaled = (levels.astype("float32") / _WHITE - self._params.mean) / self._params.deviation
         return scaled.astype("float32").transpose(2, 0, 1)
-
-
-def start_session(path: Path, name: str, provider: str, *, threads: int) -> Any:  # noqa: ANN401 - ONNX Runtime's
-    """Return a session of ONNX Runtime for a model, which answers the same each time.
-
-    Raises:
-        ModelError: it can't be loaded; the message calls it `name`.
-    """
-    runtime = import_module("onnxruntime")
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.use_deterministic_compute = True
-    options.log_severity_level = 3
-    try:
-        return runtime.InferenceSession(str(path), options, providers=[provider])
-    except Exception as error:  # it has a class of its own for each thing that is wrong
-        msg = f"{name}: no model that can be loaded ({error})"
-        raise ModelError(msg) from error
-
-
-def choose_provider(
-    device: Device, available: Sequence[str], environment: Mapping[str, str]
-) -> str:
-    """Return ONNX Runtime's provider for a device.
-
-    Raises:
-        ModelError: CUDA is asked for and not there.
-    """
-    has_cuda = "CUDAExecutionProvider" in available
-    if device is Device.CUDA and not has_cuda:
-        msg = "CUDA is asked for, and ONNX Runtime has none here; install onnxruntime-gpu"
-        raise ModelError(msg)
-    is_given = environment.get("CUDA_VISIBLE_DEVICES", "") not in {"", "-1"}
-    if device is Device.CUDA or (device is Device.AUTO and has_cuda and is_given):
-        return "CUDAExecutionProvider"
-    return "CPUExecutionProvider"

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from strandline.stages.models.model_files import ModelError
-from strandline.stages.models.onnx_models import start_session
+from strandline.stages.models.onnx_sessions import start_session
 
 _TEXTS = "tensor(string)"
 # A column of texts, or a row of features with the text alone.
