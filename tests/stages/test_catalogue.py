@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
+from make_networks import write_network
 from tokenizers import Tokenizer, models
 
 import strandline.stages.catalogue
@@ -64,6 +65,11 @@ def _listed(tmp_path_factory: pytest.TempPathFactory) -> None:
     words = {"vocabulary": str(folder / "words.txt")}
     REQUIRED["embed-frames"] = {"model": make_mean(folder / "mean.onnx")}
     REQUIRED["caption-frames"] = {"model": make_words(folder / "words.onnx")} | words
+    network = write_network(folder / "network", {"word": [1.0]})
+    REQUIRED["score-text"] = {
+        "model": f"{network}/model.onnx",
+        "tokenizer": f"{network}/tokenizer.json",
+    }
     REQUIRED["score-perplexity"] = {"model": make_pairs(folder / "pairs.arpa")}
     tokenizer = tmp_path_factory.mktemp("tokenizers") / "tokenizer.json"
     tokenizer.write_text(Tokenizer(models.BPE()).to_str())

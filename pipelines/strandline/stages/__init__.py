@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from strandline.stages.text.scoring.classify_text import ClassifyText
     from strandline.stages.text.scoring.identify_language import IdentifyLanguage
     from strandline.stages.text.scoring.score_perplexity import ScorePerplexity
+    from strandline.stages.text.scoring.score_text import ScoreText
     from strandline.stages.text.tokenise_text import TokeniseText
     from strandline.stages.video.decode_frames import DecodeFrames
     from strandline.stages.video.filter_video import FilterVideo
@@ -137,6 +138,7 @@ __all__ = [
     "RepairText",
     "ResizeImages",
     "ScorePerplexity",
+    "ScoreText",
     "SelectColumns",
     "ShufflePartitions",
     "ShuffleSink",
@@ -211,6 +213,7 @@ _ROOMS = {
     "RepairText": "strandline.stages.text.repair_text",
     "ResizeImages": "strandline.stages.images.resize_images",
     "ScorePerplexity": "strandline.stages.text.scoring.score_perplexity",
+    "ScoreText": "strandline.stages.text.scoring.score_text",
     "SelectColumns": "strandline.stages.tables.select_columns",
     "ShufflePartitions": "strandline.stages.sources.shuffle_source",
     "ShuffleSink": "strandline.stages.sinks.shuffle_sink",

@@ -67,7 +67,12 @@ from strandline.stages.text.filters import (
     gopher_quality,
     gopher_repetition,
 )
-from strandline.stages.text.scoring import classify_text, identify_language, score_perplexity
+from strandline.stages.text.scoring import (
+    classify_text,
+    identify_language,
+    score_perplexity,
+    score_text,
+)
 from strandline.stages.video import (
     decode_frames,
     filter_video,
@@ -135,6 +140,7 @@ __all__ = [
     "repair_text",
     "resize_images",
     "score_perplexity",
+    "score_text",
     "select_columns",
     "sentences",
     "shuffle_sink",

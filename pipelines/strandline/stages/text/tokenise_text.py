@@ -116,6 +116,19 @@ def load_tokenizer(path: str) -> Tokenizer:
         ImportError: `tokenizers` is not installed.
         ValueError: the file is no tokenizer.
     """
+    tokenizer = read_tokenizer(path)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def read_tokenizer(path: str) -> Tokenizer:
+    """Return the tokenizer of a `tokenizer.json` at a path or URL; it cuts and pads as that says.
+
+    Raises:
+        ImportError: `tokenizers` is not installed.
+        ValueError: the file is no tokenizer.
+    """
     # A worker has the cores that its pool gives it; a pool of threads would take all.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from tokenizers import Tokenizer  # noqa: PLC0415 - an extra's
@@ -123,10 +136,7 @@ def load_tokenizer(path: str) -> Tokenizer:
     with open_binary(path) as file:
         content = file.read()
     try:
-        tokenizer = Tokenizer.from_str(content.decode())
+        return Tokenizer.from_str(content.decode())
     except Exception as error:  # it raises nothing more particular
         msg = f"{Path(path).name}: no tokenizer that can be read ({error})"
         raise ValueError(msg) from error
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer

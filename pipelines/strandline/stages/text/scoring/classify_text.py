@@ -1,22 +1,41 @@
 """The stage `classify-text`: which label a classifier gives a text, and how sure it is of it.
 
-The user names the classifier, of quality, topics or genres: a supervised model of fastText, or an
-ONNX file that takes text.
+The user names the classifier, of quality, topics or genres: a supervised model of fastText, an
+ONNX file that takes text, or one of a network over tokens with its tokenizer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from hashlib import blake2b
+from typing import Any, ClassVar, NamedTuple, Self
 
 import pyarrow as pa
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
+from pydantic.alias_generators import to_camel
 
 from strandline.plan.registry import register
 from strandline.stages.models.model_files import ModelError
 from strandline.stages.text.scoring.fasttext_models import FastTextModel, strip_prefix
 from strandline.stages.text.scoring.onnx_classifiers import OnnxClassifier
 from strandline.stages.text.scoring.scoring_filter import ScoringFilter
+from strandline.stages.text.scoring.token_classifiers import (
+    TokenClassifier,
+    name_config,
+    read_labels,
+)
+from strandline.stages.text.scoring.token_networks import (
+    NOT_FINGERPRINTED,
+    PACKAGES,
+    NetworkParams,
+    TokenNetwork,
+    find_files,
+)
+
+# What came with networks, and says nothing without one.
+_OF_NETWORKS = frozenset({"config", "max_tokens", "model_labels", "multi_label", "pad_token"})
 
 
 class Classified(NamedTuple):
@@ -37,12 +56,30 @@ class Classified(NamedTuple):
 class ClassifyText(ScoringFilter):
     """Adds a label and its probability, by a fastText or ONNX model; keeps the wanted ones."""
 
-    class Params(ScoringFilter.Params):
+    class Params(NetworkParams):
         """Which labels are looked at, and what is kept.
 
-        A model that is called `.onnx` takes text as a tensor of strings and gives probabilities by
-        label, as skl2onnx writes a pipeline of scikit-learn; others are fastText's.
+        With a `tokenizer` the model is a network over tokens. Without one, a model that is called
+        `.onnx` takes text as a tensor of strings and gives probabilities by label, as skl2onnx
+        writes a pipeline of scikit-learn; others are fastText's.
         """
+
+        model_labels: tuple[str, ...] = Field(
+            default=(),
+            description="All labels of a network over tokens, in the order of its numbers; empty: "
+            "those of `config`.",
+        )
+        config: str | None = Field(
+            default=None,
+            min_length=1,
+            description="JSON file or URL whose `id2label` has these labels; null: the "
+            "`config.json` beside the model.",
+        )
+        multi_label: bool = Field(
+            default=False,
+            description="Of a network over tokens: each label has a probability of its own "
+            "(sigmoid); else those of all labels add up to one (softmax).",
+        )
 
         labels: tuple[str, ...] = Field(
             default=(),
@@ -60,6 +97,11 @@ class ClassifyText(ScoringFilter):
             default={},
             description="Lowest probability of some labels, in the place of `minProbability`.",
         )
+        keep_labels: tuple[str, ...] = Field(
+            default=(),
+            description="A row is dropped unless its label, the most probable of those that are "
+            "looked at, is one of these; empty, any.",
+        )
         drop_labels: dict[str, float] = Field(
             default={},
             description="Labels that drop a row, each with the probability from which it does.",
@@ -72,11 +114,7 @@ class ClassifyText(ScoringFilter):
             min_length=1,
             description="Column that gets the label's probability.",
         )
-        max_characters: int | None = Field(
-            default=None,
-            ge=1,
-            description="Characters of a text that are looked at; null: all.",
-        )
+        _known_labels: tuple[str, ...] = PrivateAttr(default=())
 
         @model_validator(mode="after")
         def _check(self) -> Self:
@@ -85,17 +123,46 @@ class ClassifyText(ScoringFilter):
             if len(named) != len(set(named)):
                 msg = f"columns need names of their own: {', '.join(named)}"
                 raise ValueError(msg)
-            others = set(map(strip_prefix, self.min_probabilities))
+            others = set(map(strip_prefix, (*self.min_probabilities, *self.keep_labels)))
             if self.labels and not others <= set(map(strip_prefix, self.labels)):
-                msg = "`minProbabilities` names a label that `labels` does not"
+                msg = "`minProbabilities` or `keepLabels` names a label that `labels` does not"
                 raise ValueError(msg)
             return self
 
+        @model_validator(mode="after")
+        def _read_labels(self) -> Self:
+            if self.tokenizer is None:
+                self._refuse_others()
+                return self
+            named = self.model_labels or read_labels(self.config or name_config(self.model))
+            found = tuple(map(strip_prefix, named))
+            if len(found) != len(set(found)):
+                msg = "`modelLabels` has a label twice"
+                raise ValueError(msg)
+            self._known_labels = found
+            return self
+
+        def _refuse_others(self) -> None:
+            fields = type(self).model_fields
+            for name in sorted(_OF_NETWORKS):
+                if getattr(self, name) != fields[name].default:
+                    msg = f"`{to_camel(name)}` is for a network over tokens, with its `tokenizer`"
+                    raise ValueError(msg)
+
+        @property
+        def known_labels(self) -> tuple[str, ...]:
+            """All labels of a network over tokens, as they were when the pipeline was planned."""
+            return self._known_labels
+
     params: Params
+    added_params: ClassVar[frozenset[str]] = _OF_NETWORKS | {"tokenizer", "keep_labels"}
+    not_fingerprinted: ClassVar[frozenset[str]] = NOT_FINGERPRINTED
 
     @property
     def packages(self) -> tuple[str, ...]:  # type: ignore[override]  # a parameter decides
         """The packages that run the model."""
+        if self.params.tokenizer is not None:
+            return PACKAGES
         return ("onnxruntime", "numpy") if self._is_onnx else ("fasttext",)
 
     @property
@@ -106,33 +173,59 @@ class ClassifyText(ScoringFilter):
         names = self.params.label_column, self.params.probability_column
         return list(zip(names, (pa.string(), pa.float64()), strict=True))
 
+    def digest_inputs(self) -> dict[str, str]:
+        """Return the digests of the model and its tokenizer, and that of a network's labels."""
+        labels = json.dumps(self.params.known_labels).encode()
+        own = {"labels": blake2b(labels, digest_size=16).hexdigest()}
+        return super().digest_inputs() | (own if self.params.tokenizer else {})
+
+    def setup_on_node(self) -> None:
+        """Copy what URLs name to the node's disk."""
+        if self.params.tokenizer is None:
+            super().setup_on_node()
+        else:
+            find_files(self.params, self.params.tokenizer)
+
     def setup(self) -> None:
         """Load the model.
 
         Raises:
             ImportError: what runs the model is not installed.
             ModelError: the model is not here, or lacks a label that is named.
-            ValueError: it is no model of fastText.
+            ValueError: it is no model of fastText, or its tokenizer can't be read.
         """
         params = self.params
-        kind: type[FastTextModel | OnnxClassifier] = (
-            OnnxClassifier if self._is_onnx else FastTextModel
-        )
-        self._model = kind(self._find_model())
+        self._classify_all = self._load_model()
         self._labels = frozenset(map(strip_prefix, params.labels))
         self._bounds = _strip(params.min_probabilities)
         self._unwanted = _strip(params.drop_labels)
-        self._check_labels([*self._labels, *self._bounds, *self._unwanted])
+        self._kept = frozenset(map(strip_prefix, params.keep_labels))
+        self._check_labels([*self._labels, *self._bounds, *self._unwanted, *self._kept])
 
-    def _score(self, text: str) -> Classified:
-        looked_at = text[: self.params.max_characters]
-        return classify(self._model.list_probabilities(looked_at), self._labels)
+    def _load_model(self) -> Callable[[Sequence[str]], Iterable[Mapping[str, float]]]:
+        params = self.params
+        if params.tokenizer is not None:
+            network = TokenNetwork(params, *find_files(params, params.tokenizer))
+            labels, multi_label = params.known_labels, params.multi_label
+            return TokenClassifier(
+                network, params.model, labels, multi_label=multi_label
+            ).list_probabilities
+        kind: type[FastTextModel | OnnxClassifier] = (
+            OnnxClassifier if self._is_onnx else FastTextModel
+        )
+        return partial(map, kind(self._find_model()).list_probabilities)
+
+    def _score_all(self, texts: Sequence[str]) -> Iterable[Classified]:
+        looked_at = [text[: self.params.max_characters] for text in texts]
+        return [classify(found, self._labels) for found in self._classify_all(looked_at)]
 
     def _judge_scores(self, scores: Sequence[Any]) -> str | None:
-        probabilities = Classified(*scores).probabilities
+        best, _, probabilities = Classified(*scores)
         for label, bound in self._unwanted.items():
             if probabilities.get(label, 0.0) >= bound:
                 return "unwanted label"
+        if self._kept and best not in self._kept:
+            return "other label"
         lowest = self.params.min_probability
         for label in self._labels or probabilities or [""]:
             if probabilities.get(label, 0.0) >= self._bounds.get(label, lowest):
@@ -140,7 +233,9 @@ class ClassifyText(ScoringFilter):
         return "improbable label"
 
     def _check_labels(self, labels: Iterable[str]) -> None:
-        known = self._model.list_probabilities("")
+        known: Collection[str] = self.params.known_labels
+        if not known:
+            (known,) = self._classify_all([""])
         for label in labels:
             # A model that makes nothing of an empty line does not tell its labels.
             if known and label not in known:

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from strandline.stages.models.model_files import ModelError
-from strandline.stages.models.onnx_sessions import start_session
+from strandline.stages.models.onnx_sessions import describe_tensors, start_session
 
 _TEXTS = "tensor(string)"
 # A column of texts, or a row of features with the text alone.
@@ -29,8 +29,11 @@ class OnnxClassifier:
         self._session = start_session(path, path.name, "CPUExecutionProvider", threads=1)
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
         if [each.type for each in inputs] != [_TEXTS] or len(inputs[0].shape) not in _SHAPES:
-            given = ", ".join(f"{each.name} {each.type} {each.shape}" for each in inputs)
-            msg = f"{path.name}: it must take texts, a tensor of strings; it takes {given}"
+            given = describe_tensors(inputs)
+            msg = (
+                f"{path.name}: it must take texts, a tensor of strings; it takes {given}; a "
+                "network over tokens needs its `tokenizer`"
+            )
             raise ModelError(msg)
         found = [each.name for each in outputs if each.type in _PROBABILITIES]
         if len(found) != 1:

@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 
 from strandline.plan.registry import register
 from strandline.stages.models.model_files import ModelError
-from strandline.stages.sources.opening import digest_input, open_binary
+from strandline.stages.sources.opening import open_binary
 from strandline.stages.text.scoring.perplexity import (
     LineScorer,
     Tokenise,
     measure_perplexity,
     normalise_as_ccnet,
 )
-from strandline.stages.text.scoring.scoring_filter import ScoringFilter
+from strandline.stages.text.scoring.scoring_filter import ScoringFilter, judge_bounds
 from strandline.stages.text.tokenise_text import load_tokenizer
 
 
@@ -61,13 +61,6 @@ class ScorePerplexity(ScoringFilter):
         perplexity_column: str = Field(
             default="perplexity", min_length=1, description="Column that gets the perplexity."
         )
-        _tokenizer_digest: str = PrivateAttr(default="")
-
-        @model_validator(mode="after")
-        def _read_tokenizer(self) -> Self:
-            if self.tokenizer is not None:
-                self._tokenizer_digest = digest_input(self.tokenizer)
-            return self
 
         @model_validator(mode="after")
         def _check(self) -> Self:
@@ -75,11 +68,6 @@ class ScorePerplexity(ScoringFilter):
                 msg = f"columns need names of their own: {self.perplexity_column} is one already"
                 raise ValueError(msg)
             return self
-
-        @property
-        def tokenizer_digest(self) -> str:
-            """Of the tokenizer that is given; empty where none is."""
-            return self._tokenizer_digest
 
         def list_places(self) -> Iterable[tuple[str, str]]:
             """Return where the model and the tokenizer are."""
@@ -93,11 +81,6 @@ class ScorePerplexity(ScoringFilter):
         """KenLM, and what reads the tokenizer."""
         path = self.params.tokenizer
         return ("kenlm",) if path is None else ("kenlm", _find_package(path))
-
-    def digest_inputs(self) -> dict[str, str]:
-        """Return the digest of the model, and of the tokenizer where one is given."""
-        digest = self.params.tokenizer_digest
-        return super().digest_inputs() | ({"tokenizer": digest} if digest else {})
 
     def _list_score_columns(self) -> Sequence[tuple[str, pa.DataType]]:
         return [(self.params.perplexity_column, pa.float64())]
@@ -114,20 +97,18 @@ class ScorePerplexity(ScoringFilter):
         path = self.params.tokenizer
         self._tokenise: Tokenise = str.split if path is None else load_pieces(path)
 
-    def _score(self, text: str) -> tuple[float | None]:
+    def _score_all(self, texts: Sequence[str]) -> Iterable[tuple[float | None]]:
+        return [(self._measure(text),) for text in texts]
+
+    def _measure(self, text: str) -> float | None:
         if self.params.normalise is TextNormalisation.CCNET:
             text = normalise_as_ccnet(text)
         perplexity = measure_perplexity(text, self._scorer, self._tokenise)
-        return (None if perplexity is None else round(perplexity, 6),)
+        return None if perplexity is None else round(perplexity, 6)
 
     def _judge_scores(self, scores: Sequence[Any]) -> str | None:
-        (perplexity,) = scores
         least, most = self.params.min_perplexity, self.params.max_perplexity
-        if perplexity is None:
-            return None if least is None and most is None else "no text"
-        if least is not None and perplexity < least:
-            return "low perplexity"
-        return "high perplexity" if most is not None and perplexity > most else None
+        return judge_bounds(scores[0], least, most, "perplexity")
 
 
 def load_kenlm(path: Path) -> LineScorer:

@@ -9,47 +9,22 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
-from pydantic import Field, PrivateAttr, model_validator
 
 from strandline.plan.columns import Columns
 from strandline.plan.task import Task
 from strandline.stages.columns import list_strings, set_column
-from strandline.stages.models.model_files import find_model
-from strandline.stages.sources.globs import expand_placeholder
-from strandline.stages.sources.opening import digest_input
+from strandline.stages.models.model_files import ModelFileParams, find_model
 from strandline.stages.text.filters.document_filter import DocumentFilter, FilterAnswer
 
 
 class ScoringFilter(DocumentFilter):
     """Adds scores of a model to documents, and drops them by these."""
 
-    class Params(DocumentFilter.Params):
+    class Params(ModelFileParams, DocumentFilter.Params):
         """Which model."""
-
-        model: str = Field(
-            min_length=1,
-            description="File of the model on a disk of the workers, or a URL that each node "
-            "copies once; `{stdlib}` and `{site-packages}` stand for this interpreter's folders. "
-            "What is in it is part of the fingerprint.",
-        )
-        _digest: str = PrivateAttr(default="")
-
-        @model_validator(mode="after")
-        def _read_model(self) -> Self:
-            self._digest = digest_input(expand_placeholder(self.model))
-            return self
-
-        @property
-        def digest(self) -> str:
-            """Of the model that the pipeline was planned with."""
-            return self._digest
-
-        def list_places(self) -> Iterable[tuple[str, str]]:
-            """Return where the model is."""
-            return [("model", self.model)]
 
     params: Params
 
@@ -58,16 +33,19 @@ class ScoringFilter(DocumentFilter):
         """List the name and type of each column that gets a score."""
 
     @abstractmethod
-    def _score(self, text: str) -> Sequence[Any]:
-        """Return the scores of a text: a value for each of these columns, then what else judges."""
+    def _score_all(self, texts: Sequence[str]) -> Iterable[Sequence[Any]]:
+        """Return the scores of each text: a value for each of these columns, then what else judges.
+
+        It is given the texts of a task, so that a model may take several of them at once.
+        """
 
     @abstractmethod
     def _judge_scores(self, scores: Sequence[Any]) -> str | None:
         """Return why a text with these scores is dropped; None where it is kept."""
 
     def digest_inputs(self) -> dict[str, str]:
-        """Return the digest of the model."""
-        return {"model": self.params.digest}
+        """Return the digest of the model, and of what else is beside it."""
+        return self.params.digests
 
     def change_columns(self, columns: Columns) -> Columns:
         names = [name for name, _ in self._list_score_columns()]
@@ -79,7 +57,7 @@ class ScoringFilter(DocumentFilter):
 
     def process(self, task: Task) -> Task | None:
         """Score every row; drop, or mark, those whose scores are not wanted."""
-        scored = [self._score(text) for text in list_strings(task.table, self.params.column)]
+        scored = list(self._score_all(list_strings(task.table, self.params.column)))
         table = task.table
         for index, (name, kind) in enumerate(self._list_score_columns()):
             table = set_column(table, name, [scores[index] for scores in scored], kind)
@@ -94,3 +72,17 @@ class ScoringFilter(DocumentFilter):
 
     def _find_model(self) -> Path:
         return find_model(self.params.model, self.params.digest, Path(self.params.model).suffix)
+
+
+def judge_bounds(
+    score: float | None, least: float | None, most: float | None, name: str
+) -> str | None:
+    """Return why a text with a score is dropped, by bounds that are allowed; None where it is kept.
+
+    A text without a score is dropped where there is a bound.
+    """
+    if score is None:
+        return None if least is None and most is None else "no text"
+    if least is not None and score < least:
+        return f"low {name}"
+    return f"high {name}" if most is not None and score > most else None

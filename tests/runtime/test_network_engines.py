@@ -1,0 +1,59 @@
+"""Networks over tokens with both engines: the same bytes, and the texts that should stay."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import yaml
+from make_networks import write_both
+
+from jobs import Job
+
+EXAMPLES = Path(__file__).parents[2] / "pipelines" / "examples"
+LEAST = 2.5
+
+
+def name_files(network: Path) -> dict[str, str]:
+    return {"model": f"{network}/model.onnx", "tokenizer": f"{network}/tokenizer.json"}
+
+
+def write_manifest(folder: Path) -> Path:
+    """The documents of the examples, scored by one network and labelled by another."""
+    write_both(folder)
+    scorer, classifier = name_files(folder / "educational"), name_files(folder / "quality")
+    document = {
+        "apiVersion": "strandline.dev/v1alpha1",
+        "kind": "CurationPipeline",
+        "metadata": {"name": "networks"},
+        "spec": {
+            "source": {"use": "files", "with": {"paths": [f"{EXAMPLES}/documents/*"]}},
+            "stages": [
+                {"use": "read-files"},
+                {"use": "parse-documents"},
+                {"use": "score-text", "with": scorer | {"minScore": LEAST}},
+                {"use": "classify-text", "with": classifier | {"labels": ["high"]}},
+            ],
+            "sink": {"use": "jsonl"},
+        },
+    }
+    manifest = folder / "networks.yaml"
+    manifest.write_text(yaml.safe_dump(document))
+    return manifest
+
+
+def test_both_engines_keep_the_same_texts_with_the_same_scores(tmp_path: Path) -> None:
+    manifest = write_manifest(tmp_path)
+    whole = Job(manifest, "inline").run_whole(tmp_path / "inline")
+    assert whole == Job(manifest).run_whole(tmp_path / "ray")
+    lines = [
+        line
+        for path in (tmp_path / "ray").rglob("output/**/*.jsonl")
+        for line in path.read_text().splitlines()
+    ]
+    rows = [json.loads(line) for line in lines]
+    assert {"gulls.html": 4.25, "log.txt": 2.5, "log-copy.txt": 2.5, "shore.jsonl#L1": 2.5} == {
+        Path(row["key"]).name: row["score"] for row in rows
+    }
+    assert {"high"} == {row["label"] for row in rows}
+    assert all(0.9 < row["label_probability"] < 1 for row in rows)
