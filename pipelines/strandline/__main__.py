@@ -17,7 +17,6 @@ _ATTEMPTS = frozenset({"run", "drive", "retry"})
 # Garbage is looked for after so many new objects: modules that are loaded are none, and a
 # seventh of the time that they take to load is the search through them.
 _NEW_OBJECTS = 50_000
-_AHEAD = "STRANDLINE_STARTS_RAY"  # as `kept_driver` has it, which need not be loaded before
 
 
 def main_on_cluster() -> None:
@@ -65,9 +64,13 @@ def _start_ray_ahead() -> None:
 
     Its processes take as long as all that a driver loads, so that is loaded beside.
     """
-    workers = os.environ.get(_AHEAD)
+    from strandline.run.supervise.variables import AHEAD, ALL  # noqa: PLC0415 - it loads nothing
+
+    workers = os.environ.get(AHEAD)
     if workers is None:
         return
+    # Who reads them comes later, and Ray's processes must not have them.
+    ours = {name: os.environ.pop(name) for name in ALL if name in os.environ}
     before = signal.getsignal(signal.SIGTERM)
     try:
         from strandline.engine.ray.connection import start_ahead  # noqa: PLC0415 - the first of all
@@ -77,6 +80,8 @@ def _start_ray_ahead() -> None:
         return
     except SystemExit:  # Ray's answer to SIGTERM while it starts
         _leave()
+    finally:
+        os.environ.update(ours)
     signal.signal(signal.SIGTERM, before)
 
 

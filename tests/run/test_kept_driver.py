@@ -13,12 +13,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from strandline import __main__
 from strandline.run.supervise import kept_driver
 from strandline.run.supervise.driver_output import STDERR, STDOUT
 from strandline.run.supervise.driver_process import DriverLimits, DriverProcess, Stop
-from strandline.run.supervise.kept_driver import AHEAD, KeptDriver, find_orders, keeping_driver
+from strandline.run.supervise.kept_driver import KeptDriver, find_orders, keeping_driver
 from strandline.run.supervise.supervision import EndedAttempt
+from strandline.run.supervise.variables import AHEAD
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import name_cause
@@ -239,11 +239,6 @@ def test_a_driver_is_told_to_start_ray_where_there_is_work_for_it(
         driver.folder.ledger.mkdir(parents=True)
     driver.attempt(Trigger.RUN)
     assert (parent.here / "ray").read_text() == repr(expected)
-
-
-def test_who_starts_it_knows_the_variable() -> None:
-    """Without loading the room that has it."""
-    assert __main__._AHEAD == AHEAD
 
 
 def test_without_others_a_driver_waits_for_nothing(parent: Parent) -> None:

@@ -11,17 +11,17 @@ import pytest
 from strandline.plan.errors import StrandlineError
 from strandline.run.supervise.driver_message import (
     MOST_BYTES,
-    VARIABLE,
     DriverMessage,
     LastMessage,
     leaving_message,
 )
+from strandline.run.supervise.variables import LAST_WORDS
 
 
 def say_and_read(error: Exception | None) -> LastMessage:
     words = DriverMessage.open()
-    environment = {VARIABLE: str(os.dup(words.sink))}
-    sink = int(environment[VARIABLE])
+    environment = {LAST_WORDS: str(os.dup(words.sink))}
+    sink = int(environment[LAST_WORDS])
     try:
         if error is None:
             with leaving_message(environment):
@@ -29,7 +29,7 @@ def say_and_read(error: Exception | None) -> LastMessage:
         else:
             with pytest.raises(type(error)), leaving_message(environment):
                 raise error
-        assert VARIABLE not in environment
+        assert LAST_WORDS not in environment
         assert not os.get_inheritable(sink)
     finally:
         os.close(sink)

@@ -21,6 +21,7 @@ from jobs import PATIENCE, end_strays
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.run.history.records import AttemptRecord, read_chain
+from strandline.run.supervise.variables import ALL
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.outputs import LocalOutputs
 from strandline_api.outcome.causes import Cause
@@ -151,6 +152,20 @@ def list_below(pid: int) -> list[psutil.Process]:
 def await_ends(processes: list[psutil.Process]) -> None:
     _, left = psutil.wait_procs(processes, timeout=PATIENCE)
     assert left == []
+
+
+def test_rays_processes_take_nothing_for_their_own_that_a_parent_tells_its_driver(
+    passes: Passes,
+) -> None:
+    """Whatever a stage starts there would take its numbers for pipes of its own."""
+    with passes.started():
+        driver = passes.await_begin("notes").pid
+        told = [
+            each.environ().keys() & {*ALL}
+            for each in list_below(driver)
+            if each.name() in {"raylet", "gcs_server"}
+        ]
+    assert told == [set(), set()]
 
 
 def test_one_driver_makes_the_attempts_of_all(passes: Passes) -> None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from strandline.plan.errors import StrandlineError
+from strandline.run.supervise.variables import LAST_WORDS
 
-VARIABLE = "STRANDLINE_LAST_WORDS"
 # A pipe takes so much at once even if nobody reads.
 MOST_BYTES = 2000
 _LASTING = "lasting"
@@ -65,7 +65,7 @@ class DriverMessage:
 @contextmanager
 def leaving_message(environment: MutableMapping[str, str]) -> Iterator[None]:
     """Pass on the sentence of an error that leaves the block, where a parent wants it."""
-    named = environment.pop(VARIABLE, "")
+    named = environment.pop(LAST_WORDS, "")
     sink = int(named) if named.isdigit() else None
     if sink is not None:
         os.set_inheritable(sink, False)  # noqa: FBT003 - its only form

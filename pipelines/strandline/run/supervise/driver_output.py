@@ -16,9 +16,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from strandline.run.supervise.variables import OUTPUT
 from strandline.storage.volume.driver_logs import DriverLog
 
-VARIABLE = "STRANDLINE_DRIVER_OUTPUT"
 STDOUT, STDERR = 1, 2
 _CHUNK = 1 << 16
 # A pipe holds what two of them take. What a driver has started may print for longer than it lived.
@@ -47,7 +47,7 @@ class DriverOutput:
     def tell(self, log: DriverLog) -> dict[str, str]:
         """Return what tells the driver of it, and of where its words are kept."""
         numbers = ",".join(map(str, self.sources.values()))
-        return {VARIABLE: f"{numbers}:{log.path}"}
+        return {OUTPUT: f"{numbers}:{log.path}"}
 
     def close_sinks(self) -> None:
         """Leave the writing ends to the driver, with whose end they are then closed."""
@@ -121,7 +121,7 @@ def _is_same(stream: int, other: int) -> bool:
 
 def prepare_reading_on(environment: MutableMapping[str, str]) -> Callable[[], None]:
     """Return what a driver calls when its parent is gone, so that its output is read on."""
-    numbers, _, path = environment.pop(VARIABLE, "").partition(":")
+    numbers, _, path = environment.pop(OUTPUT, "").partition(":")
     if not path:
         return lambda: None
     sources = {int(number): int(number) for number in numbers.split(",")}

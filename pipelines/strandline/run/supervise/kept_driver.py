@@ -17,15 +17,12 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from strandline.run.supervise.driver_message import VARIABLE as MESSAGE
 from strandline.run.supervise.driver_message import DriverMessage, LastMessage
 from strandline.run.supervise.driver_output import STDERR, STDOUT, DriverOutput, open_output
+from strandline.run.supervise.variables import AHEAD, LAST_WORDS, ORDERS, PARENT
 from strandline.storage.volume.driver_logs import DriverLog
 from strandline.storage.volume.locks import Process, find_process
 
-PARENT = "STRANDLINE_PARENT"
-ORDERS = "STRANDLINE_ORDERS"
-AHEAD = "STRANDLINE_STARTS_RAY"  # with the CPUs of the local Ray, where they were named
 _COMPLETE = b"complete\n"
 # A driver that is told of no other pipeline ends its Ray, and then has so long before it is killed.
 _END_SECONDS = 60.0
@@ -229,5 +226,5 @@ def _tell(
     message: DriverMessage, output: DriverOutput | None, log: DriverLog | None
 ) -> dict[str, str]:
     """Return variables that tell a driver of its parent, for one pipeline."""
-    variables = {PARENT: str(os.getpid()), MESSAGE: str(message.sink)}
+    variables = {PARENT: str(os.getpid()), LAST_WORDS: str(message.sink)}
     return variables | (output.tell(log) if output and log else {})

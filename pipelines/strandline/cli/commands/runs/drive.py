@@ -32,7 +32,8 @@ from strandline.run.history.records import end_unfinished
 from strandline.run.manifest.manifest import Manifest, read_manifest
 from strandline.run.supervise.driver_message import leaving_message
 from strandline.run.supervise.driver_output import prepare_reading_on
-from strandline.run.supervise.kept_driver import AHEAD, PARENT, Orders, find_orders
+from strandline.run.supervise.kept_driver import Orders, find_orders
+from strandline.run.supervise.variables import AHEAD, PARENT
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.whole_files import show_whole

@@ -1,0 +1,14 @@
+"""Variables by which a parent tells a driver of itself.
+
+Each is taken out of the environment by who reads it, so that nothing that the driver starts takes
+it for its own. Reading this loads nothing, since a driver does before all else.
+"""
+
+from __future__ import annotations
+
+PARENT = "STRANDLINE_PARENT"  # the process
+LAST_WORDS = "STRANDLINE_LAST_WORDS"  # the pipe for the sentence of an error
+OUTPUT = "STRANDLINE_DRIVER_OUTPUT"  # pipes and log of what is printed
+ORDERS = "STRANDLINE_ORDERS"  # the socket through which another pipeline may come
+AHEAD = "STRANDLINE_STARTS_RAY"  # a local Ray is wanted, of so many CPUs; empty: of all
+ALL = (PARENT, LAST_WORDS, OUTPUT, ORDERS, AHEAD)
