@@ -44,6 +44,15 @@ for port in map(int, sys.argv[2:]):
         pass
 print(json.dumps(reached))
 """
+_ASK = """
+import sys, urllib.error, urllib.request
+url, *token = sys.argv[1:]
+headers = {"Authorization": f"Bearer {token[0]}"} if token else {}
+try:
+    print(urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10).status)
+except urllib.error.HTTPError as error:
+    print(error.code)
+"""
 
 
 @contextmanager
@@ -77,6 +86,11 @@ class Stranger:
         words = ("exec", STRANGER, "--", "python", "-c", _TRY_DOORS, address)
         answer = self.kube.call(*words, *map(str, ports))
         return [int(port) for port in json.loads(answer)]
+
+    def ask(self, address: str, port: int, path: str, token: str = "") -> int:
+        """Return the status with which a page is answered, to who shows a token or none."""
+        words = ("exec", STRANGER, "--", "python", "-c", _ASK, f"http://{address}:{port}{path}")
+        return int(self.kube.call(*words, *([token] if token else ())))
 
 
 @contextmanager

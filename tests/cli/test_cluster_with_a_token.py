@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import socket
@@ -18,6 +19,14 @@ import ray.exceptions
 from cli_project import Project
 
 TOKEN = "strandline" * 4
+NEEDS_TOKENS = pytest.mark.skipif(
+    not hasattr(ray.exceptions, "AuthenticationError"), reason="this Ray knows no tokens"
+)
+authentication_setup = (
+    importlib.import_module("ray._private.authentication.authentication_token_setup")
+    if hasattr(ray.exceptions, "AuthenticationError")
+    else None
+)
 
 
 @pytest.fixture
@@ -56,9 +65,7 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
             return
 
 
-@pytest.mark.skipif(
-    not hasattr(ray.exceptions, "AuthenticationError"), reason="this Ray knows no tokens"
-)
+@NEEDS_TOKENS
 def test_a_cluster_that_wants_a_token_is_not_waited_for(
     project: Project, head: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,3 +85,47 @@ def test_a_cluster_that_wants_a_token_is_not_waited_for(
     assert enter().startswith("the token of its cluster; set RAY_AUTH_TOKEN to it, ")
     monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
     assert 0 == project.execute("run", "--address", head).returncode
+
+
+@NEEDS_TOKENS
+@pytest.mark.parametrize("setting", [{}, {"RAY_AUTH_TOKEN_PATH": "/nowhere/token"}])
+def test_a_ray_that_shows_a_token_and_has_none_is_told_so(
+    project: Project, head: str, monkeypatch: pytest.MonkeyPatch, setting: dict[str, str]
+) -> None:
+    for name, value in {"RAY_AUTH_MODE": "token", **setting}.items():
+        monkeypatch.setenv(name, value)
+    result = project.execute("run", "--address", head)
+    assert (64, "") == (result.returncode, result.stdout), result.stderr
+    (line,) = result.stderr.splitlines()
+    assert line == (
+        f"strandline: error: there is no token to show to the Ray at {head}; set RAY_AUTH_TOKEN to"
+        " the one of the cluster, RAY_AUTH_TOKEN_PATH to a file with it, or, where it wants none,"
+        " RAY_AUTH_MODE=disabled"
+    )
+
+
+@pytest.mark.skipif(
+    not hasattr(authentication_setup, "maybe_enable_token_auth_if_token_available"),
+    reason="this Ray looks at no token unless it is told to",
+)
+def test_a_ray_that_is_found_is_shown_the_token_at_home(
+    project: Project, head: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RAY_ADDRESS", head)
+    keep_token(TOKEN[::-1])
+    result = project.execute("run", "--address", "auto")
+    assert 64 == result.returncode, result.stderr
+    assert "error: the Ray at auto wants the token of its cluster; " in result.stderr
+    keep_token(TOKEN)
+    result = project.execute("run", "--address", "auto")
+    assert 0 == result.returncode, result.stderr
+    assert "uthentication" not in result.stderr
+
+
+def keep_token(token: str) -> None:
+    """Keep a token where Ray looks for one."""
+    path = Path(os.environ["HOME"], ".ray", "auth_token")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(token, encoding="ascii")

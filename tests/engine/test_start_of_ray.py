@@ -248,6 +248,19 @@ def test_a_folder_that_ray_may_not_write_to_is_named_and_not_waited_for(
     )
 
 
+def test_a_token_that_can_not_be_read_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = "RAY_AUTH_TOKEN_PATH is set but file cannot be opened or is empty: /nowhere"
+    refused = AuthenticationError(f"{problem}. Ensure that the token for the cluster is available")
+    monkeypatch.setattr(refused, "message", problem, raising=False)
+    monkeypatch.setattr("ray.init", refuse(refused))
+    with pytest.raises(RayStartError) as caught, connected(None, 1):
+        pass
+    assert caught.value.is_lasting
+    assert str(caught.value) == (
+        f"the local Ray did not start: {problem}; unset RAY_AUTH_TOKEN_PATH, and Ray makes one"
+    )
+
+
 WAITS = [(services, "get_node"), (node, "wait_for_persisted_port")]
 
 

@@ -82,6 +82,31 @@ def test_what_a_pipeline_says_itself_wins_field_by_field() -> None:
     assert document["spec"]["storage"]["output"] == {"url": "s3://mine"}
 
 
+TOKENS: Body = {"ray": {"version": "2.60.0", "authOptions": {"mode": "token"}}}
+
+
+@pytest.mark.parametrize(
+    ("own", "name", "chosen"),
+    [
+        ({}, "authOptions", {"mode": "token"}),
+        # What is KubeRay's is known to nobody else, so it is not merged.
+        ({"authOptions": {"secretName": "mine"}}, "authOptions", {"secretName": "mine"}),
+        ({"authOptions": {"mode": "disabled"}}, "authOptions", {"mode": "disabled"}),
+        ({}, "tlsOptions", {"enabled": True}),
+        ({}, "gcsFaultToleranceOptions", {"redisAddress": "redis:6379"}),
+    ],
+)
+def test_options_of_kuberays_own_are_given_by_a_namespace_too(
+    own: Body, name: str, chosen: Body
+) -> None:
+    others = {
+        "tlsOptions": {"enabled": True},
+        "gcsFaultToleranceOptions": {"redisAddress": "redis:6379"},
+    }
+    rayjob, _ = launch({"ray": {**TOKENS["ray"], **others}}, ray=own)
+    assert rayjob["spec"]["rayClusterSpec"][name] == chosen
+
+
 def test_a_queue_label_and_a_sinks_path_are_the_pipelines_own_words() -> None:
     sink = {"use": "jsonl", "with": {"path": "s3://mine/x"}}
     rayjob, document = launch(GIVEN, {QUEUE: "mine"}, sink=sink)

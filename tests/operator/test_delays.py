@@ -147,6 +147,62 @@ def test_a_container_that_can_not_be_run_is_told_though_its_pod_is_gone(
     assert f"container ray-head: StartError, exit code 128: {words}" in message
 
 
+def end_ray(cluster: SimulatedCluster, pod: str, line: str) -> None:
+    """End Ray in a pod as it starts; KubeRay removes the pod, and makes another."""
+    said = f'Traceback (most recent call last):\n  File "ray", line 6\n{line}\n'
+    end = {"terminated": {"exitCode": 1, "reason": "Error", "message": said}}
+    name = "ray-head" if pod == HEAD else "ray-worker"
+    cluster.set_pod(pod, phase="Failed", containerStatuses=[{"name": name, "state": end}])
+    cluster.settle()
+    cluster.lose_pod(pod)
+    cluster.settle()
+
+
+@pytest.mark.parametrize(("pod", "role"), [(HEAD, "head"), (WORKER, "worker")])
+def test_a_ray_that_can_not_start_is_told_with_its_last_line(
+    cluster: SimulatedCluster, pod: str, role: str
+) -> None:
+    end_ray(cluster, pod, "ValueError: --num-cpus must be a number")
+    told, message = read_told(cluster)
+    assert told == Reason.CONTAINER_NOT_STARTED
+    words = "Error, exit code 1: ValueError: --num-cpus must be a number"
+    assert f"{role} pod {pod}: container ray-{role}: {words}" in message
+    assert "Traceback" not in message
+    assert cluster.attempts["corpus-1"][1].end_time is None
+
+
+def test_a_ray_that_was_told_to_go_is_no_obstacle(cluster: SimulatedCluster) -> None:
+    end_ray(cluster, HEAD, "Remaining processes will be killed.")
+    assert read_told(cluster)[0] == Reason.STARTING
+
+
+WANTING = (
+    "ray.exceptions.AuthenticationError: Token authentication is enabled but no authentication"
+    " token was found. Ensure that the token for the cluster is available in a local file"
+)
+
+
+def test_a_ray_that_wants_a_token_and_has_none_ends_the_attempt_for_good(
+    cluster: SimulatedCluster,
+) -> None:
+    end_ray(cluster, HEAD, WANTING)
+    cluster.finish_teardown()
+    status = cluster.attempts["corpus-1"][1]
+    assert status.cause == "InvalidSpec"
+    assert status.message == (
+        f"Ray wants a token, and head pod {HEAD} has none; set `ray.authOptions` to"
+        " {mode: token}, and `ray.version` where the image is yours, or to {mode: disabled}"
+    )
+    cluster.advance(10_000)
+    assert list(cluster.attempts) == ["corpus-1"]
+
+
+def test_words_of_a_run_about_tokens_end_nothing() -> None:
+    cluster = SimulatedCluster.running()
+    end_ray(cluster, WORKER, WANTING)
+    assert cluster.attempts["corpus-1"][1].end_time is None
+
+
 def test_a_pod_that_ends_as_it_is_deleted_is_no_obstacle(cluster: SimulatedCluster) -> None:
     ends = {"terminated": {"exitCode": 143, "reason": "Error"}}
     cluster.set_pod(WORKER, initContainerStatuses=[{"name": "fetch", "state": ends}])

@@ -141,6 +141,48 @@ def test_kuberays_own_options_are_handed_on_where_it_knows_them(name: str) -> No
     assert list_strict(cluster) == [Resource.RAYJOB]
 
 
+DISABLED = {"name": "RAY_AUTH_MODE", "value": "disabled"}
+IN_HEAD = {"spec": {"containers": [{"name": "ray-head", "env": [DISABLED]}]}}
+
+
+@pytest.mark.parametrize(
+    ("ray", "asked"),
+    [
+        ({"version": "2.61.0"}, {"mode": "token"}),
+        ({"version": "v3.0.0rc1"}, {"mode": "token"}),
+        ({"version": "2.60.9"}, None),
+        ({"version": "nightly"}, None),
+        ({"image": "mine:1"}, None),  # whose version nobody has told
+        ({"version": "2.61.0", "authOptions": {"mode": "disabled"}}, {"mode": "disabled"}),
+        ({"version": "2.61.0", "podTemplate": IN_HEAD}, None),
+    ],
+)
+def test_a_ray_that_starts_only_with_a_token_is_given_one(
+    ray: dict[str, Any], asked: dict[str, str] | None
+) -> None:
+    cluster = SimulatedCluster()
+    cluster.edit(ray=ray)
+    cluster.settle()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    assert rayjob["spec"]["rayClusterSpec"].get("authOptions") == asked
+    # A KubeRay that does not know it would leave the token out unseen.
+    assert list_strict(cluster) == ([Resource.RAYJOB] if asked else [])
+
+
+@pytest.mark.parametrize("mode", ["disabled", "token"])
+def test_a_ray_that_is_to_want_no_token_is_told_so_itself(mode: str) -> None:
+    """KubeRay says nothing to it then, and newer ones want a token unless they are told."""
+    for pod in pods_of(render(ray={"authOptions": {"mode": mode}})).values():
+        told = pod["spec"]["containers"][0].get("env", [])
+        assert (DISABLED in told) == (mode == "disabled")
+
+
+def test_why_a_ray_has_ended_outlives_its_pod() -> None:
+    for name, pod in pods_of(render()).items():
+        policy = pod["spec"]["containers"][0].get("terminationMessagePolicy")
+        assert policy == (None if name == "submitter" else "FallbackToLogsOnError")
+
+
 def test_without_them_a_field_that_is_not_known_is_left_out_as_ever() -> None:
     cluster = SimulatedCluster()
     cluster.settle()

@@ -30,6 +30,13 @@ class RayDefaults(ApiModel):
     pod_template: FreeObject = Field(
         default={}, description="Pod template; a pipeline's own is merged over it."
     )
+    auth_options: FreeObject = Field(
+        default={}, description="KubeRay's 'authOptions', such as 'mode: token'."
+    )
+    tls_options: FreeObject = Field(default={}, description="KubeRay's 'tlsOptions'.")
+    gcs_fault_tolerance_options: FreeObject = Field(
+        default={}, description="KubeRay's 'gcsFaultToleranceOptions'."
+    )
     queue_name: ObjectName | None = Field(
         default=None, description="Name of the Kueue LocalQueue that admits the attempts."
     )

@@ -85,6 +85,14 @@ def find_image_problem(pod: Pod) -> Evidence | None:
     return None
 
 
+def find_last_line(end: Termination) -> str:
+    """Return the last line of what a container wrote before it ended; of a traceback it says why.
+
+    Empty: it wrote nothing.
+    """
+    return next(reversed(end.message.strip().splitlines()), "")
+
+
 def find_outcome(pod: Pod) -> DriverOutcome | None:
     """Return the driver's outcome, where a container of the head left it as its last message."""
     # A worker runs code of the user, which may print anything.

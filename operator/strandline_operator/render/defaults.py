@@ -39,6 +39,11 @@ def _fill_ray(ray: RayCluster, given: RayDefaults, labels: Mapping[str, str]) ->
         "image_pull_secrets": ray.image_pull_secrets
         or (() if ray.image else given.image_pull_secrets),
         "pod_template": lay_over(dict(given.pod_template), dict(ray.pod_template)),
+        # What is in KubeRay's own options nobody here knows, so they are taken whole.
+        "auth_options": ray.auth_options or given.auth_options,
+        "tls_options": ray.tls_options or given.tls_options,
+        "gcs_fault_tolerance_options": ray.gcs_fault_tolerance_options
+        or given.gcs_fault_tolerance_options,
         # A label of the pipeline itself says as much as its spec.
         "queue_name": ray.queue_name or _unless(QUEUE_LABEL in labels, given.queue_name),
         "queue_priority_class": ray.queue_priority_class

@@ -182,6 +182,7 @@ def render_submitter(order: Order) -> Template:
     container = {
         "name": SUBMITTER_CONTAINER,
         "image": _image(order),
+        **({"env": variables} if (variables := _free_of_tokens(order)) else {}),
         "resources": {
             "requests": {"cpu": "50m", "memory": "128Mi"},
             "limits": {"memory": "512Mi"},
@@ -209,9 +210,12 @@ def _container(name: str, order: Order, node: RayNode, group: str) -> dict[str, 
             {"name": ATTEMPT_VARIABLE, "value": str(order.number)},
             {"name": "USER", "value": USER_NAME},
             {"name": "LOGNAME", "value": USER_NAME},
+            *_free_of_tokens(order),
         ],
         "resources": {"requests": resources, "limits": dict(resources)},
         "securityContext": confine(),
+        # Why a Ray does not start it says in its log alone, and KubeRay removes that with the pod.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "temporary", "mountPath": "/tmp"},  # noqa: S108 - Ray's own place
             {"name": "memory", "mountPath": "/dev/shm"},  # noqa: S108 - Ray's object store
@@ -219,6 +223,12 @@ def _container(name: str, order: Order, node: RayNode, group: str) -> dict[str, 
             *_mount_inputs(order),
         ],
     }
+
+
+def _free_of_tokens(order: Order) -> list[dict[str, str]]:
+    """Return what a Ray is told that is to want no token: KubeRay leaves it to Ray's default."""
+    is_disabled = order.spec.ray.auth_options.get("mode") == "disabled"
+    return [{"name": "RAY_AUTH_MODE", "value": "disabled"}] if is_disabled else []
 
 
 def _mount_output(order: Order) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ How long a driver may run is the pipeline's to say: where it says nothing, nothi
 from __future__ import annotations
 
 import json
+import re
 from functools import partial
 from typing import Any
 
@@ -42,6 +43,11 @@ QUEUE_PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 SCHEDULER_LABELS = frozenset(
     {"ray.io/scheduler-name", "ray.io/priority-class-name", "ray.io/gang-scheduling-enabled"}
 )
+# KubeRay's own, of which some versions know none.
+OPTIONS = ("authOptions", "tlsOptions", "gcsFaultToleranceOptions")
+# From this version on it is Ray's default for all clusters, as its release notes announce.
+WANTS_TOKEN = (2, 61)
+_VERSION = re.compile(r"v?(\d+)\.(\d+)")
 YUNIKORN_PREFIX = "yunikorn.apache.org/"
 YUNIKORN_APPLICATION = f"{YUNIKORN_PREFIX}app-id"
 SCHEDULER_PREFIXES = ("volcano.sh/", YUNIKORN_PREFIX)
@@ -174,9 +180,12 @@ def _render_cluster(order: Order) -> dict[str, Any]:
     head, growth = render_head(order), {}
     if is_elastic(order, _label_queue(order).get(QUEUE_LABEL)):
         head, growth = make_elastic(order, head), render_autoscaler(confine())
+    # Of an image that the pipeline names, nobody but the pipeline knows the version.
+    version = ray.version or ("" if ray.image else order.limits.ray_version)
     cluster: dict[str, Any] = {
         **growth,
-        **list_options(ray),
+        **_ask_for_token(version, head),
+        **_list_options(ray),
         "headGroupSpec": {
             "rayStartParams": {"dashboard-host": order.limits.dashboard_host}
             | _start_params(ray.head),
@@ -184,19 +193,30 @@ def _render_cluster(order: Order) -> dict[str, Any]:
         },
         "workerGroupSpecs": [_render_group(order, group) for group in ray.worker_groups],
     }
-    # Of an image that the pipeline names, nobody but the pipeline knows the version.
-    version = ray.version or ("" if ray.image else order.limits.ray_version)
     return {"rayVersion": version, **cluster} if version else cluster
 
 
-def list_options(ray: RayCluster) -> dict[str, Any]:
+def _ask_for_token(version: str, head: dict[str, Any]) -> dict[str, Any]:
+    """Return what has KubeRay give a cluster its token, where Ray starts only with one.
+
+    Nothing where the pipeline's own variables settle it.
+    """
+    found = _VERSION.match(version)
+    wants = found is not None and tuple(map(int, found.groups())) >= WANTS_TOKEN
+    variables = head["spec"]["containers"][0].get("env") or ()
+    is_settled = any(variable["name"].startswith("RAY_AUTH_") for variable in variables)
+    return {"authOptions": {"mode": "token"}} if wants and not is_settled else {}
+
+
+def _list_options(ray: RayCluster) -> dict[str, Any]:
     """Return what KubeRay is told in its own words, as far as it is given."""
-    options = {
-        "authOptions": ray.auth_options,
-        "tlsOptions": ray.tls_options,
-        "gcsFaultToleranceOptions": ray.gcs_fault_tolerance_options,
-    }
-    return {name: given for name, given in options.items() if given}
+    given = (ray.auth_options, ray.tls_options, ray.gcs_fault_tolerance_options)
+    return {name: option for name, option in zip(OPTIONS, given, strict=True) if option}
+
+
+def has_options(rayjob: Manifest) -> bool:
+    """Return whether a RayJob has a field that not every KubeRay knows."""
+    return any(name in rayjob["spec"]["rayClusterSpec"] for name in OPTIONS)
 
 
 def _render_group(order: Order, group: WorkerGroup) -> dict[str, Any]:

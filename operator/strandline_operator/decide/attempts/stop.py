@@ -10,6 +10,7 @@ from strandline_operator.decide.attempts.silence import find_stall
 from strandline_operator.decide.evidence import find_image_problem, find_pod_evidence
 from strandline_operator.decide.obstacles.code import find_lost_code
 from strandline_operator.decide.obstacles.delays import explain_delay, find_refusal, is_starting
+from strandline_operator.decide.obstacles.token import find_missing_token
 from strandline_operator.decide.scene import (
     SUSPENDED,
     Scene,
@@ -189,6 +190,7 @@ def _may_submit(pod: Pod) -> bool:
 _REASONS: tuple[Callable[[Scene], Evidence | None], ...] = (
     _find_lost_head,
     find_lost_code,
+    find_missing_token,
     _find_second_run,
     _find_second_start,
     _find_suspension,

@@ -18,11 +18,13 @@ from strandline_operator.decide.evidence import (
     OOM_KILLED,
     SIGKILLED,
     find_image_problem,
+    find_last_line,
 )
 from strandline_operator.decide.obstacles.obstacles import QUOTA, Block
 from strandline_operator.decide.scene import Scene, find_first, is_head, role_of
 from strandline_operator.model.notices import Notice, find_newest
-from strandline_operator.model.objects import Container, Pod, RayClusterState
+from strandline_operator.model.objects import Container, Pod, RayClusterState, Termination
+from strandline_operator.render.pods import RAY_CONTAINERS
 
 SILENCE = 60.0  # seconds; KubeRay looks at a new RayJob at once
 SLOW = 60.0  # seconds; a Ray node that is well is ready in half of that
@@ -43,6 +45,8 @@ _REFUSED_WARNINGS = (
 )
 _NOT_STARTED = frozenset({"StartError", "ContainerCannotRun", OOM_KILLED})
 _TERMINATED = 143  # by the signal that a deletion sends
+# How the last line of a traceback begins, or of a command that refuses an option.
+_RAISED = re.compile(r"[\w.]*(?:Error|Exception)\b")
 # KubeRay draws a new name for each try.
 _DRAWN_NAME = re.compile(r'(pods "[^"]*-)[a-z0-9]{5}"')
 
@@ -191,7 +195,7 @@ def _find_sandbox(scene: Scene) -> Block | None:
 
 
 def _find_failed_start(scene: Scene) -> Block | None:
-    """Return a container that can't be run, or one that goes before the others and fails.
+    """Return a container that can't be run, a Ray that ends, or what goes before it and fails.
 
     KubeRay removes such a pod within a second and makes another, so those that went count too.
     """
@@ -202,16 +206,24 @@ def _find_failed_start(scene: Scene) -> Block | None:
         if role_of(pod) not in ready and not pod.disruption
         for container in pod.containers
         for end in container.ends
-        if end.reason in _NOT_STARTED
-        or (container.is_init and end.exit_code not in {0, SIGKILLED, _TERMINATED})
+        if end.reason in _NOT_STARTED or _has_failed(container, end)
     ]
     if not found:
         return None
     _, pod, item, end = max(found, key=itemgetter(0))
-    words = f": {end.message}" if end.message else ""
+    message = find_last_line(end) if item.name in RAY_CONTAINERS else end.message
+    words = f": {message}" if message else ""
     outcome = f"{end.reason or 'ended'}, exit code {end.exit_code}{words}"
     detail = f"{_name(pod)}: {_name_container(item)}: {outcome}"
     return Block(Reason.CONTAINER_NOT_STARTED, detail)
+
+
+def _has_failed(container: Container, end: Termination) -> bool:
+    """Return whether what goes before the others, or Ray as it starts, has ended for a fault."""
+    if container.is_init:
+        return end.exit_code not in {0, SIGKILLED, _TERMINATED}
+    # One that was told to go ends with 1 too, but raises nothing.
+    return container.name in RAY_CONTAINERS and bool(_RAISED.match(find_last_line(end)))
 
 
 def _find_unplaced(scene: Scene) -> Block | None:

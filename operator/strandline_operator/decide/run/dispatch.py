@@ -32,7 +32,7 @@ from strandline_operator.render.attempt import render_attempt
 from strandline_operator.render.order import Order
 from strandline_operator.render.preflight import order_preflight
 from strandline_operator.render.rayjob import (
-    list_options,
+    has_options,
     render_code_map,
     render_config,
     render_network_policy,
@@ -202,14 +202,15 @@ def _list_objects(given: Pass, scene: Scene) -> tuple[Action, ...]:
     The policy stands before there is a pod, so no port is open for a moment.
     """
     order = _make_order(given, scene.attempt)
+    rayjob = render_rayjob(order)
     objects = (
         (Resource.CONFIG_MAP, render_config(order)),
         (Resource.CONFIG_MAP, render_code_map(order)),
         (Resource.NETWORK_POLICY, render_network_policy(order)),
-        (Resource.RAYJOB, render_rayjob(order)),
+        (Resource.RAYJOB, rayjob),
     )
     # A KubeRay that does not know an option would run the attempt with open doors.
-    is_strict = bool(list_options(order.spec.ray))
+    is_strict = has_options(rayjob)
     return tuple(
         Create(kind, manifest, is_strict=is_strict and kind is Resource.RAYJOB)
         for kind, manifest in objects

@@ -24,6 +24,7 @@ from ray.exceptions import RayTaskError
 from strandline.engine.ray.local_start import (
     RAYLET,
     find_child,
+    is_about_token,
     is_running,
     setting,
     start_local,
@@ -210,7 +211,7 @@ def _enter(address: str) -> Any:  # noqa: ANN401 - Ray's context
     try:
         return ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
     except Exception as error:
-        if _is_about_token(error):
+        if is_about_token(error):
             raise ClusterRefusedError(_describe_token(address)) from None
         if "ray[client]" in str(error):
             msg = f"{address} needs Ray's client, which is not installed; pip install 'ray[client]'"
@@ -219,8 +220,13 @@ def _enter(address: str) -> Any:  # noqa: ANN401 - Ray's context
 
 
 def _wants_token(address: str) -> bool:
-    """Return whether a cluster that answers wants another token; Ray itself asks for 20 s."""
+    """Return whether a cluster that answers wants another token; Ray itself asks for 20 s.
+
+    Raises:
+        ClusterRefusedError: there is none to show.
+    """
     try:
+        _take_token(address)
         from ray._private.services import canonicalize_bootstrap_address  # noqa: PLC0415 - private
         from ray._raylet import GcsClient  # type: ignore[attr-defined]  # noqa: PLC0415 - private
 
@@ -228,13 +234,35 @@ def _wants_token(address: str) -> bool:
         host, _, port = found.rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS).close()
         GcsClient(address=found)
+    except ClusterRefusedError:
+        raise
     except Exception as error:  # noqa: BLE001 - what else is wrong is seen when it is entered
-        return _is_about_token(error)
+        return is_about_token(error)
     return False
 
 
-def _is_about_token(error: Exception) -> bool:
-    return type(error).__name__ == "AuthenticationError"
+def _take_token(address: str) -> None:
+    """Do about tokens what Ray does as it enters a cluster, and has its client take for done.
+
+    Raises:
+        ClusterRefusedError: Ray is to show a token and has none; its client would end this process.
+    """
+    from ray._private.authentication import authentication_token_setup as ray_tokens  # noqa: PLC0415
+
+    if address == "auto" and hasattr(ray_tokens, "maybe_enable_token_auth_if_token_available"):
+        ray_tokens.logger.setLevel(logging.ERROR)  # it tells how to do without
+        ray_tokens.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+    try:
+        ray_tokens.ensure_token_if_auth_enabled(None, create_token_if_missing=False)
+    except Exception as error:
+        if not is_about_token(error):
+            raise
+        msg = (
+            f"there is no token to show to the Ray at {address}; set RAY_AUTH_TOKEN to the one of"
+            " the cluster, RAY_AUTH_TOKEN_PATH to a file with it, or, where it wants none,"
+            " RAY_AUTH_MODE=disabled"
+        )
+        raise ClusterRefusedError(msg) from error
 
 
 def _describe_token(address: str) -> str:

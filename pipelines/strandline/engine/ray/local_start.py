@@ -73,7 +73,7 @@ def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401
             if isinstance(error, _ProcessDiedError) and tries_left:
                 continue
             failed = RayStartError(_describe_start(error, seconds))
-            failed.is_lasting = isinstance(error, PermissionError)
+            failed.is_lasting = isinstance(error, PermissionError) or is_about_token(error)
             failed.cause = Cause.SCHEDULING_TIMEOUT if _is_late(error) else None
             raise failed from error
     raise AssertionError  # the last try returns or raises
@@ -297,6 +297,11 @@ def _kill(processes: Iterable[psutil.Process]) -> None:
             process.kill()
 
 
+def is_about_token(error: Exception) -> bool:
+    """Return whether Ray misses a token, or was shown another than its cluster's."""
+    return type(error).__name__ == "AuthenticationError"  # which older versions don't have
+
+
 def _is_late(error: Exception) -> bool:
     return "timed out" in str(error).lower()
 
@@ -305,6 +310,9 @@ def _describe_start(error: Exception, seconds: float) -> str:
     if isinstance(error, PermissionError):  # its token is kept at home
         todo = "set HOME, or TMPDIR, to a folder that may be written to"
         return f"the local Ray did not start, without the right to write {error.filename}; {todo}"
+    if is_about_token(error):
+        why = getattr(error, "message", str(error))  # what Ray adds is about clusters
+        return f"the local Ray did not start: {why}; unset RAY_AUTH_TOKEN_PATH, and Ray makes one"
     advice = "`strandline doctor` looks at the machine, and --workers 1 has Ray start less"
     if _is_late(error):
         why = f"within {seconds:.0f} s, as where a machine is busy or full"

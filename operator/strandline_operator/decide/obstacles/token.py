@@ -1,0 +1,44 @@
+"""A Ray that is to let in only who has its cluster's token, and that nobody has given one."""
+
+from __future__ import annotations
+
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.evidence import Evidence
+from strandline_operator.decide.evidence import find_last_line
+from strandline_operator.decide.scene import Scene, is_head, role_of
+from strandline_operator.model.objects import Pod, Termination
+from strandline_operator.render.pods import RAY_CONTAINERS
+
+_ERROR = "AuthenticationError"
+_MISSING = "no authentication token was found"
+_ADVICE = (
+    "set `ray.authOptions` to {mode: token}, and `ray.version` where the image is yours, or to"
+    " {mode: disabled}"
+)
+
+
+def find_missing_token(scene: Scene) -> Evidence | None:
+    """Find a head that ends as it starts for want of a token: none would come at another try.
+
+    KubeRay makes one head after another until the driver runs.
+    """
+    if scene.status.running_time is not None:
+        return None
+    return next((_describe(pod) for pod in scene.all_pods if is_head(pod) and _lacks(pod)), None)
+
+
+def _lacks(pod: Pod) -> bool:
+    ends = (end for it in pod.containers if it.name in RAY_CONTAINERS for end in it.ends)
+    return any(map(_is_for_want, ends))
+
+
+def _is_for_want(end: Termination) -> bool:
+    line = find_last_line(end)
+    return end.exit_code != 0 and _ERROR in line and _MISSING in line
+
+
+def _describe(pod: Pod) -> Evidence:
+    message = f"Ray wants a token, and {role_of(pod)} pod {pod.meta.name} has none; {_ADVICE}"
+    return Evidence(
+        Cause.INVALID_SPEC, message, "pod", {"pod": pod.meta.name, "role": role_of(pod)}
+    )
