@@ -31,6 +31,7 @@ RESOURCES: Mapping[str, str] = MappingProxyType(
         "Pod": "api/v1/pods",
         "RayCluster": "apis/ray.io/v1/rayclusters",
         "RayJob": "apis/ray.io/v1/rayjobs",
+        "Secret": "api/v1/secrets",
         "Service": "api/v1/services",
     }
 )

@@ -18,10 +18,11 @@ from kuberay_standin.objects import (
     is_leaving,
 )
 from kuberay_standin.pods import make_head, make_service, make_worker
-from kuberay_standin.scene import Action, Make, PutStatus, Remove, Scene
+from kuberay_standin.scene import Action, Draw, Make, PutStatus, Remove, Scene
+from kuberay_standin.tokens import PARTS, make_secret, wants_token
 
 
-def step_cluster(scene: Scene, now: datetime) -> list[Action]:
+def step_cluster(scene: Scene, now: datetime, draw: Draw) -> list[Action]:
     """Return what is to be done for the RayCluster of a RayJob; nothing while it is not there."""
     cluster = scene.cluster
     if cluster is None or is_leaving(cluster):
@@ -30,6 +31,9 @@ def step_cluster(scene: Scene, now: datetime) -> list[Action]:
     actions = list(_step_pods(cluster, scene.pods)) if trouble is None or trouble.is_due else []
     if scene.service is None:
         actions.insert(0, Make(make_service(cluster)))
+    if wants_token(cluster) and scene.secret is None:
+        token = "".join(draw() for _ in range(PARTS))
+        actions.insert(0, Make(make_secret(cluster, token)))
     status = describe_cluster(cluster, scene.pods, now, trouble)
     is_new = not get_status(cluster) and not scene.pods and trouble is None
     if not is_new and _differs(status, get_status(cluster)):

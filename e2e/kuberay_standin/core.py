@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from kuberay_standin.clusters import step_cluster
-from kuberay_standin.rayjobs import Draw, step_rayjob
-from kuberay_standin.scene import Action, Scene
+from kuberay_standin.rayjobs import step_rayjob
+from kuberay_standin.scene import Action, Draw, Scene
 
 
 def step(scene: Scene, now: datetime, draw: Draw) -> list[Action]:
@@ -15,4 +15,4 @@ def step(scene: Scene, now: datetime, draw: Draw) -> list[Action]:
     It may be done in part, or not at all: the next look leads to the rest. Where nothing is to be
     done the list is empty until something changes, or a deadline passes.
     """
-    return [*step_cluster(scene, now), *step_rayjob(scene, now, draw)]
+    return [*step_cluster(scene, now, draw), *step_rayjob(scene, now, draw)]

@@ -14,10 +14,14 @@ NOT_FOUND = 404
 REFUSED = 400
 
 
-def ask_dashboard(address: str, job: str) -> JobAnswer:
-    """Return what the dashboard at `host:port` says of a job; an empty address does not answer."""
+def ask_dashboard(address: str, job: str, token: str = "") -> JobAnswer:
+    """Return what the dashboard at `host:port` says of a job; an empty address does not answer.
+
+    Args:
+        token: of its cluster; empty where it wants none.
+    """
     try:
-        status, text = _ask("GET", address, f"/api/jobs/{job}")
+        status, text = _ask("GET", address, f"/api/jobs/{job}", token)
         if status == NOT_FOUND:
             return JobAnswer()
         return JobAnswer(is_reached=False) if status >= REFUSED else read_value(json.loads(text))
@@ -25,10 +29,10 @@ def ask_dashboard(address: str, job: str) -> JobAnswer:
         return JobAnswer(is_reached=False)
 
 
-def stop_job(address: str, job: str) -> None:
+def stop_job(address: str, job: str, token: str = "") -> None:
     """Ask the dashboard to stop a job; it is no matter whether it answers."""
     try:
-        _ask("POST", address, f"/api/jobs/{job}/stop")
+        _ask("POST", address, f"/api/jobs/{job}/stop", token)
     except (OSError, http.client.HTTPException):
         return
 
@@ -49,11 +53,12 @@ def _format_time(milliseconds: int | None) -> str:
     return format_time(datetime.fromtimestamp(milliseconds / 1000, UTC))
 
 
-def _ask(method: str, address: str, path: str) -> tuple[int, str]:
+def _ask(method: str, address: str, path: str, token: str) -> tuple[int, str]:
     host, _, port = address.rpartition(":")
     connection = http.client.HTTPConnection(host, int(port or 0), timeout=TIMEOUT)
     try:
-        connection.request(method, path)
+        headers = {"X-Ray-Authorization": f"Bearer {token}"} if token else {}
+        connection.request(method, path, headers=headers)
         response = connection.getresponse()
         return response.status, response.read().decode()
     finally:

@@ -12,6 +12,7 @@ from typing import Any
 
 from kuberay_standin.objects import GROUP, MADE_BY, Json, get_name, refer
 from kuberay_standin.pods import find_ports, format_host
+from kuberay_standin.tokens import TOKEN, give_token
 
 SUBMITTER = "ray-job-submitter"
 USUAL_RETRIES = 2
@@ -82,6 +83,7 @@ def _make_template(rayjob: Json, cluster: Json, labels: dict[str, str]) -> Json:
         {"name": "RAY_DASHBOARD_ADDRESS", "value": address},
         {"name": "RAY_JOB_SUBMISSION_ID", "value": job},
     ]
+    give_token(container, cluster)
     return template
 
 
@@ -105,7 +107,11 @@ def render_script(address: str, job: str, entrypoint: str) -> str:
     """
     words = shlex.join(shlex.split(entrypoint))
     version = f"{address}/api/version"
-    asking = f"import urllib.request; urllib.request.urlopen('{version}', timeout=5)"
+    headers = f"{{'Authorization': 'Bearer ' + os.environ.get('{TOKEN}', '')}}"
+    asking = (
+        "import os, urllib.request as web;"
+        f" web.urlopen(web.Request('{version}', headers={headers}), timeout=5)"
+    )
     return "\n".join(
         (
             f'until python -c "{asking}" > /dev/null 2>&1; do sleep 2; done',

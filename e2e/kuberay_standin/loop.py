@@ -15,9 +15,10 @@ from kuberay_standin.api import RefusalError
 from kuberay_standin.core import step
 from kuberay_standin.objects import CLUSTER_LABEL, NODE_LABEL, Json, get_name, get_status
 from kuberay_standin.pods import name_service
-from kuberay_standin.rayjobs import Draw, get_address
+from kuberay_standin.rayjobs import get_address
 from kuberay_standin.scene import (
     Action,
+    Draw,
     HoldBy,
     JobAnswer,
     Make,
@@ -28,6 +29,7 @@ from kuberay_standin.scene import (
     Trouble,
 )
 from kuberay_standin.submission import is_asked
+from kuberay_standin.tokens import read_token, wants_token
 
 POLL_SECONDS = 3
 # Between tries of what was refused.
@@ -63,8 +65,8 @@ class Outside:
     read_time: Callable[[], datetime]
     read_seconds: Callable[[], float]
     draw: Draw
-    ask: Callable[[str, str], JobAnswer]
-    stop: Callable[[str, str], None]
+    ask: Callable[[str, str, str], JobAnswer]
+    stop: Callable[[str, str, str], None]
     report: Callable[[str], None]
 
 
@@ -132,15 +134,24 @@ class Loop:
             trouble=self._find_trouble(found),
             pods=tuple(list_all("Pod", location, labels)) if cluster else (),
             job=_pick(list_all("Job", location), get_name(rayjob)),
+            secret=self._find_secret(found),
         )
         return self._ask(scene) if is_asked(rayjob) else scene
+
+    def _find_secret(self, cluster: Json | None) -> Json | None:
+        if cluster is None or not wants_token(cluster):
+            return None
+        return _pick(
+            self.server.list("Secret", cluster["metadata"]["namespace"]), get_name(cluster)
+        )
 
     def _ask(self, scene: Scene) -> Scene:
         uid, now = scene.rayjob["metadata"]["uid"], self.outside.read_seconds()
         if now - self._last_asked.get(uid, -POLL_SECONDS) < POLL_SECONDS:
             return scene
         self._last_asked[uid] = now
-        answer = self.outside.ask(get_address(scene), get_status(scene.rayjob)["jobId"])
+        token = read_token(scene.secret)
+        answer = self.outside.ask(get_address(scene), get_status(scene.rayjob)["jobId"], token)
         return replace(scene, answer=answer)
 
     def _find_trouble(self, cluster: Json | None) -> Trouble | None:
@@ -185,7 +196,7 @@ class Loop:
         elif isinstance(action, HoldBy):
             self.server.hold(scene.rayjob, action.finalizers)
         elif isinstance(action, StopJob):
-            self.outside.stop(action.address, action.job)
+            self.outside.stop(action.address, action.job, action.token)
 
     def _complain(self, line: str) -> None:
         """Describe of a failure that comes again and again only that it came."""

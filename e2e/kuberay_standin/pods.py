@@ -23,6 +23,7 @@ from kuberay_standin.objects import (
     refer,
 )
 from kuberay_standin.quantities import read_quantity
+from kuberay_standin.tokens import give_token
 
 GCS_PORT = 6379
 DASHBOARD_PORT = 8265
@@ -99,6 +100,7 @@ def make_head(cluster: Json) -> Json:
         **_list_params(group, container),
     }
     _add_ray(container, "ray start --head ", params, f"127.0.0.1:{GCS_PORT}")
+    give_token(container, cluster)
     _add_probes(container, cluster, group, is_head=True)
     return pod
 
@@ -112,6 +114,8 @@ def make_worker(cluster: Json, group: Json, index: int) -> Json:
     params = {"address": address, **_list_params(group, container)}
     _add_wait(pod, address)
     _add_ray(container, "ray start ", params, address)
+    for each in (container, pod["spec"]["initContainers"][-1]):
+        give_token(each, cluster)
     _add_probes(container, cluster, group, is_head=False)
     return pod
 

@@ -21,13 +21,12 @@ from kuberay_standin.objects import (
 )
 from kuberay_standin.pods import find_ports, make_job_service
 from kuberay_standin.refusals import find_problem
-from kuberay_standin.scene import Action, HoldBy, Make, PutStatus, Remove, Scene, StopJob
+from kuberay_standin.scene import Action, Draw, HoldBy, Make, PutStatus, Remove, Scene, StopJob
 from kuberay_standin.submission import follow_job
+from kuberay_standin.tokens import read_token
 
 FINALIZER = "ray.io/rayjob-finalizer"
 DONE = {"Complete", "Failed", "ValidationFailed"}
-
-Draw = Callable[[], str]
 
 
 def step_rayjob(scene: Scene, now: datetime, draw: Draw) -> list[Action]:
@@ -89,7 +88,7 @@ def _leave(scene: Scene, held: tuple[str, ...]) -> list[Action]:
     actions: list[Action] = []
     address = get_address(scene)
     if status.get("jobDeploymentStatus") == "Running" and address:
-        actions.append(StopJob(address, status["jobId"]))
+        actions.append(StopJob(address, status["jobId"], read_token(scene.secret)))
     return [*actions, HoldBy(tuple(finalizer for finalizer in held if finalizer != FINALIZER))]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kuberay_standin.objects import Json
+from kuberay_standin.tokens import list_token_problems
 
 RAYJOB_FIELDS = {
     "activeDeadlineSeconds",
@@ -19,7 +20,7 @@ RAYJOB_FIELDS = {
     "suspend",
     "ttlSecondsAfterFinished",
 }
-CLUSTER_FIELDS = {"headGroupSpec", "rayVersion", "workerGroupSpecs"}
+CLUSTER_FIELDS = {"authOptions", "headGroupSpec", "rayVersion", "workerGroupSpecs"}
 HEAD_FIELDS = {"rayStartParams", "serviceType", "template"}
 GROUP_FIELDS = {
     "groupName",
@@ -52,6 +53,7 @@ def _list_problems(spec: Json) -> Iterator[str]:
         yield "the KubeRay stand-in needs spec.rayClusterSpec"
         return
     yield from _list_unknown("spec.rayClusterSpec", cluster, CLUSTER_FIELDS)
+    yield from list_token_problems(cluster)
     yield from _list_of_cluster(cluster)
 
 

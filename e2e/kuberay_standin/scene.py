@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kuberay_standin.objects import Json
+
+# Gives five letters, for each new name.
+Draw = Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ class Scene:
     Attributes:
         cluster, service: the RayCluster that the RayJob's status names, and its head's Service.
         job_service: the Service that has the RayJob's own name and leads to the same head.
+        secret: with the token of this RayCluster, where it asks for one.
         trouble: what could not be made at the last try.
         pods: of this RayCluster, the leaving ones too.
         job: the Job of the submitter.
@@ -59,6 +64,7 @@ class Scene:
     trouble: Trouble | None = None
     pods: tuple[Json, ...] = ()
     job: Json | None = None
+    secret: Json | None = None
     answer: JobAnswer | None = None
 
 
@@ -99,6 +105,7 @@ class StopJob:
 
     address: str
     job: str
+    token: str = ""
 
 
 Action = Make | Remove | PutStatus | HoldBy | StopJob

@@ -226,6 +226,7 @@ def test_a_namespace_gives_what_the_operator_reads_of_it(helm: Helm) -> None:
     ray, _ = parse_part(own, RAY, RayDefaults)
     assert (ray.image, ray.version) == ("registry.example.org/team/curation:1.4", "2.60.0")
     assert ray.pod_template == {"spec": {"nodeSelector": {"pool": "batch"}}}
+    assert ray.auth_options == {"mode": "token"}
     assert parse_part(own, OUTPUT, OutputStorage)[0].url == "s3://team/curated"
     assert other["data"].keys() == {OUTPUT}  # and its own only
     assert parse_part(other, OUTPUT, OutputStorage)[0].claim_name == "shared"

@@ -26,7 +26,8 @@ class Listener(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         size = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(size)
-        found = (self.command, self.path, self.headers.get("Authorization") or "")
+        own = self.headers.get("Authorization") or self.headers.get("X-Ray-Authorization")
+        found = (self.command, self.path, own or "")
         self.requests.append((*found, json.loads(body) if body else None))
         self.send_response(self.answer[0])
         self.end_headers()
@@ -129,6 +130,14 @@ def test_a_dashboard_is_understood(
 def test_a_job_is_stopped_by_its_name(listener: Any) -> None:
     stop_job(listener.address, "rj-1")
     assert [("POST", "/api/jobs/rj-1/stop")] == [request[:2] for request in listener.requests]
+
+
+def test_a_dashboard_is_shown_the_token_of_its_cluster(listener: Any) -> None:
+    listener.answer = (404, "")
+    ask_dashboard(listener.address, "rj-1", "secret")
+    stop_job(listener.address, "rj-1", "secret")
+    ask_dashboard(listener.address, "rj-1")
+    assert ["Bearer secret", "Bearer secret", ""] == [each[2] for each in listener.requests]
 
 
 def test_who_is_not_there_does_not_answer() -> None:

@@ -87,7 +87,7 @@ class Scenery:
         self.stopped: list[tuple[str, str]] = []
         self.lines: list[str] = []
 
-    def ask(self, address: str, job: str) -> JobAnswer:
+    def ask(self, address: str, job: str, _token: str) -> JobAnswer:
         self.asked.append((address, job))
         return self.answer
 
@@ -97,7 +97,7 @@ class Scenery:
             read_seconds=lambda: self.seconds,
             draw=lambda: "x4r7b",
             ask=self.ask,
-            stop=lambda address, job: self.stopped.append((address, job)),
+            stop=lambda address, job, _: self.stopped.append((address, job)),
             report=self.lines.append,
         )
 

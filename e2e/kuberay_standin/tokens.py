@@ -1,0 +1,82 @@
+"""The token of a Ray cluster, where its RayCluster asks for one. Pure.
+
+Secret, variables and sentences are those of KubeRay v1.7 with `authOptions: {mode: token}`; how the
+token is drawn is our own.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+
+from kuberay_standin.objects import CLUSTER_LABEL, Json, get_name, refer
+
+KEY = "auth_token"
+MODE, TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
+FIRST_WITH_TOKENS = (2, 52)
+VERSION = re.compile(r"v?(\d+)\.(\d+)")
+# Of five letters each.
+PARTS = 8
+
+
+def wants_token(cluster: Json) -> bool:
+    """Return whether a RayCluster asks for a token."""
+    return (cluster["spec"].get("authOptions") or {}).get("mode") == "token"
+
+
+def make_secret(cluster: Json, token: str) -> Json:
+    """Make the Secret with the token of a RayCluster, which has the RayCluster's name."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": get_name(cluster),
+            "namespace": cluster["metadata"]["namespace"],
+            "labels": {CLUSTER_LABEL: get_name(cluster)},
+            "ownerReferences": [refer(cluster)],
+        },
+        "stringData": {KEY: token},
+    }
+
+
+def read_token(secret: Json | None) -> str:
+    """Read the token; empty where there is none."""
+    encoded = ((secret or {}).get("data") or {}).get(KEY, "")
+    try:
+        return base64.b64decode(encoded).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+
+
+def give_token(container: Json, cluster: Json) -> None:
+    """Give a container the token, as far as its template leaves that open."""
+    if not wants_token(cluster):
+        return
+    variables = container.setdefault("env", [])
+    known = {variable["name"] for variable in variables}
+    key = {"name": get_name(cluster), "key": KEY}
+    given: list[Json] = [
+        {"name": MODE, "value": "token"},
+        {"name": TOKEN, "valueFrom": {"secretKeyRef": key}},
+    ]
+    variables += [variable for variable in given if variable["name"] not in known]
+
+
+def list_token_problems(cluster: Json) -> Iterator[str]:
+    """Yield what of a RayCluster's `authOptions` is refused."""
+    options = cluster.get("authOptions") or {}
+    for field in sorted(set(options) - {"mode"}):
+        yield f"the KubeRay stand-in does not play spec.rayClusterSpec.authOptions.{field}"
+    if options.get("mode") != "token":
+        return
+    version = cluster.get("rayVersion", "")
+    found = VERSION.match(version)
+    if found is None:
+        yield (
+            "authOptions.mode is 'token' but RayVersion was not specified."
+            " Ray version 2.52.0 or later is required"
+        )
+    elif tuple(map(int, found.groups())) < FIRST_WITH_TOKENS:
+        yield f"authOptions.mode is 'token' but minimum Ray version is 2.52.0, got {version}"
