@@ -37,7 +37,8 @@ def call() -> Call:
 def run(call: Call, monkeypatch: pytest.MonkeyPatch) -> Call:
     """`run()` makes one attempt at `pipeline.yaml` with driver and engine in this process."""
     # Asked to stop, a driver leaves its process when the grace period is over: this is ours.
-    monkeypatch.setattr("strandline.cli.commands.runs.drive._leave_after", lambda *_: None)
+    for name in ("_leave_after", "_leave_at_once"):
+        monkeypatch.setattr(f"strandline.cli.commands.runs.drive.{name}", lambda *_: None)
 
     def run(*arguments: str) -> Result:
         return call("drive", "pipeline.yaml", "--engine", "inline", *arguments)

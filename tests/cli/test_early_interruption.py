@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -47,6 +48,20 @@ LASTING = r"""
 import os, time
 os.write(2, b"import time: 1 | 1 | begun\n")
 time.sleep(60)
+"""
+# A driver whose Ray is ended as it starts, and crashes at the end.
+CRASHING = """
+import atexit, os, signal, sys
+import ray
+from strandline.__main__ import main
+
+def init(**_):
+    atexit.register(os.kill, os.getpid(), signal.SIGSEGV)
+    sys.exit(signal.SIGTERM)
+
+ray.init = init
+sys.argv = ["strandline", "drive", "pipeline.yaml", "--engine", "ray", "--workers", "1"]
+main()
 """
 
 
@@ -109,6 +124,15 @@ def test_law_ctrl_c_while_ray_starts_leaves_nothing_of_it(project: Project, mome
     assert "Traceback" not in said
     assert process.returncode == ExitCode.INTERRUPTED, said
     assert psutil.wait_procs(seen, timeout=60)[1] == []
+
+
+def test_half_of_a_ray_has_no_say_in_how_a_driver_ends(project: Project) -> None:
+    """What Ray does at the end of Python crashes now and then where it was ended as it started."""
+    command = [sys.executable, "-c", CRASHING]
+    done = subprocess.run(command, cwd=project.path, capture_output=True, text=True, check=False)
+
+    assert done.returncode == ExitCode.INTERRUPTED, done.stderr
+    assert done.stderr.endswith("the run was ended while it started; run it again to go on\n")
 
 
 @pytest.mark.parametrize("moment", ["click.core", "strandline.run.manifest.yaml_file"])
