@@ -389,3 +389,15 @@ def test_ray_is_started_ahead_of_what_is_loaded_where_only_that_is_wanted(
     request = Request(Path("pipeline.yaml"), (), Path("v"), **given, after=None, as_json=False)
     with click.Context(click.Command("run")), launching(request) as (_, _, driver):
         assert driver.ray == expected
+
+
+def test_without_ray_a_driver_that_was_to_start_it_says_so_as_any_other(project: Project) -> None:
+    def drive(**extra: str) -> tuple[int, str]:
+        code = "import sys; sys.modules['ray'] = None; from strandline.__main__ import main; main()"
+        words = [sys.executable, "-c", code, "drive", "pipeline.yaml", "--engine", "ray", "--json"]
+        done = subprocess.run(
+            words, cwd=project.path, env=os.environ | extra, capture_output=True, check=False
+        )
+        return done.returncode, done.stdout.decode()
+
+    assert drive(STRANDLINE_STARTS_RAY="") == drive()

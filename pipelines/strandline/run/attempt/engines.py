@@ -72,8 +72,11 @@ def keeping_started(name: str | None) -> Iterator[None]:
     if name != SHARED:
         yield
         return
-    from strandline.engine.ray.connection import keeping_local  # noqa: PLC0415 - see above
-
+    try:
+        from strandline.engine.ray.connection import keeping_local  # noqa: PLC0415 - see above
+    except ImportError:  # whoever wants it says so
+        yield
+        return
     with keeping_local():
         yield
 
