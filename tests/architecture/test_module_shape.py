@@ -26,6 +26,10 @@ EMPTY_NAMES = {
 EVERYWHERE = ("bench", "crds", "operator", "pipelines", "tests")
 
 
+# mypy reads no file of this name but the root's, since it takes one of each name.
+ROOT_CONFTEST = "tests/conftest.py"
+
+
 def make_module(text: str, path: str = "pipelines/strandline/sample.py") -> Module:
     return Module(path, text, ast.parse(text))
 
@@ -45,6 +49,16 @@ def find_empty_names(module: Module) -> Iterator[str]:
     parts = module.path.removesuffix(".py").split("/")
     if EMPTY_NAMES.intersection(parts):
         yield module.path
+
+
+def find_definitions(module: Module) -> Iterator[str]:
+    """Code of a conftest that only imports fixtures, by its place; of any other module nothing."""
+    if not module.path.endswith("/conftest.py") or module.path == ROOT_CONFTEST:
+        return
+    for node in module.tree.body:
+        is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if not (is_docstring or isinstance(node, ast.ImportFrom | ast.Assign)):
+            yield f"{module.path}:{node.lineno}"
 
 
 def find_documented_methods(modules: tuple[Module, ...]) -> frozenset[str]:
@@ -121,6 +135,18 @@ def test_modules_and_functions_keep_to_the_budget() -> None:
     assert len(modules) > 100
     found = [said for module in modules for said in find_long(module)]
     assert found == [], "\n".join(found)
+
+
+def test_code_in_a_conftest_is_seen() -> None:
+    text = '"""Why."""\nfrom fixtures import store\n\n__all__ = ["store"]\n'
+    assert not list(find_definitions(make_module(text, "tests/ledger/conftest.py")))
+    planted = make_module(f"{text}def more(): ...\n", "tests/ledger/conftest.py")
+    assert list(find_definitions(planted)) == ["tests/ledger/conftest.py:5"]
+
+
+def test_conftests_only_import_fixtures_so_that_types_are_checked_once() -> None:
+    modules = list_modules("e2e", "tests")
+    assert [place for module in modules for place in find_definitions(module)] == []
 
 
 def test_names_say_what_lives_there() -> None:

@@ -1,0 +1,78 @@
+"""Fixtures of the tests of the command line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cli_project import Call, Project
+from cluster_objects import end_pod, make_attempt_object, make_config, make_pipeline_object
+from fake_kubectl import JOB, PIPELINE, FakeKubectl
+from strandline.cli.app.commands import program
+from strandline.cli.commands.cluster.plugin import plugin
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """The project; it is the working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return Project(tmp_path)
+
+
+@pytest.fixture
+def call() -> Call:
+    """`call("run", "pipeline.yaml")` runs the command line in this process."""
+
+    def call(*arguments: str) -> Result:
+        return CliRunner().invoke(program, list(arguments), prog_name="strandline")
+
+    return call
+
+
+@pytest.fixture
+def run(call: Call, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """`run()` makes one attempt at `pipeline.yaml` with driver and engine in this process."""
+    # Asked to stop, a driver leaves its process when the grace period is over: this is ours.
+    for name in ("_leave_after", "_leave_at_once"):
+        monkeypatch.setattr(f"strandline.cli.commands.runs.drive.{name}", lambda *_: None)
+
+    def run(*arguments: str) -> Result:
+        return call("drive", "pipeline.yaml", "--engine", "inline", *arguments)
+
+    return run
+
+
+@pytest.fixture
+def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeKubectl:
+    """A cluster with a pipeline whose first attempt is over; a command there answers `verified`."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    kubectl = FakeKubectl(folder)
+    kubectl.answer("patch")
+    kubectl.answer("delete")
+    kubectl.answer("create", {"metadata": {"name": JOB}})
+    kubectl.answer("logs", "verified\n")
+    kubectl.answer("get pods", {"items": []})
+    kubectl.answer("get pods|job-name", {"items": [end_pod(JOB)]})
+    claim = {"spec": {"accessModes": ["ReadWriteOnce"]}}
+    kubectl.answer("get persistentvolumeclaim corpus-ledger", claim)
+    kubectl.answer("get configmap corpus-1", make_config())
+    kubectl.answer("get curationattempts.strandline.dev corpus-1", make_attempt_object())
+    kubectl.answer(PIPELINE, make_pipeline_object())
+    return kubectl
+
+
+@pytest.fixture
+def ask() -> Call:
+    """`ask("verify", "corpus")` runs the plugin in this process."""
+
+    def ask(*words: str) -> Result:
+        return CliRunner().invoke(plugin, list(words), prog_name="kubectl strandline")
+
+    return ask

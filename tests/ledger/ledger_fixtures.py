@@ -1,0 +1,31 @@
+"""Ledgers in a temporary folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger_builders import Clock, Desk, RecordingOutputs, RecordingStore, opened
+from strandline.ledger.keeper import Keeper
+from strandline.ledger.store.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A new ledger, of which nobody has taken the lease."""
+    with opened(tmp_path / "ledger") as store:
+        yield store
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    """The first attempt on a new ledger; `log` holds what was done, in order."""
+    log: list[Any] = []
+    recording = RecordingStore(tmp_path / "ledger", log)
+    recording.take_lease({"attempt": 1, "uid": "a"})
+    outputs, clock = RecordingOutputs(log), Clock()
+    yield Desk(recording, outputs, clock, Keeper(recording, outputs, 1, clock), log)
+    recording.close()

@@ -1,0 +1,102 @@
+"""A small pipeline that does all that can be counted: fan-outs, filters and groups."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import ray
+import yaml
+
+from jobs import Job
+from killing import SMALL_SOURCES
+from strandline.engine.autoscaler.inputs import CPU
+from strandline.engine.ray.local_start import start_local, stop_local
+from waiting import wait_until
+
+HERE = Path(__file__).parent
+CPUS = 2
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """End the shared Ray with the last test of this folder; others would enter it unasked."""
+    if nextitem is None or HERE not in nextitem.path.parents:
+        stop_local()
+
+
+@pytest.fixture(scope="session")
+def small_manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A manifest over two dozen small files, in a folder of its own."""
+    folder = tmp_path_factory.mktemp("small")
+    texts = folder / "texts"
+    texts.mkdir()
+    for number in range(SMALL_SOURCES):
+        lines = [f"line {number}.{line}" * (line + 1) for line in range(number % 7)]
+        lines.insert(number % 3, "")  # the first ones are nothing but filtered
+        (texts / f"{number:02d}.txt").write_text("\n".join(lines))
+    document = {
+        "apiVersion": "strandline.dev/v1alpha1",
+        "kind": "CurationPipeline",
+        "metadata": {"name": "small"},
+        "spec": {
+            "source": {"use": "files", "with": {"paths": [f"{texts}/*.txt"]}},
+            "stages": [
+                {"use": "kill_stages:LogOpened"},
+                {"use": "read-files"},
+                {"use": "kill_stages:SplitLines"},
+                {"use": "kill_stages:JoinLengths", "group": 2},
+            ],
+            "sink": {"use": "jsonl", "batchSize": 2},
+        },
+    }
+    manifest = folder / "small.yaml"
+    manifest.write_text(yaml.safe_dump(document))
+    return manifest
+
+
+@pytest.fixture(scope="session")
+def small_job(small_manifest: Path) -> Job:
+    """The small pipeline as a job to be killed."""
+    return Job(small_manifest)
+
+
+@pytest.fixture(scope="session")
+def small_whole(small_job: Job, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What the small pipeline writes when nobody disturbs it."""
+    return small_job.run_whole(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture(scope="session")
+def ray_folder() -> Iterator[Path]:
+    """Where the shared Ray writes; its sockets want a name shorter than those of pytest."""
+    folder = tempfile.mkdtemp(prefix="ray-")
+    yield Path(folder)
+    stop_local()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def local_ray(ray_folder: Path) -> str:
+    """One local Ray for the tests of this folder, of which nothing is in use; its address."""
+    if not ray.is_initialized():
+        folders = [str(HERE), str(HERE.parents[1] / "pipelines/examples")]
+        path = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])
+        # As the job's own environment it would double what each process costs: Ray makes one anew
+        # for each, and none is there before it is asked for.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PYTHONPATH", path)
+            start_local(
+                CPUS,
+                ray_folder,
+                num_gpus=1,  # neither is looked at: they are units that workers reserve
+                resources={"nvdec": 1},
+                object_store_memory=200 * 1024 * 1024,
+            )
+    # Workers of the test before may still be ending, and a plan depends on the CPUs that are free.
+    wait_until(lambda: ray.available_resources().get(CPU) == CPUS, patience=60)
+    return str(ray.get_runtime_context().gcs_address)
