@@ -25,6 +25,7 @@ from strandline_operator.cluster.connection import (
     load_configuration,
     read_credentials,
 )
+from strandline_operator.cluster.errors import ApiError
 from strandline_operator.decide.pipeline import decide
 from strandline_operator.handlers.framework import configure
 from strandline_operator.handlers.registry import build_registry
@@ -35,8 +36,11 @@ from strandline_operator.metrics.log_lines import start_log
 from strandline_operator.metrics.numbers import Numbers
 from strandline_operator.reconcile.service import Service, World
 from strandline_operator.settings import Settings, SettingsError, add_flags, read_settings
+from strandline_operator.uninstall.removal import Shell, UninstallError, prepare_removal
+from strandline_operator.uninstall.request import UninstallRequest, read_request
 
 PROGRAM = "strandline-operator"
+UNINSTALL = "uninstall"
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -46,7 +50,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the operator until it is asked to stop."""
+    """Run the operator until it is asked to stop, or prepare its removal: `uninstall`."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words[:1] == [UNINSTALL]:
+        sys.exit(_uninstall(read_request(words[1:])))
     parser = _Parser(
         prog=PROGRAM,
         description="Runs CurationPipelines: one attempt after another, each as a RayJob.",
@@ -56,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {_own_version()}")
     add_flags(parser)
     try:
-        settings = read_settings(vars(parser.parse_args(arguments)), os.environ)
+        settings = read_settings(vars(parser.parse_args(words)), os.environ)
     except SettingsError as error:
         sys.exit(_complain(str(error)))
     start_log(sys.stderr, level=settings.log_level, form=settings.log_format)
@@ -69,6 +76,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception:
         _LOGGER.critical("the operator ends", exc_info=True)
         sys.exit(ExitCode.APPLICATION_ERROR)
+
+
+def _uninstall(request: UninstallRequest) -> int:
+    try:
+        return asyncio.run(_remove(request))
+    except NoClusterError as error:
+        return _complain(str(error))
+    except (ApiError, UninstallError) as error:
+        _complain(str(error))
+        return ExitCode.APPLICATION_ERROR
+
+
+async def _remove(request: UninstallRequest) -> int:
+    api = KubernetesApi(await load_configuration(), agent=f"{PROGRAM}/{_own_version()}")
+
+    def write(line: str) -> None:
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+
+    try:
+        return await prepare_removal(request, Shell(api, time.monotonic, asyncio.sleep, write))
+    finally:
+        await api.close()
 
 
 async def _run(settings: Settings) -> None:

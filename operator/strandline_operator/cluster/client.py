@@ -40,6 +40,7 @@ _ROOTS = {
     Resource.RAYJOB: "/apis/ray.io/v1",
     Resource.RAYCLUSTER: "/apis/ray.io/v1",
     Resource.JOB: "/apis/batch/v1",
+    Resource.DEPLOYMENT: "/apis/apps/v1",
     Resource.NETWORK_POLICY: "/apis/networking.k8s.io/v1",
 }
 _CORE = "/api/v1"

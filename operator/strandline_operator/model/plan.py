@@ -30,6 +30,7 @@ class Resource(StrEnum):
     CONFIG_MAP = "configmaps"
     JOB = "jobs.batch"
     NETWORK_POLICY = "networkpolicies.networking.k8s.io"
+    DEPLOYMENT = "deployments.apps"
     EVENT = "events"
 
 

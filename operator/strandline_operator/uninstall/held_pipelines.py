@@ -1,0 +1,88 @@
+"""Pipelines that the operator's finalizer holds, and what people are told of them.
+
+Without an operator the finalizer stays for ever, and its namespace can't be deleted. This module
+must not know how pipelines are read or written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from strandline_api.names import FINALIZER
+
+# A list of hundreds helps nobody; the command in docs/install.md shows all of them.
+MOST_NAMED = 10
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPipeline:
+    """A pipeline with the operator's finalizer.
+
+    Attributes:
+        finalizers: those of others, in order.
+        version: under which it was read.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    finalizers: tuple[str, ...]
+    is_deleting: bool
+
+    @property
+    def key(self) -> str:
+        """Namespace and name: `corpora/web`."""
+        return f"{self.namespace}/{self.name}"
+
+    def render_release(self) -> dict[str, Any]:
+        """Render the patch that takes the operator's finalizer off, and no other."""
+        return {
+            "metadata": {"resourceVersion": self.version, "finalizers": list(self.finalizers)},
+        }
+
+
+def read_held(body: Json | None) -> HeldPipeline | None:
+    """Return a pipeline from its object; None where the finalizer does not hold it."""
+    metadata = body.get("metadata") if body is not None else None
+    if not isinstance(metadata, Mapping):
+        return None
+    listed = metadata.get("finalizers")
+    finalizers = listed if isinstance(listed, list) else []
+    if FINALIZER not in finalizers:
+        return None
+    return HeldPipeline(
+        namespace=str(metadata.get("namespace", "")),
+        name=str(metadata.get("name", "")),
+        uid=str(metadata.get("uid", "")),
+        version=str(metadata.get("resourceVersion", "")),
+        finalizers=tuple(entry for entry in finalizers if entry != FINALIZER),
+        is_deleting="deletionTimestamp" in metadata,
+    )
+
+
+def describe_release(pipeline: HeldPipeline, rayjobs: Iterable[str]) -> str:
+    """Describe what a released pipeline leaves running."""
+    names = ", ".join(rayjobs)
+    if pipeline.is_deleting:
+        # Garbage collection takes the attempts, and with them their RayJobs.
+        return f"released {pipeline.key}, which was being deleted"
+    if names:
+        return (
+            f"released {pipeline.key}: RayJob {names} goes on until its driver ends, and no "
+            "attempt follows it"
+        )
+    return f"released {pipeline.key}: nothing of it runs"
+
+
+def describe_held(pipelines: Iterable[HeldPipeline]) -> str:
+    """Describe which pipelines are held, at most some of them by name."""
+    keys = [pipeline.key for pipeline in pipelines]
+    more = len(keys) - MOST_NAMED
+    names = ", ".join(keys[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    noun, verb = ("pipeline", "has") if len(keys) == 1 else ("pipelines", "have")
+    return f"{len(keys)} {noun} {verb} an attempt under way or due: {names}"

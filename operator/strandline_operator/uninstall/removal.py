@@ -1,0 +1,179 @@
+"""Carries a removal out: the operator stopped, pipelines released, waited for or counted.
+
+The operator puts its finalizer back wherever an attempt is under way, so it is stopped before the
+finalizers go, and started again where that fails. This module must not know what pipelines do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from strandline_api.names import select_pipeline
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_operator.cluster.api import Api
+from strandline_operator.cluster.errors import ApiError, Conflict, NotFound
+from strandline_operator.model.plan import Resource
+from strandline_operator.uninstall.held_pipelines import (
+    HeldPipeline,
+    describe_held,
+    describe_release,
+    read_held,
+)
+from strandline_operator.uninstall.request import Treatment, UninstallRequest
+
+PAUSE_SECONDS = 2.0
+# A watch, a user or another controller may write a pipeline in between, but not for ever.
+MOST_CONFLICTS = 10
+ENDED = frozenset({"Succeeded", "Failed"})
+
+
+class UninstallError(Exception):
+    """The operator can't be removed as asked; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """What a removal needs of the outside.
+
+    Attributes:
+        now: seconds from any fixed point.
+        write: takes one line for people.
+    """
+
+    api: Api
+    now: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+    write: Callable[[str], None]
+
+
+async def prepare_removal(request: UninstallRequest, shell: Shell) -> ExitCode:
+    """Do what is asked with pipelines that the finalizer holds.
+
+    Raises:
+        UninstallError: pipelines are held that must not be, or the operator does not stop.
+        ApiError: the API server did not carry a request out.
+    """
+    until = shell.now() + request.timeout
+    match request.treatment:
+        case Treatment.REFUSE:
+            await _refuse(request, shell)
+        case Treatment.WAIT:
+            await _wait(request, shell, until)
+        case Treatment.RELEASE:
+            await _release_all(request, shell, until)
+    return ExitCode.COMPLETE
+
+
+async def _refuse(request: UninstallRequest, shell: Shell) -> None:
+    held = await _list_held(request, shell)
+    if held:
+        raise UninstallError(
+            f"{describe_held(held)}; suspend or delete them first, or set uninstall.pipelines to "
+            "'wait' or 'release'"
+        )
+    shell.write("no pipeline has an attempt under way or due")
+
+
+async def _wait(request: UninstallRequest, shell: Shell, until: float) -> None:
+    reported = ""
+    while held := await _list_held(request, shell):
+        # One line for each change, not for each look.
+        if (text := describe_held(held)) != reported:
+            shell.write(f"waiting: {text}")
+            reported = text
+        if shell.now() >= until:
+            raise UninstallError(f"{text}; they did not end within {request.timeout:g} s")
+        await shell.sleep(PAUSE_SECONDS)
+    shell.write("no pipeline has an attempt under way or due")
+
+
+async def _release_all(request: UninstallRequest, shell: Shell, until: float) -> None:
+    replicas = await _stop_operator(request, shell, until)
+    try:
+        for pipeline in await _list_held(request, shell):
+            await _release(pipeline, shell)
+    except BaseException:
+        # An operator that stays stopped would leave runs without retries, and nobody told.
+        if replicas is not None and request.deployment is not None:
+            await _scale(request.deployment, replicas, shell)
+        raise
+
+
+async def _release(pipeline: HeldPipeline, shell: Shell) -> None:
+    rayjobs = await _list_rayjobs(pipeline, shell)
+    current: HeldPipeline | None = pipeline
+    for _ in range(MOST_CONFLICTS):
+        # A pipeline that was deleted or released in between needs nothing more.
+        if current is None:
+            return
+        namespace, name = current.namespace, current.name
+        try:
+            await shell.api.patch(Resource.PIPELINE, namespace, name, current.render_release())
+        except NotFound:
+            return
+        except Conflict:
+            current = read_held(await shell.api.get(Resource.PIPELINE, namespace, name))
+            continue
+        shell.write(describe_release(current, rayjobs))
+        return
+    raise UninstallError(f"{pipeline.key} is written all the time, and can't be released")
+
+
+async def _stop_operator(request: UninstallRequest, shell: Shell, until: float) -> int | None:
+    """Stop the operator; return how many pods it had, None where it was not there."""
+    if request.deployment is None:
+        return None
+    namespace, name = request.deployment
+    body = await shell.api.get(Resource.DEPLOYMENT, namespace, name)
+    if body is None:
+        return None
+    replicas = (body.get("spec") or {}).get("replicas", 1)
+    await _scale(request.deployment, 0, shell)
+    while await _is_running(namespace, request.selector, shell):
+        if shell.now() >= until:
+            await _scale(request.deployment, replicas, shell)
+            raise UninstallError(
+                f"the operator {namespace}/{name} did not stop within {request.timeout:g} s"
+            )
+        await shell.sleep(PAUSE_SECONDS)
+    return int(replicas)
+
+
+async def _is_running(namespace: str, selector: str, shell: Shell) -> bool:
+    """Return whether a pod may still run; those that have ended stay listed for long."""
+    pods = await shell.api.list_all(Resource.POD, namespace, selector)
+    phases = ((pod.get("status") or {}).get("phase") for pod in pods)
+    return any(phase not in ENDED for phase in phases)
+
+
+async def _scale(deployment: tuple[str, str], replicas: int, shell: Shell) -> None:
+    namespace, name = deployment
+    try:
+        await shell.api.patch(
+            Resource.DEPLOYMENT, namespace, name, {"spec": {"replicas": replicas}}
+        )
+    except NotFound:
+        return
+
+
+async def _list_held(request: UninstallRequest, shell: Shell) -> list[HeldPipeline]:
+    bodies = []
+    for namespace in request.namespaces or (None,):
+        try:
+            bodies += await shell.api.list_all(Resource.PIPELINE, namespace)
+        except NotFound:
+            # Definitions that are gone have taken their pipelines along.
+            continue
+    return [held for body in bodies if (held := read_held(body)) is not None]
+
+
+async def _list_rayjobs(pipeline: HeldPipeline, shell: Shell) -> list[str]:
+    """Return names of what still runs; of a cluster that does not tell, nothing."""
+    try:
+        bodies = await shell.api.list_all(
+            Resource.RAYJOB, pipeline.namespace, select_pipeline(pipeline.uid)
+        )
+    except ApiError:
+        return []
+    return sorted(str(body["metadata"]["name"]) for body in bodies)

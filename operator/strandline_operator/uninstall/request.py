@@ -1,0 +1,100 @@
+"""`strandline-operator uninstall` as flags: what is asked for, and what is wrong with it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.quantities import parse_duration
+
+PROGRAM = "strandline-operator uninstall"
+
+
+class Treatment(StrEnum):
+    """What becomes of pipelines that the finalizer holds."""
+
+    RELEASE = "release"
+    WAIT = "wait"
+    REFUSE = "refuse"
+
+
+_TREATMENTS = {
+    Treatment.RELEASE: "take the finalizer off, and say what goes on without an operator",
+    Treatment.WAIT: "wait until no attempt is under way or due",
+    Treatment.REFUSE: "fail where an attempt is under way or due",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UninstallRequest:
+    """What is asked for.
+
+    Attributes:
+        namespaces: in which pipelines are looked for; empty: in all.
+        deployment: of the operator, as namespace and name; None: it does not run any more.
+        selector: labels of the operator's pods.
+        timeout: seconds that all of it may take.
+    """
+
+    treatment: Treatment
+    namespaces: tuple[str, ...] = ()
+    deployment: tuple[str, str] | None = None
+    selector: str = ""
+    timeout: float = 240.0
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        self.exit(ExitCode.BAD_SPEC, f"{self.prog}: {message}; --help lists the options\n")
+
+
+def read_request(arguments: Sequence[str]) -> UninstallRequest:
+    """Read the flags; bad ones end the process with 64 and one sentence."""
+    parser = _Parser(
+        prog=PROGRAM,
+        description="Prepares the operator's removal: without it, a finalizer would stay for ever.",
+        epilog=f"Example: {PROGRAM} --pipelines release --deployment strandline/strandline",
+        allow_abbrev=False,
+    )
+    described = "; ".join(f"{word}: {text}" for word, text in _TREATMENTS.items())
+    parser.add_argument(
+        "--pipelines", type=Treatment, choices=list(Treatment), required=True, help=described
+    )
+    parser.add_argument(
+        "--namespaces", type=_split, default=(), metavar="A,B", help="look there only; all if empty"
+    )
+    parser.add_argument(
+        "--deployment",
+        type=_read_deployment,
+        metavar="NAMESPACE/NAME",
+        help="the operator, which is stopped before finalizers are taken off, or it puts them back",
+    )
+    parser.add_argument("--selector", default="", metavar="LABELS", help="of the operator's pods")
+    parser.add_argument(
+        "--timeout", type=_read_seconds, default=240.0, metavar="TIME", help="such as '4m'"
+    )
+    flags = parser.parse_args(arguments)
+    return UninstallRequest(
+        flags.pipelines, flags.namespaces, flags.deployment, flags.selector, flags.timeout
+    )
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(name for name in (part.strip() for part in text.split(",")) if name)
+
+
+def _read_deployment(text: str) -> tuple[str, str]:
+    namespace, _, name = text.partition("/")
+    if not namespace or not name or "/" in name:
+        raise argparse.ArgumentTypeError(f"must be NAMESPACE/NAME, not {text!r}")
+    return namespace, name
+
+
+def _read_seconds(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -1,0 +1,271 @@
+"""`strandline-operator uninstall`: what the operator's finalizer holds when the operator goes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from fake_api import Call, FakeApi
+from strandline_api.names import FINALIZER, PIPELINE_UID_LABEL
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_operator.cluster.errors import Conflict, Forbidden
+from strandline_operator.model.plan import Resource
+from strandline_operator.uninstall.held_pipelines import describe_held, read_held
+from strandline_operator.uninstall.removal import Shell, UninstallError, prepare_removal
+from strandline_operator.uninstall.request import Treatment, UninstallRequest, read_request
+
+Json = dict[str, Any]
+OTHER = "example.com/audit"
+OPERATOR = ("strandline", "strandline")
+
+
+@dataclass
+class Scene:
+    """A cluster, a clock that sleeping moves, and the lines that were written."""
+
+    api: FakeApi = field(default_factory=FakeApi)
+    lines: list[str] = field(default_factory=list)
+    time: float = 0.0
+
+    def add_pipeline(self, name: str, *finalizers: str, namespace: str = "corpora") -> str:
+        body: Json = {"metadata": {"name": name, "finalizers": list(finalizers)}, "spec": {}}
+        made = self.api.store.create(Resource.PIPELINE, namespace, body)
+        return str(made["metadata"]["uid"])
+
+    def add_rayjob(self, name: str, uid: str) -> None:
+        body: Json = {"metadata": {"name": name, "labels": {PIPELINE_UID_LABEL: uid}}}
+        self.api.store.create(Resource.RAYJOB, "corpora", body)
+
+    def add_operator(self, *phases: str) -> None:
+        namespace, name = OPERATOR
+        body: Json = {"metadata": {"name": name}, "spec": {"replicas": 1}}
+        self.api.store.create(Resource.DEPLOYMENT, namespace, body)
+        for number, phase in enumerate(phases):
+            pod: Json = {"metadata": {"name": f"{name}-{number}", "labels": {"app": "operator"}}}
+            self.api.store.create(Resource.POD, namespace, pod)
+            self.api.store.put_status(Resource.POD, namespace, f"{name}-{number}", {"phase": phase})
+
+    def find_replicas(self) -> int:
+        body = self.api.store.get(Resource.DEPLOYMENT, *OPERATOR)
+        assert body is not None
+        return int(body["spec"]["replicas"])
+
+    def find_finalizers(self, name: str, namespace: str = "corpora") -> list[str]:
+        body = self.api.store.get(Resource.PIPELINE, namespace, name)
+        assert body is not None
+        return list(body["metadata"]["finalizers"])
+
+    def run(self, treatment: Treatment, **changes: Any) -> ExitCode:
+        request = UninstallRequest(treatment, **changes)
+
+        async def sleep(seconds: float) -> None:
+            self.time += seconds
+            self.on_sleep()
+
+        shell = Shell(self.api, lambda: self.time, sleep, self.lines.append)
+        return asyncio.run(prepare_removal(request, shell))
+
+    def on_sleep(self) -> None:
+        """What the cluster does meanwhile; nothing."""
+
+
+def test_release_takes_our_finalizer_alone_and_names_what_goes_on() -> None:
+    scene = Scene()
+    scene.add_rayjob("web-3", scene.add_pipeline("web", OTHER, FINALIZER))
+    scene.add_pipeline("code", FINALIZER)
+    scene.add_pipeline("done")
+    assert scene.run(Treatment.RELEASE) is ExitCode.COMPLETE
+    assert scene.find_finalizers("web") == [OTHER]
+    assert scene.find_finalizers("code") == []
+    assert scene.lines == [
+        "released corpora/code: nothing of it runs",
+        "released corpora/web: RayJob web-3 goes on until its driver ends, and no attempt "
+        "follows it",
+    ]
+
+
+def test_a_pipeline_that_is_being_deleted_goes_when_it_is_released() -> None:
+    scene = Scene()
+    scene.add_pipeline("web", FINALIZER)
+    scene.api.store.delete(Resource.PIPELINE, "corpora", "web")
+    scene.run(Treatment.RELEASE)
+    assert scene.api.store.get(Resource.PIPELINE, "corpora", "web") is None
+    assert scene.lines == ["released corpora/web, which was being deleted"]
+
+
+def test_the_operator_is_stopped_first_since_it_would_put_the_finalizer_back() -> None:
+    scene = Scene()
+    scene.add_pipeline("web", FINALIZER)
+    scene.add_operator("Running", "Failed")
+    scene.on_sleep = lambda: scene.api.store.objects.pop(  # type: ignore[method-assign]
+        (Resource.POD, "strandline", "strandline-0"), None
+    )
+    scene.run(Treatment.RELEASE, deployment=OPERATOR, selector="app=operator")
+    writes = [(call.resource, call.name) for call in scene.api.writes]
+    assert writes == [(Resource.DEPLOYMENT, "strandline"), (Resource.PIPELINE, "web")]
+    assert scene.find_replicas() == 0
+
+
+def test_an_operator_that_does_not_stop_is_started_again_and_nothing_is_released() -> None:
+    scene = Scene()
+    scene.add_pipeline("web", FINALIZER)
+    scene.add_operator("Running")
+    with pytest.raises(UninstallError, match="did not stop within 30 s"):
+        scene.run(Treatment.RELEASE, deployment=OPERATOR, selector="app=operator", timeout=30)
+    assert scene.find_finalizers("web") == [FINALIZER]
+    assert scene.find_replicas() == 1
+
+
+def test_an_operator_that_is_gone_already_is_no_obstacle() -> None:
+    scene = Scene()
+    scene.add_pipeline("web", FINALIZER)
+    scene.run(Treatment.RELEASE, deployment=OPERATOR, selector="app=operator")
+    assert scene.find_finalizers("web") == []
+
+
+def test_a_release_that_fails_starts_the_operator_again() -> None:
+    scene = Scene()
+    scene.add_pipeline("web", FINALIZER)
+    scene.add_operator()
+
+    def refuse(call: Call) -> None:
+        if call.resource is Resource.PIPELINE and call.is_write:
+            raise Forbidden(403, "Forbidden", "may not patch")
+
+    scene.api.before.append(refuse)
+    with pytest.raises(Forbidden):
+        scene.run(Treatment.RELEASE, deployment=OPERATOR)
+    assert scene.find_replicas() == 1
+
+
+def test_a_pipeline_that_is_written_in_between_is_released_as_it_is_now() -> None:
+    scene = Scene()
+    scene.add_pipeline("web", FINALIZER)
+
+    def edit_once(call: Call) -> None:
+        if call.resource is Resource.PIPELINE and call.is_write:
+            scene.api.before.clear()
+            patch: Json = {"metadata": {"finalizers": [FINALIZER, OTHER]}}
+            scene.api.store.patch(Resource.PIPELINE, "corpora", "web", patch)
+
+    scene.api.before.append(edit_once)
+    scene.run(Treatment.RELEASE)
+    assert scene.find_finalizers("web") == [OTHER]
+
+
+def test_a_pipeline_that_is_always_written_ends_in_a_sentence() -> None:
+    scene = Scene()
+    scene.add_pipeline("web", FINALIZER)
+
+    def conflict(call: Call) -> None:
+        if call.is_write:
+            raise Conflict(409, "Conflict", "the object has been modified")
+
+    scene.api.before.append(conflict)
+    with pytest.raises(UninstallError, match="corpora/web is written all the time"):
+        scene.run(Treatment.RELEASE)
+
+
+def test_only_the_named_namespaces_are_looked_at() -> None:
+    scene = Scene()
+    scene.add_pipeline("web", FINALIZER)
+    scene.add_pipeline("web", FINALIZER, namespace="others")
+    scene.run(Treatment.RELEASE, namespaces=("corpora",))
+    assert scene.find_finalizers("web") == []
+    assert scene.find_finalizers("web", "others") == [FINALIZER]
+
+
+@pytest.mark.parametrize("treatment", list(Treatment))
+def test_nothing_is_done_where_the_definitions_are_gone(treatment: Treatment) -> None:
+    scene = Scene()
+    scene.api.unserved.add(Resource.PIPELINE)
+    assert scene.run(treatment) is ExitCode.COMPLETE
+
+
+def test_a_cluster_without_kuberay_is_released_all_the_same() -> None:
+    scene = Scene()
+    scene.add_pipeline("web", FINALIZER)
+    scene.api.unserved.add(Resource.RAYJOB)
+    scene.run(Treatment.RELEASE)
+    assert scene.find_finalizers("web") == []
+
+
+def test_refuse_names_what_is_under_way_and_changes_nothing() -> None:
+    scene = Scene()
+    scene.add_pipeline("web", FINALIZER)
+    scene.add_pipeline("done")
+    with pytest.raises(UninstallError, match=r"^1 pipeline has an attempt .*: corpora/web; suspend"):
+        scene.run(Treatment.REFUSE)
+    assert scene.api.writes == []
+
+
+def test_wait_ends_when_no_pipeline_is_held_and_reports_each_change_once() -> None:
+    scene = Scene()
+    scene.add_pipeline("code", FINALIZER)
+    scene.add_pipeline("web", FINALIZER)
+
+    def finish() -> None:
+        if scene.time in {4.0, 10.0}:
+            name = "code" if scene.time < 5 else "web"
+            patch: Json = {"metadata": {"finalizers": []}}
+            scene.api.store.patch(Resource.PIPELINE, "corpora", name, patch)
+
+    scene.on_sleep = finish  # type: ignore[method-assign]
+    assert scene.run(Treatment.WAIT) is ExitCode.COMPLETE
+    assert scene.lines == [
+        "waiting: 2 pipelines have an attempt under way or due: corpora/code, corpora/web",
+        "waiting: 1 pipeline has an attempt under way or due: corpora/web",
+        "no pipeline has an attempt under way or due",
+    ]
+
+
+def test_wait_that_takes_too_long_fails_and_names_what_is_left() -> None:
+    scene = Scene()
+    scene.add_pipeline("web", FINALIZER)
+    with pytest.raises(UninstallError, match="corpora/web; they did not end within 60 s"):
+        scene.run(Treatment.WAIT, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [None, {}, {"metadata": None}, {"metadata": {"finalizers": "x"}}, {"metadata": {"name": "a"}}],
+)
+def test_odd_objects_are_not_held(body: Json | None) -> None:
+    assert read_held(body) is None
+
+
+def test_many_are_counted_and_some_are_named() -> None:
+    bodies = [
+        {"metadata": {"namespace": "a", "name": f"p{number}", "finalizers": [FINALIZER]}}
+        for number in range(12)
+    ]
+    text = describe_held(filter(None, map(read_held, bodies)))
+    assert text.startswith("12 pipelines have")
+    assert text.endswith("a/p9 and 2 more")
+
+
+def test_flags_are_read() -> None:
+    flags = ["--pipelines", "wait", "--namespaces", "a, b,", "--deployment", "s/op"]
+    request = read_request([*flags, "--selector", "app=op", "--timeout", "90s"])
+    assert request == UninstallRequest(Treatment.WAIT, ("a", "b"), ("s", "op"), "app=op", 90.0)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        [],
+        ["--pipelines", "keep"],
+        ["--pipelines", "wait", "--deployment", "x"],
+        ["--pipelines", "wait", "--timeout", "soon"],
+    ],
+)
+def test_bad_flags_end_with_64_and_one_sentence(
+    flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        read_request(flags)
+    assert ended.value.code == ExitCode.BAD_SPEC
+    assert len(capsys.readouterr().err.splitlines()) == 1
