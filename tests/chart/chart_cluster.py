@@ -35,6 +35,7 @@ RELEASED = (
     "api/v1/serviceaccounts",
     "api/v1/services",
     "apis/apps/v1/deployments",
+    "apis/batch/v1/jobs",
     "apis/monitoring.coreos.com/v1/prometheusrules",
     "apis/monitoring.coreos.com/v1/servicemonitors",
     "apis/networking.k8s.io/v1/networkpolicies",
@@ -72,11 +73,11 @@ class ChartCluster:
         self.client.apply(yaml_of(body), "Namespace", name)
         return name
 
-    def log_in(self, namespace: str, name: str) -> Path:
-        """A kubeconfig that logs in as a service account that exists."""
+    def log_in(self, namespace: str, name: str, client: KubeClient | None = None) -> Path:
+        """A kubeconfig that logs in as a service account that exists; each thread has a client."""
         path = f"api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
         request: Json = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
-        answer = self.client.ask("POST", path, request)
+        answer = (client or self.client).ask("POST", path, request)
         cluster, _ = find_context(yaml.safe_load(self.kubeconfig.read_text(encoding="utf-8")))
         kubeconfig = self.folder / f"{namespace}-{name}.kubeconfig"
         write_kubeconfig(kubeconfig, cluster, answer["status"]["token"])

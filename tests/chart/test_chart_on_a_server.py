@@ -22,10 +22,10 @@ from strandline_api.names import FINALIZER
 Json = dict[str, Any]
 NAMED = (RELEASE, "--namespace", RELEASE)
 GROUP = "apis/strandline.dev/v1alpha1/namespaces"
-# There are no nodes to wait for.
+# There are no nodes to wait for, nor for a hook's pod: test_uninstall_hook.py plays one.
 INSTALL = ("install", *NAMED, "--create-namespace", "--wait=hookOnly")
 UPGRADE = ("upgrade", *NAMED, "--wait=hookOnly")
-UNINSTALL = ("uninstall", *NAMED, "--wait=hookOnly")
+UNINSTALL = ("uninstall", *NAMED, "--wait=hookOnly", "--no-hooks")
 DEFINITION = f"{DEFINITIONS}/curationpipelines.strandline.dev"
 
 

@@ -136,6 +136,8 @@ def list_rights(manifests: list[Json]) -> set[tuple[str, str]]:
         (verb, resource)
         for role in of_kind(manifests, "Role", "ClusterRole")
         if not any("aggregate" in label for label in role["metadata"]["labels"])
+        # The role of the removal hook is there for as long as the hook.
+        and "annotations" not in role["metadata"]
         for rule in role["rules"]
         for verb in rule["verbs"]
         for resource in rule["resources"]

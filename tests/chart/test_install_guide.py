@@ -13,6 +13,7 @@ import yaml
 
 from chart_cluster import DEFINITIONS, ChartCluster
 from helm_program import CHART, ROOT, Helm
+from uninstall_player import play_uninstalls
 
 Json = dict[str, Any]
 GUIDE = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
@@ -64,22 +65,27 @@ def reader(
         clean_cluster.client.delete("Namespace", name)
 
 
+def follow_block(body: str, reader: dict[str, str], folder: Path) -> None:
+    done = subprocess.run(
+        ["/bin/bash", "-euo", "pipefail", "-c", body],
+        env=reader,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{body}\n{done.stdout}{done.stderr}"
+
+
 def test_the_guide_works_from_its_first_line_to_its_last(
     reader: dict[str, str], clean_cluster: ChartCluster, tmp_path: Path
 ) -> None:
-    for language, needs_nodes, body in BLOCKS:
-        if language == "yaml":
-            (tmp_path / body.split("\n", 1)[0].removeprefix("# ")).write_text(body, "utf-8")
-        elif not needs_nodes:
-            done = subprocess.run(
-                ["/bin/bash", "-euo", "pipefail", "-c", body],
-                env=reader,
-                cwd=tmp_path,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert done.returncode == 0, f"{body}\n{done.stdout}{done.stderr}"
+    with play_uninstalls(clean_cluster):
+        for language, needs_nodes, body in BLOCKS:
+            if language == "yaml":
+                (tmp_path / body.split("\n", 1)[0].removeprefix("# ")).write_text(body, "utf-8")
+            elif not needs_nodes:
+                follow_block(body, reader, tmp_path)
     for plural in ("curationpipelines", "curationattempts"):
         found = clean_cluster.read(f"{DEFINITIONS}/{plural}.strandline.dev")
         assert found is None or "deletionTimestamp" in found["metadata"]

@@ -40,3 +40,14 @@ affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
+
+{{/* When the objects of a removal are made and go again; takes the chart's scope and a weight.
+     Argo CD reads its own words alone where a chart has any. */}}
+{{- define "strandline.uninstallHook" -}}
+helm.sh/hook: pre-delete
+helm.sh/hook-weight: {{ index . 1 | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+argocd.argoproj.io/hook: PreDelete
+argocd.argoproj.io/sync-wave: {{ index . 1 | quote }}
+argocd.argoproj.io/hook-delete-policy: BeforeHookCreation,HookSucceeded
+{{- end }}
