@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import logging
 import os
@@ -35,7 +34,13 @@ from strandline_operator.metrics.listening import Listener, Page
 from strandline_operator.metrics.log_lines import start_log
 from strandline_operator.metrics.numbers import Numbers
 from strandline_operator.reconcile.service import Service, World
-from strandline_operator.settings import Settings, SettingsError, add_flags, read_settings
+from strandline_operator.settings import (
+    FlagParser,
+    Settings,
+    SettingsError,
+    add_flags,
+    read_settings,
+)
 from strandline_operator.uninstall.removal import Shell, UninstallError, prepare_removal
 from strandline_operator.uninstall.request import UninstallRequest, read_request
 
@@ -44,17 +49,12 @@ UNINSTALL = "uninstall"
 _LOGGER = logging.getLogger(__name__)
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]
-        self.exit(ExitCode.BAD_SPEC, f"{self.prog}: {message}; --help lists the options\n")
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the operator until it is asked to stop, or prepare its removal: `uninstall`."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     if words[:1] == [UNINSTALL]:
         sys.exit(_uninstall(read_request(words[1:])))
-    parser = _Parser(
+    parser = FlagParser(
         prog=PROGRAM,
         description="Runs CurationPipelines: one attempt after another, each as a RayJob.",
         epilog=f"Example: {PROGRAM} --namespaces corpora --log-format text",

@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from strandline_api.api_model import Label, ObjectName
 from strandline_api.documents.problems import Problem, problems_of
+from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.quantities import parse_duration
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.spec.ray_cluster import PodSecurity
@@ -188,6 +189,13 @@ class Settings(BaseModel):
         if self.metrics_port and self.metrics_port == self.liveness_port:
             raise ValueError("'metrics-port' and 'liveness-port' must differ")
         return self
+
+
+class FlagParser(argparse.ArgumentParser):
+    """Ends the process with 64 and one sentence where a flag is wrong."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        self.exit(ExitCode.BAD_SPEC, f"{self.prog}: {message}; --help lists the options\n")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,7 @@ from strandline_operator.cluster.errors import Conflict, Forbidden
 from strandline_operator.model.plan import Resource
 from strandline_operator.uninstall.held_pipelines import describe_held, read_held
 from strandline_operator.uninstall.removal import Shell, UninstallError, prepare_removal
-from strandline_operator.uninstall.request import Treatment, UninstallRequest, read_request
+from strandline_operator.uninstall.request import HeldTreatment, UninstallRequest, read_request
 
 Json = dict[str, Any]
 OTHER = "example.com/audit"
@@ -24,11 +25,16 @@ OPERATOR = ("strandline", "strandline")
 
 @dataclass
 class Scene:
-    """A cluster, a clock that sleeping moves, and the lines that were written."""
+    """A cluster, a clock that sleeping moves, and the lines that were written.
+
+    Attributes:
+        on_sleep: what the cluster does meanwhile.
+    """
 
     api: FakeApi = field(default_factory=FakeApi)
     lines: list[str] = field(default_factory=list)
     time: float = 0.0
+    on_sleep: Callable[[], object] = lambda: None
 
     def add_pipeline(self, name: str, *finalizers: str, namespace: str = "corpora") -> str:
         body: Json = {"metadata": {"name": name, "finalizers": list(finalizers)}, "spec": {}}
@@ -58,7 +64,7 @@ class Scene:
         assert body is not None
         return list(body["metadata"]["finalizers"])
 
-    def run(self, treatment: Treatment, **changes: Any) -> ExitCode:
+    def run(self, treatment: HeldTreatment, **changes: Any) -> ExitCode:
         request = UninstallRequest(treatment, **changes)
 
         async def sleep(seconds: float) -> None:
@@ -68,16 +74,13 @@ class Scene:
         shell = Shell(self.api, lambda: self.time, sleep, self.lines.append)
         return asyncio.run(prepare_removal(request, shell))
 
-    def on_sleep(self) -> None:
-        """What the cluster does meanwhile; nothing."""
-
 
 def test_release_takes_our_finalizer_alone_and_names_what_goes_on() -> None:
     scene = Scene()
     scene.add_rayjob("web-3", scene.add_pipeline("web", OTHER, FINALIZER))
     scene.add_pipeline("code", FINALIZER)
     scene.add_pipeline("done")
-    assert scene.run(Treatment.RELEASE) is ExitCode.COMPLETE
+    assert scene.run(HeldTreatment.RELEASE) is ExitCode.COMPLETE
     assert scene.find_finalizers("web") == [OTHER]
     assert scene.find_finalizers("code") == []
     assert scene.lines == [
@@ -91,7 +94,7 @@ def test_a_pipeline_that_is_being_deleted_goes_when_it_is_released() -> None:
     scene = Scene()
     scene.add_pipeline("web", FINALIZER)
     scene.api.store.delete(Resource.PIPELINE, "corpora", "web")
-    scene.run(Treatment.RELEASE)
+    scene.run(HeldTreatment.RELEASE)
     assert scene.api.store.get(Resource.PIPELINE, "corpora", "web") is None
     assert scene.lines == ["released corpora/web, which was being deleted"]
 
@@ -100,10 +103,10 @@ def test_the_operator_is_stopped_first_since_it_would_put_the_finalizer_back() -
     scene = Scene()
     scene.add_pipeline("web", FINALIZER)
     scene.add_operator("Running", "Failed")
-    scene.on_sleep = lambda: scene.api.store.objects.pop(  # type: ignore[method-assign]
+    scene.on_sleep = lambda: scene.api.store.objects.pop(
         (Resource.POD, "strandline", "strandline-0"), None
     )
-    scene.run(Treatment.RELEASE, deployment=OPERATOR, selector="app=operator")
+    scene.run(HeldTreatment.RELEASE, deployment=OPERATOR, selector="app=operator")
     writes = [(call.resource, call.name) for call in scene.api.writes]
     assert writes == [(Resource.DEPLOYMENT, "strandline"), (Resource.PIPELINE, "web")]
     assert scene.find_replicas() == 0
@@ -114,7 +117,7 @@ def test_an_operator_that_does_not_stop_is_started_again_and_nothing_is_released
     scene.add_pipeline("web", FINALIZER)
     scene.add_operator("Running")
     with pytest.raises(UninstallError, match="did not stop within 30 s"):
-        scene.run(Treatment.RELEASE, deployment=OPERATOR, selector="app=operator", timeout=30)
+        scene.run(HeldTreatment.RELEASE, deployment=OPERATOR, selector="app=operator", timeout=30)
     assert scene.find_finalizers("web") == [FINALIZER]
     assert scene.find_replicas() == 1
 
@@ -122,7 +125,7 @@ def test_an_operator_that_does_not_stop_is_started_again_and_nothing_is_released
 def test_an_operator_that_is_gone_already_is_no_obstacle() -> None:
     scene = Scene()
     scene.add_pipeline("web", FINALIZER)
-    scene.run(Treatment.RELEASE, deployment=OPERATOR, selector="app=operator")
+    scene.run(HeldTreatment.RELEASE, deployment=OPERATOR, selector="app=operator")
     assert scene.find_finalizers("web") == []
 
 
@@ -137,7 +140,7 @@ def test_a_release_that_fails_starts_the_operator_again() -> None:
 
     scene.api.before.append(refuse)
     with pytest.raises(Forbidden):
-        scene.run(Treatment.RELEASE, deployment=OPERATOR)
+        scene.run(HeldTreatment.RELEASE, deployment=OPERATOR)
     assert scene.find_replicas() == 1
 
 
@@ -152,7 +155,7 @@ def test_a_pipeline_that_is_written_in_between_is_released_as_it_is_now() -> Non
             scene.api.store.patch(Resource.PIPELINE, "corpora", "web", patch)
 
     scene.api.before.append(edit_once)
-    scene.run(Treatment.RELEASE)
+    scene.run(HeldTreatment.RELEASE)
     assert scene.find_finalizers("web") == [OTHER]
 
 
@@ -166,20 +169,20 @@ def test_a_pipeline_that_is_always_written_ends_in_a_sentence() -> None:
 
     scene.api.before.append(conflict)
     with pytest.raises(UninstallError, match="corpora/web is written all the time"):
-        scene.run(Treatment.RELEASE)
+        scene.run(HeldTreatment.RELEASE)
 
 
 def test_only_the_named_namespaces_are_looked_at() -> None:
     scene = Scene()
     scene.add_pipeline("web", FINALIZER)
     scene.add_pipeline("web", FINALIZER, namespace="others")
-    scene.run(Treatment.RELEASE, namespaces=("corpora",))
+    scene.run(HeldTreatment.RELEASE, namespaces=("corpora",))
     assert scene.find_finalizers("web") == []
     assert scene.find_finalizers("web", "others") == [FINALIZER]
 
 
-@pytest.mark.parametrize("treatment", list(Treatment))
-def test_nothing_is_done_where_the_definitions_are_gone(treatment: Treatment) -> None:
+@pytest.mark.parametrize("treatment", list(HeldTreatment))
+def test_nothing_is_done_where_the_definitions_are_gone(treatment: HeldTreatment) -> None:
     scene = Scene()
     scene.api.unserved.add(Resource.PIPELINE)
     assert scene.run(treatment) is ExitCode.COMPLETE
@@ -189,7 +192,7 @@ def test_a_cluster_without_kuberay_is_released_all_the_same() -> None:
     scene = Scene()
     scene.add_pipeline("web", FINALIZER)
     scene.api.unserved.add(Resource.RAYJOB)
-    scene.run(Treatment.RELEASE)
+    scene.run(HeldTreatment.RELEASE)
     assert scene.find_finalizers("web") == []
 
 
@@ -197,8 +200,10 @@ def test_refuse_names_what_is_under_way_and_changes_nothing() -> None:
     scene = Scene()
     scene.add_pipeline("web", FINALIZER)
     scene.add_pipeline("done")
-    with pytest.raises(UninstallError, match=r"^1 pipeline has an attempt .*: corpora/web; suspend"):
-        scene.run(Treatment.REFUSE)
+    with pytest.raises(
+        UninstallError, match=r"^1 pipeline has an attempt .*: corpora/web; suspend"
+    ):
+        scene.run(HeldTreatment.REFUSE)
     assert scene.api.writes == []
 
 
@@ -213,8 +218,8 @@ def test_wait_ends_when_no_pipeline_is_held_and_reports_each_change_once() -> No
             patch: Json = {"metadata": {"finalizers": []}}
             scene.api.store.patch(Resource.PIPELINE, "corpora", name, patch)
 
-    scene.on_sleep = finish  # type: ignore[method-assign]
-    assert scene.run(Treatment.WAIT) is ExitCode.COMPLETE
+    scene.on_sleep = finish
+    assert scene.run(HeldTreatment.WAIT) is ExitCode.COMPLETE
     assert scene.lines == [
         "waiting: 2 pipelines have an attempt under way or due: corpora/code, corpora/web",
         "waiting: 1 pipeline has an attempt under way or due: corpora/web",
@@ -226,7 +231,7 @@ def test_wait_that_takes_too_long_fails_and_names_what_is_left() -> None:
     scene = Scene()
     scene.add_pipeline("web", FINALIZER)
     with pytest.raises(UninstallError, match="corpora/web; they did not end within 60 s"):
-        scene.run(Treatment.WAIT, timeout=60)
+        scene.run(HeldTreatment.WAIT, timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +255,7 @@ def test_many_are_counted_and_some_are_named() -> None:
 def test_flags_are_read() -> None:
     flags = ["--pipelines", "wait", "--namespaces", "a, b,", "--deployment", "s/op"]
     request = read_request([*flags, "--selector", "app=op", "--timeout", "90s"])
-    assert request == UninstallRequest(Treatment.WAIT, ("a", "b"), ("s", "op"), "app=op", 90.0)
+    assert request == UninstallRequest(HeldTreatment.WAIT, ("a", "b"), ("s", "op"), "app=op", 90.0)
 
 
 @pytest.mark.parametrize(

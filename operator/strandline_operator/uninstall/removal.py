@@ -20,7 +20,7 @@ from strandline_operator.uninstall.held_pipelines import (
     describe_release,
     read_held,
 )
-from strandline_operator.uninstall.request import Treatment, UninstallRequest
+from strandline_operator.uninstall.request import HeldTreatment, UninstallRequest
 
 PAUSE_SECONDS = 2.0
 # A watch, a user or another controller may write a pipeline in between, but not for ever.
@@ -56,11 +56,11 @@ async def prepare_removal(request: UninstallRequest, shell: Shell) -> ExitCode:
     """
     until = shell.now() + request.timeout
     match request.treatment:
-        case Treatment.REFUSE:
+        case HeldTreatment.REFUSE:
             await _refuse(request, shell)
-        case Treatment.WAIT:
+        case HeldTreatment.WAIT:
             await _wait(request, shell, until)
-        case Treatment.RELEASE:
+        case HeldTreatment.RELEASE:
             await _release_all(request, shell, until)
     return ExitCode.COMPLETE
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.quantities import parse_duration
+from strandline_operator.settings import FlagParser
 
 PROGRAM = "strandline-operator uninstall"
 
 
-class Treatment(StrEnum):
+class HeldTreatment(StrEnum):
     """What becomes of pipelines that the finalizer holds."""
 
     RELEASE = "release"
@@ -22,9 +22,9 @@ class Treatment(StrEnum):
 
 
 _TREATMENTS = {
-    Treatment.RELEASE: "take the finalizer off, and say what goes on without an operator",
-    Treatment.WAIT: "wait until no attempt is under way or due",
-    Treatment.REFUSE: "fail where an attempt is under way or due",
+    HeldTreatment.RELEASE: "take the finalizer off, and say what goes on without an operator",
+    HeldTreatment.WAIT: "wait until no attempt is under way or due",
+    HeldTreatment.REFUSE: "fail where an attempt is under way or due",
 }
 
 
@@ -39,21 +39,16 @@ class UninstallRequest:
         timeout: seconds that all of it may take.
     """
 
-    treatment: Treatment
+    treatment: HeldTreatment
     namespaces: tuple[str, ...] = ()
     deployment: tuple[str, str] | None = None
     selector: str = ""
     timeout: float = 240.0
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]
-        self.exit(ExitCode.BAD_SPEC, f"{self.prog}: {message}; --help lists the options\n")
-
-
 def read_request(arguments: Sequence[str]) -> UninstallRequest:
     """Read the flags; bad ones end the process with 64 and one sentence."""
-    parser = _Parser(
+    parser = FlagParser(
         prog=PROGRAM,
         description="Prepares the operator's removal: without it, a finalizer would stay for ever.",
         epilog=f"Example: {PROGRAM} --pipelines release --deployment strandline/strandline",
@@ -61,7 +56,11 @@ def read_request(arguments: Sequence[str]) -> UninstallRequest:
     )
     described = "; ".join(f"{word}: {text}" for word, text in _TREATMENTS.items())
     parser.add_argument(
-        "--pipelines", type=Treatment, choices=list(Treatment), required=True, help=described
+        "--pipelines",
+        type=HeldTreatment,
+        choices=list(HeldTreatment),
+        required=True,
+        help=described,
     )
     parser.add_argument(
         "--namespaces", type=_split, default=(), metavar="A,B", help="look there only; all if empty"
