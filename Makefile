@@ -18,7 +18,7 @@ PURE := $(addprefix tests/,api engine laws ledger operator plan stages statistic
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run quick room test check laws coverage browser crds reference bench rivals agreement picture kills crash fuzz mutants soak soak-operator cluster dns s3 policies node e2e e2e-all helm chart gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
+.PHONY: help run quick room test check laws coverage browser crds reference bench rivals agreement picture kills crash fuzz mutants soak soak-operator cluster dns s3 policies node e2e e2e-all karpenter helm chart gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -143,6 +143,12 @@ gitops: $(STAMP) ## Read all recorded statuses as Flux and Argo CD do, with the 
 workflow: ## Check what GitHub would run, without running it; Go, a minute once
 	@program=$$($(call build_go,actionlint,actionlint,1.24,a minute)) || exit 1; \
 	echo "actionlint" && "$$program" .github/workflows/*.yaml
+
+karpenter: $(STAMP) ## Record anew what Karpenter writes, on a real API server; Go, five minutes; STORIES=a,b picks some
+	@program=$$($(call build_go,karpenter,karpenter,1.21,three minutes)) || exit 1; \
+	module=$$(GOTOOLCHAIN=auto go -C e2e/karpenter list -m -f '{{.Dir}}' sigs.k8s.io/karpenter) && \
+	PYTHONPATH=tests/apiserver $(BIN)/python tests/apiserver/record_karpenter.py \
+		"$$program" "$$module/pkg/apis/crds" "$$module/kwok/apis/crds"
 
 scanner: ## Build the scanner of images, once: Go and three minutes; prints where it is
 	@$(call build_go,scanner,osv-scanner,1.26,three minutes)
@@ -321,6 +327,12 @@ endef
 define compile_scanner
 	CGO_ENABLED=0 nice -n 10 go build -C e2e/scanner -trimpath -buildvcs=false -ldflags "-s -w" \
 		-o "$$binary.new" github.com/google/osv-scanner/v2/cmd/osv-scanner
+endef
+
+# It wants a newer Go than the others, which Go fetches by itself.
+define compile_karpenter
+	GOTOOLCHAIN=auto CGO_ENABLED=0 nice -n 10 go build -C e2e/karpenter -trimpath -buildvcs=false -ldflags "-s -w" \
+		-o "$$binary.new" sigs.k8s.io/karpenter/kwok
 endef
 
 define compile_dns
