@@ -18,7 +18,7 @@ PURE := $(addprefix tests/,api engine laws ledger operator plan stages statistic
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run quick room test check laws coverage browser crds reference bench rivals agreement picture kills crash fuzz mutants soak soak-operator cluster dns s3 policies node e2e e2e-all karpenter helm chart gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
+.PHONY: help run quick room test programs check laws coverage browser crds reference bench rivals agreement picture kills crash fuzz mutants soak soak-operator cluster dns s3 policies node e2e e2e-all karpenter helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -39,9 +39,14 @@ room: $(STAMP) ## The same for one room, with all of its tests: R=engine
 	@echo "pytest tests/$(R)"
 	@$(BIN)/python -m pytest --quiet $(PARALLEL) "tests/$(R)" $(ARGS)
 
-test: check ## Everything that must pass: check, then all tests; WORKERS=N processes
+test: check programs ## Everything that must pass: check, then all tests; WORKERS=N processes
 	@echo "pytest"
 	@$(BIN)/python -m pytest $(PARALLEL) --durations=25 --junitxml=$(REPORTS)/tests.xml $(ARGS)
+
+# What can't be built is not tested, and the last line of the tests says so. CI's lanes build by themselves.
+programs: ## Build what tests need beside Python, where there is Go: ten minutes, once
+	@[ -n "$$CI" ] || ! command -v go > /dev/null || for name in cluster s3 helm readers; do \
+		$(MAKE) --silent --no-print-directory $$name > /dev/null || true; done
 
 check: $(STAMP) ## Lint, format, types, import contracts, generated files, spelling
 	@$(lint)
@@ -135,8 +140,11 @@ chart: $(STAMP) ## Lint and render the chart, install it in a real API server, t
 	@echo "pytest tests/chart"
 	@STRANDLINE_NEEDS_HELM=1 $(BIN)/python -m pytest tests/chart $(ARGS)
 
+readers: ## Build what reads statuses as Flux and Argo CD do, once: Go and three minutes; prints where it is
+	@$(call build_go,gitops,strandline-gitops,1.24,three minutes)
+
 gitops: $(STAMP) ## Read all recorded statuses as Flux and Argo CD do, with the libraries of both
-	@program=$$($(call build_go,gitops,strandline-gitops,1.24,three minutes)) || exit 1; \
+	@program=$$($(MAKE) --silent --no-print-directory readers) || exit 1; \
 	echo "pytest tests/gitops" && STRANDLINE_NEEDS_GITOPS=1 STRANDLINE_GITOPS="$$program" \
 		$(BIN)/python -m pytest tests/gitops $(ARGS)
 

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
+from run_summary import pytest_terminal_summary
+
 # Tables are as wide as it says, and whoever runs these tests may have said something.
 os.environ.pop("COLUMNS", None)
 
@@ -18,6 +20,8 @@ os.environ.pop("COLUMNS", None)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+__all__ = ["pytest_terminal_summary"]
+pytest_plugins = ["pytester"]
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"
 
