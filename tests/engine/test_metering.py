@@ -13,7 +13,7 @@ from strandline.engine.call.metering import Meter
 from strandline.engine.call.stage_call import StageCall
 from strandline.engine.call.wire import pack_receipt, unpack_receipt
 from strandline.engine.core.flow import Flow
-from strandline.engine.ray.losses import Replays
+from strandline.engine.preemption.replays import Replays
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Effort, Event, Receipt, StageCounts, add_efforts
 from strandline.plan.stage import Stage

@@ -278,6 +278,11 @@ class Flow:
             self._put_first(stage, batch)
         return []
 
+    def put_back(self, stage: int, batch: list[Slot]) -> None:
+        """Queue work again that is with nobody, first in line."""
+        if batch and not self.is_stopped:
+            self._put_first(stage, batch)
+
     def take_apart(self, stage: int, batch: list[Slot]) -> None:
         """Queue a call's work again, task by task, since one of them can't be worked on."""
         self.queues[stage].running -= len(batch)

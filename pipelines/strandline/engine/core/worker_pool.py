@@ -6,9 +6,9 @@ Actors and references are opaque here: it knows neither Ray nor who starts, load
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from strandline.engine.call.limits import explain_overdue
 from strandline.engine.call.slots import Slot
@@ -102,6 +102,23 @@ class Call:
         return [slot.source for slot in self.batch]
 
 
+class Loss(NamedTuple):
+    """A worker that was lost, since the last success of its stage.
+
+    Attributes:
+        sources: of which one may be to blame; none where the worker had nothing to do, or where it
+            can't be told.
+        turns: of one out of reach, how often what it had was lost so; 0 of any other.
+        node: the one that it was on.
+        sure_at: when it is certain that it was not lost with its node, by the driver's clock.
+    """
+
+    sources: frozenset[bytes] = frozenset()
+    turns: int = 0
+    node: str = ""
+    sure_at: float = 0.0
+
+
 class ChainStreak:
     """The losses of one pool since its last success, for each stage of its chain.
 
@@ -123,15 +140,30 @@ class ChainStreak:
         counts = [streak.causes for streak in self._streaks]
         return counts.index(self.causes) if counts.count(self.causes) == 1 else None
 
-    def note(self, entry: Entry, sources: Collection[bytes] = ()) -> None:
+    def count_sure(self, now: float) -> int:
+        """Return causes, as `causes`, of losses that are certain not to be of a node."""
+        return max(streak.count_sure(now) for streak in self._streaks)
+
+    def note(
+        self,
+        entry: Entry,
+        sources: Collection[bytes] = (),
+        node: str = "",
+        sure_at: float = 0.0,
+    ) -> None:
         """See `LossStreak.note`."""
         for streak in self._list_touched(entry):
-            streak.note(sources)
+            streak.note(sources, node, sure_at)
 
-    def note_again(self, entry: Entry, times: int) -> None:
+    def note_again(self, entry: Entry, times: int, node: str = "", sure_at: float = 0.0) -> None:
         """See `LossStreak.note_again`."""
         for streak in self._list_touched(entry):
-            streak.note_again(times)
+            streak.note_again(times, node, sure_at)
+
+    def forgive(self, nodes: Collection[str]) -> None:
+        """See `LossStreak.forgive`."""
+        for streak in self._streaks:
+            streak.forgive(nodes)
 
     def end(self, entry: Entry) -> None:
         """See `LossStreak.end`."""
@@ -144,54 +176,69 @@ class ChainStreak:
 
 
 class LossStreak:
-    """The losses of one stage's workers since its last success."""
+    """The losses of one stage's workers since its last success.
+
+    Attributes:
+        causes: what they were lost to; several over one source are one.
+    """
 
     def __init__(self) -> None:
-        self._culprits: set[bytes] = set()
-        self._exposed: list[frozenset[bytes]] = []
-        self._turns: set[int] = set()
+        self._losses: list[Loss] = []
         self.causes = 0
 
-    def note(self, sources: Collection[bytes] = ()) -> None:
-        """Count a worker that was lost.
+    def note(self, sources: Collection[bytes] = (), node: str = "", sure_at: float = 0.0) -> None:
+        """Count a worker that was lost; see `Loss`."""
+        self._add(Loss(frozenset(sources), 0, node, sure_at))
 
-        Args:
-            sources: of which one may be to blame; none where the worker had nothing to do, or
-                where it can't be told.
-        """
-        suspects = frozenset(sources)
-        if len(suspects) == 1:
-            self._blame(*suspects)
-            return
-        self.causes += 1
-        if suspects:
-            self._exposed.append(suspects)
-
-    def note_again(self, times: int) -> None:
+    def note_again(self, times: int, node: str = "", sure_at: float = 0.0) -> None:
         """Count a worker that went out of reach, most likely with its node.
 
         Args:
             times: that what it had was lost so. Once is a lost node and no cause; whatever is lost
                 with a node was lost about as often, and is one.
         """
-        if times > 1 and times not in self._turns:
-            self._turns.add(times)
-            self.causes += 1
+        if times > 1:
+            self._add(Loss(frozenset(), times, node, sure_at))
+
+    def count_sure(self, now: float) -> int:
+        """Return causes of losses that are certain not to be of a node."""
+        return _count_causes([loss for loss in self._losses if loss.sure_at <= now])
+
+    def forgive(self, nodes: Collection[str]) -> None:
+        """Take back the losses of workers whose nodes turned out to have gone."""
+        self._losses = [loss for loss in self._losses if loss.node not in nodes]
+        self.causes = _count_causes(self._losses)
 
     def end(self) -> None:
         """End the streak, since there was a success."""
-        self._culprits.clear()
-        self._exposed.clear()
-        self._turns.clear()
+        self._losses.clear()
         self.causes = 0
 
-    def _blame(self, source: bytes) -> None:
-        if source in self._culprits:
-            return
-        self._culprits.add(source)
-        explained = [exposed for exposed in self._exposed if source in exposed]
-        self._exposed = [exposed for exposed in self._exposed if source not in exposed]
-        self.causes += 1 - len(explained)
+    def _add(self, loss: Loss) -> None:
+        self._losses.append(loss)
+        self.causes = _count_causes(self._losses)
+
+
+def _count_causes(losses: Iterable[Loss]) -> int:
+    """Return what workers were lost to in a row; several over one source are one."""
+    culprits: set[bytes] = set()
+    exposed: list[frozenset[bytes]] = []
+    turns: set[int] = set()
+    causes = 0
+    for loss in losses:
+        if loss.turns:
+            causes += loss.turns not in turns
+            turns.add(loss.turns)
+        elif len(loss.sources) != 1:
+            causes += 1
+            exposed += [loss.sources] if loss.sources else []
+        elif not loss.sources <= culprits:
+            # Those that were lost in its company were lost to it, most likely.
+            unexplained = [group for group in exposed if not loss.sources <= group]
+            causes += 1 - (len(exposed) - len(unexplained))
+            exposed = unexplained
+            culprits |= loss.sources
+    return causes
 
 
 @dataclass(slots=True)

@@ -17,12 +17,13 @@ from strandline.engine.core.call_size import FileFilling
 from strandline.engine.core.chains import Chain, cut_chains
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.worker_pool import Worker
+from strandline.engine.preemption.nodes import NodeMarks
 from strandline.engine.ray.connection import first_line, unwrap
 from strandline.engine.ray.demand import Demand, read_full_size
 from strandline.engine.ray.driver import POLL_SECONDS, DrivenEngine, Driver, DriverInputs
 from strandline.engine.ray.losses import LOSSES, Losses, OverdueError, is_of_node
 from strandline.engine.ray.pool import RayPools
-from strandline.engine.ray.scaler import Scaler
+from strandline.engine.ray.scaler import Scaler, list_nodes
 
 LISTING_SECONDS = 0.05
 # What is told once for all stages of a chain: under the first one.
@@ -39,13 +40,14 @@ class _RayDriver(Driver):
         chains = self.chains
         self._pools = RayPools(name, chains, outputs, control.inflight, now=control.now)
         plans = [chain.plan for chain in chains]
-        self._scaler = Scaler(plans, self._pools, outputs, control.notes, control.now)
+        self._here = str(ray.get_runtime_context().get_node_id())
+        self._marks = NodeMarks(self._here)
+        self._scaler = Scaler(plans, self._pools, outputs, control.notes, control.now, self._marks)
         self._first_workers = FirstWorkers(given.wait)
         self._demand = Demand(read_full_size(os.environ), control.now)
-        self._losses = Losses(self._flow, self._pools, self._ledger, control)
+        self._losses = Losses(self._flow, self._pools, self._ledger, control, self._marks)
         target = plan.stages[-1].target_bytes
         self._filling = None if target is None else FileFilling(target)
-        self._here = str(ray.get_runtime_context().get_node_id())
 
     def _cut(self, given: DriverInputs) -> list[Chain]:
         # A sink that writes to a folder of this node must not keep all else on it.
@@ -59,6 +61,7 @@ class _RayDriver(Driver):
             self._begin_turn()
             if self._flow.is_stopped and self._control.must_leave():
                 break
+            self._losses.judge()
             if self._losses.replays:
                 self._losses.replays.release(self._pools.list_sources())
             if self._listing.is_ended and self._flow.suspects and self._flow.is_idle():
@@ -94,7 +97,7 @@ class _RayDriver(Driver):
         if self._flow.is_stopped:
             # What would come of a call that goes on is queued no more, but to fill a file.
             return not (self._flow.fills_files and self._pools.can_write(self._flow.queues[-1]))
-        if self._pools.paused or self._losses.replays:
+        if self._pools.paused or self._losses.replays or self._losses.is_judging:
             return False
         return self._listing.is_ended and self._flow.is_idle() and not self._flow.suspects
 
@@ -201,10 +204,15 @@ class _RayDriver(Driver):
         if not self._is_look_due():
             return
         self._connection.check_alive()
+        self._learn_nodes()
         if self._ledger.is_tracked and self._counting is None:
             self._counting = self._ledger.count_finished()
         for worker, words in self._pools.list_overdue():
             self._lose(worker, OverdueError(words))
+
+    def _learn_nodes(self) -> None:
+        """Learn which nodes have died: nobody is to blame for the workers that they took along."""
+        self._losses.forgive(self._marks.learn(list_nodes()[1]))
 
     def _get(self, reference: Any) -> Any:  # noqa: ANN401 - whatever the ledger answers
         """Return an answer of the ledger; where it has died, the watch knows why."""
@@ -247,6 +255,7 @@ class _RayDriver(Driver):
                 self._lose(call.worker, NodeDiedError(first_line(error)))
                 return
             self._pools.skip_call(reference)
+            self._learn_nodes()  # data that goes with a node is missed as soon as that
             self._losses.lose_data(call, first_line(error))
         except RayTaskError as error:
             raise unwrap(error) from None

@@ -7,8 +7,7 @@ the kernel may take the neighbour of the one that grew, so its work is tried aga
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from ray.exceptions import (
@@ -25,75 +24,15 @@ from strandline.engine.core.chains import WHOLE
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.ports import Control
 from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.preemption.blame import Blame, WorkerDeath
+from strandline.engine.preemption.nodes import DEATH_SECONDS, SILENCE_SECONDS, NodeMarks
+from strandline.engine.preemption.replays import REPLAYS_PER_SOURCE, Replays
 from strandline.engine.ray.connection import first_line
 from strandline.engine.ray.ledger_actor import RayLedger
 from strandline.engine.ray.pool import RayPools
 from strandline.plan.errors import StrandlineError
-from strandline.plan.receipt import Event, Failure, Receipt
+from strandline.plan.receipt import Failure, Receipt
 from strandline_api.outcome.causes import Cause
-
-REPLAYS_PER_SOURCE = 3
-
-
-class Replays:
-    """Sources that wait to begin anew."""
-
-    def __init__(self, flow: Flow) -> None:
-        self._flow = flow
-        self._counts: Counter[bytes] = Counter()
-        self._roots: dict[bytes, Slot] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._roots)
-
-    def begin(self, slots: Collection[Slot]) -> tuple[list[Event], list[Slot]]:
-        """Take back what was done for the sources of slots, one of each.
-
-        Returns:
-            What the ledger is told, and the slots whose sources have begun anew too often.
-        """
-        # A node that is lost again and again would have it begin for ever.
-        spent = [slot for slot in slots if self._counts[slot.source] >= REPLAYS_PER_SOURCE]
-        over = {slot.source for slot in spent}
-        roots = {slot.source: slot.root or slot for slot in slots if slot.source not in over}
-        self._counts.update(roots.keys())
-        self._roots |= roots
-        if roots:
-            # Tasks of the pass before would be worked on beside those of the new one.
-            self._flow.withdraw(roots.keys())
-        return [
-            Event(source, (root.token,), (root.token,)) for source, root in roots.items()
-        ], spent
-
-    def keep_current(self, batch: Iterable[Slot]) -> list[Slot]:
-        """Return those of a batch whose sources do not wait to begin anew."""
-        return [slot for slot in batch if slot.source not in self._roots]
-
-    def filter(self, receipt: Receipt) -> Receipt:
-        """Return a receipt without the sources that wait to begin anew."""
-        gone = self._roots.keys()
-        return receipt._replace(
-            events=tuple(event for event in receipt.events if event.source not in gone),
-            failures=tuple(failure for failure in receipt.failures if failure.source not in gone),
-            emitted=tuple(emitted for emitted in receipt.emitted if emitted.source not in gone),
-            efforts=tuple(effort for effort in receipt.efforts if effort[0] not in gone),
-            gone=tuple(slot for slot in receipt.gone if slot[1] not in gone),
-        )
-
-    def release(self, busy: Collection[bytes]) -> None:
-        """Queue the roots of which nothing is with workers any more.
-
-        Args:
-            busy: sources that are with workers.
-        """
-        # An answer to a task of the pass before would be taken for one of the new pass.
-        for source in [root for root in self._roots if root not in busy]:
-            self._flow.enter([self._roots.pop(source)])
-
-    def clear(self) -> None:
-        """Let all be as they are: the run is ending."""
-        self._roots.clear()
-
 
 DEATHS_PER_TASK = 3
 DEATHS_PER_POOL = 4
@@ -131,23 +70,84 @@ class _Death(NamedTuple):
     innocent: frozenset[int] = frozenset()
 
 
+class _Accused(NamedTuple):
+    """Tasks that have taken too many workers with them, unless it was nodes that did.
+
+    Attributes:
+        due: when that is certain.
+        message, cause: of their failure.
+    """
+
+    due: float
+    stage: int
+    slots: list[Slot]
+    message: str
+    cause: Cause
+
+
 class Losses:
     """Takes lost workers out; how many there should be then is the planner's to say.
+
+    Args:
+        marks: what is known of nodes; whoever learns of one that died says so by `forgive`.
 
     Attributes:
         anything_died: a worker was lost in this attempt, or data.
         replays: sources that wait to begin anew.
     """
 
-    def __init__(self, flow: Flow, pools: RayPools, ledger: RayLedger, control: Control) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        pools: RayPools,
+        ledger: RayLedger,
+        control: Control,
+        marks: NodeMarks | None = None,
+    ) -> None:
         self._flow = flow
         self._pools = pools
         self._ledger = ledger
         self._control = control
+        self._marks = NodeMarks() if marks is None else marks
         self.replays = Replays(flow)
         self.anything_died = False
-        self._out_of_reach: Counter[bytes] = Counter()
+        self._blame = Blame()
+        self._accused: list[_Accused] = []
+        self._breaking: dict[int, tuple[str, Cause]] = {}
         self._unprepared: dict[int, str] = {}
+
+    @property
+    def is_judging(self) -> bool:
+        """Return whether tasks wait until it is certain what their workers died of."""
+        return bool(self._accused)
+
+    def forgive(self, nodes: Collection[str]) -> None:
+        """Take back what was blamed on anybody for workers of nodes that have died."""
+        if nodes:
+            self._blame.forgive(nodes)
+            self.replays.forgive()
+            for stage in range(len(self._flow.queues)):
+                self._pools[stage].streak.forgive(nodes)
+
+    def judge(self) -> None:
+        """Fail what is to blame for certain by now, and queue again what is not.
+
+        Raises:
+            PoolBrokenError: a pool has died too often, for certain.
+        """
+        accused, self._accused, now = self._accused, [], self._control.now()
+        for each in accused:
+            if each.slots[0].source in self._flow.failed:
+                continue
+            slots = self._recount(self.replays.keep_current(each.slots))
+            if not any(slot.deaths >= DEATHS_PER_TASK for slot in slots):
+                self._flow.put_back(each.stage, slots)
+            elif now >= each.due:
+                self._fail(each.stage, slots, each.message, each.cause)
+            else:
+                self._accused.append(each)
+        for stage in list(self._breaking):
+            self._check_streak(stage)
 
     def fail_setup(self, worker: Worker, error: StageSetupError) -> None:
         """Take out a worker that can't be set up; another is started, once for a stage.
@@ -156,6 +156,10 @@ class Losses:
             StageSetupError: it was the second of the stage; lasting where all fail alike.
         """
         pool, text = self._pools[worker.stage], str(error)
+        if self._marks.is_going(worker.node):  # what its node lacks by now says nothing of others
+            self._pools.remove(worker)
+            self._control.incidents.append(f"{text}; its node is going")
+            return
         has_worked = pool.past > 0 or any(peer.is_ready for peer in pool.workers)
         first = self._unprepared.get(worker.stage)
         if first is not None:
@@ -172,6 +176,8 @@ class Losses:
             PoolBrokenError: it was one too many.
         """
         stage, why = worker.stage, first_line(error)
+        if self._marks.is_going(worker.node) and not is_of_node(error):
+            error = NodeDiedError(why)  # of which of the two it died can't be told, nor blamed
         pool = self._pools[stage]
         death = self._judge(worker, error)
         entry = worker.current.entry if worker.current else WHOLE
@@ -186,23 +192,48 @@ class Losses:
         # before is spelled. So both are tried apart, with nothing else beside them.
         for call in reversed(calls):
             batch = self._keep_current(call)
-            if not batch:  # all of it waits to begin anew, and would be worked on twice
-                continue
-            poisoned = self._flow.requeue(
-                stage,
-                batch,
-                0 if call.number in death.innocent else death.exposed,
-                holds=death.cause is Cause.OOM_KILLED,
-                most_deaths=DEATHS_PER_TASK,
-            )
-            message = f"lost {DEATHS_PER_TASK} workers; the last: {why}"
-            self._fail(stage, poisoned, message, death.cause)
+            if batch:  # else all of it waits to begin anew, and would be worked on twice
+                self._requeue(call, self._recount(batch), death, worker, error)
+        sure_at = self._find_sure_at(worker, error)
         if not is_of_node(error):  # a stage that kills its workers would do so for ever
-            pool.streak.note(entry, death.suspects)
+            pool.streak.note(entry, death.suspects, worker.node, sure_at)
         elif not (death.cause is Cause.OOM_KILLED or _is_node_death(error)):
             # Out of reach, and why is not known: a stage may do that to nodes again and again.
-            pool.streak.note_again(entry, self._count_turns(calls))
-        self._check_streak(stage, why, death.cause)
+            tasks = [slot.token for call in calls for slot in call.batch]
+            turns = self._blame.note_out_of_reach(tasks, worker.node)
+            pool.streak.note_again(entry, turns, worker.node, sure_at)
+        self._breaking[stage] = (why, death.cause)
+        self._check_streak(stage)
+
+    def _requeue(
+        self, call: Call, batch: list[Slot], death: _Death, worker: Worker, error: Exception
+    ) -> None:
+        exposed = 0 if call.number in death.innocent else death.exposed
+        if exposed == 1:
+            known = WorkerDeath(worker.node, self._find_sure_at(worker, error))
+            self._blame.note([slot.token for slot in batch], known)
+        poisoned = self._flow.requeue(
+            call.stage,
+            batch,
+            exposed,
+            holds=death.cause is Cause.OOM_KILLED,
+            most_deaths=DEATHS_PER_TASK,
+        )
+        if poisoned:
+            message = f"lost {DEATHS_PER_TASK} workers; the last: {first_line(error)}"
+            due = self._blame.find_sure_at(slot.token for slot in poisoned)
+            self._accused.append(_Accused(due, call.stage, poisoned, message, death.cause))
+            self.judge()
+
+    def _recount(self, batch: list[Slot]) -> list[Slot]:
+        """Return slots with the workers that they are still blamed for."""
+        return [slot._replace(deaths=self._blame.count(slot.token)) for slot in batch]
+
+    def _find_sure_at(self, worker: Worker, error: Exception) -> float:
+        # A node that hangs as a whole is missed late too.
+        is_silent = isinstance(error, ActorUnavailableError | OverdueError)
+        seconds = SILENCE_SECONDS if is_silent else DEATH_SECONDS
+        return self._marks.find_sure_at(worker.node, self._control.now(), seconds)
 
     def _judge(self, worker: Worker, error: Exception) -> _Death:
         current = worker.current
@@ -211,7 +242,8 @@ class Losses:
             others = frozenset(call.number for call in worker.calls.values() if call != current)
             suspects = set(current.sources)
             return _Death(Cause.TIMEOUT, len(suspects), suspects, others)
-        is_memory = self._is_memory(error)
+        # What the kernel killed on this machine says nothing of a node that died elsewhere.
+        is_memory = not _is_node_death(error) and self._is_memory(error)
         exposed = self._count_exposed(worker, error, is_memory=is_memory)
         # The kernel takes who is largest, wherever the one is that grew.
         suspects = worker.sources if exposed == 1 or not is_memory else set()
@@ -219,9 +251,19 @@ class Losses:
 
     def take_current(self, call: Call, receipt: Receipt) -> tuple[list[Slot], Receipt]:
         """Return what counts of an answer: not what is of sources that wait to begin anew."""
+        self._pass_blame_on(call, receipt)
         if not self.replays:
             return call.batch, receipt
         return self._keep_current(call), self.replays.filter(receipt)
+
+    def _pass_blame_on(self, call: Call, receipt: Receipt) -> None:
+        """Blame what has come of a suspect, within its chain, as the suspect is."""
+        if call.entry[1]:
+            batch = call.batch if call.opened is None else [*call.batch, call.opened]
+            parents = {slot.source: slot.token for slot in batch}
+            for emitted in receipt.emitted:
+                if emitted.link:
+                    self._blame.inherit(emitted.token, parents[emitted.source])
 
     def lose_data(self, call: Call, why: str) -> None:
         """Replay the sources of what a call needs and is lost; those that often have fail."""
@@ -237,7 +279,8 @@ class Losses:
         each = {slot.source: slot for slot in batch if slot.source not in self._flow.failed}
         events, spent = self.replays.begin(each.values())
         self._ledger.forward(events, ())
-        self._fail(stage, spent, f"its data was lost: {why}", Cause.NODE_LOST)
+        message = f"its data was lost {REPLAYS_PER_SOURCE + 1} times with all nodes there: {why}"
+        self._fail(stage, spent, message, Cause.NODE_LOST)
         if _DATA_LOST not in self._control.notes:  # once: a node holds data of thousands of tasks
             self._control.notes.append(_DATA_LOST)
 
@@ -254,22 +297,19 @@ class Losses:
         """Return sources of which one may have ended the worker; 0 where none has."""
         if not worker.calls or _is_node_death(error):
             return 0  # suspected, what a lost node had would be tried one by one for nothing
-        if is_memory:  # whoever grew may be with any worker of this machine
+        if is_memory and not isinstance(error, ActorUnavailableError):
+            # Whoever grew may be with any worker of this machine.
             return len(self._pools.list_sources())
         # Out of reach, most likely with its node, which is known too late to wait for: what it had
         # is tried apart, and none of it is blamed.
         least = 2 if isinstance(error, ActorUnavailableError) else 1
         return max(least, len(worker.sources))
 
-    def _count_turns(self, calls: list[Call]) -> int:
-        """Return how often a task of lost calls was with a worker that went out of reach."""
-        tasks = [slot.token for call in calls for slot in call.batch]
-        self._out_of_reach.update(tasks)
-        return max((self._out_of_reach[task] for task in tasks), default=0)
-
-    def _check_streak(self, stage: int, why: str, cause: Cause) -> None:
-        pool = self._pools[stage]
-        if pool.streak.causes >= DEATHS_PER_POOL:
+    def _check_streak(self, stage: int) -> None:
+        pool, (why, cause) = self._pools[stage], self._breaking[stage]
+        if pool.streak.causes < DEATHS_PER_POOL:
+            del self._breaking[stage]
+        elif pool.streak.count_sure(self._control.now()) >= DEATHS_PER_POOL:
             deaths, culprit = pool.streak.causes, pool.streak.culprit
             name = pool.plan.name if culprit is None else self._name(stage, culprit)
             msg = f"stage {name!r} lost {deaths} workers in a row; the last: {why}"

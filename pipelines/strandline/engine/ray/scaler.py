@@ -22,6 +22,7 @@ from strandline.engine.autoscaler.model import (
 from strandline.engine.autoscaler.planner import plan
 from strandline.engine.core.flow import StageQueue
 from strandline.engine.core.worker_pool import Worker
+from strandline.engine.preemption.nodes import NodeMarks
 from strandline.engine.ray.pool import RayPools
 from strandline.plan.pipeline import StagePlan
 from strandline.storage.outputs.outputs import OutputLocation
@@ -40,6 +41,7 @@ class Scaler:
     Args:
         notes: gets a sentence for each change, and for each floor that finds no room.
         now: seconds from any fixed point.
+        marks: what is known of nodes.
 
     Attributes:
         bottleneck: the stage that sets the pace; None where none does, or it is not known yet.
@@ -53,8 +55,10 @@ class Scaler:
         outputs: OutputLocation,
         notes: list[str],
         now: Callable[[], float],
+        marks: NodeMarks | None = None,
     ) -> None:
-        self._here = str(ray.get_runtime_context().get_node_id())
+        self._marks = marks or NodeMarks(str(ray.get_runtime_context().get_node_id()))
+        self._here = self._marks.here
         self._stages = stages
         self._pools = pools
         self._surveyor = Surveyor(stages, self._here if outputs.is_on_driver else None)
@@ -95,7 +99,7 @@ class Scaler:
         now = self._now()
         self._due, self._pools.has_gone = now + LOOK_SECONDS, False
         self._looked = now, sum(map(len, queues))
-        nodes, dead = _list_nodes()
+        nodes, dead = list_nodes()
         lost = [
             worker
             for worker in self._pools.list_workers()
@@ -181,7 +185,7 @@ def _describe(worker: Worker) -> WorkerFacts:
     )
 
 
-def _list_nodes() -> tuple[list[NodeFacts], set[str]]:
+def list_nodes() -> tuple[list[NodeFacts], set[str]]:
     """Return the nodes that are alive, and the names of those that have died."""
     free = available_resources_per_node()
     nodes, dead = [], set()

@@ -6,7 +6,7 @@ Ray Data starts a lost worker anew and says nothing of it, so a driver learns of
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -44,6 +44,7 @@ class _Begun(NamedTuple):
     process: int
     stage: int
     call: bytes
+    node: str
 
     @property
     def key(self) -> tuple[int, bytes]:
@@ -51,9 +52,14 @@ class _Begun(NamedTuple):
 
 
 class Deaths:
-    """What is with each worker of a run, and what workers have died over."""
+    """What is with each worker of a run, and what workers have died over.
 
-    def __init__(self) -> None:
+    Args:
+        is_gone: says whether a node has died.
+    """
+
+    def __init__(self, is_gone: Callable[[str], bool] = lambda _: False) -> None:
+        self._is_gone = is_gone
         self._begun: dict[str, _Begun] = {}
         self._counts: Counter[tuple[int, bytes]] = Counter()
         self._culprits: dict[int, set[bytes]] = {}
@@ -62,7 +68,7 @@ class Deaths:
         self._is_left = False
 
     def begin(
-        self, worker: str, process: int, stage: int, call: bytes, *, is_one: bool
+        self, worker: str, process: int, stage: int, call: bytes, *, is_one: bool, node: str = ""
     ) -> WorkPermission:
         """Note that a worker is about to begin; return whether it may.
 
@@ -71,16 +77,17 @@ class Deaths:
             process: its pid, which it does not keep.
             call: a name that the same tasks have again; empty while the stage is set up.
             is_one: the work can't be taken apart.
+            node: that it is on.
         """
         before = self._begun.pop(worker, None)
-        if before is not None and before.process != process:
+        if before is not None and (before.process, before.node) != (process, node):
             # Another process under the same name: Ray Data has started the worker anew.
             self._record_loss(before)
         elif before is not None and not before.call:
             self._counts.pop(before.key, None)  # it came through being set up
         verdict = self._judge(stage, call, is_one=is_one)
         if verdict is WorkPermission.BEGIN:
-            self._begun[worker] = _Begun(process, stage, call)
+            self._begun[worker] = _Begun(process, stage, call, node)
             self._started[stage] += not call
         return verdict
 
@@ -117,9 +124,16 @@ class Deaths:
         return len(self._culprits.get(stage, ()))
 
     def _record_loss(self, begun: _Begun) -> None:
+        self._lost[begun.stage] += 1
+        if begun.node and self._is_gone(begun.node):
+            return  # it was no work's fault, and is no sign of a stage that loses every worker
         self._counts[begun.key] += 1
         self._culprits.setdefault(begun.stage, set()).add(begun.call)
-        self._lost[begun.stage] += 1
+
+
+def _is_gone(node: str) -> bool:
+    """Return whether Ray knows of a node's death; a worker is started anew after that."""
+    return any(each["NodeID"] == node and not each["Alive"] for each in ray.nodes())
 
 
 class WorkerLosses:
@@ -137,7 +151,7 @@ class WorkerLosses:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         # Where it is killed for memory, what it knew is lost: a task may have a few more workers.
         actor_class = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(Deaths)
-        self.actor: Any = actor_class.options(scheduling_strategy=here).remote()
+        self.actor: Any = actor_class.options(scheduling_strategy=here).remote(_is_gone)
         self.anything_died = False
         self._names = names
         self._control = control

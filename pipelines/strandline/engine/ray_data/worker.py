@@ -144,7 +144,8 @@ class StageRows:
     def _begin(self, work: bytes, *, is_one: bool) -> WorkPermission:
         index, begin = self._settings.index, self._settings.deaths.begin
         try:
-            asked = begin.remote(self._worker, os.getpid(), index, work, is_one=is_one)
+            node = str(ray.get_runtime_context().get_node_id())
+            asked = begin.remote(self._worker, os.getpid(), index, work, is_one=is_one, node=node)
             return WorkPermission(ray.get(asked))
         except RayError as error:
             msg = f"stage {self._settings.name!r} lost touch with the driver: {first_line(error)}"

@@ -1,0 +1,62 @@
+"""Workers that tasks are blamed for, as long as it may turn out that it was their nodes. Pure.
+
+It must not know what a task is, nor what becomes of one that is blamed too often.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class WorkerDeath(NamedTuple):
+    """A worker that died over a task: its node, and when it is certain that it was not of that."""
+
+    node: str
+    sure_at: float
+
+
+class Blame:
+    """Deaths by task, those of nodes that went taken back."""
+
+    def __init__(self) -> None:
+        self._deaths: dict[bytes, list[WorkerDeath]] = {}
+        self._out_of_reach: dict[str, Counter[bytes]] = {}
+
+    def note(self, tasks: Iterable[bytes], death: WorkerDeath) -> None:
+        """Blame tasks for a worker that died over them."""
+        for task in tasks:
+            self._deaths.setdefault(task, []).append(death)
+
+    def inherit(self, task: bytes, parent: bytes) -> None:
+        """Blame a task for what the one that it was made of is blamed for."""
+        if task != parent and parent in self._deaths:
+            self._deaths[task] = list(self._deaths[parent])
+
+    def count(self, task: bytes) -> int:
+        """Return workers that a task is blamed for."""
+        return len(self._deaths.get(task, ()))
+
+    def find_sure_at(self, tasks: Iterable[bytes]) -> float:
+        """Return when all that tasks are blamed for is certain."""
+        deaths = (death for task in tasks for death in self._deaths.get(task, ()))
+        return max((death.sure_at for death in deaths), default=0.0)
+
+    def note_out_of_reach(self, tasks: Iterable[bytes], node: str) -> int:
+        """Note tasks that went out of reach with a worker; return how often one of them has."""
+        listed = list(tasks)
+        self._out_of_reach.setdefault(node, Counter()).update(listed)
+        seen = self._out_of_reach.values()
+        return max((sum(counts[task] for counts in seen) for task in listed), default=0)
+
+    def forgive(self, nodes: Iterable[str]) -> None:
+        """Take back what was of nodes that turned out to have gone."""
+        gone = set(nodes)
+        for node in gone:
+            self._out_of_reach.pop(node, None)
+        left = {
+            task: [death for death in deaths if death.node not in gone]
+            for task, deaths in self._deaths.items()
+        }
+        self._deaths = {task: deaths for task, deaths in left.items() if deaths}
