@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.run.attempt.attempt import Grace
+from strandline.run.attempt.attempt import (
+    ENDING_SECONDS,
+    PROMPT_SECONDS,
+    UNKNOWN_SECONDS,
+    Grace,
+    find_period,
+)
+from strandline_api.spec.policy import Checkpoint
 
 
 class Attempt:
@@ -51,3 +58,26 @@ def test_time_counts_from_the_request_and_not_from_the_beginning() -> None:
     assert not attempt.is_over_after(1000.0)  # seen now for the first time
     assert not attempt.is_over_after(19.0)
     assert attempt.is_over_after(1.0)
+
+
+def test_law_where_no_time_is_asked_for_the_last_word_is_out_in_ten_seconds() -> None:
+    assert find_period(Checkpoint()) == PROMPT_SECONDS - ENDING_SECONDS
+    attempt = Attempt(find_period(Checkpoint()))
+    attempt.is_asked = True
+    assert not attempt.is_over_after(0.0)
+    assert not attempt.is_over_after(PROMPT_SECONDS / 2 - 0.01)
+    assert attempt.is_over_after(0.01)
+
+
+@pytest.mark.parametrize("period", ["0s", "5s", "30s", "10m"])
+def test_law_a_time_that_is_asked_for_is_what_there_is(period: str) -> None:
+    checkpoint = Checkpoint.model_validate({"gracePeriod": period})
+    assert find_period(checkpoint) == checkpoint.grace_period_seconds
+
+
+def test_what_nobody_has_measured_is_waited_for_a_moment_from_the_request() -> None:
+    attempt = Attempt(600.0)
+    assert attempt.grace.find_leave().prompt_at == float("inf")
+    attempt.is_asked = True
+    assert not attempt.is_over_after(1.0)
+    assert attempt.grace.find_leave() == (501.0 + UNKNOWN_SECONDS, 501.0 + 590.0)

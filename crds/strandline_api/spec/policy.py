@@ -287,7 +287,11 @@ class Checkpoint(ApiModel):
     )
     grace_period: Duration = Field(
         default="30s",
-        description="Time to finish and save work after a request to stop, such as '30s'.",
+        description=(
+            "Time to finish and save work after a request to stop, such as '30s'. Work that cannot "
+            "end in time is not waited for. Unless this is set, only what ends within 5 seconds "
+            "is, since a node that goes may give no more than 15."
+        ),
     )
     source_metrics: bool = Field(
         default=False,

@@ -5,6 +5,7 @@ Protocols and plain data only, so that an engine can be run with anything in the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -73,6 +74,18 @@ class RunProgress(NamedTuple):
     quarantined: int = 0
 
 
+class Leave(NamedTuple):
+    """Until when calls are waited for that are under way as somebody leaves, by the driver's clock.
+
+    Attributes:
+        prompt_at: those of which it is not known how long they take.
+        latest_at: those that are known to end by then.
+    """
+
+    prompt_at: float = math.inf
+    latest_at: float = math.inf
+
+
 @dataclass(slots=True)
 class Control:
     """How the outside steers an engine and watches it.
@@ -82,6 +95,7 @@ class Control:
         report: told often; must be quick.
         now: seconds from any fixed point.
         must_leave: asked often once `must_stop` is True; True gives up what is with workers too.
+        find_leave: asked then, for calls that are not worth a wait before.
         inflight: is shown what is with the workers of this machine.
         take_memory_kills: processes that were killed for memory on this machine since it was
             asked last.
@@ -96,6 +110,7 @@ class Control:
     report: Callable[[RunProgress], None]
     now: Callable[[], float]
     must_leave: Callable[[], bool] = lambda: False
+    find_leave: Callable[[], Leave] = Leave
     inflight: InFlightTable | None = None
     take_memory_kills: Callable[[], int] = lambda: 0
     overrun: Callable[[str], None] = lambda _: None

@@ -16,7 +16,8 @@ from strandline.engine.call.wire import Plain
 from strandline.engine.core.call_size import FileFilling
 from strandline.engine.core.chains import Chain, cut_chains
 from strandline.engine.core.pools import PoolState
-from strandline.engine.core.worker_pool import Worker
+from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.preemption.fitting import list_fitting
 from strandline.engine.preemption.nodes import NodeMarks
 from strandline.engine.ray.connection import first_line, unwrap
 from strandline.engine.ray.demand import Demand, read_full_size
@@ -59,7 +60,7 @@ class _RayDriver(Driver):
     def _run(self) -> None:
         while not self._is_done():
             self._begin_turn()
-            if self._flow.is_stopped and self._control.must_leave():
+            if self._flow.is_stopped and self._must_leave():
                 break
             self._losses.judge()
             if self._losses.replays:
@@ -72,6 +73,17 @@ class _RayDriver(Driver):
             self._dispatch()
             self._collect()
             self._ledger.flush_due()
+
+    def _must_leave(self) -> bool:
+        """Return whether nothing that is under way, or waits to be written, can end in time."""
+        if self._control.must_leave():
+            return True
+        is_writing = self._flow.fills_files and self._pools.can_write(self._flow.queues[-1])
+        return bool(self._pools.calls) and not is_writing and not self._list_fitting()
+
+    def _list_fitting(self) -> list[Call]:
+        leave, now = self._control.find_leave(), self._control.now()
+        return list_fitting(self._pools.list_workers(), self._pools.find_cost, leave, now)
 
     def _stop_workers(self) -> None:
         self._pools.stop()
@@ -148,8 +160,8 @@ class _RayDriver(Driver):
         is_over = self._admission.sources_left == 0 and not self._flow.is_busy_above(stage)
         size = self._pools.find_bytes_in(stage)
         tasks = self._pools.make_room(stage, filling.count_tasks(size))
-        may_grow = not (is_over or (self._flow.is_stopped and not self._pools.calls))
-        must_wait = filling.must_wait(waiting, size, self._control.now(), may_grow=may_grow)
+        is_over = is_over or (self._flow.is_stopped and not self._list_fitting())
+        must_wait = filling.must_wait(waiting, size, self._control.now(), may_grow=not is_over)
         return tasks, tasks if must_wait else 0
 
     def _proceed(self, stage: int) -> None:

@@ -233,7 +233,8 @@ class Losses:
         # A node that hangs as a whole is missed late too.
         is_silent = isinstance(error, ActorUnavailableError | OverdueError)
         seconds = SILENCE_SECONDS if is_silent else DEATH_SECONDS
-        return self._marks.find_sure_at(worker.node, self._control.now(), seconds)
+        node = "" if worker.is_here else worker.node
+        return self._marks.find_sure_at(node, self._control.now(), seconds)
 
     def _judge(self, worker: Worker, error: Exception) -> _Death:
         current = worker.current

@@ -291,6 +291,10 @@ class RayPools:
             self._inflight.settle(call.sources)
         self._end_drained(worker)
 
+    def find_cost(self, worker: Worker, link: int) -> float | None:
+        """Return seconds of a task that goes to a stage of its chain; None before one has."""
+        return self[worker.stage].costs[link].seconds
+
     def list_sources(self) -> set[bytes]:
         """Return sources that are with workers."""
         calls = (*self.calls.values(), *self.paused.values())

@@ -13,7 +13,7 @@ from typing import Any
 
 from strandline.engine.core.flow import FAILURES_KEPT
 from strandline.engine.core.heartbeat import Heartbeat
-from strandline.engine.core.ports import Control, Ending, Listing, RunProgress
+from strandline.engine.core.ports import Control, Ending, Leave, Listing, RunProgress
 from strandline.ledger.entries import FailureRecord
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.store.rows import list_failures
@@ -56,11 +56,18 @@ from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.outcome.exit_codes import ExitCode
-from strandline_api.spec.policy import Quarantine
+from strandline_api.spec.policy import Checkpoint, Quarantine
 
 # Of the grace period so much is left for flushing, publishing and the end of processes.
 MARGIN_SHARE = 1 / 3
 MARGIN_MOST = 10.0
+# A node that goes gives its pods 15 s and less, and says nothing of it: where the pipeline asks for
+# no time of its own, the last word is out by this many seconds after the request to stop.
+PROMPT_SECONDS = 10.0
+# Of these a local Ray and the processes take so much to end, and calls of which nobody knows how
+# long they take are waited for so long.
+ENDING_SECONDS = 2.5
+UNKNOWN_SECONDS = 3.0
 
 
 class Grace:
@@ -88,6 +95,20 @@ class Grace:
             self._began = self._now()
         return self._now() - self._began >= self._working
 
+    def find_leave(self) -> Leave:
+        """Return until when what is in flight is waited for."""
+        if self._began is None:
+            return Leave()
+        latest_at = self._began + self._working
+        return Leave(min(latest_at, self._began + UNKNOWN_SECONDS), latest_at)
+
+
+def find_period(checkpoint: Checkpoint) -> float:
+    """Return the seconds that an attempt has from the request to stop to its last word."""
+    period = checkpoint.grace_period_seconds
+    is_asked_for = "grace_period" in checkpoint.model_fields_set
+    return period if is_asked_for else min(period, PROMPT_SECONDS - ENDING_SECONDS)
+
 
 _STDERR = 2
 
@@ -106,12 +127,13 @@ def run_attempt(
     check_engine(config)  # before anything is begun
     check_requirements(config.plan)
     kills = MemoryKills.of_this_process()
-    grace = Grace(must_stop, config.checkpoint.grace_period_seconds, time.monotonic)
+    grace = Grace(must_stop, find_period(config.checkpoint), time.monotonic)
     control = Control(
         must_stop,
         report,
         time.monotonic,
         must_leave=grace.is_over,
+        find_leave=grace.find_leave,
         take_memory_kills=kills.take,
         heartbeat=Heartbeat(time.monotonic, config.stall),
     )

@@ -1,0 +1,69 @@
+"""Which calls can still end before somebody leaves, by what their stages' tasks took before. Pure.
+
+It must not know who leaves, a driver or a node, nor what becomes of calls that don't fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from strandline.engine.core.ports import Leave
+from strandline.engine.core.worker_pool import Call, Worker
+
+# So many times what a call was expected to take; after that nobody knows how long it takes.
+_PATIENT = 2.0
+
+# Seconds of a task that goes to a stage of the worker's chain; None before the first has ended.
+FindCost = Callable[[Worker, int], float | None]
+
+
+class CallEnd(NamedTuple):
+    """A call and when it is expected to end, by the driver's clock; None where nobody knows."""
+
+    call: Call
+    at: float | None
+
+
+def predict_ends(worker: Worker, find_cost: FindCost, now: float) -> list[CallEnd]:
+    """Return when the calls of a worker end that is asked for nothing more, oldest first."""
+    ends: list[CallEnd] = []
+    at: float | None = None
+    for call in worker.calls.values():
+        if call.is_paused:  # its next part is not being made
+            continue
+        seconds = _measure(call, find_cost(worker, call.entry[0]))
+        if not ends:
+            spent = now - worker.busy_since
+            is_known = seconds is not None and spent <= _PATIENT * seconds
+            at = now + max(0.0, (seconds or 0.0) - spent) if is_known else None
+        elif at is not None:
+            at = None if seconds is None else at + seconds
+        ends.append(CallEnd(call, at))
+    return ends
+
+
+def fits(end: CallEnd, leave: Leave, now: float) -> bool:
+    """Return whether a call is to be waited for."""
+    if end.at is None:  # it may be the first of its stage: a moment is all that it can be given
+        return now < min(leave.prompt_at, leave.latest_at)
+    return now < leave.latest_at and end.at <= leave.latest_at
+
+
+def list_fitting(
+    workers: Iterable[Worker], find_cost: FindCost, leave: Leave, now: float
+) -> list[Call]:
+    """Return the calls of workers that are to be waited for."""
+    return [
+        end.call
+        for worker in workers
+        for end in predict_ends(worker, find_cost, now)
+        if fits(end, leave, now)
+    ]
+
+
+def _measure(call: Call, cost: float | None) -> float | None:
+    """Return seconds that a call, or its present part, takes."""
+    if call.counts.calls:  # it has answered in parts, so the next one takes as long as those
+        return call.counts.seconds / call.counts.calls
+    return None if cost is None else cost * len(call.batch)

@@ -1,0 +1,73 @@
+"""Which calls are waited for when somebody is about to leave: those that were measured to fit."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.engine.core.ports import Leave
+from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.preemption.fitting import list_fitting, predict_ends
+from strandline.plan.receipt import StageCounts
+from test_flow import make_slots
+
+seconds = st.floats(0.01, 1e4)
+
+
+def make_worker(*sizes: int, busy_since: float = 0.0) -> Worker:
+    """A worker with calls of so many tasks, the first of which it is at since then."""
+    worker = Worker(0, "actor", busy_since=busy_since)
+    for number, size in enumerate(sizes):
+        worker.calls[number] = Call(0, worker, make_slots(size), None, number, size_in=size)
+    return worker
+
+
+def find_numbers(worker: Worker, cost: float | None, leave: Leave, now: float) -> list[int]:
+    return [call.number for call in list_fitting([worker], lambda *_: cost, leave, now)]
+
+
+@given(
+    cost=seconds,
+    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    spent=st.floats(0.0, 1e4),
+    left=seconds,
+)
+def test_law_a_call_is_waited_for_where_it_ends_by_then_and_so_are_those_before_it(
+    cost: float, sizes: list[int], spent: float, left: float
+) -> None:
+    worker, now = make_worker(*sizes, busy_since=-spent), 0.0
+    waited = find_numbers(worker, cost, Leave(0.0, left), now)
+    ends, at = [], max(0.0, cost * sizes[0] - spent)
+    for size in [0, *sizes[1:]]:
+        at += cost * size
+        ends.append(at)
+    is_overdue = spent > 2 * cost * sizes[0]
+    assert waited == ([] if is_overdue else [n for n, end in enumerate(ends) if end <= left])
+
+
+@given(spent=st.floats(0.0, 1e4), prompt=st.floats(0.0, 10.0), now=st.floats(0.0, 20.0))
+def test_law_what_nobody_has_measured_is_given_a_moment(
+    spent: float, prompt: float, now: float
+) -> None:
+    worker = make_worker(1, busy_since=now - spent)
+    assert bool(find_numbers(worker, None, Leave(prompt, 1e6), now)) == (now < prompt)
+
+
+def test_nothing_is_waited_for_once_it_is_time() -> None:
+    worker = make_worker(1, 1)
+    assert find_numbers(worker, 0.1, Leave(5.0, 5.0), 4.0) == [0, 1]
+    assert find_numbers(worker, 0.1, Leave(5.0, 5.0), 5.0) == []
+
+
+def test_a_call_that_answers_in_parts_takes_as_long_for_the_next_as_for_those_before() -> None:
+    worker = make_worker(1)
+    (call,) = worker.calls.values()
+    call.counts = StageCounts(calls=4, seconds=8.0)
+    assert [end.at for end in predict_ends(worker, lambda *_: 100.0, 0.5)] == [2.0]
+
+
+def test_what_was_not_asked_for_is_not_waited_for() -> None:
+    worker = make_worker(1)
+    (call,) = worker.calls.values()
+    call.is_paused = True
+    assert find_numbers(worker, 0.1, Leave(), 0.0) == []

@@ -1,0 +1,28 @@
+"""Stages of a pipeline that is full of long calls when it is asked to stop."""
+
+from __future__ import annotations
+
+import time
+
+from pydantic import Field
+
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+
+
+class Long(Stage):
+    """Hands on the first numbers at once, and is at work on each of the others for long."""
+
+    class Params(Stage.Params):
+        """How many, and how long."""
+
+        quick: int = Field(default=8, description="Numbers that take no time.")
+        seconds: float = Field(default=3600.0, description="Of each of the others.")
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        """The same task."""
+        if task.data >= self.params.quick:
+            time.sleep(self.params.seconds)
+        return task

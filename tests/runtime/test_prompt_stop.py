@@ -1,0 +1,63 @@
+"""A driver that is asked to stop in the middle of long calls has its last word in time."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from jobs import Job
+from strandline.run.history.records import read_chain
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.exit_codes import ExitCode
+
+QUICK = 8
+PATIENCE = 120.0
+
+
+def make_manifest(path: Path, checkpoint: dict[str, Any]) -> Path:
+    """A pipeline of which a few sources end, and all workers have an hour's call after those."""
+    document = {
+        "apiVersion": "strandline.dev/v1alpha1",
+        "kind": "CurationPipeline",
+        "metadata": {"name": "stopped"},
+        "spec": {
+            "source": {"use": "engine_stages:Numbers", "with": {"count": 400}},
+            "stages": [{"use": "stop_stages:Long", "resources": {"cpu": 0.5}}],
+            "sink": {"use": "engine_stages:TextSink", "resources": {"cpu": 0.1}},
+            "checkpoint": checkpoint,
+        },
+    }
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def stop_in_the_middle(job: Job, volume: Path) -> tuple[int, float]:
+    """Ask a run to stop once its workers are in long calls; its code, and the seconds it took."""
+    with job.started(volume, options=["--workers", "2"]) as process:
+        end = time.monotonic() + PATIENCE
+        while job.count_outputs(volume) < QUICK:
+            assert process.poll() is None, job.read_log(volume)
+            assert time.monotonic() < end, job.read_log(volume)
+            time.sleep(0.2)
+        asked = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        return process.wait(PATIENCE), time.monotonic() - asked
+
+
+def test_law_what_cannot_end_in_time_is_not_waited_for(tmp_path: Path) -> None:
+    manifest = make_manifest(tmp_path / "stopped.yaml", {"gracePeriod": "20m"})
+    job, volume = Job(manifest), tmp_path / "volume"
+
+    code, _ = stop_in_the_middle(job, volume)  # else the grace period outlasts the test
+
+    assert code == ExitCode.INTERRUPTED, job.read_log(volume)
+    (record,) = read_chain(job.find_folder(volume))
+    assert record.outcome is not None
+    assert record.cause is Cause.INTERRUPTED
+    published = json.loads((job.find_folder(volume).latest / "manifest.json").read_text())
+    assert published["facts"]["sources"]["finished"] == record.outcome.sources.finished >= QUICK
