@@ -15,7 +15,12 @@ from simulated_cluster import SimulatedCluster
 from stored_documents import store
 from strandline_api.documents.documents import parse_pipeline
 from strandline_api.documents.stored import is_stored
-from strandline_api.outcome.reader_token import derive_token, digest_token
+from strandline_api.outcome.reader_token import (
+    NOTICE_TOKEN_VARIABLE,
+    NOTICE_VARIABLE,
+    derive_token,
+    digest_token,
+)
 from strandline_api.schema.crd import pipeline_definition
 from strandline_api.spec.ray_cluster import PodSecurity
 from strandline_operator.model.limits import Limits
@@ -272,6 +277,44 @@ def test_the_head_drains_within_its_grace() -> None:
     variables = {one["name"]: one["value"] for one in container["env"]}
     assert variables["RAY_task_oom_retries"] == "0"
     assert variables["RAY_JOB_STOP_WAIT_TIME_S"] == "8"
+
+
+def find_leave_hook(**group: Any) -> str:
+    worker = pods_of(render(ray={"workerGroups": [{"name": "cpu", **group}]}))["cpu"]["spec"]
+    (container,) = worker["containers"]
+    return str(container["lifecycle"]["preStop"]["exec"]["command"][-1])
+
+
+@pytest.mark.parametrize(("grace", "seconds"), [(None, 30), (120, 120), (0, 0)])
+def test_a_worker_tells_the_driver_of_its_end_within_its_grace(
+    grace: int | None, seconds: int
+) -> None:
+    template = {"spec": {"terminationGracePeriodSeconds": grace}}
+    group = {} if grace is None else {"podTemplate": template}
+    assert find_leave_hook(**group) == (
+        f"strandline leave --wait --port 8780 --seconds {seconds} || true"
+    )
+
+
+def test_a_workers_own_hook_is_left_alone() -> None:
+    hook = {"preStop": {"exec": {"command": ["mine"]}}}
+    template = {"spec": {"containers": [{"name": "ray-worker", "lifecycle": hook}]}}
+    assert find_leave_hook(podTemplate=template) == "mine"
+
+
+def test_the_driver_knows_who_may_tell_it_that_a_node_goes() -> None:
+    pods = pods_of(render(ray={"workerGroups": [{"name": "cpu"}]}))
+    variables = {
+        name: {
+            variable["name"]: variable.get("value")
+            for variable in pod["spec"]["containers"][0]["env"]
+        }
+        for name, pod in pods.items()
+        if name != "submitter"
+    }
+    token = variables["cpu"][NOTICE_TOKEN_VARIABLE]
+    assert variables["head"][NOTICE_VARIABLE] == digest_token(token)
+    assert NOTICE_TOKEN_VARIABLE not in variables["head"]
 
 
 def test_readiness_asks_for_no_program_in_the_image() -> None:

@@ -14,14 +14,32 @@ from strandline_api.names import ATTEMPT_VARIABLE, LINEAGE_VARIABLE
 # before sets the first alone and reads without a token.
 VARIABLE = "STRANDLINE_HEARER"
 READER_VARIABLE = "STRANDLINE_READER"
+# Of who may tell a driver that a node is going: its digest is in the head, and the token itself in
+# workers, whose pods tell it of their own end.
+NOTICE_VARIABLE = "STRANDLINE_NOTICE"
+NOTICE_TOKEN_VARIABLE = "STRANDLINE_NOTICE_TOKEN"  # noqa: S105 - a name
 # They speak of the driver, and nobody else in a pod that is made like its own is to have them.
-DRIVERS_OWN = frozenset({ATTEMPT_VARIABLE, LINEAGE_VARIABLE, VARIABLE, READER_VARIABLE})
+DRIVERS_OWN = frozenset(
+    {
+        ATTEMPT_VARIABLE,
+        LINEAGE_VARIABLE,
+        VARIABLE,
+        READER_VARIABLE,
+        NOTICE_VARIABLE,
+        NOTICE_TOKEN_VARIABLE,
+    }
+)
 HEADER = "Strandline-Token"
 
 
 def derive_token(attempt_uid: str) -> str:
     """Derive the token of an attempt from its object's uid, which is random and in no pod."""
     return hashlib.sha256(f"strandline outcome of {attempt_uid}".encode()).hexdigest()
+
+
+def derive_notice_token(attempt_uid: str) -> str:
+    """Derive the token of who may tell an attempt's driver that a node is going."""
+    return hashlib.sha256(f"strandline notice of {attempt_uid}".encode()).hexdigest()
 
 
 def digest_token(token: str) -> str:

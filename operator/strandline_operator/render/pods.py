@@ -13,8 +13,11 @@ from pydantic import BaseModel
 
 from strandline_api.names import ATTEMPT_VARIABLE, LINEAGE_VARIABLE
 from strandline_api.outcome.reader_token import (
+    NOTICE_TOKEN_VARIABLE,
+    NOTICE_VARIABLE,
     READER_VARIABLE,
     VARIABLE,
+    derive_notice_token,
     derive_token,
     digest_token,
 )
@@ -115,6 +118,7 @@ def _dump(items: Iterable[BaseModel]) -> list[dict[str, Any]]:
 # The head outlives its driver by so much that KubeRay, which looks every 3 s, sees how it ended.
 LINGER_SECONDS = 8
 EXTRA_GRACE_SECONDS = 15
+POD_GRACE_SECONDS = 30  # of a pod that names none
 # Ray kills a job's driver so long after it has asked it to stop: more than a drain's last steps.
 STOP_WAIT_SECONDS = 8
 # A user that the cluster chooses has no entry in the image, and libraries ask for its name.
@@ -137,6 +141,8 @@ def render_head(order: Order) -> Template:
     container = _container(HEAD_CONTAINER, order, node, Role.HEAD)
     digest = digest_token(derive_token(order.uid))
     container["env"] += [{"name": name, "value": digest} for name in (VARIABLE, READER_VARIABLE)]
+    notice = digest_token(derive_notice_token(order.uid))
+    container["env"].append({"name": NOTICE_VARIABLE, "value": notice})
     if order.limits.reports_lineage:
         container["env"].append({"name": LINEAGE_VARIABLE, "value": order.pipeline_uid})
     ports = RAY_PORTS | {"strandline": order.limits.driver_port}
@@ -166,6 +172,8 @@ def render_head(order: Order) -> Template:
 def render_worker(order: Order, group: WorkerGroup) -> Template:
     """Render a worker pod of a group."""
     container = _container(WORKER_CONTAINER, order, group, group.name)
+    token = derive_notice_token(order.uid)
+    container["env"].append({"name": NOTICE_TOKEN_VARIABLE, "value": token})
     volumes = [
         *_scratch(container),
         *_output_volume(order),
@@ -174,7 +182,25 @@ def render_worker(order: Order, group: WorkerGroup) -> Template:
     ]
     container = add_to_container(container, order.spec.ray)
     labels = order.label_pod(Role.WORKER, group.name)
-    return bring_code(order, _finish(order, group, container, volumes, labels, {}))
+    worker = _finish(order, group, container, volumes, labels, {})
+    _leave_in_time(worker, order.limits.driver_port)
+    return bring_code(order, worker)
+
+
+def _leave_in_time(template: Template, port: int) -> None:
+    """Have a worker tell the driver of its end and wait until nothing of the run is left on it.
+
+    As long as its grace lets it, which the user may set; a hook of the user's own is left alone.
+    """
+    grace = template["spec"].get("terminationGracePeriodSeconds")
+    seconds = grace if isinstance(grace, int) else POD_GRACE_SECONDS
+    # An image from before knows no such command, and a hook that fails is an event of its own.
+    leave = f"strandline leave --wait --port {port} --seconds {seconds} || true"
+    for container in template["spec"]["containers"]:
+        if container["name"] == WORKER_CONTAINER:
+            hooks = dict(container.get("lifecycle") or {})
+            hooks.setdefault("preStop", {"exec": {"command": ["/bin/sh", "-c", leave]}})
+            container["lifecycle"] = hooks
 
 
 def render_submitter(order: Order) -> Template:

@@ -57,6 +57,11 @@ class PipelineFolder:
         return self.path / "progress.json"
 
     @property
+    def notices(self) -> Path:
+        """Return what the running driver's parent was told of nodes that are going."""
+        return self.path / "notices.json"
+
+    @property
     def attempts(self) -> Path:
         """One folder for each attempt."""
         return self.path / "attempts"

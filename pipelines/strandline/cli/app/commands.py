@@ -15,6 +15,7 @@ _ROOMS = {
     "preflight": "pipelines.preflight:preflight",
     "retry": "runs.retry:retry",
     "drain": "runs.drain:drain",
+    "leave": "runs.leave:leave",
     "attempts": "runs.attempts:attempts",
     "failures": "runs.failures:failures",
     "init": "pipelines.init:init",

@@ -7,7 +7,7 @@ item of a slot is opaque here: a task in one engine, a reference in the other.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -20,6 +20,8 @@ from strandline.engine.core.suspects import SuspectBatch, Suspects
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Failure, Receipt, StageCounts
+
+Change = Callable[[Slot], Slot]
 
 BROKEN_AFTER = 50
 FAILURES_KEPT = 1000  # with their messages; the ledger, where there is one, has all
@@ -111,6 +113,13 @@ class StageQueue:
         self.waiting = deque(slot for slot in self.waiting if slot.source not in sources)
         self.groups = deque(group for group in self.groups if group[0].source not in sources)
         self.grouped = sum(map(len, self.groups))
+
+    def change(self, change: Change) -> None:
+        """Change every slot that waits."""
+        self.waiting = deque(map(change, self.waiting))
+        self.groups = deque([list(map(change, group)) for group in self.groups])
+        if self.grouping is not None:
+            self.grouping.change(change)
 
     def clear(self) -> None:
         """Drop all that waits."""
@@ -282,6 +291,12 @@ class Flow:
         """Queue work again that is with nobody, first in line."""
         if batch and not self.is_stopped:
             self._put_first(stage, batch)
+
+    def change(self, change: Change) -> None:
+        """Change every slot that is with nobody."""
+        for queue in self.queues:
+            queue.change(change)
+        self.suspects.change(change)
 
     def take_apart(self, stage: int, batch: list[Slot]) -> None:
         """Queue a call's work again, task by task, since one of them can't be worked on."""

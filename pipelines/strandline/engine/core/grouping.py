@@ -6,6 +6,7 @@ slots has arrived or will never arrive, so its members do not depend on who was 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from strandline.plan.task import Origin
@@ -48,6 +49,12 @@ class Grouping(Generic[Item]):
         group = self._group_of(origin)
         self._missing_of(group, origin.of, owner)
         return self._fill(group, origin, owner)
+
+    def change(self, change: Callable[[Item], Item]) -> None:
+        """Change every item of the groups that are not whole yet."""
+        for arrived in self._arrived.values():
+            for slot, item in arrived.items():
+                arrived[slot] = change(item)
 
     def drop(self, owner: bytes) -> None:
         """Forget an owner's groups; all of them arrive anew, or never."""

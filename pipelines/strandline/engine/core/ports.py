@@ -59,6 +59,8 @@ class RunProgress(NamedTuple):
         notes: what is worth a line in the log, a sentence each; it grows.
         dashboard: host and port of Ray's own; None where there is none.
         quarantined: listed sources that are not tried any more.
+        leaving: what of this run nodes still have that are going: calls that will end in time, and
+            data that has not left; by the name in the notice.
     """
 
     flow: Flow
@@ -72,6 +74,21 @@ class RunProgress(NamedTuple):
     notes: Sequence[str] = ()
     dashboard: str | None = None
     quarantined: int = 0
+    leaving: Mapping[str, int] = MappingProxyType({})
+
+
+class DepartureNotice(NamedTuple):
+    """Word that a node is going.
+
+    Attributes:
+        node: its address, or its id in Ray.
+        goes_at: when, by the driver's clock.
+        why: a few words for people; may be empty.
+    """
+
+    node: str
+    goes_at: float
+    why: str = ""
 
 
 class Leave(NamedTuple):
@@ -97,6 +114,7 @@ class Control:
         must_leave: asked often once `must_stop` is True; True gives up what is with workers too.
         find_leave: asked then, for calls that are not worth a wait before.
         inflight: is shown what is with the workers of this machine.
+        read_notices: asked often: what was said of nodes that are going, each node once.
         take_memory_kills: processes that were killed for memory on this machine since it was
             asked last.
         notes: changes of the pools that are worth a line in the log.
@@ -111,6 +129,7 @@ class Control:
     now: Callable[[], float]
     must_leave: Callable[[], bool] = lambda: False
     find_leave: Callable[[], Leave] = Leave
+    read_notices: Callable[[], Sequence[DepartureNotice]] = tuple
     inflight: InFlightTable | None = None
     take_memory_kills: Callable[[], int] = lambda: 0
     overrun: Callable[[str], None] = lambda _: None

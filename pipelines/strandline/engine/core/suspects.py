@@ -8,7 +8,7 @@ found and its neighbours finish.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from strandline.engine.call.slots import Slot
@@ -63,6 +63,12 @@ class Suspects:
             for exposed, peers in self._held.items()
         }
         self._held = {exposed: peers for exposed, peers in kept.items() if peers}
+
+    def change(self, change: Callable[[Slot], Slot]) -> None:
+        """Change every slot that is held back."""
+        for peers in self._held.values():
+            for position, peer in enumerate(peers):
+                peers[position] = peer._replace(batch=list(map(change, peer.batch)))
 
     def clear(self) -> None:
         """Drop all."""

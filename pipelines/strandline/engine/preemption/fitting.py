@@ -50,6 +50,13 @@ def fits(end: CallEnd, leave: Leave, now: float) -> bool:
     return now < leave.latest_at and end.at <= leave.latest_at
 
 
+def fits_next(worker: Worker, leaves_at: float, now: float) -> bool:
+    """Return whether the next part of each answer that goes on would be made by then."""
+    paused = [call for call in worker.calls.values() if call.is_paused]
+    parts = [_measure(call, None) or 0.0 for call in paused]
+    return now + sum(parts) <= leaves_at
+
+
 def list_fitting(
     workers: Iterable[Worker], find_cost: FindCost, leave: Leave, now: float
 ) -> list[Call]:

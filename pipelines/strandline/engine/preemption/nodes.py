@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 DEATH_SECONDS = 20.0
 # Of a machine that is silent each of the five is waited for.
 SILENCE_SECONDS = 90.0
+# A node that is there so long after its time was not taken away after all.
+STAY_SECONDS = 120.0
 
 
 @dataclass(slots=True)
@@ -35,6 +37,14 @@ class NodeMarks:
         fresh = set(dead) - self.gone
         self.gone |= fresh
         return fresh
+
+    def expire(self, now: float) -> None:
+        """Trust nodes again that were to be gone long ago and are there."""
+        self.leaving = {
+            node: goes_at
+            for node, goes_at in self.leaving.items()
+            if node not in self.gone and now < goes_at + STAY_SECONDS
+        }
 
     def is_going(self, node: str) -> bool:
         """Return whether what dies on a node dies of the node."""

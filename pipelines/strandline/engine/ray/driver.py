@@ -7,7 +7,7 @@ never data. What a receipt means for a source is the ledger's to say; what is ne
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -107,6 +107,10 @@ class Driver(ABC):
         """Return the stage that sets the pace, where that is known."""
         return None
 
+    def _count_leaving(self) -> Mapping[str, int]:
+        """Return what is still on nodes that are going; see `RunProgress`."""
+        return {notice.node: 0 for notice in self._control.read_notices()}
+
     def _begin_turn(self) -> None:
         """Show that the driver works and how far it is, and hear whether to stop."""
         self._control.heartbeat.note_progress()
@@ -123,6 +127,7 @@ class Driver(ABC):
                 self._control.notes,
                 self._connection.dashboard,
                 self._admission.quarantined,
+                self._count_leaving(),
             )
         )
         if self._control.must_stop() and not self._flow.is_stopped:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ray
@@ -16,17 +17,20 @@ from strandline.engine.call.wire import Plain
 from strandline.engine.core.call_size import FileFilling
 from strandline.engine.core.chains import Chain, cut_chains
 from strandline.engine.core.pools import PoolState
+from strandline.engine.core.ports import Leave
 from strandline.engine.core.worker_pool import Call, Worker
-from strandline.engine.preemption.fitting import list_fitting
+from strandline.engine.preemption.departures import Departures, Evacuation
+from strandline.engine.preemption.fitting import fits, fits_next, list_fitting, predict_ends
 from strandline.engine.preemption.nodes import NodeMarks
 from strandline.engine.ray.connection import first_line, unwrap
 from strandline.engine.ray.demand import Demand, read_full_size
 from strandline.engine.ray.driver import POLL_SECONDS, DrivenEngine, Driver, DriverInputs
 from strandline.engine.ray.losses import LOSSES, Losses, OverdueError, is_of_node
-from strandline.engine.ray.pool import RayPools
-from strandline.engine.ray.scaler import Scaler, list_nodes
+from strandline.engine.ray.pool import RayData, RayPools
+from strandline.engine.ray.scaler import Scaler, find_nodes, list_nodes
 
 LISTING_SECONDS = 0.05
+LEAVE_SECONDS = 0.1  # from one look at nodes that are going to the next
 # What is told once for all stages of a chain: under the first one.
 _OF_FIRST = dict.fromkeys(("started", "lost", "recycled", "deaths", "under_way", "oldest"), 0)
 
@@ -49,6 +53,10 @@ class _RayDriver(Driver):
         self._losses = Losses(self._flow, self._pools, self._ledger, control, self._marks)
         target = plan.stages[-1].target_bytes
         self._filling = None if target is None else FileFilling(target)
+        self._departures = Departures(self._marks)
+        self._evacuation = Evacuation(self._flow, self._pools.list_calls, RayData(self._here))
+        self._pending: Mapping[str, int] = {}
+        self._leave_due = 0.0
 
     def _cut(self, given: DriverInputs) -> list[Chain]:
         # A sink that writes to a folder of this node must not keep all else on it.
@@ -98,6 +106,9 @@ class _RayDriver(Driver):
     def _has_losses(self) -> bool:
         # Of a call that is left before its end it may be known what became of its children only.
         return self._losses.anything_died or bool(self._pools.calls or self._pools.paused)
+
+    def _count_leaving(self) -> Mapping[str, int]:
+        return self._departures.sum_up(self._pending)
 
     def _find_bottleneck(self) -> str | None:
         chain = self._scaler.bottleneck
@@ -212,15 +223,53 @@ class _RayDriver(Driver):
             raise self._ledger.explain()
 
     def _look_around(self) -> None:
-        """Now and then: is the local node alive, and how many sources are finished?"""
+        """Now and then: which nodes go, is the local one alive, how many sources are finished?"""
+        if self._marks.leaving and self._control.now() >= self._leave_due:
+            self._leave_nodes()  # what is on one has little time
         if not self._is_look_due():
             return
         self._connection.check_alive()
         self._learn_nodes()
+        self._take_notices()
         if self._ledger.is_tracked and self._counting is None:
             self._counting = self._ledger.count_finished()
         for worker, words in self._pools.list_overdue():
             self._lose(worker, OverdueError(words))
+
+    def _take_notices(self) -> None:
+        notices, now = self._control.read_notices(), self._control.now()
+        sentences = self._departures.take(notices, find_nodes, now)
+        if sentences:
+            self._control.notes += sentences
+            self._pools.has_gone = True  # so that others are started at once
+            self._leave_nodes()
+
+    def _leave_nodes(self) -> None:
+        """Let what fits end on nodes that are going, and take what else is there away."""
+        now = self._control.now()
+        self._leave_due = now + LEAVE_SECONDS
+        self._marks.expire(now)
+        pending: Counter[str] = Counter()
+        for worker in list(self._pools.list_workers()):
+            goes_at = self._marks.leaving.get(worker.node)
+            if goes_at is not None:
+                pending[worker.node] += self._leave_worker(worker, goes_at, now)
+        if not self._flow.is_stopped:  # else nobody needs what is there
+            pending += self._evacuation.look({*self._marks.leaving, *self._marks.gone})
+        self._pending = pending
+
+    def _leave_worker(self, worker: Worker, goes_at: float, now: float) -> int:
+        """Give a worker of a node that is going nothing more; return its calls that will end."""
+        if not worker.is_draining:
+            self._pools.drain(worker)
+        ends = predict_ends(worker, self._pools.find_cost, now)
+        fitting = sum(fits(end, Leave(goes_at, goes_at), now) for end in ends)
+        paused = sum(call.is_paused for call in worker.calls.values())
+        if worker.calls and (now >= goes_at or (paused and not fits_next(worker, goes_at, now))):
+            # Its node is missed only later, and what it had would wait until then.
+            self._lose(worker, NodeDiedError("its node is going"))
+            return 0
+        return fitting + paused
 
     def _learn_nodes(self) -> None:
         """Learn which nodes have died: nobody is to blame for the workers that they took along."""

@@ -11,12 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from typing import Any
 from uuid import uuid4
 
 import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.experimental import get_local_object_locations
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from strandline.engine.autoscaler.model import find_ratio
 from strandline.engine.call.chain_call import SPILL_SECONDS, SPILL_SECONDS_OF_SINKS
@@ -295,10 +297,13 @@ class RayPools:
         """Return seconds of a task that goes to a stage of its chain; None before one has."""
         return self[worker.stage].costs[link].seconds
 
+    def list_calls(self) -> list[Call]:
+        """Return all that are with workers."""
+        return [*self.calls.values(), *self.paused.values()]
+
     def list_sources(self) -> set[bytes]:
         """Return sources that are with workers."""
-        calls = (*self.calls.values(), *self.paused.values())
-        return {source for call in calls for source in call.sources}
+        return {source for call in self.list_calls() for source in call.sources}
 
     def find_answered(self, worker: Worker) -> list[Any]:
         """Return the receipts that a lost worker gave before it died."""
@@ -375,6 +380,41 @@ class RayPools:
             self._inflight.queue(call.sources)
             self._inflight.process(call.sources)
             call.is_shown = True
+
+
+class RayData:
+    """Data of calls, as Ray's own books in this process know it; see `DataPort`."""
+
+    def __init__(self, here: str) -> None:
+        self._here = here
+        self._turn = count()
+
+    def find_homes(self, blocks: Sequence[Any]) -> Mapping[Any, Collection[str]]:
+        """Return the nodes on which each block lies."""
+        known = get_local_object_locations(list(blocks))
+        return {block: position.get("node_ids") or () for block, position in known.items()}
+
+    def copy(self, block: Any, avoid: Collection[str]) -> Any | None:  # noqa: ANN401 - a reference
+        """Begin a copy on another node, in turn; on the driver's where there is no other."""
+        alive = [str(node["NodeID"]) for node in ray.nodes() if node["Alive"]]
+        others = [node for node in alive if node not in avoid]
+        others = [node for node in others if node != self._here] or others
+        if not others:
+            return None
+        there = NodeAffinitySchedulingStrategy(others[next(self._turn) % len(others)], soft=False)
+        return _copy_block.options(scheduling_strategy=there).remote(block)
+
+    def is_made(self, copy: Any) -> bool | None:  # noqa: ANN401 - a reference
+        """Return whether a copy is there; None where it can't be made."""
+        if not ray.wait([copy], timeout=0, fetch_local=False)[0]:
+            return False
+        # What went wrong travels with the reference; what was made lies on a node.
+        return True if self.find_homes([copy])[copy] else None
+
+
+@ray.remote(num_cpus=0, max_retries=0)  # type: ignore[untyped-decorator]
+def _copy_block(block: list[Any]) -> list[Any]:
+    return block
 
 
 def _locate(batch: list[Slot]) -> Mapping[str, int]:

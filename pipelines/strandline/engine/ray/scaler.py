@@ -107,7 +107,11 @@ class Scaler:
         ]
         self._withdraw(now, nodes)
         workers = [_describe(worker) for worker in self._pools.list_workers() if worker not in lost]
-        nodes = [node for node in nodes if self._shunned.get(node.name, now) <= now]
+        nodes = [
+            node
+            for node in nodes
+            if self._shunned.get(node.name, now) <= now and node.name not in self._marks.leaving
+        ]
         inputs = self._surveyor.look(now, nodes, workers, queues, sources_left)
         answer = plan(ScalingParams(), self._state, inputs)
         self._state, self.bottleneck = answer.state, answer.bottleneck
@@ -183,6 +187,15 @@ def _describe(worker: Worker) -> WorkerFacts:
         worker.is_ready,
         worker.is_draining,
     )
+
+
+def find_nodes(name: str) -> list[str]:
+    """Return the ids of the nodes that are alive and have that address, or that id."""
+    return [
+        str(node["NodeID"])
+        for node in ray.nodes()
+        if node["Alive"] and name in (node["NodeID"], node["NodeManagerAddress"])
+    ]
 
 
 def list_nodes() -> tuple[list[NodeFacts], set[str]]:

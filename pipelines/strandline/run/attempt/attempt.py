@@ -13,7 +13,14 @@ from typing import Any
 
 from strandline.engine.core.flow import FAILURES_KEPT
 from strandline.engine.core.heartbeat import Heartbeat
-from strandline.engine.core.ports import Control, Ending, Leave, Listing, RunProgress
+from strandline.engine.core.ports import (
+    Control,
+    DepartureNotice,
+    Ending,
+    Leave,
+    Listing,
+    RunProgress,
+)
 from strandline.ledger.entries import FailureRecord
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.store.rows import list_failures
@@ -47,6 +54,7 @@ from strandline.run.history.sampling import Sampler
 from strandline.run.lineage.reporting import Begin, reporting
 from strandline.run.rewriting import tidy_shared
 from strandline.run.supervise.memory_kills import MemoryKills
+from strandline.run.supervise.notices import NoticeFile
 from strandline.storage.errors import VolumeError
 from strandline.storage.outputs.outputs import OutputLocation
 from strandline.storage.outputs.ownership import read_owner, refuse_other
@@ -208,7 +216,11 @@ def _run_tracked(
             sampler = Sampler(held.folder, held.attempt, time.monotonic, time.time)
             report = _keep_too(control.report, publisher, sampler)
             watched = replace(
-                control, report=report, inflight=held.inflight, overrun=partial(_leave_call, held)
+                control,
+                report=report,
+                inflight=held.inflight,
+                overrun=partial(_leave_call, held),
+                read_notices=partial(_read_notices, NoticeFile(held.folder.notices)),
             )
             with closing(gatherer):
                 ending = _run_engine(config, listing, watched, held, gatherer)
@@ -237,6 +249,10 @@ def _run_tracked(
             raise
         held.end(to_driver_outcome(outcome, kills.count() - killed))
     return outcome
+
+
+def _read_notices(file: NoticeFile) -> list[DepartureNotice]:
+    return [DepartureNotice(*notice) for notice in file.read()]
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """What an attempt tells over HTTP: `/progress` and `/metrics` while it runs, `/outcome` at its end.
 
 It is served by the small parent, so it is there before the driver and after it. Whoever asks is
-given words that were said already; nothing is computed for it, and nothing can be changed.
+given words that were said already; nothing is computed for it. The one thing that can be told is
+that a node is going: `/notice`, by whoever has the token for that.
 """
 
 from __future__ import annotations
@@ -19,6 +20,12 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
+from strandline.run.supervise.notices import (
+    MOST_BYTES,
+    NoticeBoard,
+    NoticeError,
+    read_pending,
+)
 from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
 from strandline_api.outcome.reader_token import HEADER, is_reader
 
@@ -28,6 +35,8 @@ LARGEST = 1e18
 HELD_SECONDS = 20.0
 LAST_MESSAGE = Path("/dev/termination-log")
 _POLL_SECONDS = 0.1
+# So long a driver has to take a notice in; then whoever gave it asks again.
+NOTICE_SECONDS = 3.0
 _SOURCES = ("listed", "total", "finished", "failed", "skipped")
 # What of a stage is shown as which state, and what by itself.
 _TASKS = {
@@ -70,17 +79,23 @@ class AttemptServer:
         waited_for: digest of the token of whoever is waited for at the end; empty: of anybody.
         reader: the same of whoever may read how far it is and how it ended. Numbers are read by
             anybody, as Prometheus does it.
+        notifier: the same of whoever may say that a node is going; empty: nobody may.
 
     Raises:
         OSError: the port is taken.
     """
 
-    def __init__(self, port: int, waited_for: str = "", reader: str = "") -> None:
+    def __init__(
+        self, port: int, waited_for: str = "", reader: str = "", notifier: str = ""
+    ) -> None:
         self._waited_for = waited_for
         self._reader = reader
+        self._notifier = notifier
+        self._board: NoticeBoard | None = None
         self._read_progress: Callable[[], Document | None] = lambda: None
         self._outcome: Document | None = None
         self._is_read = threading.Event()
+        self._is_closed = threading.Event()
         self._server = _open(port, _make_handler(self))
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
@@ -93,12 +108,14 @@ class AttemptServer:
         name_latest: Callable[[], str],
         measure_silence: Callable[[], float | None] = lambda: None,
         name_log: Callable[[], str] = lambda: "",
+        board: NoticeBoard | None = None,
     ) -> None:
         """Tell from now on what the driver of that pid shows in a file.
 
         Args:
             name_latest: gives the publication that `latest` leads to.
             name_log: gives the file that keeps what the driver prints; empty: none does.
+            board: takes notices for the driver; None: nothing does.
             measure_silence: gives the seconds since the driver worked, as its parent judges them.
         """
 
@@ -112,6 +129,7 @@ class AttemptServer:
             return {**shown, **names, "secondsSilent": seconds}
 
         self._read_progress = read
+        self._board = board
 
     def end(self, outcome: DriverOutcome, sleep: Callable[[float], None]) -> None:
         """Leave the outcome in the container's last message, and hold it until it is heard."""
@@ -124,6 +142,7 @@ class AttemptServer:
 
     def close(self) -> None:
         """Answer no more."""
+        self._is_closed.set()
         self._server.shutdown()
         self._server.server_close()
 
@@ -143,6 +162,36 @@ class AttemptServer:
         if known is None:
             return _render(HTTPStatus.NOT_FOUND, {"error": missing})
         return _render(HTTPStatus.OK, known)
+
+    def take_notice(self, path: str, token: str, body: bytes) -> tuple[HTTPStatus, str, bytes]:
+        """Take word that a node is going; return status, content type and body.
+
+        The answer says what of this run is still on the node; asked again, what is by then.
+        """
+        if path != "/notice" or not self._notifier:
+            return _render(HTTPStatus.NOT_FOUND, {"error": "nothing can be told here"})
+        if not is_reader(token, self._notifier):
+            error = f"the header {HEADER} must have the attempt's token for notices"
+            return _render(HTTPStatus.UNAUTHORIZED, {"error": error})
+        if self._board is None or self._outcome is not None:  # no driver yet, or none any more
+            return _render(HTTPStatus.OK, {"pending": 0})
+        try:
+            node = self._board.add(body)
+        except NoticeError as error:
+            return _render(HTTPStatus.BAD_REQUEST, {"error": str(error)})
+        return _render(HTTPStatus.OK, {"pending": self._find_pending(node)})
+
+    def _find_pending(self, node: str) -> int:
+        for _ in range(round(NOTICE_SECONDS / _POLL_SECONDS)):
+            shown = self._read_progress()
+            if shown is None or self._outcome is not None:  # nothing is with workers yet, or now
+                return 0
+            pending = read_pending(shown, node)
+            if pending is not None:
+                return pending
+            if self._is_closed.wait(_POLL_SECONDS):
+                return 0
+        return 1  # it may have something there
 
     def note_sent(self, path: str, token: str) -> None:
         """Note that an answer has left, to somebody with a token or without."""
@@ -256,13 +305,28 @@ def _make_handler(server: AttemptServer) -> type[BaseHTTPRequestHandler]:
             """Answer it."""
             path, token = self.path.partition("?")[0], self.headers.get(HEADER, "")
             status, kind, body = server.answer(path, token)
+            self._send(status, kind, body)
+            if status is not HTTPStatus.UNAUTHORIZED:
+                server.note_sent(path, token)
+
+        def do_POST(self) -> None:
+            """Answer it."""
+            path, token = self.path.partition("?")[0], self.headers.get(HEADER, "")
+            length = self.headers.get("Content-Length", "")
+            if length.isdecimal() and int(length) <= MOST_BYTES:
+                answer = server.take_notice(path, token, self.rfile.read(int(length)))
+            else:
+                error = f"the body must have a length, of {MOST_BYTES} bytes at most"
+                answer = _render(HTTPStatus.BAD_REQUEST, {"error": error})
+                self.close_connection = True  # what was sent is left unread
+            self._send(*answer)
+
+        def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
-            if status is not HTTPStatus.UNAUTHORIZED:
-                server.note_sent(path, token)
 
         def log_message(self, *_: object) -> None:
             """Describe nothing: it would stand between the driver's own lines."""

@@ -67,15 +67,19 @@ class ProgressFile:
         self._clock = clock
         self._begun = self._due = now()
         self._pace = Pace()
+        self._leaving: dict[str, int] = {}
 
     def report(self, progress: RunProgress) -> None:
         """Write, where it is time to."""
-        now = self._now()
-        if now < self._due:
+        now, leaving = self._now(), dict(progress.leaving)
+        # Who waits for a node to be left is told at once.
+        if now < self._due and leaving == self._leaving:
             return
-        self._due = now + INTERVAL
+        self._due, self._leaving = now + INTERVAL, leaving
         snapshot = take_snapshot(progress, now - self._begun, self._pace)
         content = {"pid": os.getpid(), "time": self._clock(), **render_snapshot(snapshot)}
+        if leaving:
+            content["leaving"] = leaving
         show_whole(self._path, json.dumps(content).encode())
 
 

@@ -28,12 +28,14 @@ from strandline.cli.app.targets import Target, list_targets, order_targets
 from strandline.cli.views.announcer import Announcer, create_announcer
 from strandline.run.supervise.driver_process import DriverProcess, wait_until
 from strandline.run.supervise.kept_driver import KeptDriver, keeping_driver
+from strandline.run.supervise.notices import NoticeBoard, NoticeFile, is_own_address
 from strandline.run.supervise.supervision import EndedAttempt, Environment, supervise
+from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.latest import name_latest
 from strandline_api.law.retry import RetryAt
 from strandline_api.objects.pipeline import CurationPipeline
 from strandline_api.outcome.exit_codes import ExitCode
-from strandline_api.outcome.reader_token import READER_VARIABLE, VARIABLE
+from strandline_api.outcome.reader_token import NOTICE_VARIABLE, READER_VARIABLE, VARIABLE
 from strandline_api.status.enums import Trigger
 
 if TYPE_CHECKING:
@@ -154,6 +156,7 @@ def _run_pipeline(
                     lambda: name_latest(folder),
                     driver.measure_silence,
                     lambda: driver.log_file,
+                    _take_notices(folder, driver),
                 )
             ended = driver.attempt(Trigger.RUN)
             announcer.end(ended)
@@ -171,8 +174,8 @@ def _serving(port: int | None) -> Iterator[AttemptServer | None]:
     from strandline.run.supervise.status_server import AttemptServer  # noqa: PLC0415 - few attempts are asked
 
     try:
-        waited_for, reader = (os.environ.get(name, "") for name in (VARIABLE, READER_VARIABLE))
-        server = AttemptServer(port, waited_for, reader)
+        names = (VARIABLE, READER_VARIABLE, NOTICE_VARIABLE)
+        server = AttemptServer(port, *(os.environ.get(name, "") for name in names))
     except OSError as error:
         msg = f"--serve {port}: {error.strerror}"
         raise click.UsageError(msg) from error
@@ -180,6 +183,13 @@ def _serving(port: int | None) -> Iterator[AttemptServer | None]:
         yield server
     finally:
         server.close()
+
+
+def _take_notices(folder: PipelineFolder, driver: DriverProcess) -> NoticeBoard:
+    """Return who hands notices to the driver; of this node's own end it is asked to stop."""
+    file = NoticeFile(folder.notices)
+    file.clear()
+    return NoticeBoard(file, driver.stop.ask, time.monotonic, is_own_address)
 
 
 def _supervise(driver: DriverProcess, pipeline: CurationPipeline, announcer: Announcer) -> int:

@@ -1,0 +1,131 @@
+"""`strandline leave`: a worker's pod tells the driver that it is going; its `preStop` calls it.
+
+It must be there at once, so it loads no stage, no Ray and no Arrow. Whatever comes of it, the pod
+ends, so it never fails.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+
+import click
+
+from strandline.cli.app.options import show_examples
+from strandline_api.outcome.reader_token import HEADER, NOTICE_TOKEN_VARIABLE
+
+# Of the time that there is so much is left for the end of the processes.
+SPARE_SECONDS = 3.0
+PAUSE_SECONDS = 0.5
+_ANSWER_SECONDS = 6.0
+# Where KubeRay tells a worker of its head, the surest first.
+_HEADS = ("FQ_RAY_IP", "RAY_IP", "RAY_ADDRESS")
+
+Ask = Callable[[float], int | None]
+
+
+@click.command(
+    "leave",
+    epilog=show_examples("strandline leave --wait --port 8780 --seconds 30"),
+)
+@click.option("--port", type=click.IntRange(1, 65535), required=True, help="The driver's port.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    help="Time until this node is gone.",
+)
+@click.option("--driver", metavar="HOST", help="The driver's host.  [default: the Ray head's]")
+@click.option("--node", metavar="ADDRESS", help="Which node.  [default: this one]")
+@click.option(
+    "--why", default="its pod is ended", show_default=True, help="A few words for people."
+)
+@click.option("--wait", "waits", is_flag=True, help="Return when nothing of the run is left here.")
+def leave(
+    port: int, seconds: float, driver: str | None, node: str | None, why: str, waits: bool
+) -> None:
+    """Tell a run's driver that this Ray node is going.
+
+    The driver gives the node no new work, lets end what can, and takes its data away. The exit code
+    is 0 whatever comes of it; the token is read from STRANDLINE_NOTICE_TOKEN.
+    """
+    host = driver or find_head(os.environ)
+    token = os.environ.get(NOTICE_TOKEN_VARIABLE, "")
+    if not host or not token:
+        click.echo("no driver to tell")
+        return
+    node = node or _find_own_address(host, port)
+
+    def ask(left: float) -> int | None:
+        return post(host, port, token, {"node": node, "seconds": left, "why": why})
+
+    if wait_until_left(ask, seconds, time.monotonic, time.sleep, waits=waits):
+        click.echo("nothing of the run is left here")
+
+
+def find_head(environment: Mapping[str, str]) -> str | None:
+    """Return the host of the Ray head, as a worker's pod is told of it."""
+    for name in _HEADS:
+        host = environment.get(name, "").rpartition("://")[2].strip()
+        host = host if name != "RAY_ADDRESS" else host.rpartition(":")[0].strip("[]")
+        if host:
+            return host
+    return None
+
+
+def wait_until_left(
+    ask: Ask,
+    seconds: float,
+    now: Callable[[], float],
+    sleep: Callable[[float], None],
+    *,
+    waits: bool,
+) -> bool:
+    """Ask until nothing is pending, nobody answers, or the time is over; return whether nothing is.
+
+    Args:
+        ask: tells the driver of the seconds that are left; gives what is pending, None where it
+            does not answer, or takes no notices.
+        waits: ask more than once.
+    """
+    end = now() + seconds
+    while True:
+        pending = ask(max(0.0, end - now()))
+        if pending is None:
+            return False
+        if not pending or not waits or now() + PAUSE_SECONDS > end - SPARE_SECONDS:
+            return not pending
+        sleep(PAUSE_SECONDS)
+
+
+def post(host: str, port: int, token: str, notice: Mapping[str, object]) -> int | None:
+    """Tell a driver; return what it has pending, None where it does not say."""
+    connection = http.client.HTTPConnection(host, port, timeout=_ANSWER_SECONDS)
+    try:
+        headers = {HEADER: token, "Content-Type": "application/json"}
+        connection.request("POST", "/notice", json.dumps(notice), headers)
+        response = connection.getresponse()
+        content = json.loads(response.read(4096))
+        return int(content["pending"]) if response.status == http.client.OK else None
+    except TimeoutError:
+        return 1  # a busy head; it is asked again as long as there is time
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+        return None
+    finally:
+        connection.close()
+
+
+def _find_own_address(host: str, port: int) -> str:
+    """Return the address from which the driver's host is reached, which is a pod's own."""
+    try:
+        kind, form, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(kind, form, protocol) as probe:
+            probe.connect(address)  # sends nothing
+            return str(probe.getsockname()[0])
+    except OSError:
+        return ""

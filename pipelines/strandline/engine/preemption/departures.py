@@ -1,0 +1,146 @@
+"""Nodes that were told to go, and what must leave them before they do. Pure.
+
+Data that lies on such nodes alone, and that somebody still needs, is copied to another one; what
+waits is then given the copy. It must not know how data is found or copied.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from strandline.engine.call.slots import Slot
+from strandline.engine.core.flow import Flow
+from strandline.engine.core.ports import DepartureNotice
+from strandline.engine.core.worker_pool import Call
+from strandline.engine.preemption.nodes import NodeMarks
+
+COPIES = 64  # that are made at a time
+
+
+class DataPort(Protocol):
+    """How data of calls is found and copied; blocks are opaque, and can be keys."""
+
+    def find_homes(self, blocks: Sequence[Any]) -> Mapping[Any, Collection[str]]:
+        """Return the nodes on which each block lies; none of one that is in its reference."""
+
+    def copy(self, block: Any, avoid: Collection[str]) -> Any | None:  # noqa: ANN401 - a reference
+        """Begin a copy on another node; None where there is none."""
+
+    def is_made(self, copy: Any) -> bool | None:  # noqa: ANN401 - a reference
+        """Return whether a copy is there; None where it can't be made."""
+
+
+class Departures:
+    """Notices that were taken in, by the name of the node in each."""
+
+    def __init__(self, marks: NodeMarks) -> None:
+        self._marks = marks
+        self._taken: dict[str, DepartureNotice] = {}
+        self._nodes: dict[str, frozenset[str]] = {}
+
+    def take(
+        self,
+        notices: Iterable[DepartureNotice],
+        find_nodes: Callable[[str], Collection[str]],
+        now: float,
+    ) -> list[str]:
+        """Mark the nodes of new notices; return a sentence for each node that was not marked.
+
+        Args:
+            find_nodes: the ids of nodes that are alive, by a name.
+        """
+        sentences = []
+        for notice in notices:
+            if self._taken.get(notice.node) == notice:
+                continue
+            self._taken[notice.node] = notice
+            # Once: a node that comes later may be given the same address.
+            nodes = frozenset(find_nodes(notice.node)) - {self._marks.here} - self._marks.gone
+            self._nodes[notice.node] = nodes
+            for node in nodes:
+                if node not in self._marks.leaving:
+                    why = f": {notice.why}" if notice.why else ""
+                    seconds = max(0.0, notice.goes_at - now)
+                    sentences.append(f"node {notice.node} goes in {seconds:.0f} s{why}")
+                known = self._marks.leaving.get(node, math.inf)
+                self._marks.leaving[node] = min(known, notice.goes_at)
+        return sentences
+
+    def sum_up(self, pending: Mapping[str, int]) -> dict[str, int]:
+        """Return what nodes still have, by the names in the notices.
+
+        Args:
+            pending: the same by the nodes' ids.
+        """
+        return {
+            name: sum(pending.get(node, 0) for node in nodes if node not in self._marks.gone)
+            for name, nodes in self._nodes.items()
+        }
+
+
+class Evacuation:
+    """Moves data away from nodes that are going.
+
+    Args:
+        list_calls: all that are with workers.
+    """
+
+    def __init__(
+        self, flow: Flow, list_calls: Callable[[], Iterable[Call]], port: DataPort
+    ) -> None:
+        self._flow = flow
+        self._list_calls = list_calls
+        self._port = port
+        self._copies: dict[Any, Any] = {}
+
+    def look(self, going: Collection[str]) -> Counter[str]:
+        """Copy what lies on these nodes alone and is still needed; return what is left there."""
+        homes = self._port.find_homes(self._list_blocks())
+        stuck = {
+            block: set(nodes)
+            for block, nodes in homes.items()
+            if nodes and set(nodes) <= set(going)
+        }
+        made = {block: self._port.is_made(copy) for block, copy in self._copies.items()}
+        moved = {block: copy for block, copy in self._copies.items() if made[block]}
+        # One that can't be made went with another node, and is tried again.
+        self._copies = {
+            block: copy
+            for block, copy in self._copies.items()
+            if block in stuck and made[block] is False
+        }
+        self._swap(moved)
+        for block in stuck.keys() - moved.keys() - self._copies.keys():
+            copy = self._port.copy(block, going) if len(self._copies) < COPIES else None
+            if copy is not None:
+                self._copies[block] = copy
+        return Counter(node for block in stuck.keys() - moved.keys() for node in stuck[block])
+
+    def _list_blocks(self) -> list[Any]:
+        blocks: dict[Any, None] = {}
+
+        def note(slot: Slot) -> Slot:
+            if isinstance(slot.block, Hashable):  # else it is with the driver
+                blocks[slot.block] = None
+            return slot
+
+        self._flow.change(note)
+        for call in self._list_calls():  # those of a call that is lost with its node are needed too
+            for slot in call.batch:
+                note(slot)
+        return [block for block in blocks if block is not None]
+
+    def _swap(self, moved: Mapping[Any, Any]) -> None:
+        if not moved:
+            return
+
+        def change(slot: Slot) -> Slot:
+            is_moved = isinstance(slot.block, Hashable) and slot.block in moved
+            return slot._replace(block=moved[slot.block]) if is_moved else slot
+
+        self._flow.change(change)
+        for call in self._list_calls():
+            call.batch = list(map(change, call.batch))

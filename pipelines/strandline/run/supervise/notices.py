@@ -1,0 +1,161 @@
+"""What a driver's parent was told of nodes that are going, in a file that the driver reads.
+
+It must not know who tells it, nor what a driver does about a node. It loads no engine: the parent
+stays small.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from strandline.storage.outputs.whole_files import show_whole
+
+MOST_BYTES = 4096
+_MOST_NODES = 10_000
+_MOST_NAME = 253
+_MOST_WORDS = 500
+_MOST_SECONDS = 1e6
+# A node that was to be gone so long ago has stayed, or its address is another's by now.
+_PAST_SECONDS = 120.0
+
+
+class NoticeError(ValueError):
+    """What was sent is no notice; the message says what is wrong with it."""
+
+
+class NodeNotice(NamedTuple):
+    """Word that a node is going.
+
+    Attributes:
+        node: its address, or its id in Ray.
+        goes_at: when, by the clock that all processes of this machine have (`time.monotonic`).
+        why: a few words for people; may be empty.
+    """
+
+    node: str
+    goes_at: float
+    why: str = ""
+
+
+def parse_notice(body: bytes, now: float) -> NodeNotice:
+    """Return the notice in a request.
+
+    Raises:
+        NoticeError: it is none.
+    """
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        raise NoticeError("the body must be JSON") from None
+    if not isinstance(content, dict):
+        raise NoticeError("the body must be an object")
+    node, seconds, why = (content.get(name) for name in ("node", "seconds", "why"))
+    if not isinstance(node, str) or not 0 < len(node) <= _MOST_NAME:
+        raise NoticeError("`node` must be the address of a node")
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool):
+        raise NoticeError("`seconds` must be a number")
+    if not 0 <= seconds <= _MOST_SECONDS:
+        raise NoticeError("`seconds` must be how long the node has")
+    if not isinstance(why, str | None):
+        raise NoticeError("`why` must be text")
+    words = "".join(each if each.isprintable() else " " for each in why or "")
+    return NodeNotice(node, now + seconds, words[:_MOST_WORDS])
+
+
+class NoticeFile:
+    """The file; one process writes it, any may read it.
+
+    Args:
+        path: of the file; its folder may not be there yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int, int] | None = None
+        self._notices: tuple[NodeNotice, ...] = ()
+
+    def clear(self) -> None:
+        """Forget what another attempt was told."""
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+    def add(self, notice: NodeNotice, now: float) -> None:
+        """Add a notice; of several of one node the earliest end counts."""
+        known = {each.node: each for each in self.read() if each.goes_at > now - _PAST_SECONDS}
+        before = known.get(notice.node)
+        if before is not None and before.goes_at <= notice.goes_at:
+            return
+        known[notice.node] = notice
+        show_whole(self._path, json.dumps(list(known.values())[-_MOST_NODES:]).encode())
+
+    def read(self) -> tuple[NodeNotice, ...]:
+        """Return all notices; the file is read only where it has changed."""
+        try:
+            status = self._path.stat()
+            seen = status.st_ino, status.st_mtime_ns, status.st_size
+            if seen != self._seen:
+                content = json.loads(self._path.read_bytes())
+                self._notices = tuple(NodeNotice(*each) for each in content)
+                self._seen = seen
+        except (OSError, ValueError, TypeError):
+            self._seen, self._notices = None, ()
+        return self._notices
+
+
+class NoticeBoard:
+    """Takes notices for a driver, and says what the driver still has on a node.
+
+    Args:
+        file: that the driver reads.
+        leave: is called where the notice is of this very machine.
+        now: the clock of `NodeNotice`.
+        is_own: says whether an address is this machine's.
+    """
+
+    def __init__(
+        self,
+        file: NoticeFile,
+        leave: Callable[[], None],
+        now: Callable[[], float],
+        is_own: Callable[[str], bool],
+    ) -> None:
+        self._file = file
+        self._leave = leave
+        self._now = now
+        self._is_own = is_own
+        self._has_left = False
+
+    def add(self, body: bytes) -> str:
+        """Take a notice; return the name of its node.
+
+        Raises:
+            NoticeError: it is none.
+        """
+        notice = parse_notice(body, self._now())
+        self._file.add(notice, self._now())
+        if self._is_own(notice.node) and not self._has_left:
+            self._has_left = True  # asked once more, it would stop at once
+            self._leave()
+        return notice.node
+
+
+def is_own_address(address: str) -> bool:
+    """Return whether an address is one by which this machine's name is known."""
+    with suppress(OSError):
+        own = {found[4][0] for found in socket.getaddrinfo(socket.gethostname(), None)}
+        return address in own
+    return False
+
+
+def read_pending(shown: object, node: str) -> int | None:
+    """Return what a driver says that it has on a node; None where it knows of no notice."""
+    leaving = shown.get("leaving") if isinstance(shown, dict) else None
+    pending = leaving.get(node) if isinstance(leaving, dict) else None
+    is_count = isinstance(pending, int | float) and math.isfinite(pending)
+    return max(0, int(pending)) if is_count and pending is not None else None

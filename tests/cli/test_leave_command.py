@@ -1,0 +1,115 @@
+"""`strandline leave`: how a worker's pod finds the driver, and how long it waits for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.cli.commands.runs.leave import (
+    PAUSE_SECONDS,
+    SPARE_SECONDS,
+    find_head,
+    wait_until_left,
+)
+
+
+class Clock:
+    """A clock that moves as somebody sleeps, and a driver that has that much pending."""
+
+    def __init__(self, answers: list[int | None]) -> None:
+        self.now = 0.0
+        self.answers = answers
+        self.asked: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def ask(self, left: float) -> int | None:
+        self.asked.append(left)
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+    def wait(self, seconds: float, *, waits: bool = True) -> bool:
+        return wait_until_left(self.ask, seconds, lambda: self.now, self.sleep, waits=waits)
+
+
+@given(answers=st.lists(st.integers(1, 9), max_size=20))
+def test_law_it_waits_until_nothing_is_pending(answers: list[int]) -> None:
+    clock = Clock([*answers, 0])
+    assert clock.wait(60.0)
+    assert clock.now == PAUSE_SECONDS * len(answers)
+
+
+@given(seconds=st.floats(0.0, 300.0))
+def test_law_it_ends_before_the_pod_does(seconds: float) -> None:
+    clock = Clock([1])
+    assert not clock.wait(seconds)
+    assert clock.now <= max(0.0, seconds - SPARE_SECONDS)
+    assert clock.asked == sorted(clock.asked, reverse=True)
+
+
+def test_a_driver_that_does_not_answer_is_not_waited_for() -> None:
+    clock = Clock([2, None])
+    assert not clock.wait(60.0)
+    assert len(clock.asked) == 2
+
+
+def test_without_a_wait_it_asks_once() -> None:
+    clock = Clock([2])
+    assert not clock.wait(60.0, waits=False)
+    assert len(clock.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("environment", "host"),
+    [
+        ({}, None),
+        ({"FQ_RAY_IP": "head.ns.svc.cluster.local", "RAY_IP": "head"}, "head.ns.svc.cluster.local"),
+        ({"RAY_IP": "head"}, "head"),
+        ({"RAY_ADDRESS": "head.ns.svc:6379"}, "head.ns.svc"),
+        ({"RAY_ADDRESS": "[fd00::1]:6379"}, "fd00::1"),
+        ({"RAY_ADDRESS": "auto"}, None),
+    ],
+)
+def test_the_head_is_where_kuberay_says(environment: Mapping[str, str], host: str | None) -> None:
+    assert find_head(environment) == host
+
+
+def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "strandline", "leave", *words],
+        env={"PATH": "/usr/bin:/bin", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {},
+        {"FQ_RAY_IP": "127.0.0.1"},
+        {"FQ_RAY_IP": "127.0.0.1", "STRANDLINE_NOTICE_TOKEN": "t"},
+        {"FQ_RAY_IP": "nowhere.invalid", "STRANDLINE_NOTICE_TOKEN": "t"},
+    ],
+)
+def test_law_whatever_comes_of_it_the_pod_may_end(environment: dict[str, str]) -> None:
+    done = run("--wait", "--port", "1", "--seconds", "30", **environment)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_it_loads_neither_ray_nor_arrow() -> None:
+    program = (
+        "import sys; import strandline.cli.commands.runs.leave; "
+        "print(*{'ray', 'pyarrow', 'lmdb'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == ""

@@ -1,0 +1,196 @@
+"""Data leaves nodes that are going: copied once, given to what waits, and nothing else touched."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.engine.call.slots import Slot
+from strandline.engine.core.flow import Flow
+from strandline.engine.core.ports import DepartureNotice
+from strandline.engine.core.suspects import SuspectBatch
+from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.preemption.departures import COPIES, Departures, Evacuation
+from strandline.engine.preemption.nodes import STAY_SECONDS, NodeMarks
+from test_flow import make_flow, make_slots
+
+
+class PlayedData:
+    """Blocks by name, and the nodes that each is on."""
+
+    def __init__(self, homes: dict[str, set[str]], others: Sequence[str]) -> None:
+        self.homes = homes
+        self.others = list(others)
+        self.broken: set[str] = set()
+        self.copied: list[str] = []
+
+    def find_homes(self, blocks: Sequence[Any]) -> Mapping[Any, Collection[str]]:
+        return {block: self.homes[block] for block in blocks}
+
+    def copy(self, block: Any, avoid: Collection[str]) -> Any | None:
+        free = [node for node in self.others if node not in avoid]
+        if not free:
+            return None
+        copy = f"{block}+"
+        self.copied.append(block)
+        self.homes[copy] = {free[0]}
+        return copy
+
+    def is_made(self, copy: Any) -> bool | None:
+        return None if copy in self.broken else True
+
+
+def fill(blocks: list[Any]) -> tuple[Flow, list[Call]]:
+    """A flow whose blocks wait in every way that there is, the last ones with workers."""
+    flow = make_flow(1, 1, group=2)
+    slots = [
+        slot._replace(block=block)
+        for slot, block in zip(make_slots(len(blocks)), blocks, strict=True)
+    ]
+    calls: list[Call] = []
+    for number, slot in enumerate(slots):
+        kind = number % 4
+        if kind == 0:
+            flow.queues[0].waiting.append(slot)
+        elif kind == 1:
+            flow.suspects.hold(SuspectBatch(0, [slot], 2))
+        elif kind == 2:
+            flow.queues[1].add_group([slot])
+        else:
+            calls.append(Call(0, Worker(0, "actor"), [slot], None, number))
+    return flow, calls
+
+
+def list_blocks(flow: Flow, calls: list[Call]) -> list[Any]:
+    seen: list[Any] = []
+
+    def note(slot: Slot) -> Slot:
+        seen.append((slot.source, slot.block))
+        return slot
+
+    flow.change(note)
+    seen += [(slot.source, slot.block) for call in calls for slot in call.batch]
+    return [block for _, block in sorted(seen)]
+
+
+nodes = st.sampled_from(["a", "b", "c"])
+
+
+@given(homes=st.lists(st.sets(nodes, max_size=3), min_size=1, max_size=12), going=st.sets(nodes))
+def test_law_what_only_nodes_have_that_go_is_copied_and_nothing_else(
+    homes: list[set[str]], going: set[str]
+) -> None:
+    blocks = [f"block{number:02}" for number in range(len(homes))]
+    data = PlayedData(dict(zip(blocks, homes, strict=True)), ["d"])
+    flow, calls = fill(blocks)
+    evacuation = Evacuation(flow, lambda: calls, data)
+    stuck = [block for block, on in zip(blocks, homes, strict=True) if on and on <= going]
+
+    left = evacuation.look(going)
+    assert sorted(data.copied) == stuck
+    assert sum(left.values()) == sum(len(data.homes[block]) for block in stuck)
+    assert list_blocks(flow, calls) == blocks
+
+    assert not evacuation.look(going)  # they are made
+    moved = [f"{block}+" if block in stuck else block for block in blocks]
+    assert list_blocks(flow, calls) == moved
+    assert not evacuation.look(going)
+    assert sorted(data.copied) == stuck
+
+
+def test_a_copy_that_cannot_be_made_is_tried_again() -> None:
+    data = PlayedData({"block": {"a"}}, ["d"])
+    flow, calls = fill(["block"])
+    evacuation = Evacuation(flow, lambda: calls, data)
+    data.broken.add("block+")
+    assert evacuation.look({"a"}) == {"a": 1}
+    assert evacuation.look({"a"}) == {"a": 1}
+    data.broken.clear()
+    assert not evacuation.look({"a"})
+    assert data.copied == ["block", "block"]
+
+
+def test_without_another_node_it_stays_and_is_told() -> None:
+    data = PlayedData({"block": {"a"}}, [])
+    flow, calls = fill(["block"])
+    evacuation = Evacuation(flow, lambda: calls, data)
+    assert evacuation.look({"a"}) == {"a": 1}
+    data.others.append("d")
+    evacuation.look({"a"})
+    assert not evacuation.look({"a"})
+
+
+def test_no_more_copies_are_made_at_a_time_than_nodes_bear() -> None:
+    blocks = [f"{number:03}" for number in range(COPIES + 5)]
+    data = PlayedData({block: {"a"} for block in blocks}, ["d"])
+    flow, calls = fill([])
+    for slot, block in zip(make_slots(len(blocks)), blocks, strict=True):
+        flow.queues[0].waiting.append(slot._replace(block=block))
+    evacuation = Evacuation(flow, lambda: calls, data)
+    evacuation.look({"a"})
+    assert len(data.copied) == COPIES
+    assert evacuation.look({"a"})["a"] == 5
+    assert not evacuation.look({"a"})
+
+
+def test_what_is_with_the_driver_goes_nowhere() -> None:
+    flow, calls = fill([["packed"]])
+    assert not Evacuation(flow, lambda: calls, PlayedData({}, ["d"])).look({"a"})
+
+
+def take(departures: Departures, *notices: DepartureNotice, now: float = 0.0) -> list[str]:
+    known = {"10.0.0.1": ["a"], "10.0.0.2": ["b"], "10.0.0.9": ["here"]}
+    return departures.take(notices, lambda name: known.get(name, []), now)
+
+
+def test_a_notice_marks_its_node_and_is_told_once() -> None:
+    marks = NodeMarks("here")
+    departures = Departures(marks)
+    notice = DepartureNotice("10.0.0.1", 30.0, "spot node x is taken back")
+    assert take(departures, notice) == ["node 10.0.0.1 goes in 30 s: spot node x is taken back"]
+    assert take(departures, notice) == []
+    assert marks.leaving == {"a": 30.0}
+    assert departures.sum_up({"a": 2, "b": 5}) == {"10.0.0.1": 2}
+
+
+@given(ends=st.lists(st.floats(0.0, 1e4), min_size=1, max_size=5))
+def test_law_of_several_notices_the_earliest_end_counts(ends: list[float]) -> None:
+    marks = NodeMarks("here")
+    departures = Departures(marks)
+    for end in ends:
+        take(departures, DepartureNotice("10.0.0.1", end))
+    assert marks.leaving == {"a": min(ends)}
+
+
+def test_a_node_that_nobody_knows_and_the_drivers_own_have_nothing_to_leave() -> None:
+    marks = NodeMarks("here")
+    departures = Departures(marks)
+    assert (
+        take(departures, DepartureNotice("10.9.9.9", 1.0), DepartureNotice("10.0.0.9", 1.0)) == []
+    )
+    assert not marks.leaving
+    assert departures.sum_up({}) == {"10.9.9.9": 0, "10.0.0.9": 0}
+
+
+def test_a_node_that_is_gone_has_nothing_left() -> None:
+    marks = NodeMarks("here")
+    departures = Departures(marks)
+    take(departures, DepartureNotice("10.0.0.1", 1.0))
+    marks.learn(["a"])
+    assert departures.sum_up({"a": 3}) == {"10.0.0.1": 0}
+
+
+def test_a_node_that_stays_is_trusted_again() -> None:
+    marks = NodeMarks("here")
+    departures = Departures(marks)
+    notice = DepartureNotice("10.0.0.1", 10.0)
+    take(departures, notice)
+    marks.expire(10.0 + STAY_SECONDS - 0.1)
+    assert marks.is_going("a")
+    marks.expire(10.0 + STAY_SECONDS)
+    assert not marks.is_going("a")
+    assert take(departures, notice) == []
+    assert take(departures, DepartureNotice("10.0.0.1", 500.0)) != []

@@ -1,0 +1,33 @@
+"""Stages that note each task that they begin, and hand on what is too large for a receipt."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from pydantic import Field
+
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+
+LARGE = 300_000
+
+
+class Noted(Stage):
+    """Leaves a line for each number that it begins, and takes its time."""
+
+    class Params(Stage.Params):
+        """Where, and how long."""
+
+        log: str = Field(description="A file.")
+        seconds: float = Field(default=0.0, description="Of each task.")
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        """The number, with something large beside it."""
+        number = task.data if isinstance(task.data, int) else task.data[0]
+        with Path(self.params.log).open("a", encoding="ascii") as file:
+            file.write(f"{number}\n")
+        time.sleep(self.params.seconds)
+        return task.replace((number, b"1" * LARGE, ""))

@@ -1,0 +1,146 @@
+"""A program: runs on two nodes on this machine, of which one is told to go, and then does.
+
+Ray is connected once a process, so this can't share the one of the other tests. It leaves
+what it saw as JSON in a file.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.cluster_utils import Cluster
+
+import engine_stages as bad
+import notice_stages as noted
+import worker_stages as told
+from strandline.engine.core.ports import RunProgress
+from strandline.ledger.store.store import Store
+from strandline.ledger.verification import verify
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.planning import check_plan
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.supervise.notices import NodeNotice, NoticeFile
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs.outputs import LocalOutputs
+
+SOURCES = 40
+STORE = 150_000_000
+SECONDS = 1.0
+AFTER = 8
+
+
+def make_plan(name: str, folder: Path) -> PipelinePlan:
+    """Numbers, worked on twice, large between, and written with the driver."""
+    source = StagePlan("numbers", "numbers", bad.Numbers(count=SOURCES))
+    stages = [
+        StagePlan(each, each, noted.Noted(log=str(folder / each), seconds=seconds), cpu=cpu)
+        for each, seconds, cpu in (("first", SECONDS / 4, 0.5), ("second", SECONDS, 0.6))
+    ]
+    sink = StagePlan("text", "text", told.NumberSink(), cpu=0.1, max_workers=1)
+    return check_plan("default", name, source, [*stages, sink])
+
+
+class Trial:
+    """One run, of which a node is told to go once enough is finished.
+
+    Args:
+        notice: seconds that the node has.
+    """
+
+    def __init__(self, name: str, volume: Path, cluster: Cluster, notice: float) -> None:
+        self._name = name
+        self._volume = volume
+        self._cluster = cluster
+        self._notice = notice
+        self._node: Any = None
+        self._gone = False
+        self._told_at = 0.0
+        self._left: float | None = None
+        self._folder = PipelineFolder.of(volume, "default", name)
+        self._notes: list[str] = []
+
+    def run(self) -> dict[str, Any]:
+        """Run it; what was seen."""
+        self._node = self._cluster.add_node(num_cpus=2, object_store_memory=STORE)
+        config = AttemptConfig(make_plan(self._name, self._volume), self._volume)
+        outcome = run_attempt(config, report=self._watch)
+        store = Store(self._folder.ledger, readonly=True)
+        try:
+            verdict = verify(store, LocalOutputs(self._folder.output))
+        finally:
+            store.close()
+        begun = {
+            stage: Counter((self._volume / stage).read_text().split())
+            for stage in ("first", "second")
+        }
+        return {
+            "code": outcome.code.name,
+            "message": outcome.message,
+            "finished": outcome.standing.finished,
+            "problems": list(verdict.problems),
+            "incidents": list(outcome.incidents),
+            "again": {stage: sum(counts.values()) - len(counts) for stage, counts in begun.items()},
+            "left": self._left,
+            "gone": self._gone,
+            "notes": self._notes,
+        }
+
+    def _watch(self, progress: RunProgress) -> None:
+        self._notes = list(progress.notes)
+        node, now = self._node.node_id, time.monotonic()
+        if not self._told_at and progress.finished >= AFTER:
+            self._told_at = now
+            notice = NodeNotice(node, now + self._notice, "told")
+            NoticeFile(self._folder.notices).add(notice, now)
+        elif self._told_at and not self._gone:
+            is_left = progress.leaving.get(node) == 0
+            if is_left and self._left is None:
+                self._left = now - self._told_at
+            if is_left or now > self._told_at + self._notice:
+                self._gone = True
+                self._cluster.remove_node(self._node, allow_graceful=False)
+
+
+def main() -> None:
+    """With notice enough, and with none."""
+    folder = Path(tempfile.mkdtemp(prefix="ray-"))
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    path = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(path)
+    # Else whoever starts a Ray of their own meanwhile would be led to this one.
+    ray._private.utils.write_ray_address = lambda *_: None
+    cluster = Cluster()
+    try:
+        cluster.add_node(
+            num_cpus=2,
+            object_store_memory=STORE,
+            include_dashboard=False,
+            temp_dir=str(folder / "ray"),
+            _system_config={"health_check_period_ms": 500, "health_check_failure_threshold": 4},
+        )
+        ray.init(cluster.address, logging_level=logging.ERROR, log_to_driver=False)
+        seen = {}
+        for name, notice in (("told", 60.0), ("taken", 0.0)):
+            volume = folder / name
+            volume.mkdir()
+            seen[name] = Trial(name, volume, cluster, notice).run()
+        Path(sys.argv[1]).write_text(json.dumps(seen))
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

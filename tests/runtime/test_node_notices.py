@@ -1,0 +1,56 @@
+"""A node that is told to go: what fits ends there, and nothing is done again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from notice_trials import SOURCES
+
+PATIENCE = 580
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the program has seen; all runs are on one cluster, since that takes long to start."""
+    program = Path(__file__).with_name("notice_trials.py")
+    path = tmp_path_factory.mktemp("notices") / "seen.json"
+    done = subprocess.run(
+        [sys.executable, str(program), str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    answer: dict[str, Any] = json.loads(path.read_text())
+    return answer
+
+
+@pytest.mark.parametrize("name", ["told", "taken"])
+def test_law_with_a_notice_or_without_all_is_finished(seen: dict[str, Any], name: str) -> None:
+    trial = seen[name]
+    assert trial["gone"], trial
+    assert (trial["code"], trial["finished"]) == ("COMPLETE", SOURCES), trial
+    assert trial["problems"] == []
+
+
+def test_law_with_a_notice_longer_than_the_tasks_nothing_is_done_again(
+    seen: dict[str, Any],
+) -> None:
+    trial = seen["told"]
+    assert trial["left"] is not None, trial
+    assert trial["incidents"] == []
+    assert not any("was lost" in note for note in trial["notes"]), trial
+    assert trial["again"] == {"first": 0, "second": 0}
+
+
+def test_without_one_what_the_node_had_is_done_again(seen: dict[str, Any]) -> None:
+    trial = seen["taken"]
+    assert trial["incidents"], trial
+    assert sum(trial["again"].values()) > 0, trial
