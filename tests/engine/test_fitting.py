@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from strandline.engine.core.ports import Leave
 from strandline.engine.core.worker_pool import Call, Worker
-from strandline.engine.preemption.fitting import list_fitting, predict_ends
+from strandline.engine.preemption.fitting import fits, is_hopeless, predict_ends
 from strandline.plan.receipt import StageCounts
 from test_flow import make_slots
 
@@ -23,7 +23,11 @@ def make_worker(*sizes: int, busy_since: float = 0.0) -> Worker:
 
 
 def find_numbers(worker: Worker, cost: float | None, leave: Leave, now: float) -> list[int]:
-    return [call.number for call in list_fitting([worker], lambda *_: cost, leave, now)]
+    ends = predict_ends(worker, lambda *_: cost, now)
+    numbers = [end.call.number for end in ends if fits(end, leave, now)]
+    hopeless = is_hopeless([worker], lambda *_: cost, leave, now)
+    assert hopeless == (bool(ends) and not numbers)
+    return numbers
 
 
 @given(

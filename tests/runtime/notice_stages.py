@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import Field
@@ -31,3 +32,23 @@ class Noted(Stage):
             file.write(f"{number}\n")
         time.sleep(self.params.seconds)
         return task.replace((number, b"1" * LARGE, ""))
+
+
+class Parted(Stage):
+    """Yields so many numbers for each that it is given, and takes its time for each of them."""
+
+    class Params(Noted.Params):
+        """How many."""
+
+        count: int = Field(default=10, description="For each number.")
+
+    params: Params
+
+    def process(self, task: Task) -> Iterator[Task]:
+        """Numbers, with something large beside each."""
+        for number in range(self.params.count):
+            time.sleep(self.params.seconds)
+            name = task.data * self.params.count + number
+            with Path(self.params.log).open("a", encoding="ascii") as file:
+                file.write(f"{name}\n")
+            yield task.replace((name, b"1" * LARGE, ""))

@@ -38,14 +38,26 @@ SOURCES = 40
 STORE = 150_000_000
 SECONDS = 1.0
 AFTER = 8
+PARTS = 10  # of a task that is yielded
 
 
 def make_plan(name: str, folder: Path) -> PipelinePlan:
-    """Numbers, worked on twice, large between, and written with the driver."""
-    source = StagePlan("numbers", "numbers", bad.Numbers(count=SOURCES))
+    """Numbers, worked on twice, large between, and written with the driver.
+
+    Both stages are in one worker where the trial says so; else the second one has the longer calls.
+    In a third kind the first one yields what it makes.
+    """
+    if name == "parts":
+        source = StagePlan("numbers", "numbers", bad.Numbers(count=SOURCES // PARTS))
+        first: Any = noted.Parted(log=str(folder / "first"), count=PARTS, seconds=SECONDS / 2)
+    else:
+        source = StagePlan("numbers", "numbers", bad.Numbers(count=SOURCES))
+        first = noted.Noted(log=str(folder / "first"), seconds=SECONDS / 4)
+    second = noted.Noted(log=str(folder / "second"), seconds=SECONDS)
+    streams = name == "parts"
     stages = [
-        StagePlan(each, each, noted.Noted(log=str(folder / each), seconds=seconds), cpu=cpu)
-        for each, seconds, cpu in (("first", SECONDS / 4, 0.5), ("second", SECONDS, 0.6))
+        StagePlan("first", "first", first, cpu=0.5, streams=streams),
+        StagePlan("second", "second", second, cpu=0.5 if name == "chained" else 0.6),
     ]
     sink = StagePlan("text", "text", told.NumberSink(), cpu=0.1, max_workers=1)
     return check_plan("default", name, source, [*stages, sink])
@@ -94,12 +106,15 @@ class Trial:
             "left": self._left,
             "gone": self._gone,
             "notes": self._notes,
+            "lost": outcome.work.lost.model_dump(),
+            "worked": outcome.work.worked,
         }
 
     def _watch(self, progress: RunProgress) -> None:
         self._notes = list(progress.notes)
         node, now = self._node.node_id, time.monotonic()
-        if not self._told_at and progress.finished >= AFTER:
+        is_begun = progress.finished >= (AFTER if self._name != "parts" else 1)
+        if not self._told_at and is_begun:
             self._told_at = now
             notice = NodeNotice(node, now + self._notice, "told")
             NoticeFile(self._folder.notices).add(notice, now)
@@ -131,7 +146,7 @@ def main() -> None:
         )
         ray.init(cluster.address, logging_level=logging.ERROR, log_to_driver=False)
         seen = {}
-        for name, notice in (("told", 60.0), ("taken", 0.0)):
+        for name, notice in (("told", 60.0), ("chained", 60.0), ("parts", 60.0), ("taken", 0.0)):
             volume = folder / name
             volume.mkdir()
             seen[name] = Trial(name, volume, cluster, notice).run()

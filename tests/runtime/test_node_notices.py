@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from notice_trials import SOURCES
+from notice_trials import PARTS, SECONDS, SOURCES
 
 PATIENCE = 580
 
@@ -32,25 +32,33 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return answer
 
 
-@pytest.mark.parametrize("name", ["told", "taken"])
+TOLD = ("told", "chained", "parts")
+
+
+@pytest.mark.parametrize("name", [*TOLD, "taken"])
 def test_law_with_a_notice_or_without_all_is_finished(seen: dict[str, Any], name: str) -> None:
     trial = seen[name]
     assert trial["gone"], trial
-    assert (trial["code"], trial["finished"]) == ("COMPLETE", SOURCES), trial
+    sources = SOURCES // PARTS if name == "parts" else SOURCES
+    assert (trial["code"], trial["finished"]) == ("COMPLETE", sources), trial
     assert trial["problems"] == []
 
 
+@pytest.mark.parametrize("name", TOLD)
 def test_law_with_a_notice_longer_than_the_tasks_nothing_is_done_again(
-    seen: dict[str, Any],
+    seen: dict[str, Any], name: str
 ) -> None:
-    trial = seen["told"]
+    trial = seen[name]
     assert trial["left"] is not None, trial
     assert trial["incidents"] == []
     assert not any("was lost" in note for note in trial["notes"]), trial
     assert trial["again"] == {"first": 0, "second": 0}
+    assert set(trial["lost"].values()) == {0.0}
+    assert trial["worked"] > SOURCES * SECONDS / 2
 
 
 def test_without_one_what_the_node_had_is_done_again(seen: dict[str, Any]) -> None:
     trial = seen["taken"]
     assert trial["incidents"], trial
     assert sum(trial["again"].values()) > 0, trial
+    assert 0.0 < trial["lost"]["node"] < trial["worked"], trial

@@ -14,6 +14,7 @@ from strandline_api.api_model import ApiModel
 from strandline_api.outcome.driver_log import LogFile
 from strandline_api.outcome.evidence import Evidence, find_signal
 from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.outcome.work_lost import WorkLost
 from strandline_api.texts import CUT, repair
 
 MARK = "strandline-outcome:"
@@ -94,14 +95,25 @@ class DriverOutcome(_OutcomePart):
     log_file: LogFile = Field(
         default="", description="The driver's log, below the pipeline's folder; empty: none."
     )
+    work_seconds: Annotated[float, Field(ge=0, le=1e15)] = Field(
+        default=0.0, description="Seconds that its workers worked; 0 where the engine does not say."
+    )
+    work_lost: WorkLost = Field(
+        default_factory=WorkLost,
+        description="Those of them that are done again, by what they were lost to.",
+    )
     lineage: bool = Field(
         default=False,
         description="Whether the driver itself has reported this end to a lineage system.",
     )
 
     def to_json(self) -> dict[str, Any]:
-        """Convert it with the names of the contract, in camelCase."""
-        return self.model_dump(by_alias=True)
+        """Convert it with the names of the contract, in camelCase.
+
+        Of an engine that does not measure work nothing is said of it.
+        """
+        unmeasured = {"work_seconds", "work_lost"} if not self.work_seconds else None
+        return self.model_dump(by_alias=True, exclude=unmeasured)
 
 
 def name_outcome(code: int) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from functools import reduce
 from typing import Any, NamedTuple
 
 from strandline.cli.views.format import (
     align,
+    describe_lost_work,
     escape_text,
     format_amount,
     format_count,
@@ -19,6 +21,7 @@ from strandline.run.supervise.status_server import read_number, read_shown
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import find_process, read_boot_id
 from strandline_api.outcome.evidence import Evidence
+from strandline_api.outcome.work_lost import WorkLost
 
 _COLUMNS = ("attempt", "run", "trigger", "started (UTC)", "lasted", "finished", "end", "message")
 
@@ -77,7 +80,20 @@ def render_attempt(view: AttemptSummary) -> dict[str, Any]:
         "cause": record.cause.value if record.cause else None,
         "exitCode": outcome.exit_code if outcome else None,
         "message": _find_message(view),
+        **(
+            {"workSeconds": outcome.work_seconds, "workLost": outcome.work_lost.to_json()}
+            if outcome and outcome.work_seconds
+            else {}
+        ),
     }
+
+
+def describe_all_lost(views: Sequence[AttemptSummary]) -> str:
+    """Describe the work that attempts have done in vain, together; empty where none is known."""
+    outcomes = [view.record.outcome for view in views if view.record.outcome is not None]
+    lost = reduce(WorkLost.add, (outcome.work_lost for outcome in outcomes), WorkLost())
+    words = describe_lost_work(lost, sum(outcome.work_seconds for outcome in outcomes))
+    return f"over all attempts, {words}" if words else ""
 
 
 def describe_attempt(
@@ -134,6 +150,8 @@ def _list_facts(view: AttemptSummary, publications: Sequence[str]) -> Iterator[t
         yield "ended", f"{_format_moment(record.ended)} UTC"
     yield "lasted", _format_duration(view.seconds)
     yield "finished", format_amount(view.finished, "source")
+    if outcome and (lost := describe_lost_work(outcome.work_lost, outcome.work_seconds)):
+        yield "lost", lost
     yield "end", _describe_end(view)
     yield "message", escape_text(_find_message(view))
     for name, each in zip(_first("evidence"), outcome.evidence if outcome else (), strict=False):

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from textwrap import wrap
 
+from strandline_api.outcome.work_lost import WorkLost
+
 _MINUTE = 60
 _HOUR = 3600
 _STEP = 1000
@@ -46,6 +48,16 @@ def format_seconds(seconds: float) -> str:
     if whole < _HOUR:
         return f"{whole // _MINUTE} min {whole % _MINUTE} s"
     return f"{whole // _HOUR:,} h {whole % _HOUR // _MINUTE} min"
+
+
+def describe_lost_work(lost: WorkLost, worked: float) -> str:
+    """Describe the work that is done again, of all; empty where there is hardly any."""
+    if lost.seconds < 1:
+        return ""
+    causes = [name for name, seconds in lost.to_json().items() if seconds >= 1]
+    words = f"{format_seconds(lost.seconds)} of work is done again"
+    share = f", {lost.find_share(worked):.1%} of all" if worked else ""
+    return f"{words}{share} ({', '.join(causes)})" if causes else f"{words}{share}"
 
 
 def format_rate(rate: float) -> str:

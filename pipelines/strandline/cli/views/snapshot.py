@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from strandline.engine.core.flow import StageStanding
 from strandline.engine.core.pools import PoolState
-from strandline.engine.core.ports import RunProgress
+from strandline.engine.core.ports import NO_WORK, RunProgress, WorkCost
 from strandline.plan.receipt import StageCounts
 from strandline.run.supervise.status_server import read_number
+from strandline_api.outcome.work_lost import WorkLost
 
 WINDOW_SECONDS = 30.0
 PROMISING_SECONDS = 10.0  # of measuring; before that the start of workers is most of the rate
@@ -66,6 +67,7 @@ class Snapshot(NamedTuple):
         dashboard: host and port of Ray's own; None where there is none.
         quarantined: listed sources that are not tried any more.
         measured: seconds over which the rate is.
+        work: seconds that it took, and those of them that are done again.
     """
 
     seconds: float
@@ -81,6 +83,7 @@ class Snapshot(NamedTuple):
     dashboard: str | None = None
     quarantined: int = 0
     measured: float = WINDOW_SECONDS
+    work: WorkCost = NO_WORK
 
     @property
     def seconds_left(self) -> float | None:
@@ -156,6 +159,7 @@ def take_snapshot(progress: RunProgress, seconds: float, pace: Pace) -> Snapshot
         dashboard=progress.dashboard,
         quarantined=progress.quarantined,
         measured=pace.measured,
+        work=progress.measure_work(),
     )
 
 
@@ -229,7 +233,25 @@ def render_snapshot(snapshot: Snapshot) -> dict[str, Any]:
         "incidents": snapshot.incidents,
         "bottleneck": snapshot.bottleneck,
         "dashboard": snapshot.dashboard,
+        **render_work(snapshot.work),
     }
+
+
+def render_work(work: WorkCost) -> dict[str, Any]:
+    """Render seconds of work, and those that are done again; nothing where none are known."""
+    if not work.worked:
+        return {}
+    return {"workSeconds": round(work.worked, 3), "workLost": work.lost.to_json()}
+
+
+def parse_work(content: Mapping[str, Any]) -> WorkCost:
+    """Return what `render_work` has rendered; what has another shape is zero."""
+    lost = {
+        name: max(0.0, float(read_number(seconds)))
+        for name, seconds in _object(content.get("workLost")).items()
+        if name in WorkLost.model_fields
+    }
+    return WorkCost(max(0.0, float(read_number(content.get("workSeconds")))), WorkLost(**lost))
 
 
 def parse_json(content: object) -> Snapshot:
@@ -256,6 +278,7 @@ def parse_json(content: object) -> Snapshot:
         bottleneck=_name(found.get("bottleneck")),
         quarantined=_count(sources.get("quarantined")),
         measured=WINDOW_SECONDS if found.get("secondsLeft") is not None else 0.0,
+        work=parse_work(found),
     )
 
 

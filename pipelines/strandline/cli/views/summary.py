@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from strandline.cli.views.failures import GROUPS_SHOWN, describe_failures, describe_groups
 from strandline.cli.views.format import (
     align,
+    describe_lost_work,
     escape_text,
     format_amount,
     format_bytes,
@@ -65,6 +66,7 @@ def describe_outcome(
         *_describe_commands(outcome),
         *_describe_quarantined(details.quarantine_groups),
         *(f"incident: {incident}" for incident in outcome.incidents),
+        *filter(None, [describe_lost_work(outcome.work.lost, outcome.work.worked)]),
         f"output: {outcome.output}{_describe_written(details.written)}",
         *_advise(details),
         *_explain_empty(outcome),

@@ -13,7 +13,13 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from strandline.cli.views.attempt import AttemptSummary
-from strandline.cli.views.format import escape_text, format_amount, format_count, format_seconds
+from strandline.cli.views.format import (
+    describe_lost_work,
+    escape_text,
+    format_amount,
+    format_count,
+    format_seconds,
+)
 from strandline.cli.views.progress import StageTable, describe_sources, format_oldest
 from strandline.cli.views.snapshot import Snapshot, StageView
 from strandline.ledger.entries import FailureRecord, Quarantined
@@ -84,6 +90,8 @@ def _list_parts(facts: TopFacts) -> Iterator[RenderableType]:
     yield Text.assemble((escape_text(facts.name), "bold"), "  ", _describe_attempt(facts))
     if facts.live is not None:
         yield Text(describe_sources(facts.live))
+        if lost := describe_lost_work(facts.live.work.lost, facts.live.work.worked):
+            yield Text(lost)
     if facts.counts:
         yield _describe_counts(facts.counts)
     if facts.live is not None:

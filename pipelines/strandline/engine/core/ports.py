@@ -22,10 +22,26 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Failure, StageCounts
 from strandline.plan.stage import Source
 from strandline.storage.volume.inflight import InFlightTable
+from strandline_api.outcome.work_lost import WorkLost
 
 ADMIT_BATCH = 256
 
 Admitted = list[tuple[Listed, Source]]
+
+
+class WorkCost(NamedTuple):
+    """Work of an attempt.
+
+    Attributes:
+        worked: seconds of all calls.
+        lost: those of them that are done again.
+    """
+
+    worked: float = 0.0
+    lost: WorkLost = WorkLost()
+
+
+NO_WORK = WorkCost()
 
 
 class Ending(NamedTuple):
@@ -39,6 +55,7 @@ class Ending(NamedTuple):
         incidents: workers that were lost and replaced, a sentence each.
         pools: the workers of each stage, by name, in order.
         failures: why sources failed, the first ones.
+        work: what it took, as far as the engine knows.
     """
 
     standing: Standing
@@ -48,6 +65,7 @@ class Ending(NamedTuple):
     incidents: list[str]
     pools: Mapping[str, PoolState] = MappingProxyType({})
     failures: Sequence[Failure] = ()
+    work: WorkCost = NO_WORK
 
 
 class RunProgress(NamedTuple):
@@ -61,6 +79,7 @@ class RunProgress(NamedTuple):
         quarantined: listed sources that are not tried any more.
         leaving: what of this run nodes still have that are going: calls that will end in time, and
             data that has not left; by the name in the notice.
+        measure_work: what it has taken so far; reckoned when asked.
     """
 
     flow: Flow
@@ -75,6 +94,7 @@ class RunProgress(NamedTuple):
     dashboard: str | None = None
     quarantined: int = 0
     leaving: Mapping[str, int] = MappingProxyType({})
+    measure_work: Callable[[], WorkCost] = WorkCost
 
 
 class DepartureNotice(NamedTuple):
@@ -156,7 +176,12 @@ class Drawn(Protocol):
 
 
 def conclude(
-    standing: Standing, flow: Flow, listing: Drawn, control: Control, pools: Sequence[PoolState]
+    standing: Standing,
+    flow: Flow,
+    listing: Drawn,
+    control: Control,
+    pools: Sequence[PoolState],
+    work: WorkCost = NO_WORK,
 ) -> Ending:
     """Return what is left of a run, whoever carried it out."""
     counts = flow.counts
@@ -168,6 +193,7 @@ def conclude(
         control.incidents,
         dict(zip(counts, pools, strict=True)),
         tuple(flow.failures),
+        work,
     )
 
 

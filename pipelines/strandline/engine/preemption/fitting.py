@@ -57,16 +57,10 @@ def fits_next(worker: Worker, leaves_at: float, now: float) -> bool:
     return now + sum(parts) <= leaves_at
 
 
-def list_fitting(
-    workers: Iterable[Worker], find_cost: FindCost, leave: Leave, now: float
-) -> list[Call]:
-    """Return the calls of workers that are to be waited for."""
-    return [
-        end.call
-        for worker in workers
-        for end in predict_ends(worker, find_cost, now)
-        if fits(end, leave, now)
-    ]
+def is_hopeless(workers: Iterable[Worker], find_cost: FindCost, leave: Leave, now: float) -> bool:
+    """Return whether workers have calls, and none of these is to be waited for."""
+    ends = [end for worker in workers for end in predict_ends(worker, find_cost, now)]
+    return bool(ends) and not any(fits(end, leave, now) for end in ends)
 
 
 def _measure(call: Call, cost: float | None) -> float | None:

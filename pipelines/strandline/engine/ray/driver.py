@@ -17,7 +17,14 @@ from strandline.engine.core.chains import Chain, list_apart
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.listing_thread import ListingThread
 from strandline.engine.core.pools import PoolState
-from strandline.engine.core.ports import Control, Ending, Listing, RunProgress, conclude
+from strandline.engine.core.ports import (
+    Control,
+    Ending,
+    Listing,
+    RunProgress,
+    WorkCost,
+    conclude,
+)
 from strandline.engine.ray import ledger_actor, worker
 from strandline.engine.ray.admission import Admission
 from strandline.engine.ray.connection import Connection, connected
@@ -111,6 +118,10 @@ class Driver(ABC):
         """Return what is still on nodes that are going; see `RunProgress`."""
         return {notice.node: 0 for notice in self._control.read_notices()}
 
+    def _measure_work(self) -> WorkCost:
+        """Return what the run has taken so far; nothing where the engine does not know."""
+        return WorkCost()
+
     def _begin_turn(self) -> None:
         """Show that the driver works and how far it is, and hear whether to stop."""
         self._control.heartbeat.note_progress()
@@ -128,6 +139,7 @@ class Driver(ABC):
                 self._connection.dashboard,
                 self._admission.quarantined,
                 self._count_leaving(),
+                self._measure_work,
             )
         )
         if self._control.must_stop() and not self._flow.is_stopped:
@@ -144,7 +156,8 @@ class Driver(ABC):
     def _end(self) -> Ending:
         failed = len(self._flow.failed)
         standing = self._ledger.conclude(self._listing, failed, anything_died=self._has_losses())
-        return conclude(standing, self._flow, self._listing, self._control, self._count_pools())
+        pools, work = self._count_pools(), self._measure_work()
+        return conclude(standing, self._flow, self._listing, self._control, pools, work)
 
 
 @dataclass(frozen=True, slots=True)

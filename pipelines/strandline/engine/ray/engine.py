@@ -17,10 +17,10 @@ from strandline.engine.call.wire import Plain
 from strandline.engine.core.call_size import FileFilling
 from strandline.engine.core.chains import Chain, cut_chains
 from strandline.engine.core.pools import PoolState
-from strandline.engine.core.ports import Leave
-from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.core.ports import Ending, Leave, WorkCost
+from strandline.engine.core.worker_pool import Worker
 from strandline.engine.preemption.departures import Departures, Evacuation
-from strandline.engine.preemption.fitting import fits, fits_next, list_fitting, predict_ends
+from strandline.engine.preemption.fitting import fits, fits_next, is_hopeless, predict_ends
 from strandline.engine.preemption.nodes import NodeMarks
 from strandline.engine.ray.connection import first_line, unwrap
 from strandline.engine.ray.demand import Demand, read_full_size
@@ -87,11 +87,14 @@ class _RayDriver(Driver):
         if self._control.must_leave():
             return True
         is_writing = self._flow.fills_files and self._pools.can_write(self._flow.queues[-1])
-        return bool(self._pools.calls) and not is_writing and not self._list_fitting()
+        return bool(self._pools.calls) and not is_writing and not self._awaits_calls()
 
-    def _list_fitting(self) -> list[Call]:
+    def _awaits_calls(self) -> bool:
+        """Return whether a call is under way that may end in time."""
+        if not self._pools.calls:
+            return False
         leave, now = self._control.find_leave(), self._control.now()
-        return list_fitting(self._pools.list_workers(), self._pools.find_cost, leave, now)
+        return not is_hopeless(self._pools.list_workers(), self._pools.find_cost, leave, now)
 
     def _stop_workers(self) -> None:
         self._pools.stop()
@@ -109,6 +112,17 @@ class _RayDriver(Driver):
 
     def _count_leaving(self) -> Mapping[str, int]:
         return self._departures.sum_up(self._pending)
+
+    def _measure_work(self) -> WorkCost:
+        work = self._losses.work
+        return WorkCost(work.worked, work.lost)
+
+    def _end(self) -> Ending:
+        if self._flow.is_stopped:  # what is begun and not finished begins anew
+            now, workers = self._control.now(), self._pools.list_workers()
+            busy = [now - worker.busy_since for worker in workers if worker.is_working]
+            self._losses.work.lose_rest(sum(busy))
+        return super()._end()
 
     def _find_bottleneck(self) -> str | None:
         chain = self._scaler.bottleneck
@@ -171,7 +185,7 @@ class _RayDriver(Driver):
         is_over = self._admission.sources_left == 0 and not self._flow.is_busy_above(stage)
         size = self._pools.find_bytes_in(stage)
         tasks = self._pools.make_room(stage, filling.count_tasks(size))
-        is_over = is_over or (self._flow.is_stopped and not self._list_fitting())
+        is_over = is_over or (self._flow.is_stopped and not self._awaits_calls())
         must_wait = filling.must_wait(waiting, size, self._control.now(), may_grow=not is_over)
         return tasks, tasks if must_wait else 0
 
@@ -299,6 +313,7 @@ class _RayDriver(Driver):
         call, receipt = self._pools.take_answer(reference, packed)
         self._pools[call.stage].streak.end(call.entry)
         batch, receipt = self._losses.take_current(call, receipt)
+        self._losses.work.note(batch, len(call.batch) - len(batch), receipt, call.opened)
         receipt = self._flow.meter.attach(receipt, self._flow.failed)
         if self._filling is not None and call.stage + 1 == len(self._pools):
             self._filling.note(receipt)

@@ -25,6 +25,7 @@ from strandline.engine.core.flow import Flow
 from strandline.engine.core.ports import Control
 from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.preemption.blame import Blame, WorkerDeath
+from strandline.engine.preemption.lost_work import WorkMeter, name_loss
 from strandline.engine.preemption.nodes import DEATH_SECONDS, SILENCE_SECONDS, NodeMarks
 from strandline.engine.preemption.replays import REPLAYS_PER_SOURCE, Replays
 from strandline.engine.ray.connection import first_line
@@ -94,6 +95,7 @@ class Losses:
     Attributes:
         anything_died: a worker was lost in this attempt, or data.
         replays: sources that wait to begin anew.
+        work: what the run takes, and what of it is lost.
     """
 
     def __init__(
@@ -111,6 +113,7 @@ class Losses:
         self._marks = NodeMarks() if marks is None else marks
         self.replays = Replays(flow)
         self.anything_died = False
+        self.work = WorkMeter()
         self._blame = Blame()
         self._accused: list[_Accused] = []
         self._breaking: dict[int, tuple[str, Cause]] = {}
@@ -125,6 +128,7 @@ class Losses:
         """Take back what was blamed on anybody for workers of nodes that have died."""
         if nodes:
             self._blame.forgive(nodes)
+            self.work.forgive(nodes)
             self.replays.forgive()
             for stage in range(len(self._flow.queues)):
                 self._pools[stage].streak.forgive(nodes)
@@ -181,11 +185,15 @@ class Losses:
         pool = self._pools[stage]
         death = self._judge(worker, error)
         entry = worker.current.entry if worker.current else WHOLE
+        seconds = self._control.now() - worker.busy_since if worker.is_working else 0.0
+        name = name_loss(death.cause, is_of_node=is_of_node(error))
+        self.work.lose_call(name, seconds, worker.node)
+        again = f" ({seconds:.0f} s of work)" if seconds >= 1 else ""
         calls = self._pools.remove(worker)
         self.anything_died = True
         self._control.incidents.append(
             f"a worker of {pool.plan.name!r} {_FATES.get(death.cause, 'was lost')}, "
-            f"{sum(len(call.batch) for call in calls)} tasks are queued again: {why}"
+            f"{sum(len(call.batch) for call in calls)} tasks are queued again{again}: {why}"
         )
         # Newest first, so that the oldest ends up first in line. Each may have ended the worker:
         # one call is worked on while the input of the next is read, and the answer of the one
@@ -280,6 +288,7 @@ class Losses:
         each = {slot.source: slot for slot in batch if slot.source not in self._flow.failed}
         events, spent = self.replays.begin(each.values())
         self._ledger.forward(events, ())
+        self.work.lose_sources([event.source for event in events])
         message = f"its data was lost {REPLAYS_PER_SOURCE + 1} times with all nodes there: {why}"
         self._fail(stage, spent, message, Cause.NODE_LOST)
         if _DATA_LOST not in self._control.notes:  # once: a node holds data of thousands of tasks

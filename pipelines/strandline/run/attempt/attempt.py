@@ -318,6 +318,7 @@ def _conclude(
         incidents=tuple(ending.incidents),
         evidence=evidence,
         pools=ending.pools,
+        work=ending.work,
     )
 
 

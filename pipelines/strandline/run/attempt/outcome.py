@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from strandline.engine.core.pools import PoolState
-from strandline.engine.core.ports import Ending
+from strandline.engine.core.ports import NO_WORK, Ending, WorkCost
 from strandline.ledger.entries import FailureRecord, Standing
 from strandline.plan.errors import code_of
 from strandline.plan.receipt import StageCounts
@@ -42,6 +42,7 @@ class AttemptResult:
             and `times`, the attempts in which it failed.
         failure_groups: all of them by `stage` and `reason`, the largest group first, each with a
             `count` and an `example`.
+        work: seconds that workers `worked`, and those of them `lost`, which are done again.
     """
 
     code: ExitCode
@@ -58,6 +59,7 @@ class AttemptResult:
     pools: Mapping[str, PoolState] = field(default_factory=dict)
     failures: tuple[FailureRecord, ...] = ()
     failure_groups: tuple[FailureGroup, ...] = ()
+    work: WorkCost = NO_WORK
 
     @property
     def sources(self) -> SourceCounts:
@@ -100,6 +102,8 @@ def to_driver_outcome(outcome: AttemptResult, memory_kills: int) -> DriverOutcom
         remaining=outcome.remaining,
         evidence=(*outcome.evidence, *filter(None, [read_exit(int(outcome.code))])),
         memory_kills=memory_kills,
+        work_seconds=round(outcome.work.worked, 3),
+        work_lost=outcome.work.lost,
     )
 
 

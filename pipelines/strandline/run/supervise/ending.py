@@ -23,6 +23,7 @@ from strandline_api.outcome.evidence import (
     to_exit_code,
 )
 from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.outcome.work_lost import WorkLost
 
 # The attempt came to its end, whoever asked it to stop meanwhile.
 _CONCLUSIVE = frozenset({ExitCode.COMPLETE, ExitCode.SOURCES_FAILED, ExitCode.QUARANTINE_EXCEEDED})
@@ -89,6 +90,8 @@ def conclude(
         evidence=evidence,
         memory_kills=end.memory_kills,
         latest=latest,
+        work_seconds=reported.work_seconds if reported else 0.0,
+        work_lost=reported.work_lost if reported else WorkLost(),
     )
 
 

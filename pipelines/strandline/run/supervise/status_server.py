@@ -28,6 +28,7 @@ from strandline.run.supervise.notices import (
 )
 from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
 from strandline_api.outcome.reader_token import HEADER, is_reader
+from strandline_api.outcome.work_lost import WorkLost
 
 LARGEST = 1e18
 
@@ -247,6 +248,7 @@ def render_metrics(progress: Document) -> bytes:
     for name, text in (("rate", "Sources done a second."), ("incidents", "Workers lost.")):
         gauge = Gauge(f"strandline_driver_{name}", text, registry=registry)
         gauge.set(_number(progress.get(name)))
+    _add_work(progress, registry)
     if progress.get("secondsSilent") is not None:  # nobody has to have seen it work yet
         text = "Seconds since the driver worked last; `deadlines.stall` bounds them."
         gauge = Gauge("strandline_driver_silence_seconds", text, registry=registry)
@@ -259,6 +261,16 @@ def render_metrics(progress: Document) -> bytes:
         tasks.labels(stage, state).set(number)
     _add_workers(progress, registry)
     return generate_latest(registry)
+
+
+def _add_work(progress: Document, registry: CollectorRegistry) -> None:
+    text = "Seconds that workers worked, those that are done again included."
+    gauge = Gauge("strandline_driver_work_seconds", text, registry=registry)
+    gauge.set(_number(progress.get("workSeconds")))
+    text, known = "Seconds of work that are done again, by cause.", progress.get("workLost")
+    gauge = Gauge("strandline_driver_work_lost_seconds", text, ["cause"], registry=registry)
+    for cause in WorkLost.model_fields:
+        gauge.labels(cause).set(_number(known.get(cause) if isinstance(known, Mapping) else None))
 
 
 def _add_workers(progress: Document, registry: CollectorRegistry) -> None:

@@ -12,6 +12,7 @@ from strandline.cli.app.json_output import write_line
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.app.terminal import find_width
 from strandline.cli.views.attempt import (
+    describe_all_lost,
     describe_attempt,
     describe_attempts,
     render_attempt,
@@ -76,6 +77,8 @@ def list_attempts(file: Path, settings: tuple[str, ...], volume: Path, as_json: 
             write_line(json.dumps(render_attempt(view)))
     elif views:
         click.echo("\n".join(describe_attempts(views, find_width())))
+        if lost := describe_all_lost(views):
+            click.echo(lost)
     else:
         click.echo("no attempt has been made yet")
 

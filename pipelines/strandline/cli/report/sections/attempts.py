@@ -22,7 +22,7 @@ from strandline.cli.report.tables import (
     make_section,
     make_table,
 )
-from strandline.cli.views.attempt import AttemptSummary
+from strandline.cli.views.attempt import AttemptSummary, describe_all_lost
 from strandline.cli.views.format import format_count
 from strandline.run.history.records import Witness
 
@@ -76,6 +76,7 @@ def make_attempts(facts: RunFacts) -> Markup:
         ),
         make_table("Attempts, oldest first", _COLUMNS, rows),
         _describe_cost(facts),
+        _describe_lost(facts),
         describe_more(older, facts.name_command("attempts", "list")),
         *_list_evidence(facts),
     )
@@ -91,6 +92,12 @@ def _describe_cost(facts: RunFacts) -> Markup | None:
         f"{format_hours(cost.used)} core hours in the stages' own code, over all attempts"
         f"{lost if cost.lost else ''}."
     )
+
+
+def _describe_lost(facts: RunFacts) -> Markup | None:
+    """Describe what losses of workers and nodes have cost, as far as drivers have told."""
+    words = describe_all_lost(facts.attempts.items)
+    return make_note(f"{words[0].upper()}{words[1:]}.") if words else None
 
 
 def find_span(view: AttemptSummary, now: float) -> Span:

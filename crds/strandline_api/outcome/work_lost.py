@@ -1,0 +1,39 @@
+"""What losses have cost an attempt: seconds of work that is done again, by their cause."""
+
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+from strandline_api.api_model import ApiModel
+
+_Seconds = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
+
+
+class WorkLost(ApiModel):
+    """Seconds that workers spent on calls of which nothing is left."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    node: _Seconds = Field(default=0.0, description="Lost with nodes.")
+    memory: _Seconds = Field(default=0.0, description="Lost with workers killed for memory.")
+    kill: _Seconds = Field(default=0.0, description="Lost with workers that died otherwise.")
+    timeout: _Seconds = Field(default=0.0, description="Lost with workers that took too long.")
+    stop: _Seconds = Field(default=0.0, description="Not finished when the attempt was ended.")
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return self.node + self.memory + self.kill + self.timeout + self.stop
+
+    def to_json(self) -> dict[str, float]:
+        """Convert it with the names of the contract, in thousandths."""
+        return {name: round(seconds, 3) for name, seconds in self.model_dump().items()}
+
+    def add(self, other: "WorkLost") -> "WorkLost":
+        """Return both together."""
+        more = other.model_dump()
+        return WorkLost(**{name: each + more[name] for name, each in self.model_dump().items()})
+
+    def find_share(self, worked: float) -> float:
+        """Return it as a share of all seconds of work, which it is part of."""
+        return min(1.0, self.seconds / worked) if worked > 0 else 0.0

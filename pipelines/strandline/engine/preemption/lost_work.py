@@ -1,0 +1,103 @@
+"""Seconds of work, and how many of them are done again since a worker or data was lost. Pure.
+
+What a task has taken is kept with its source as long as that has tasks left: where it begins anew,
+all of that is done again. It must not know why anything is lost.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+
+from strandline.engine.call.slots import Slot
+from strandline.plan.receipt import Receipt
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.work_lost import WorkLost
+
+NODE, STOP = "node", "stop"
+_NAMES = {Cause.OOM_KILLED: "memory", Cause.TIMEOUT: "timeout", Cause.KILLED: "kill"}
+
+
+def name_loss(cause: Cause, *, is_of_node: bool) -> str:
+    """Return under which name the loss of a worker is counted."""
+    return NODE if is_of_node else _NAMES.get(cause, "kill")
+
+
+class WorkMeter:
+    """Counts work of one attempt.
+
+    Attributes:
+        worked: seconds of all calls, those that are lost too.
+    """
+
+    def __init__(self) -> None:
+        self.worked = 0.0
+        self._lost: defaultdict[str, float] = defaultdict(float)
+        self._spent: dict[bytes, float] = {}
+        self._left: dict[bytes, int] = {}  # tasks of a source; one that is not here has its root
+        self._recent: list[tuple[str, str, float]] = []
+
+    def note(
+        self, batch: Collection[Slot], dropped: int, receipt: Receipt, opened: Slot | None = None
+    ) -> None:
+        """Count a call that has answered, or a part of one.
+
+        Args:
+            batch: tasks that are over with it.
+            dropped: tasks that were, of sources that wait to begin anew.
+            opened: the task that the answer goes on with.
+        """
+        seconds = receipt.counts.seconds
+        self.worked += seconds
+        share = seconds / max(1, len(batch) + dropped + (opened is not None))
+        if dropped:
+            self._lost[NODE] += share * dropped
+        if opened is not None:
+            self._spent[opened.source] = self._spent.get(opened.source, 0.0) + share
+        for slot in batch:
+            source = slot.source
+            self._spent[source] = self._spent.get(source, 0.0) + share
+            self._left[source] = self._left.get(source, 1) - 1
+        for emitted in receipt.emitted:
+            self._left[emitted.source] = self._left.get(emitted.source, 1) + 1
+        self._forget([slot.source for slot in batch if self._left.get(slot.source, 0) <= 0])
+        self._forget(failure.source for failure in receipt.failures)
+
+    def lose_call(self, name: str, seconds: float, node: str = "") -> None:
+        """Count a call that was under way for so long as its worker was lost.
+
+        Args:
+            node: that the worker was on.
+        """
+        self.worked += seconds
+        self._lost[name] += seconds
+        if name != NODE and node:
+            self._recent.append((node, name, seconds))
+
+    def lose_sources(self, sources: Collection[bytes], name: str = NODE) -> None:
+        """Count what was done for sources that begin anew."""
+        self._lost[name] += sum(self._spent.get(source, 0.0) for source in sources)
+        self._forget(sources)
+
+    def lose_rest(self, under_way: float) -> None:
+        """Count what is left at the end of an attempt that does not finish it."""
+        self.lose_call(STOP, under_way)
+        self.lose_sources(list(self._spent), STOP)
+
+    def forgive(self, nodes: Collection[str]) -> None:
+        """Count losses to nodes of which it turned out that they had gone."""
+        for node, name, seconds in self._recent:
+            if node in nodes:
+                self._lost[name] -= seconds
+                self._lost[NODE] += seconds
+        self._recent = [loss for loss in self._recent if loss[0] not in nodes]
+
+    @property
+    def lost(self) -> WorkLost:
+        """Return what is done again."""
+        return WorkLost(**{name: max(0.0, seconds) for name, seconds in self._lost.items()})
+
+    def _forget(self, sources: Iterable[bytes]) -> None:
+        for source in sources:
+            self._spent.pop(source, None)
+            self._left.pop(source, None)

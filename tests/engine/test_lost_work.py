@@ -1,0 +1,97 @@
+"""Seconds of work that are done again: of calls under way, and of sources that begin anew."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.engine.call.slots import Slot
+from strandline.engine.preemption.lost_work import WorkMeter, name_loss
+from strandline.plan.receipt import Emitted, Receipt, StageCounts
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.work_lost import WorkLost
+from test_flow import make_slots
+
+
+def answer(seconds: float, *made: Slot) -> Receipt:
+    """A call of so many seconds, and what came of it."""
+    emitted = tuple(
+        Emitted(place, slot.source, slot.token, None) for place, slot in enumerate(made)
+    )
+    return Receipt((), (), emitted, StageCounts(seconds=seconds))
+
+
+costs = st.lists(st.floats(0.0, 100.0), min_size=1, max_size=8)
+
+
+@given(costs=costs)
+def test_law_what_was_done_for_a_source_is_lost_once_when_it_begins_anew(
+    costs: list[float],
+) -> None:
+    meter, (slot,) = WorkMeter(), make_slots(1)
+    for cost in costs:
+        meter.note([slot], 0, answer(cost, slot))
+    for _ in range(2):
+        meter.lose_sources([slot.source])
+        assert meter.lost.node == pytest.approx(sum(costs))
+    assert meter.worked == pytest.approx(sum(costs))
+
+
+@given(costs=costs)
+def test_law_nothing_of_a_source_that_is_over_is_lost_or_remembered(costs: list[float]) -> None:
+    meter, (slot,) = WorkMeter(), make_slots(1)
+    children = [slot._replace(token=bytes([9, number])) for number in range(len(costs))]
+    meter.note([slot], 0, answer(1.0, *children))
+    for child, cost in zip(children, costs, strict=True):
+        meter.note([child], 0, answer(cost))
+    meter.lose_rest(0.0)
+    assert meter.lost == WorkLost()
+
+
+def test_an_answer_that_goes_on_is_of_its_source() -> None:
+    meter, (slot,) = WorkMeter(), make_slots(1)
+    meter.note([], 0, answer(3.0, slot._replace(token=b"child")), slot)
+    meter.lose_sources([slot.source])
+    assert meter.lost.node == 3.0
+
+
+def test_what_is_answered_for_a_source_that_begins_anew_is_lost_too() -> None:
+    meter, (first, _) = WorkMeter(), make_slots(2)
+    meter.note([first], 1, answer(4.0, first))
+    assert meter.lost.node == 2.0
+
+
+def test_losses_are_told_by_their_cause_and_a_node_that_is_missed_later_is_one() -> None:
+    meter = WorkMeter()
+    for name, seconds, node in (("kill", 5.0, "a"), ("kill", 2.0, "b"), ("memory", 1.0, "a")):
+        meter.lose_call(name, seconds, node)
+    assert meter.lost == WorkLost(kill=7.0, memory=1.0)
+    meter.forgive(["a"])
+    assert meter.lost == WorkLost(node=6.0, kill=2.0)
+    meter.forgive(["a"])
+    assert meter.lost == WorkLost(node=6.0, kill=2.0)
+
+
+def test_an_attempt_that_is_ended_loses_what_it_has_begun() -> None:
+    meter, (first, second) = WorkMeter(), make_slots(2)
+    meter.note([first], 0, answer(4.0, first))
+    meter.note([second], 0, answer(3.0))
+    meter.lose_rest(2.5)
+    assert meter.lost == WorkLost(stop=6.5)
+    assert meter.worked == 9.5
+    assert meter.lost.find_share(meter.worked) == 6.5 / 9.5
+
+
+@pytest.mark.parametrize(
+    ("cause", "is_of_node", "name"),
+    [
+        (Cause.KILLED, False, "kill"),
+        (Cause.KILLED, True, "node"),
+        (Cause.OOM_KILLED, False, "memory"),
+        (Cause.TIMEOUT, False, "timeout"),
+    ],
+)
+def test_each_loss_has_a_name(cause: Cause, is_of_node: bool, name: str) -> None:
+    assert name_loss(cause, is_of_node=is_of_node) == name
+    assert name in WorkLost.model_fields
