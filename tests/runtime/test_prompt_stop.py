@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import time
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from jobs import Job
+from strandline.cli.commands.runs.leave import post
 from strandline.run.history.records import read_chain
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.outcome.reader_token import (
+    NOTICE_VARIABLE,
+    derive_notice_token,
+    digest_token,
+)
+from waiting import wait_until
 
 QUICK = 8
 PATIENCE = 120.0
@@ -47,6 +57,38 @@ def stop_in_the_middle(job: Job, volume: Path) -> tuple[int, float]:
         asked = time.monotonic()
         process.send_signal(signal.SIGTERM)
         return process.wait(PATIENCE), time.monotonic() - asked
+
+
+def find_port() -> int:
+    """A free port."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+def test_a_head_that_is_told_of_its_nodes_end_saves_its_work_and_ends(tmp_path: Path) -> None:
+    manifest = make_manifest(tmp_path / "stopped.yaml", {"gracePeriod": "20m"})
+    job, volume, port = Job(manifest), tmp_path / "volume", find_port()
+    token = derive_notice_token("a-uid")
+    options = ["--workers", "2", "--serve", str(port)]
+    with job.started(volume, {NOTICE_VARIABLE: digest_token(token)}, options=options) as process:
+        wait_until(lambda: job.count_outputs(volume) >= QUICK, PATIENCE)
+        elsewhere = {"node": "192.0.2.77", "seconds": 30, "why": "elsewhere"}
+        assert post("127.0.0.1", port, token, elsewhere) == 0
+        assert post("127.0.0.1", port, "guessed", elsewhere) is None
+        here = socket.gethostbyname(socket.gethostname())
+        post("127.0.0.1", port, token, {"node": here, "seconds": 30})
+        wait_until(lambda: ask_outcome(port) == ExitCode.INTERRUPTED, PATIENCE)
+        assert process.wait(PATIENCE) == ExitCode.INTERRUPTED, job.read_log(volume)
+
+
+def ask_outcome(port: int) -> int | None:
+    """The exit code that a driver tells at its end; None before."""
+    with closing(HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
+        connection.request("GET", "/outcome")
+        answer = json.loads(connection.getresponse().read())
+        code: int | None = answer.get("exitCode")
+        return code
 
 
 def test_law_what_cannot_end_in_time_is_not_waited_for(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ class _RayDriver(Driver):
         self._departures = Departures(self._marks)
         self._evacuation = Evacuation(self._flow, self._pools.list_calls, RayData(self._here))
         self._pending: Mapping[str, int] = {}
-        self._leave_due = 0.0
+        self._leave_due = self._learn_due = 0.0
 
     def _cut(self, given: DriverInputs) -> list[Chain]:
         # A sink that writes to a folder of this node must not keep all else on it.
@@ -287,7 +287,10 @@ class _RayDriver(Driver):
 
     def _learn_nodes(self) -> None:
         """Learn which nodes have died: nobody is to blame for the workers that they took along."""
-        self._losses.forgive(self._marks.learn(list_nodes()[1]))
+        now = self._control.now()
+        if now >= self._learn_due:  # a node may take the data of thousands of tasks along
+            self._learn_due = now + LEAVE_SECONDS
+            self._losses.forgive(self._marks.learn(list_nodes()[1]))
 
     def _get(self, reference: Any) -> Any:  # noqa: ANN401 - whatever the ledger answers
         """Return an answer of the ledger; where it has died, the watch knows why."""
