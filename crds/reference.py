@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from strandline_api.outcome.causes import Cause, Treatment
+from strandline_api.outcome.disruptions import Disruption
 from strandline_api.outcome.evidence import PRECEDENCE
 from strandline_api.schema.openapi import nodes
 from strandline_api.status.event_reasons import EventReason
@@ -55,6 +56,9 @@ def render_failures(page: str) -> str:
     """
     tables = {
         "causes": _table(("cause", "retried", "what it means", "what to do"), _list_causes()),
+        "disruptions": _table(
+            ("disruption", "cause", "what it says", "known by", "what to do"), _list_disruptions()
+        ),
         "reasons": _table(("reason", "what it means", "what to do"), _list_reasons()),
         "conditions": _table(
             ("condition", "what it says"),
@@ -71,6 +75,11 @@ def render_failures(page: str) -> str:
 def _list_causes() -> Iterator[tuple[str, ...]]:
     for cause in sorted(Cause, key=PRECEDENCE.index):
         yield f"`{cause}`", _PAID_BY[cause.treatment], cause.meaning, cause.advice
+
+
+def _list_disruptions() -> Iterator[tuple[str, ...]]:
+    for kind in Disruption:
+        yield f"`{kind}`", f"`{kind.cause}`", kind.describe("N", "…"), kind.marks, kind.advice
 
 
 def _list_reasons() -> Iterator[tuple[str, ...]]:

@@ -87,15 +87,24 @@ _FINAL = frozenset(
 
 _TEXTS = {
     Cause.PREEMPTED: (
-        "Pods of higher priority took the place of a pod.",
-        "Nothing: the next attempt goes on. If it keeps happening, set `ray.priorityClassName`.",
+        "A spot node was taken back, or pods of higher priority took the place of a pod.",
+        (
+            "Nothing: the next attempt goes on. The evidence says [which](#disruptions), and what "
+            "helps where it keeps happening."
+        ),
     ),
     Cause.EVICTED: (
-        "A pod was put off its node: a drain, a taint, or a node short of memory or disk.",
-        "Nothing after a drain. Where the node was short of something, raise the pod's requests.",
+        (
+            "A pod was put off its node: a drain, an autoscaler or Karpenter, maintenance, or a "
+            "node short of memory or disk."
+        ),
+        (
+            "Mostly nothing: the evidence says [which](#disruptions). Only where the node was "
+            "short of something, raise the pod's requests."
+        ),
     ),
     Cause.NODE_LOST: (
-        "The node of a pod went away or stopped answering.",
+        "The node of a pod was shut down, went away, stopped answering or came back empty.",
         "Nothing: the next attempt goes on elsewhere. Look at the node if it is to come back.",
     ),
     Cause.LEDGER_IN_USE: (

@@ -38,7 +38,10 @@ def derive_token(attempt_uid: str) -> str:
 
 
 def derive_notice_token(attempt_uid: str) -> str:
-    """Derive the token of who may tell an attempt's driver that a node is going."""
+    """Derive the token of who may tell an attempt's driver that a node goes.
+
+    Another than the reader's: whoever may look on can't make a driver give nodes up.
+    """
     return hashlib.sha256(f"strandline notice of {attempt_uid}".encode()).hexdigest()
 
 

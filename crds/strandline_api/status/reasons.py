@@ -74,6 +74,7 @@ class Reason(StrEnum):
     IMAGE_NOT_PULLED = "ImageNotPulled"
     CONTAINER_NOT_STARTED = "ContainerNotStarted"
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"
+    VOLUME_STILL_ATTACHED = "VolumeStillAttached"
     POD_NOT_READY = "PodNotReady"
     KUBERAY_MISSING = "KubeRayMissing"
     KUBERAY_SILENT = "KubeRaySilent"
@@ -288,6 +289,14 @@ _REASONS = {
         (
             "Create the Secret, ConfigMap or claim that is named. A volume that another node still "
             "has comes free when its pod there is gone."
+        ),
+    ),
+    Reason.VOLUME_STILL_ATTACHED: (
+        "A volume that one node may have is still attached to another, mostly one that is lost.",
+        (
+            "Nothing, or taint that node `node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`"
+            ", or delete its Node object, once it is off for good: that frees the volume at once. "
+            "By itself it comes free some minutes after the pod there is gone."
         ),
     ),
     Reason.POD_NOT_READY: (

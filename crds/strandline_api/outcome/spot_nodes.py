@@ -1,0 +1,79 @@
+"""What marks a node as spot capacity, and a pod as one that asks for it.
+
+Clouds and their tools each have a label of their own, and some a taint of the same name. This room
+must not know what follows from capacity being spot.
+"""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+_YES = frozenset({"true"})
+_SPOT = frozenset({"spot"})
+# Values are compared in small letters: EKS writes `SPOT`, the others `spot`.
+SPOT_LABELS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "cloud.google.com/gke-spot": _YES,
+        "cloud.google.com/gke-preemptible": _YES,
+        "cloud.google.com/gke-provisioning": _SPOT | {"preemptible"},
+        "eks.amazonaws.com/capacityType": _SPOT,
+        "karpenter.sh/capacity-type": _SPOT,
+        "kubernetes.azure.com/scalesetpriority": _SPOT,
+    }
+)
+_KEEPING_AWAY = frozenset({"", "NoSchedule", "NoExecute"})
+
+
+def is_spot(labels: Mapping[str, object]) -> bool:
+    """Return whether labels of a node, or what a selector asks of them, are those of spot."""
+    return any(_is_meant(name, labels.get(name)) for name in SPOT_LABELS)
+
+
+def asks_for_spot(pod_spec: Mapping[str, object]) -> bool:
+    """Return whether a pod's spec asks for spot: by selector, affinity, or toleration of its taint.
+
+    What is of another shape than Kubernetes' counts as missing.
+    """
+    if is_spot(_mapping(pod_spec.get("nodeSelector"))):
+        return True
+    terms = list(_list_terms(pod_spec))
+    # One term is enough to be placed, so all of them have to ask for it.
+    if terms and all(any(map(_requires_spot, _mappings(term))) for term in terms):
+        return True
+    return any(map(_tolerates_spot, _mappings(pod_spec.get("tolerations"))))
+
+
+def _list_terms(pod_spec: Mapping[str, object]) -> Iterator[object]:
+    affinity = _mapping(_mapping(pod_spec.get("affinity")).get("nodeAffinity"))
+    required = _mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
+    for term in _mappings(required.get("nodeSelectorTerms")):
+        yield term.get("matchExpressions")
+
+
+def _requires_spot(expression: Mapping[str, object]) -> bool:
+    name, values = expression.get("key"), expression.get("values")
+    if not isinstance(name, str) or name not in SPOT_LABELS or expression.get("operator") != "In":
+        return False
+    # On-demand nodes among the values would do as well.
+    return isinstance(values, list) and bool(values) and all(_is_meant(name, v) for v in values)
+
+
+def _tolerates_spot(toleration: Mapping[str, object]) -> bool:
+    name = toleration.get("key")
+    if not isinstance(name, str) or name not in SPOT_LABELS:
+        return False
+    is_taint = toleration.get("effect", "") in _KEEPING_AWAY
+    exists = toleration.get("operator") == "Exists"
+    return is_taint and (exists or _is_meant(name, toleration.get("value")))
+
+
+def _is_meant(name: str, value: object) -> bool:
+    return isinstance(value, str) and value.lower() in SPOT_LABELS[name]
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _mappings(value: object) -> list[Mapping[str, object]]:
+    entries = value if isinstance(value, list) else []
+    return [entry for entry in entries if isinstance(entry, Mapping)]
