@@ -13,9 +13,13 @@ from dataclasses import replace
 
 from strandline_api.names import GROUP_LABEL, ROLE_LABEL
 from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.disruptions import Disruption
 from strandline_api.outcome.driver_outcome import DriverOutcome, find_outcome_line
 from strandline_api.outcome.evidence import Evidence, read_exit
 from strandline_api.spec.pod_paths import AUTOSCALER_CONTAINER
+from strandline_operator.decide.disruptions import Taking, find_taking, is_reserved
+from strandline_operator.model.nodes import NodeMarks
+from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Container, Pod, RayJob, Termination
 from strandline_operator.render.order import Role
 
@@ -29,22 +33,6 @@ RAY = "ray"
 TERMINAL = frozenset({"Complete", "Failed", "ValidationFailed", "Retrying"})
 _RAY_ADDRESS = re.compile(r"\bIP: ([0-9a-fA-F.:]+)")
 _EXIT_CODE = re.compile(r"exit code (\d{1,3})\b")
-_DISRUPTIONS = {
-    "PreemptionByScheduler": Cause.PREEMPTED,
-    "EvictionByEvictionAPI": Cause.EVICTED,
-    "TerminationByKubelet": Cause.EVICTED,
-    "DeletionByTaintManager": Cause.NODE_LOST,
-    "DeletionByPodGC": Cause.NODE_LOST,
-}
-_POD_REASONS = {
-    "Evicted": Cause.EVICTED,
-    "Preempting": Cause.PREEMPTED,
-    "NodeShutdown": Cause.EVICTED,
-    "Terminated": Cause.EVICTED,
-    "NodeLost": Cause.NODE_LOST,
-    "NodeAffinity": Cause.NODE_LOST,
-    "UnexpectedAdmissionError": Cause.NODE_LOST,
-}
 # Ray's own process was killed, and the program with it: no error of the program.
 _SUPERVISOR_DIED = "Job supervisor actor died"
 _RAYJOB_REASONS = {
@@ -56,21 +44,36 @@ _RAYJOB_REASONS = {
 }
 
 
-def find_pod_evidence(pod: Pod) -> Iterator[Evidence]:
-    """Yield all that a pod's last body says of a cause."""
-    role = pod.meta.labels.get(ROLE_LABEL, "")
-    disruption = _DISRUPTIONS.get(pod.disruption, Cause.EVICTED) if pod.disruption else None
-    disruption = disruption or _POD_REASONS.get(pod.reason)
+def find_pod_evidence(
+    pod: Pod, marks: NodeMarks | None = None, notices: Iterable[Notice] = ()
+) -> Iterator[Evidence]:
+    """Yield all that a pod's last body says of a cause.
+
+    Args:
+        marks: of its node, as it was when the pod went; None: nothing is known of it.
+        notices: events that may be about the pod or its node.
+    """
+    taking = find_taking(pod, marks, notices)
     # A disruption says why its containers ended, so it is told first.
-    if disruption is not None:
-        words = pod.disruption_message or pod.message or pod.disruption or pod.reason
-        reason = pod.disruption or pod.reason
-        yield _blame(pod, disruption, f"{role or 'pod'} {pod.meta.name}: {words}", reason=reason)
+    if taking is not None:
+        yield blame_taking(pod, taking)
     for container in pod.containers:
         # Without its autoscaler a cluster stays as large as it is, and goes on.
         if container.name != AUTOSCALER_CONTAINER:
             for end in container.ends:
-                yield from _read_end(pod, container, end)
+                yield from _read_end(pod, container, end, is_explained=taking is not None)
+
+
+def blame_taking(pod: Pod, taking: Taking) -> Evidence:
+    """Return the evidence that a pod was taken off its node, or with it."""
+    role = pod.meta.labels.get(ROLE_LABEL, "")
+    message = f"{role or 'pod'} {pod.meta.name}: {taking.sentence}"
+    # A submitter that was taken has failed at nothing, and so has its attempt.
+    seen = replace(
+        _blame(pod, taking.kind.cause, message, reason=taking.kind.value), cause=taking.kind.cause
+    )
+    mark = {"mark": taking.mark} if taking.mark else {}
+    return replace(seen, details={**seen.details, **mark})
 
 
 def find_image_problem(pod: Pod) -> Evidence | None:
@@ -82,6 +85,23 @@ def find_image_problem(pod: Pod) -> Evidence | None:
             return _blame(
                 pod, Cause.IMAGE_PULL_FAILURE, message, container.name, reason=container.waiting
             )
+    return None
+
+
+def find_reserved_name(pod: Pod) -> Evidence | None:
+    """Find a container that can't be made, since its runtime has not let go of one before it.
+
+    That is left behind where a node or its runtime has gone down and come back.
+    """
+    for container in pod.containers:
+        if container.waiting and is_reserved(container.waiting_message):
+            taking = Taking(
+                Disruption.NODE_RESTARTED,
+                pod.node,
+                words=container.waiting_message,
+                mark=container.waiting,
+            )
+            return blame_taking(pod, taking)
     return None
 
 
@@ -142,13 +162,15 @@ def find_rayjob_evidence(rayjob: RayJob) -> Iterator[Evidence]:
     yield Evidence(cause, message, "rayjob", {"reason": rayjob.reason})
 
 
-def _read_end(pod: Pod, container: Container, end: Termination) -> Iterator[Evidence]:
+def _read_end(
+    pod: Pod, container: Container, end: Termination, *, is_explained: bool
+) -> Iterator[Evidence]:
     # True of a pod that is being deleted too: no deletion gives that reason.
     if end.reason == OOM_KILLED:
         message = f"container {container.name} of pod {pod.meta.name} was killed for memory"
         yield _blame(pod, Cause.OOM_KILLED, message, container.name, end)
-    # A pod that outlives its grace is killed so, which says nothing of the end.
-    elif end.exit_code == SIGKILLED and not (pod.meta.is_deleting or pod.is_gone):
+    # A pod that outlives its grace is killed so, or goes with its node: that is no end of its own.
+    elif end.exit_code == SIGKILLED and not (is_explained or pod.meta.is_deleting or pod.is_gone):
         message = f"container {container.name} of pod {pod.meta.name} was killed by signal 9"
         yield _blame(pod, Cause.KILLED, message, container.name, end)
 

@@ -20,6 +20,7 @@ from strandline_operator.decide.run.progression import (
     end_others,
     follow_newest,
     launch_newest,
+    warn_driver,
 )
 from strandline_operator.decide.run.removal import guard, remove, trim_history
 from strandline_operator.decide.run.report import (
@@ -64,6 +65,7 @@ _UNREADABLE: tuple[Decider, ...] = (
     note_first_requests,
     forget_withdrawn,
     follow_newest,
+    warn_driver,
     settle_under_way,
     answer,
     report_invalid,
@@ -81,6 +83,7 @@ _RUN: tuple[Decider, ...] = (
     end_others,
     launch_newest,
     follow_newest,
+    warn_driver,
     settle_under_way,
     measure_recovery,
     report_losses,

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
 from strandline_api.names import ATTEMPT_LABEL, ROLE_LABEL, name_rayjob
 from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.objects.pipeline import PipelineSpec
-from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.disruptions import Disruption
 from strandline_api.outcome.evidence import Evidence
+from strandline_operator.decide.disruptions import Taking, find_mark
+from strandline_operator.decide.evidence import find_pod_evidence
 from strandline_operator.model.limits import Limits
-from strandline_operator.model.nodes import NodeState, NodeView
+from strandline_operator.model.nodes import NodeMarks, NodeState, NodeView
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob
 from strandline_operator.model.view import AttemptObject, DriverView, View
 from strandline_operator.render.order import Role
 
 Nodes = Mapping[str, NodeView]
+Marks = Mapping[str, NodeMarks]
+_LOSSES = {
+    NodeState.GONE: Disruption.NODE_GONE,
+    NodeState.OUT_OF_SERVICE: Disruption.NODE_OUT_OF_SERVICE,
+    NodeState.SILENT: Disruption.NODE_DIED,
+}
 _WITHHELD = frozenset({NodeState.SILENT, NodeState.UNREAD})
 Seen = TypeVar("Seen")
 Found = TypeVar("Found")
@@ -37,18 +45,26 @@ def part_pods(view: View) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
     return living, (*view.gone_pods, *(replace(pod, is_gone=True) for pod in lost))
 
 
-def find_lost_node(pod: Pod, nodes: Nodes) -> Evidence | None:
+def find_lost_node(pod: Pod, nodes: Nodes, marks: Marks) -> Evidence | None:
     """Find a node that has taken a pod away, or keeps it; None for a node that is well."""
     node = nodes.get(pod.node)
     # A pod that nobody has told to go may come back with its node.
     if node is None or not pod.meta.is_deleting:
         return None
-    if not (node.state.is_lost or node.state is NodeState.SILENT):
+    kind = _LOSSES.get(node.state)
+    if kind is None:
         return None
+    known = marks.get(pod.meta.uid, NodeMarks(pod.node, is_known=False))
+    is_gone = node.state is NodeState.GONE
+    taker = find_mark(pod, replace(known, is_gone=True) if is_gone else known)
+    kind = kind if taker is None else taker.kind
     role = pod.meta.labels.get(ROLE_LABEL, "pod")
     message = f"node {pod.node} of {role} pod {pod.meta.name} {node.state}"
-    details = {"pod": pod.meta.name, "node": pod.node, "role": role, "reason": node.state.name}
-    return Evidence(Cause.NODE_LOST, message, "node", details)
+    # Who it was says more than how the node stands.
+    if taker is not None and kind is not Disruption.NODE_GONE:
+        message = f"{kind.describe(pod.node, taker.what)}: {message}"
+    details = {"pod": pod.meta.name, "node": pod.node, "role": role, "reason": kind.value}
+    return Evidence(kind.cause, message, "node", details)
 
 
 def describe_wait(pods: Iterable[Pod], nodes: Nodes) -> str:
@@ -119,6 +135,8 @@ class Scene:
         gone_pods: last bodies of those that are gone, lost with their nodes or deleted.
         has_kuberay: the absence of a RayJob means that it is gone.
         notices: warnings about any of it, in no order.
+        marks: of the nodes of its pods, by uid of the pod.
+        former_node: where the head of the attempt before it was; empty: nobody knows.
     """
 
     attempt: AttemptObject
@@ -136,6 +154,8 @@ class Scene:
     nodes: Nodes
     has_kuberay: bool
     notices: tuple[Notice, ...] = ()
+    marks: Marks = field(default_factory=dict)
+    former_node: str = ""
 
     @classmethod
     def of(cls, given: Pass, attempt: AttemptObject) -> Scene:
@@ -163,11 +183,21 @@ class Scene:
             nodes=view.nodes,
             has_kuberay=view.has_kuberay,
             notices=view.notices,
+            marks=view.marks,
+            former_node=_find_former_node(view, number),
         )
 
     def having(self, **changes: object) -> Scene:
         """Return the same scene with fields of the attempt's status changed."""
         return replace(self, status=self.status.model_copy(update=changes))
+
+    def read_pod(self, pod: Pod) -> Iterator[Evidence]:
+        """Yield all that a pod and its node say of a cause."""
+        return find_pod_evidence(pod, self.marks.get(pod.meta.uid), self.notices)
+
+    def find_taker(self, pod: Pod) -> Taking | None:
+        """Return who takes the node of a pod away, whatever has become of the pod."""
+        return find_mark(pod, self.marks.get(pod.meta.uid), self.notices)
 
     @property
     def all_pods(self) -> tuple[Pod, ...]:
@@ -221,3 +251,11 @@ def _list_others(view: View, number: int) -> Iterator[str]:
     for pod in part_pods(view)[0]:
         if not _is_of(pod.meta, number):
             yield f"pod {pod.meta.name}"
+
+
+def _find_former_node(view: View, number: int) -> str:
+    """Return the node of the last head before an attempt, as far as it is remembered."""
+    heads = [pod for pod in (*view.pods, *view.gone_pods) if is_head(pod) and pod.node]
+    former = [pod for pod in heads if not _is_of(pod.meta, number)]
+    newest = max(former, key=lambda pod: pod.meta.created, default=None)
+    return "" if newest is None else newest.node

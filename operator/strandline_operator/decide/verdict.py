@@ -15,7 +15,15 @@ from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import Pass
-from strandline_operator.model.plan import Action, Count, EventDraft, Grow, PassPlan, SetFinalizer
+from strandline_operator.model.plan import (
+    Action,
+    Count,
+    Departure,
+    EventDraft,
+    Grow,
+    PassPlan,
+    SetFinalizer,
+)
 from strandline_operator.model.view import AttemptObject, View
 
 # A look at everything, though nothing should have changed.
@@ -31,7 +39,7 @@ class Verdict:
         status: the pipeline's, from here on; None: as it was.
         attempts: statuses of attempts from here on, by name.
         block: what has to change before anything goes on. The first one is told.
-        actions, events, counts, audit: as in `PassPlan`.
+        actions, events, counts, audit, departures: as in `PassPlan`.
         wakes: times at which to look again, if they are not past.
         is_at_rest: nothing but the pipeline itself can change anything before the next wake.
     """
@@ -43,6 +51,7 @@ class Verdict:
     events: tuple[EventDraft, ...] = ()
     counts: tuple[Count, ...] = ()
     audit: tuple[str, ...] = ()
+    departures: tuple[Departure, ...] = ()
     wakes: tuple[float | None, ...] = ()
     is_at_rest: bool = False
 
@@ -56,6 +65,7 @@ class Verdict:
             events=self.events + later.events,
             counts=self.counts + later.counts,
             audit=self.audit + later.audit,
+            departures=self.departures + later.departures,
             wakes=self.wakes + later.wakes,
             is_at_rest=self.is_at_rest or later.is_at_rest,
         )
@@ -136,6 +146,7 @@ def _make_plan(given: Pass, decided: Verdict) -> PassPlan:
         events=decided.events,
         counts=decided.counts,
         audit=decided.audit,
+        departures=decided.departures,
         wake_at=min([*wakes, given.now + pause]),
         is_at_rest=decided.is_at_rest and pipeline is None and not attempts,
     )

@@ -7,13 +7,15 @@ word. This room must not know where an object came from, nor what is made of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from strandline_api.outcome.spot_nodes import asks_for_spot
 from strandline_api.spec.pod_paths import SUBMITTER_CONTAINER
 
 Json = Mapping[str, Any]
+_GRACE = 30.0  # seconds that Kubernetes gives a pod that does not say
 # In a pod of its own, or beside Ray in the head pod, as the submission mode has it.
 SUBMITTER = SUBMITTER_CONTAINER
 
@@ -107,6 +109,10 @@ class Pod:
         is_gone: it was deleted; this is its last body.
         is_ready: its condition Ready is true.
         unready: what that condition says where it is false.
+        asks_spot: its spec asks for spot capacity.
+        grace: seconds that it gets to end.
+        is_revived: it had ended, and its node has begun it once more; why it had ended stands in
+            `reason`, `message` and `disruption`.
     """
 
     meta: Meta
@@ -122,6 +128,9 @@ class Pod:
     is_gone: bool = False
     is_ready: bool = False
     unready: str = ""
+    asks_spot: bool = False
+    grace: float = _GRACE
+    is_revived: bool = False
 
     @property
     def submitter_end(self) -> Termination | None:
@@ -162,6 +171,26 @@ class Pod:
             is_gone=is_gone,
             is_ready=ready.get("status") == "True",
             unready=_text(ready.get("message")) if ready.get("status") == "False" else "",
+            asks_spot=asks_for_spot(spec),
+            grace=_read_seconds(spec.get("terminationGracePeriodSeconds"), _GRACE),
+        )
+
+    def follow(self, before: Pod | None) -> Pod:
+        """Return this pod with why it had ended, where an earlier sight of it shows that it had.
+
+        A node that comes back reports its pods from the beginning, and forgets what it had said.
+        """
+        if before is None or before.meta.uid != self.meta.uid or self.phase == "Failed":
+            return self
+        if not (before.is_revived or before.phase == "Failed"):
+            return self
+        return replace(
+            self,
+            reason=self.reason or before.reason,
+            message=self.message or before.message,
+            disruption=self.disruption or before.disruption,
+            disruption_message=self.disruption_message or before.disruption_message,
+            is_revived=True,
         )
 
 
@@ -320,3 +349,8 @@ def read_list(value: object) -> list[Any]:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _read_seconds(value: object, default: float) -> float:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return float(value) if is_number and isinstance(value, int) and value >= 0 else default

@@ -126,6 +126,29 @@ class AttemptEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class Departure:
+    """A node of Ray's that is about to go, for the driver of a running attempt.
+
+    Attributes:
+        attempt: uid of the attempt.
+        head: address of the driver's pod.
+        pod: uid of the pod that goes.
+        mark: by what that is known; a driver is told once of each.
+        node: the pod's address, by which Ray knows it.
+        seconds: until it goes, as far as anybody says.
+        why: a sentence without an end.
+    """
+
+    attempt: str
+    head: str
+    pod: str
+    mark: str
+    node: str
+    seconds: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class PassPlan:
     """A pass's result.
 
@@ -136,6 +159,7 @@ class PassPlan:
         events, counts: after that; all speak of transitions.
         audit: lines for the log, one for each attempt that is dispatched.
         ends: attempts that this pass writes the end of, and that nobody else reports.
+        departures: what the driver of the running attempt is to be told, if it was not before.
         wake_at: when to look again even if nothing happens, in seconds since the epoch.
         is_at_rest: until then nothing needs a look, unless the pipeline itself changes.
     """
@@ -147,5 +171,6 @@ class PassPlan:
     counts: tuple[Count, ...] = ()
     audit: tuple[str, ...] = ()
     ends: tuple[AttemptEnd, ...] = ()
+    departures: tuple[Departure, ...] = ()
     wake_at: float | None = None
     is_at_rest: bool = False

@@ -13,7 +13,7 @@ from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.pipeline_status import PipelineStatus, Progress
 from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.code import CodeFiles
-from strandline_operator.model.nodes import NodeView
+from strandline_operator.model.nodes import NodeMarks, NodeView
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
 from strandline_operator.model.preflight import PreflightJob
@@ -161,6 +161,7 @@ class View:
         refusals: of the last pass.
         unread: what could not be read for want of rights; what depends on it is not known.
         nodes: those whose pods are overdue, by name.
+        marks: of the nodes of pods, by uid of the pod: as they are, or were when the pod went.
         code: what the ConfigMap holds that the next attempt brings; None where there is none, or
             this pass can't make an attempt.
         namesakes: what may still run of a former pipeline of this name, by kind and name; looked
@@ -189,6 +190,7 @@ class View:
     refusals: tuple[Refusal, ...] = ()
     unread: tuple[Refusal, ...] = ()
     nodes: Mapping[str, NodeView] = field(default_factory=dict)
+    marks: Mapping[str, NodeMarks] = field(default_factory=dict)
     code: CodeFiles | None = None
     namesakes: tuple[str, ...] = ()
     sizes: tuple[NodeSize, ...] | None = None

@@ -37,6 +37,7 @@ from strandline_operator.decide.attempts.silence import find_silence
 from strandline_operator.decide.attempts.stop import find_losses, find_next_deadline, find_stop
 from strandline_operator.decide.conditions import Truth, set_condition
 from strandline_operator.decide.evidence import TERMINAL, find_outcome, locate_kill
+from strandline_operator.decide.obstacles.attachment import is_let_go
 from strandline_operator.decide.obstacles.delays import find_delay, find_next_look
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import Scene, find_first, is_head
@@ -154,6 +155,9 @@ def _note_rayjob(scene: Scene) -> dict[str, Any]:
     begun = status.start_time or rayjob.meta.created or scene.now
     if status.phase is AttemptPhase.QUEUED and not scene.is_queued:
         begun = scene.now  # the time in a queue is free
+    # So is the time for which a volume was held by a node that is lost.
+    if is_let_go(scene):
+        begun = scene.now
     is_begun = rayjob.deployment == "Running" and rayjob.job
     return {
         "ray_job": PipelineReference(name=rayjob.meta.name, uid=rayjob.meta.uid),

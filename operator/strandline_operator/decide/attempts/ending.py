@@ -10,14 +10,16 @@ from collections.abc import Iterable, Iterator
 
 from strandline_api.objects.attempt import AttemptStatus, EvidenceRecord
 from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.disruptions import Disruption
 from strandline_api.outcome.evidence import PRECEDENCE, Evidence, name_cause, read_exit
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.status.pipeline_status import Progress
 from strandline_operator.decide.evidence import (
     TERMINAL,
+    blame_taking,
     find_image_problem,
-    find_pod_evidence,
     find_rayjob_evidence,
+    find_reserved_name,
 )
 from strandline_operator.decide.scene import Scene, find_lost_node, is_head, role_of
 from strandline_operator.model.objects import Pod, RayJob
@@ -27,8 +29,18 @@ _BY_TEARDOWN = frozenset({Cause.INTERRUPTED, Cause.KILLED})
 # What is said where nobody knows; a node that is lost explains it.
 _VAGUE = frozenset({Cause.UNKNOWN, Cause.STALLED, Cause.SUBMISSION_FAILED})
 _DELETED = "Deleted"
+_VAGUE_DISRUPTIONS = frozenset(
+    {
+        Disruption.POD_EVICTED,
+        Disruption.NODE_TAINTED,
+        Disruption.NODE_GONE,
+        Disruption.NODE_DISRUPTED,
+    }
+)
 # Ends that say enough; what befell a worker on the way did not bring them about.
 _DELIBERATE = frozenset(set(ExitCode) - {ExitCode.APPLICATION_ERROR})
+_OWN_ENDS = _DELIBERATE - {ExitCode.INTERRUPTED}
+DISRUPTIONS = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
 
 
 def end(scene: Scene, evidence: Iterable[Evidence]) -> Scene:
@@ -39,13 +51,23 @@ def end(scene: Scene, evidence: Iterable[Evidence]) -> Scene:
 def merge(scene: Scene, evidence: Iterable[Evidence]) -> tuple[EvidenceRecord, ...]:
     """Return the evidence with what is new; of a pod's container one sight of a cause is enough."""
     records = list(scene.status.evidence)
-    known = {_identify(record.evidence) for record in records}
+    known = {_identify(record.evidence): index for index, record in enumerate(records)}
     for seen in evidence:
+        index = known.get(_identify(seen))
         # The same end is seen at each pass, and the list is bounded.
-        if _identify(seen) not in known:
-            known.add(_identify(seen))
+        if index is None:
+            known[_identify(seen)] = len(records)
             records.append(EvidenceRecord.of(seen, scene.now))
+        # A node may say only later who it was.
+        elif _is_vaguer(records[index].evidence, seen):
+            records[index] = EvidenceRecord.of(seen, records[index].time)
     return tuple(records)
+
+
+def _is_vaguer(known: Evidence, seen: Evidence) -> bool:
+    """Return whether evidence that is kept does not say who took a pod, and what is seen does."""
+    before, after = known.details.get("reason"), seen.details.get("reason")
+    return before in _VAGUE_DISRUPTIONS and after not in _VAGUE_DISRUPTIONS and before != after
 
 
 def _identify(seen: Evidence) -> tuple[object, ...]:
@@ -99,7 +121,10 @@ def _pick(scene: Scene, pod: Pod) -> Iterator[Evidence]:
     # Once a driver has run, an image that is missing is that of a worker that came later.
     if image is not None and status.running_time is None:
         yield image
-    for seen in find_pod_evidence(pod):
+    reserved = find_reserved_name(pod) if is_head(pod) else None
+    if reserved is not None and is_fresh:
+        yield reserved
+    for seen in (*scene.read_pod(pod), *_find_node_mark(scene, pod)):
         if seen.cause is Cause.OOM_KILLED:
             # containerd shows it late, at the teardown even, so no time is too late for it.
             if not is_explained:
@@ -108,9 +133,30 @@ def _pick(scene: Scene, pod: Pod) -> Iterator[Evidence]:
         elif role_of(pod) == "worker":
             if is_fresh and not is_explained:
                 yield seen
-        # What befell any other pod did not end a driver.
-        elif is_fresh and (is_head(pod) or seen.cause is Cause.SUBMISSION_FAILED):
+        # What befell any other pod did not end a driver; without its submitter a RayJob fails.
+        elif is_fresh and (is_head(pod) or _is_of_submitter(status, seen)):
             yield seen
+
+
+def _is_of_submitter(status: AttemptStatus, seen: Evidence) -> bool:
+    """Return whether evidence of a submitter may say why the attempt ended."""
+    # A driver that says why it ended was not stopped by the loss of what had submitted it.
+    return seen.cause is Cause.SUBMISSION_FAILED or (
+        seen.cause in DISRUPTIONS and status.outcome is None
+    )
+
+
+def _find_node_mark(scene: Scene, pod: Pod) -> Iterator[Evidence]:
+    """Yield who takes the head's node away, though the head has not gone yet.
+
+    Its driver's end is told within a second, and what becomes of the pod after half a minute.
+    """
+    status = scene.status
+    is_decided = status.outcome is not None and status.outcome.exit_code in _OWN_ENDS
+    # One that came to its own end would have come to it anywhere.
+    taker = None if is_decided or not is_head(pod) else scene.find_taker(pod)
+    if taker is not None:
+        yield blame_taking(pod, taker)
 
 
 def find_end(scene: Scene) -> Evidence | None:
@@ -195,16 +241,39 @@ def weigh(status: AttemptStatus) -> tuple[Evidence, ...]:
 
 def explain_by_head(scene: Scene) -> Evidence | None:
     """Explain what became of the head, where nothing better tells why the attempt ended."""
-    status, causes = scene.status, {record.cause for record in scene.status.evidence}
-    # Whoever has named a cause knows better than the absence of a pod.
-    if status.outcome is not None or not causes <= _VAGUE or status.end_time is None:
+    status = scene.status
+    if status.outcome is not None or status.end_time is None:
         return None
-    return _find_silent_node(scene, status.end_time) or _find_taken_head(scene)
+    named = [record for record in status.evidence if record.cause not in _VAGUE]
+    # Whoever has named a cause knows better than the absence of a pod, but for KubeRay, which only
+    # says that the driver is not heard of any more.
+    if not all(map(_is_echo, named)):
+        return None
+    found = _find_silent_node(scene, status.end_time) or _find_vanished_node(scene)
+    return found or (None if named else _find_taken_head(scene))
+
+
+def _is_echo(record: EvidenceRecord) -> bool:
+    """Return whether evidence is KubeRay's word for a driver that is lost, without an exit code."""
+    is_vague = record.cause in {Cause.APPLICATION_ERROR, Cause.KILLED}
+    return is_vague and record.source == "rayjob" and "exitCode" not in record.details
+
+
+def _find_vanished_node(scene: Scene) -> Evidence | None:
+    """Return a head that nobody had told to go, and whose node is gone or was taken.
+
+    However late that shows: our own teardown tells a head to go, and takes no node.
+    """
+    for pod in filter(is_head, scene.all_pods):
+        taker = None if pod.meta.is_deleting else scene.find_taker(pod)
+        if taker is not None:
+            return blame_taking(pod, taker)
+    return None
 
 
 def _find_silent_node(scene: Scene, ended: float) -> Evidence | None:
     for pod in filter(is_head, scene.all_pods):
-        seen, node = find_lost_node(pod, scene.nodes), scene.nodes.get(pod.node)
+        seen, node = find_lost_node(pod, scene.nodes, scene.marks), scene.nodes.get(pod.node)
         # One that fell silent during our own teardown has ended nothing.
         if seen and node and (node.since is None or node.since <= ended):
             return seen

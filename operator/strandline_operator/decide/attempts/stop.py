@@ -7,7 +7,8 @@ from collections.abc import Callable
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_operator.decide.attempts.silence import find_stall
-from strandline_operator.decide.evidence import find_image_problem, find_pod_evidence
+from strandline_operator.decide.evidence import find_image_problem, find_reserved_name
+from strandline_operator.decide.obstacles.attachment import is_kept_by_volume
 from strandline_operator.decide.obstacles.code import find_lost_code
 from strandline_operator.decide.obstacles.delays import explain_delay, find_refusal, is_starting
 from strandline_operator.decide.obstacles.token import find_missing_token
@@ -53,21 +54,24 @@ def find_losses(scene: Scene) -> list[Evidence]:
     """
     workers = [pod for pod in scene.all_pods if role_of(pod) == "worker"]
     workers.sort(key=lambda pod: (not pod.is_gone, pod.meta.created or 0.0))
-    return [loss for loss in map(_find_loss, workers) if loss is not None]
+    losses = (_find_loss(scene, worker) for worker in workers)
+    return [loss for loss in losses if loss is not None]
 
 
-def _find_loss(pod: Pod) -> Evidence | None:
+def _find_loss(scene: Scene, pod: Pod) -> Evidence | None:
     losses = _DISRUPTIONS | {Cause.OOM_KILLED}
-    return next((seen for seen in find_pod_evidence(pod) if seen.cause in losses), None)
+    return next((seen for seen in scene.read_pod(pod) if seen.cause in losses), None)
 
 
 def _find_lost_head(scene: Scene) -> Evidence | None:
-    """Return a head that was told to go and can't, since its node is lost.
+    """Return a head that was told to go and can't, since its node is lost, or one begun once more.
 
-    KubeRay may wait for ever.
+    KubeRay may wait for ever: for the one to go, for the other to go on.
     """
-    heads = filter(is_head, scene.all_pods)
-    return next(filter(None, (find_lost_node(pod, scene.nodes) for pod in heads)), None)
+    heads = list(filter(is_head, scene.all_pods))
+    lost = (find_lost_node(pod, scene.nodes, scene.marks) for pod in heads)
+    revived = (next(scene.read_pod(pod), None) for pod in heads if pod.is_revived)
+    return next(filter(None, (*lost, *revived)), None)
 
 
 def _find_second_run(scene: Scene) -> Evidence | None:
@@ -82,7 +86,7 @@ def _find_second_run(scene: Scene) -> Evidence | None:
     if lost is not None and lost.meta.is_deleting:  # somebody did that, whom nothing names
         message = f"the head pod {lost.meta.name} was deleted, and another one made"
         replaced = Evidence(Cause.INTERRUPTED, message, "pod", {"pod": lost.meta.name})
-    return next(find_pod_evidence(lost), replaced) if lost is not None else replaced
+    return next(scene.read_pod(lost), replaced) if lost is not None else replaced
 
 
 def _is_later(head: Pod, begun: float) -> bool:
@@ -145,7 +149,7 @@ def _find_late_start(scene: Scene) -> Evidence | None:
     # An image that is missing seldom comes by itself, so it is not waited for as nodes are.
     if image is not None and waited > scene.limits.image_pull:
         return image
-    if waited <= longest:
+    if waited <= longest or is_kept_by_volume(scene):
         return None
     # What is known to hold the pods back says more than that time is over.
     if image is not None:
@@ -153,6 +157,18 @@ def _find_late_start(scene: Scene) -> Evidence | None:
     why = explain_delay(scene)
     message = f"the driver did not run within {longest:g} s{why and ': '}{why}"
     return Evidence(Cause.SCHEDULING_TIMEOUT, message, "deadline")
+
+
+def _find_reserved_name(scene: Scene) -> Evidence | None:
+    """Find a head whose container can't be made since the one before it was never let go."""
+    heads = [pod for pod in scene.pods if is_head(pod) and not pod.meta.is_deleting]
+    reserved = next(filter(None, map(find_reserved_name, heads)), None)
+    begun = scene.status.start_time
+    if reserved is None or scene.rayjob is None or begun is None or scene.is_queued:
+        return None
+    # The driver that ran there is gone. Before it has begun, a slow disk does the same for a while.
+    is_over = scene.status.running_time is not None
+    return reserved if is_over or scene.now - begun > scene.limits.image_pull else None
 
 
 def _find_worker_loss(scene: Scene) -> Evidence | None:
@@ -196,6 +212,7 @@ _REASONS: tuple[Callable[[Scene], Evidence | None], ...] = (
     _find_suspension,
     _find_quota,
     _find_deadline,
+    _find_reserved_name,
     _find_late_start,
     _find_worker_loss,
     _find_lost_submitter,

@@ -20,6 +20,7 @@ from strandline_operator.decide.evidence import (
     find_image_problem,
     find_last_line,
 )
+from strandline_operator.decide.obstacles.attachment import find_attachment
 from strandline_operator.decide.obstacles.obstacles import QUOTA, Block
 from strandline_operator.decide.scene import Scene, find_first, is_head, role_of
 from strandline_operator.model.notices import Notice, find_newest
@@ -283,6 +284,7 @@ _OBSTACLES: tuple[Callable[[Scene], Block | None], ...] = (
     _find_unpulled,
     _find_refused,
     _find_waiting,
+    find_attachment,
     _find_volume,
     _find_failed_start,
     _find_sandbox,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_operator.decide.attempts.attempt import follow
+from strandline_operator.decide.attempts.departures import list_departures
 from strandline_operator.decide.run.deadline import describe_run_deadline, find_run_end
 from strandline_operator.decide.run.dispatch import is_launchable, launch
 from strandline_operator.decide.run.hold import find_hold
@@ -88,3 +89,9 @@ def _find_run_deadline(given: Pass, standing: PassState) -> Evidence | None:
 
 # The first ends the attempt. What people want goes first: a cancelled run must not be resumed.
 _STOP_REQUESTS: tuple[StopRequest, ...] = (_find_cancel, _find_suspension, _find_run_deadline)
+
+
+def warn_driver(given: Pass, _: PassState) -> Verdict:
+    """Have the driver of the running attempt told which of its nodes are about to go."""
+    scene = given.scene
+    return Verdict() if scene is None else Verdict(departures=tuple(list_departures(scene)))

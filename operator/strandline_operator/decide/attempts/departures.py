@@ -1,0 +1,93 @@
+"""Which nodes of a running attempt are about to go, so that its driver can empty them in time.
+
+A pod is told by its own signal, which may come late or not at all; its node is marked before. This
+room must not know how a driver is reached, nor what it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from strandline_api.outcome.disruptions import Disruption
+from strandline_operator.decide.disruptions import Taking, find_taking
+from strandline_operator.decide.evidence import TERMINAL
+from strandline_operator.decide.scene import Scene, is_head, role_of
+from strandline_operator.model.objects import Pod
+from strandline_operator.model.plan import Departure
+from strandline_operator.render.order import Role
+
+_RAY_NODES = frozenset({Role.HEAD.value, Role.WORKER.value})
+_DELETION = "deletionTimestamp"
+_OF_KARPENTER = frozenset(
+    {
+        Disruption.NODE_CONSOLIDATED,
+        Disruption.NODE_DRIFTED,
+        Disruption.NODE_EXPIRED,
+        Disruption.NODE_DISRUPTED,
+    }
+)
+
+
+def list_departures(scene: Scene) -> Iterator[Departure]:
+    """Yield the pods that are about to go; none where the attempt does not run, or is ended."""
+    head = next((pod for pod in scene.pods if is_head(pod) and pod.ip), None)
+    if head is None or not _is_running(scene):
+        return
+    for pod in scene.pods:
+        found = _find_departure(scene, pod) if _is_at_work(pod) else None
+        if found is not None:
+            mark, seconds, why = found
+            yield Departure(
+                attempt=scene.attempt.meta.uid,
+                head=head.ip,
+                pod=pod.meta.uid,
+                mark=mark,
+                node=pod.ip,
+                seconds=round(max(0.0, seconds), 1),
+                why=why,
+            )
+
+
+def _is_running(scene: Scene) -> bool:
+    """Return whether there is a driver at work that nobody has told to end."""
+    rayjob, status = scene.rayjob, scene.status
+    if status.running_time is None or status.end_time is not None or status.outcome is not None:
+        return False
+    # Its deletion takes all pods, which the driver is told by its own signal.
+    return rayjob is not None and not rayjob.meta.is_deleting and rayjob.deployment not in TERMINAL
+
+
+def _is_at_work(pod: Pod) -> bool:
+    return pod.phase == "Running" and bool(pod.ip) and role_of(pod) in _RAY_NODES
+
+
+def _find_departure(scene: Scene, pod: Pod) -> tuple[str, float, str] | None:
+    """Return by what it is known that a pod goes, in how many seconds, and why.
+
+    A node that is only cordoned may stay for days, and so do its pods: a driver would leave it
+    empty meanwhile. A drain tells each pod, a second later.
+    """
+    taker = scene.find_taker(pod)
+    if pod.meta.is_deleting:
+        gone_by = scene.now + pod.grace if pod.meta.gone_by is None else pod.meta.gone_by
+        return _DELETION, gone_by - scene.now, _describe(scene, pod, taker)
+    if pod.disruption:
+        limit = None if taker is None else taker.seconds
+        seconds = pod.grace if limit is None else min(limit, pod.grace)
+        return pod.disruption, seconds, _describe(scene, pod, taker)
+    if taker is None:
+        return None
+    seconds = pod.grace if taker.seconds is None else taker.seconds
+    return taker.mark, seconds, _announce(taker)
+
+
+def _describe(scene: Scene, pod: Pod, taker: Taking | None) -> str:
+    taking = taker or find_taking(pod, scene.marks.get(pod.meta.uid), scene.notices)
+    return f"pod {pod.meta.name} was told to go" if taking is None else _announce(taking)
+
+
+def _announce(taking: Taking) -> str:
+    """Describe what is about to happen, of which the kind's sentence tells when it has."""
+    if taking.kind in _OF_KARPENTER:
+        return f"Karpenter is taking node {taking.node} away"
+    return taking.kind.describe(taking.node, taking.what).replace(" was ", " is being ", 1)

@@ -1,0 +1,436 @@
+"""Who took a pod's node away, or the pod off its node: one table, and how a pod's words are read.
+
+A pod says by which way it went: eviction, shutdown, a taint, garbage collection. Who went that way
+is only written on its node. Both together give a kind of the contract's list. This room must not
+know what follows from it, nor when nodes are read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from strandline_api.outcome.disruptions import Disruption
+from strandline_api.spec.pod_paths import AUTOSCALER_CONTAINER
+from strandline_operator.model.nodes import OUT_OF_SERVICE_TAINT, NodeMarks
+from strandline_operator.model.notices import Notice
+from strandline_operator.model.objects import Pod
+
+# Seconds. GCE and Azure give the short one; a kubelet keeps half of it for critical pods.
+EC2_NOTICE, SHORT_NOTICE, SHUTDOWN_NOTICE = 120.0, 30.0, 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What somebody writes on a node that they take away.
+
+    Attributes:
+        name: of the taint or condition.
+        kind: what it means on a node that is not known to be spot.
+        spot_kind: what it means on one that is; None: the same.
+        what: who it is, where the kind's sentence names somebody.
+        value: of the taint; empty: any.
+        seconds: from the mark to the node's end; None: its pods get their own grace.
+    """
+
+    name: str
+    kind: Disruption
+    spot_kind: Disruption | None = None
+    what: str = ""
+    value: str = ""
+    seconds: float | None = None
+
+
+_SPOT, _MAINTENANCE = Disruption.SPOT_RECLAIMED, Disruption.NODE_MAINTENANCE
+_AWS, _AZURE = "aws-node-termination-handler/", "remediator.kubernetes.azure.com/"
+# Where several are there, the first that fits: who says most exactly why goes before who carries it
+# out, and both before what follows from it.
+TAINTS = (
+    Mark(f"{_AWS}spot-itn", _SPOT, seconds=EC2_NOTICE),
+    Mark("cloudprovider.azure.microsoft.com/draining", _SPOT, seconds=SHORT_NOTICE),
+    Mark(f"{_AWS}rebalance-recommendation", _SPOT),
+    Mark(f"{_AWS}scheduled-maintenance", _MAINTENANCE),
+    Mark(f"{_AWS}asg-lifecycle-termination", Disruption.NODE_SCALED_DOWN, what="its scaling group"),
+    Mark(
+        "ToBeDeletedByClusterAutoscaler",
+        Disruption.NODE_SCALED_DOWN,
+        what="the cluster autoscaler",
+    ),
+    Mark("karpenter.sh/disrupted", Disruption.NODE_DISRUPTED),
+    Mark("karpenter.sh/disruption", Disruption.NODE_DISRUPTED, value="disrupting"),
+    Mark("remediator.aks.microsoft.com/unschedulable", _MAINTENANCE, _SPOT, seconds=SHORT_NOTICE),
+    Mark(
+        "remediator.kubernetes.azure.com/unschedulable", _MAINTENANCE, _SPOT, seconds=SHORT_NOTICE
+    ),
+    Mark("cloud.google.com/impending-node-termination", _MAINTENANCE, _SPOT, seconds=SHORT_NOTICE),
+    Mark("node.cloudprovider.kubernetes.io/shutdown", Disruption.NODE_SHUTDOWN, _SPOT, seconds=0.0),
+    Mark(OUT_OF_SERVICE_TAINT, Disruption.NODE_OUT_OF_SERVICE, seconds=0.0),
+)
+CONDITIONS = (
+    Mark("PreemptScheduled", _SPOT, seconds=SHORT_NOTICE),
+    Mark("TerminateScheduled", _MAINTENANCE),
+    Mark("RedeployScheduled", _MAINTENANCE),
+    Mark("RebootScheduled", _MAINTENANCE),
+)
+_SHUTDOWN = Mark("NodeShutdown", Disruption.NODE_SHUTDOWN, _SPOT, seconds=SHUTDOWN_NOTICE)
+_DELETION = Mark("deletionTimestamp", Disruption.NODE_GONE)
+_GONE = Mark("NodeGone", Disruption.NODE_GONE, _SPOT, seconds=0.0)
+_DIED = Mark("NodeDied", Disruption.NODE_DIED)
+# It takes nothing away by itself, and says who it was where a pod was evicted.
+_CANDIDATE = Mark(
+    "DeletionCandidateOfClusterAutoscaler",
+    Disruption.NODE_SCALED_DOWN,
+    what="the cluster autoscaler",
+)
+_DRAINED = Mark("unschedulable", Disruption.NODE_DRAINED)
+# Azure's detector sums its events up in one condition, and names them in the reason.
+_SUMMARY = "VMEventScheduled"
+
+_OVER_LIMIT = re.compile(
+    r"ephemeral local storage usage exceeds|exceeded its local ephemeral storage limit"
+    r"|Usage of EmptyDir volume",
+    re.IGNORECASE,
+)
+_SHORTAGE = re.compile(r"low on resource: \[?([\w./-]+)|had condition: \[?(\w+)", re.IGNORECASE)
+_SHUTTING = re.compile(r"node shutdown|node is shutting", re.IGNORECASE)
+_CRITICAL = re.compile(r"preempted by kubelet|to admit critical pod", re.IGNORECASE)
+_OUT_OF_SERVICE = re.compile(r"out[- ]of[- ]service", re.IGNORECASE)
+_RESERVED = re.compile(r"failed to reserve (container|sandbox) name|is reserved for", re.IGNORECASE)
+_RESOURCES = {
+    "memory": "memory",
+    "memorypressure": "memory",
+    "ephemeral-storage": "disk",
+    "inodes": "disk",
+    "diskpressure": "disk",
+    "pids": "process ids",
+    "pidpressure": "process ids",
+}
+PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
+SHUTDOWN_REASONS = frozenset({"Terminated", "NodeShutdown", "Shutdown"})
+# What a kubelet does not admit; the first sort ends with the name of a resource.
+REJECTIONS = frozenset(
+    {
+        "NodeAffinity",
+        "NodeName",
+        "NodePorts",
+        "TaintToleration",
+        "UnexpectedAdmissionError",
+        "TopologyAffinityError",
+        "SMTAlignmentError",
+        "UnsupportedPodLevelResources",
+        "PodLevelResourcesNotAdmitted",
+        "PodOSNotSupported",
+        "PodOSSelectorNodeLabelDoesNotMatch",
+        "InvalidNodeInfo",
+        "InsufficientResourceError",
+    }
+)
+_OUT_OF = "OutOf"
+_BY_SCHEDULER, _BY_API = "PreemptionByScheduler", "EvictionByEvictionAPI"
+_BY_TAINT, _BY_GC, _BY_KUBELET = (
+    "DeletionByTaintManager",
+    "DeletionByPodGC",
+    "TerminationByKubelet",
+)
+# containerd's own word where it has lost one over a restart, and the kubelet's.
+LOST_CONTAINER = "ContainerStatusUnknown"
+_LOST_BY_RUNTIME, _LOST_CODE = "Unknown", 255
+_AGAIN = "Failed, then again Pending"
+# Karpenter's words for why, in events about a pod that it evicts or a node that it ends.
+_KARPENTER_WHY = (
+    (re.compile(r"underutilized|empty|consolidat", re.IGNORECASE), Disruption.NODE_CONSOLIDATED),
+    (re.compile(r"drift", re.IGNORECASE), Disruption.NODE_DRIFTED),
+    (re.compile(r"expired|expiration", re.IGNORECASE), Disruption.NODE_EXPIRED),
+    (re.compile(r"spot ?interrupt", re.IGNORECASE), Disruption.SPOT_RECLAIMED),
+)
+_KARPENTER_EVENTS = frozenset({"Evicted", "DisruptionTerminating", "Disrupted", "SpotInterrupted"})
+_OF_KARPENTER = re.compile(
+    r"^(Evicted pod: |Disrupting |Spot interruption|Pod was evicted)", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """What has befallen a pod.
+
+    Attributes:
+        node: name of its node; empty: it had none.
+        what: details for the kind's sentence.
+        words: what the pod itself said; empty: nothing.
+        mark: the word by which it is known: a taint, a condition, a reason.
+        seconds: from the mark to the node's end; None: the pod gets its own grace.
+    """
+
+    kind: Disruption
+    node: str
+    what: str = ""
+    words: str = ""
+    mark: str = ""
+    seconds: float | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The kind's sentence about this node, and what the pod said."""
+        outcome = self.kind.describe(self.node, self.what)
+        words = self.words.strip().rstrip(".")
+        return f"{outcome} ({words})" if words and words != self.what else outcome
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A pod with what is known of its node, and warnings of any of both."""
+
+    pod: Pod
+    marks: NodeMarks
+    notices: tuple[Notice, ...]
+
+    @property
+    def text(self) -> str:
+        return f"{self.pod.disruption_message}\n{self.pod.message}"
+
+    @property
+    def words(self) -> str:
+        return self.pod.disruption_message or self.pod.message
+
+    @property
+    def is_spot(self) -> bool:
+        """Whether its node is spot; where its object never could be seen, the pod's wish counts."""
+        return self.marks.is_spot or (not self.marks.is_known and self.pod.asks_spot)
+
+    def take(self, kind: Disruption, mark: str = "", what: str = "") -> Taking:
+        name = mark or self.pod.disruption or self.pod.reason
+        return Taking(kind, self.pod.node, what, self.words, name)
+
+
+def find_taking(
+    pod: Pod, marks: NodeMarks | None = None, notices: Iterable[Notice] = ()
+) -> Taking | None:
+    """Return what befell a pod, by its own words and those of its node; None: nothing did.
+
+    A pod that says nothing was taken with its node where that is marked and the pod is going.
+    """
+    case = _read_case(pod, marks, notices)
+    found = next((taking for read in _READERS if (taking := read(case)) is not None), None)
+    if found is not None or not _is_going(pod):
+        return found
+    return _name_taker(case) or _find_death(case)
+
+
+def find_mark(pod: Pod, marks: NodeMarks | None, notices: Iterable[Notice] = ()) -> Taking | None:
+    """Return who takes the node of a pod away, whatever has become of the pod; None: nobody."""
+    return None if marks is None else _name_taker(_read_case(pod, marks, notices))
+
+
+def is_unexplained(marks: NodeMarks | None) -> bool:
+    """Return whether somebody takes a node away who says only in events why."""
+    taints = () if marks is None else marks.taints
+    karpenters = {mark.name for mark in TAINTS if mark.kind is Disruption.NODE_DISRUPTED}
+    return any(name in karpenters for name, _ in taints)
+
+
+def is_reserved(words: str) -> bool:
+    """Return whether a container can't be made since one of its name has never been let go."""
+    return _RESERVED.search(words) is not None
+
+
+def _read_case(pod: Pod, marks: NodeMarks | None, notices: Iterable[Notice]) -> _Case:
+    about = {pod.meta.uid} - {""}
+    mine = tuple(
+        notice
+        for notice in notices
+        if notice.uid in about or (notice.kind == "Node" and notice.name == pod.node)
+    )
+    return _Case(pod, marks or NodeMarks(pod.node, is_known=False), mine)
+
+
+def _is_going(pod: Pod) -> bool:
+    """Return whether a pod has gone, or was told to, or something in it has ended."""
+    if pod.is_gone or pod.meta.is_deleting or pod.phase == "Failed":
+        return True
+    return any(
+        container.ends
+        for container in pod.containers
+        if not container.is_init and container.name != AUTOSCALER_CONTAINER
+    )
+
+
+def _find_over_limit(case: _Case) -> Taking | None:
+    is_over = _OVER_LIMIT.search(case.text)
+    return case.take(Disruption.POD_OVER_LIMIT) if is_over else None
+
+
+def _find_shortage(case: _Case) -> Taking | None:
+    named = _SHORTAGE.search(case.text)
+    if named is None:
+        return None
+    word = (named[1] or named[2] or "").lower().rstrip(".")
+    return case.take(Disruption.NODE_SHORTAGE, what=_RESOURCES.get(word, word))
+
+
+def _find_preemption(case: _Case) -> Taking | None:
+    pod = case.pod
+    is_preempted = pod.disruption == _BY_SCHEDULER or pod.reason == "Preempting"
+    if is_preempted or _CRITICAL.search(case.text):
+        return case.take(Disruption.POD_PREEMPTED)
+    return None
+
+
+def _find_shutdown(case: _Case) -> Taking | None:
+    if case.pod.reason not in SHUTDOWN_REASONS and not _SHUTTING.search(case.text):
+        return None
+    # A node is shut down in the end whoever takes it.
+    return _with_words(case, _name_taker(case) or _apply(case, _SHUTDOWN))
+
+
+def _find_rejection(case: _Case) -> Taking | None:
+    reason = case.pod.reason
+    if reason not in REJECTIONS and not (reason.startswith(_OUT_OF) and reason != _OUT_OF):
+        return None
+    return case.take(Disruption.POD_REJECTED, what=reason)
+
+
+def _find_eviction(case: _Case) -> Taking | None:
+    """Return who evicted a pod: whoever marked the node, or cordoned it; nobody else is known."""
+    if case.pod.disruption != _BY_API:
+        return None
+    taints = {name for name, _ in case.marks.taints}
+    if (taker := _name_taker(case)) is not None:
+        return _with_words(case, taker)
+    if _CANDIDATE.name in taints:
+        return _with_words(case, _apply(case, _CANDIDATE))
+    if case.marks.is_cordoned:
+        return _with_words(case, _apply(case, _DRAINED))
+    return case.take(Disruption.POD_EVICTED)
+
+
+def _find_taint(case: _Case) -> Taking | None:
+    if case.pod.disruption != _BY_TAINT:
+        return None
+    found = _name_taker(case) or _find_death(case)
+    return _with_words(case, found) if found else case.take(Disruption.NODE_TAINTED)
+
+
+def _find_collection(case: _Case) -> Taking | None:
+    """Return why garbage collection took a pod: its node is gone, or out of service."""
+    if case.pod.disruption != _BY_GC:
+        return None
+    if _OUT_OF_SERVICE.search(case.text):
+        return case.take(Disruption.NODE_OUT_OF_SERVICE)
+    return _with_words(case, _name_taker(case) or _apply(case, _GONE))
+
+
+def _find_kubelets_eviction(case: _Case) -> Taking | None:
+    """Return what a kubelet evicted for, where its words are none that are known."""
+    pod = case.pod
+    if pod.reason != "Evicted" and pod.disruption != _BY_KUBELET:
+        return None
+    pressure = next((name for name, _ in case.marks.conditions if name in PRESSURES), None)
+    if pressure is not None:
+        return case.take(Disruption.NODE_SHORTAGE, pressure, _RESOURCES[pressure.lower()])
+    # It ends pods for three reasons, and the other two have a word of their own.
+    taker = _name_taker(case)
+    return _with_words(case, taker) if taker else case.take(Disruption.POD_EVICTED)
+
+
+def _find_other(case: _Case) -> Taking | None:
+    """Return a disruption of a sort that is not known yet, or of before there were conditions."""
+    if case.pod.reason == "NodeLost":
+        return _with_words(case, _name_taker(case) or _apply(case, _DIED))
+    if not case.pod.disruption:
+        return None
+    taker = _name_taker(case)
+    return _with_words(case, taker) if taker else case.take(Disruption.POD_EVICTED)
+
+
+def _find_lost_containers(case: _Case) -> Taking | None:
+    """Return a node that came back and does not know its containers any more."""
+    pod = case.pod
+    if pod.is_revived:
+        return _name_taker(case) or case.take(
+            Disruption.NODE_RESTARTED, "Failed, then again Pending"
+        )
+    # The kubelet writes the same of a pod that is deleted before it has looked.
+    if pod.meta.is_deleting or pod.is_gone:
+        return None
+    for container in pod.containers:
+        for end in container.ends:
+            is_by_runtime = (end.reason, end.exit_code) == (_LOST_BY_RUNTIME, _LOST_CODE)
+            if end.reason == LOST_CONTAINER or is_by_runtime:
+                return _name_taker(case) or Taking(
+                    Disruption.NODE_RESTARTED, pod.node, "", end.message, end.reason
+                )
+    return None
+
+
+# What a pod says exactly goes first; then its way off the node, on which several go.
+_READERS: tuple[Callable[[_Case], Taking | None], ...] = (
+    _find_over_limit,
+    _find_shortage,
+    _find_preemption,
+    _find_shutdown,
+    _find_rejection,
+    _find_eviction,
+    _find_taint,
+    _find_collection,
+    _find_kubelets_eviction,
+    _find_other,
+    _find_lost_containers,
+)
+
+
+def _name_taker(case: _Case) -> Taking | None:
+    """Return who takes the node away by what is written on it; None: nobody, or nobody knows."""
+    marks = case.marks
+    taints = dict(marks.taints)
+    for mark in TAINTS:
+        if mark.name in taints and mark.value in {"", taints[mark.name]}:
+            return _apply(case, mark)
+    reasons = {reason for name, reason in marks.conditions if name == _SUMMARY}
+    conditions = {name for name, _ in marks.conditions} | reasons
+    for mark in CONDITIONS:
+        if mark.name in conditions:
+            return _apply(case, mark)
+    if marks.is_shutting_down:
+        return _apply(case, _SHUTDOWN)
+    if marks.is_gone:
+        return _apply(case, _GONE)
+    return _apply(case, _DELETION) if marks.is_deleting else None
+
+
+def _find_death(case: _Case) -> Taking | None:
+    """Return a node that is not heard of; one that answers, and is only not ready, has not died."""
+    taints = {name for name, _ in case.marks.taints}
+    is_tainted = case.pod.disruption == _BY_TAINT and (
+        case.marks.is_unready or bool(taints & {_NOT_READY, _UNREACHABLE})
+    )
+    return _apply(case, _DIED) if case.marks.is_silent or is_tainted else None
+
+
+_NOT_READY, _UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
+
+
+def _apply(case: _Case, mark: Mark) -> Taking:
+    kind = mark.spot_kind if case.is_spot and mark.spot_kind is not None else mark.kind
+    if kind is Disruption.NODE_DISRUPTED:
+        kind = _find_karpenters_reason(case) or kind
+    return Taking(kind, case.pod.node, mark.what, "", mark.name, mark.seconds)
+
+
+def _find_karpenters_reason(case: _Case) -> Disruption | None:
+    """Return why Karpenter does it, as the newest of its events has it; the taint does not say."""
+    events = [
+        notice
+        for notice in case.notices
+        if notice.reason in _KARPENTER_EVENTS
+        and (_OF_KARPENTER.search(notice.message) or notice.reason != "Evicted")
+    ]
+    for notice in sorted(events, key=lambda each: -each.time):
+        for pattern, kind in _KARPENTER_WHY:
+            if pattern.search(f"{notice.reason} {notice.message}"):
+                return kind
+    return None
+
+
+def _with_words(case: _Case, taking: Taking) -> Taking:
+    return Taking(taking.kind, taking.node, taking.what, case.words, taking.mark, taking.seconds)
