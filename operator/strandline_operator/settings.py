@@ -112,6 +112,10 @@ class Settings(BaseModel):
     kuberay_expected: bool = Field(
         default=True, description="Say in the log when KubeRay is not installed."
     )
+    read_nodes: bool = Field(
+        default=True,
+        description="Look at nodes of pods, to tell who took one and which is lost.",
+    )
     settle: Seconds = Field(
         default=_LIMITS.settle, description="Wait for late evidence of an attempt's end."
     )

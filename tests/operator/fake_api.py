@@ -56,6 +56,8 @@ class FakeApi:
         logs: what a pod has printed, by namespace and name.
         drivers: what answers at a URL, as JSON; None: it has nothing to say.
         tokens: with which a URL was asked last.
+        answers: status with which a driver answers what is sent to a URL.
+        pushed: what drivers were sent: URL, body and token.
         is_stalled: streams are open, and nothing comes.
         nodes: those that are not as they should be, by name; None: there is no such node.
         unknown: fields of an object's spec that the server does not know.
@@ -66,6 +68,8 @@ class FakeApi:
     logs: dict[tuple[str, str], str] = field(default_factory=dict)
     drivers: dict[str, Any] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)
+    answers: dict[str, int] = field(default_factory=dict)
+    pushed: list[tuple[str, Body, str]] = field(default_factory=list)
     nodes: dict[str, Body | None] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
     before: list[Hook] = field(default_factory=list)
@@ -128,6 +132,18 @@ class FakeApi:
         async with self._call("warnings", Resource.EVENT, name):
             events = self.store.list(Resource.EVENT, namespace)
             return [event for event in events if _warns_of(event, name)]
+
+    async def list_events(self, namespace: str, name: str) -> list[Body]:
+        async with self._call("events", Resource.EVENT, name):
+            events = self.store.list(Resource.EVENT, namespace)
+            return [event for event in events if event["involvedObject"]["name"] == name]
+
+    async def push(self, url: str, body: Body, token: str) -> int:
+        async with self._call("push", None, url):
+            if url not in self.answers:
+                raise Unavailable(0, "", "no answer")
+            self.pushed.append((url, clone(body), token))
+            return self.answers[url]
 
     async def pull(self, url: str, token: str = "") -> object | None:
         async with self._call("pull", None, url):

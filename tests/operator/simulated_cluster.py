@@ -25,7 +25,7 @@ from strandline_operator.decide.pipeline import decide
 from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.limits import Limits
-from strandline_operator.model.nodes import NodeView
+from strandline_operator.model.nodes import NodeMarks, NodeView
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
 from strandline_operator.model.plan import (
@@ -87,6 +87,8 @@ class SimulatedCluster:
     has_kuberay: bool = True
     turn: Turn = field(default_factory=Turn)
     nodes: dict[str, NodeView] = field(default_factory=dict)
+    marks: dict[str, NodeMarks] = field(default_factory=dict)
+    seen: dict[str, Pod] = field(default_factory=dict)
     sizes: tuple[NodeSize, ...] | None = None
     namesakes: tuple[str, ...] = ()
     notices: list[Body] = field(default_factory=list)
@@ -138,7 +140,7 @@ class SimulatedCluster:
             rayclusters=tuple(
                 RayClusterState.read(raycluster) for raycluster in self.list_of(Resource.RAYCLUSTER)
             ),
-            pods=tuple(Pod.read(pod) for pod in self.list_of(Resource.POD)),
+            pods=tuple(map(self._follow, self.list_of(Resource.POD))),
             gone_pods=tuple(Pod.read(pod, is_gone=True) for pod in self.gone_pods),
             policy=self.policy or self._read_policy(),
             claim=self._read_claim(
@@ -151,6 +153,7 @@ class SimulatedCluster:
             refusals=self.refusals,
             unread=self.unread,
             nodes=self.nodes,
+            marks=self._mark_pods(),
             code=self._read_code(),
             sizes=self.sizes,
             namesakes=self.namesakes,
@@ -159,6 +162,17 @@ class SimulatedCluster:
             defaults=self.defaults,
             preflight=self._read_preflight(),
         )
+
+    def _follow(self, body: Body) -> Pod:
+        """Read a pod as a watch does, which knows what it said before."""
+        pod = Pod.read(body)
+        pod = self.seen[pod.meta.uid] = pod.follow(self.seen.get(pod.meta.uid))
+        return pod
+
+    def _mark_pods(self) -> dict[str, NodeMarks]:
+        """What is known of the nodes of pods, by uid of the pod."""
+        pods = [Pod.read(body) for body in (*self.list_of(Resource.POD), *self.gone_pods)]
+        return {pod.meta.uid: self.marks[pod.node] for pod in pods if pod.node in self.marks}
 
     def _read_preflight(self) -> PreflightJob | None:
         """What a pass reads of the Job of a check, where it looks for one."""

@@ -16,11 +16,16 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Objects of a kind with some labels, of one namespace or of all."""
+    """Objects of a kind with some labels, of one namespace or of all.
+
+    Attributes:
+        is_optional: whoever follows them does without, where that is not allowed.
+    """
 
     resource: Resource
     namespace: str | None
     selector: str = ""
+    is_optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,16 @@ class Api(Protocol):
 
     async def list_warnings(self, namespace: str, name: str) -> list[Body]:
         """Return events that warn of objects of a name, of any kind: a page of them at most."""
+
+    async def list_events(self, namespace: str, name: str) -> list[Body]:
+        """Return all events about objects of a name, not only what they warn of: a page at most."""
+
+    async def push(self, url: str, body: Body, token: str) -> int:
+        """Send a driver something as JSON; return the status of its answer.
+
+        Raises:
+            ApiError: it can't be reached.
+        """
 
     async def pull(self, url: str, token: str = "") -> object | None:
         """Return what a driver answers, as JSON; None where it has nothing to say.

@@ -68,6 +68,8 @@ _DRIVER_BYTES = 256 * 1024
 _REQUEST = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
 _STREAM = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
 _DRIVER = aiohttp.ClientTimeout(total=3, sock_connect=1)
+# A node that goes waits for nobody, and a pass has other things to do.
+_NOTICE = aiohttp.ClientTimeout(total=2, sock_connect=1)
 _MERGE = "application/merge-patch+json"
 
 # Called after each request: verb, resource, HTTP status (0: no answer).
@@ -151,13 +153,27 @@ class KubernetesApi:
             return (await response.read()).decode("utf-8", "replace")
 
     async def list_warnings(self, namespace: str, name: str) -> list[Body]:
-        query = [
-            ("fieldSelector", f"involvedObject.name={name},type=Warning"),
-            ("limit", str(_MOST_WARNINGS)),
-        ]
+        return await self._list_events(namespace, f"involvedObject.name={name},type=Warning")
+
+    async def list_events(self, namespace: str, name: str) -> list[Body]:
+        return await self._list_events(namespace, f"involvedObject.name={name}")
+
+    async def _list_events(self, namespace: str, selector: str) -> list[Body]:
+        query = [("fieldSelector", selector), ("limit", str(_MOST_WARNINGS))]
         path = build_path(Resource.EVENT, namespace)
         answer = await self._ask("LIST", Resource.EVENT, path, query=query)
         return list(answer.get("items") or [])
+
+    async def push(self, url: str, body: Body, token: str) -> int:
+        session = self._drivers = self._drivers or aiohttp.ClientSession(timeout=_DRIVER)
+        try:
+            headers = {HEADER: token}
+            async with session.post(
+                url, json=body, headers=headers, allow_redirects=False, timeout=_NOTICE
+            ) as response:
+                return response.status
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise _unreachable(error) from error
 
     async def pull(self, url: str, token: str = "") -> object | None:
         session = self._drivers = self._drivers or aiohttp.ClientSession(timeout=_DRIVER)

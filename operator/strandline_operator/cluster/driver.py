@@ -14,7 +14,7 @@ from strandline_api.outcome.driver_log import read_log_name
 from strandline_api.outcome.driver_outcome import MARK, DriverOutcome, find_outcome_line
 from strandline_api.status.pipeline_status import Progress
 from strandline_api.texts import scrub
-from strandline_operator.cluster.api import Api
+from strandline_operator.cluster.api import Api, Body
 from strandline_operator.cluster.errors import ApiError
 from strandline_operator.model.objects import SUBMITTER, Pod
 
@@ -119,10 +119,23 @@ def pick_drivers_lines(log: str) -> list[str]:
     return [line for line in shown if not _OF_SUBMITTER.match(line)] or lines
 
 
+async def send_notice(api: Api, address: DriverAddress, body: Body) -> int:
+    """Tell a driver that a node is about to go; return the status of its answer.
+
+    Raises:
+        ApiError: it can't be reached.
+    """
+    return await api.push(f"{_format_root(address)}/notice", body, address.token)
+
+
+def _format_root(address: DriverAddress) -> str:
+    host = f"[{address.ip}]" if ":" in address.ip else address.ip
+    return f"http://{host}:{address.port}"
+
+
 async def _pull(api: Api, address: DriverAddress, page: str) -> tuple[bool, object | None]:
     """Return whether anybody answered, and what."""
-    host = f"[{address.ip}]" if ":" in address.ip else address.ip
     try:
-        return True, await api.pull(f"http://{host}:{address.port}/{page}", address.token)
+        return True, await api.pull(f"{_format_root(address)}/{page}", address.token)
     except ApiError:
         return False, None

@@ -108,7 +108,10 @@ class Watch(Generic[T]):
         self.refused = error if isinstance(error, Forbidden) else None
         wait = min(LONGEST_WAIT, FIRST_WAIT * 2**self._failures)
         wait = max(wait, error.retry_after or 0.0)
-        level = self._absence if isinstance(error, NotFound) else logging.WARNING
+        is_absent = isinstance(error, NotFound) or (
+            self.scope.is_optional and isinstance(error, Forbidden)
+        )
+        level = self._absence if is_absent else logging.WARNING
         level = logging.DEBUG if self._failures else level
         _LOGGER.log(level, "watching %s again in %.1f s: %s", self.scope.resource, wait, error)
         self._failures = min(self._failures + 1, 10)

@@ -42,9 +42,10 @@ from strandline_operator.reconcile.caches.cluster_cache import (
 )
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.nodes import NodeMemory, list_suspects
-from strandline_operator.reconcile.caches.notices import NoticeMemory, list_stuck
+from strandline_operator.reconcile.caches.notices import NoticeMemory, list_stuck, list_taken
 from strandline_operator.reconcile.caches.own_kinds import read_attempt, read_pipeline
 from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner
+from strandline_operator.reconcile.departures import DepartureReports
 from strandline_operator.reconcile.drivers import DriverTalk
 from strandline_operator.reconcile.reader import Reader, read_preflight
 from strandline_operator.reconcile.schedule import Key
@@ -74,6 +75,7 @@ class PassInputs:
     notices: NoticeMemory = field(default_factory=NoticeMemory)
     blind: Callable[[str], tuple[Refusal, ...]] = lambda _: ()
     claims: ClaimMemory = field(default_factory=ClaimMemory)
+    departures: DepartureReports = field(default_factory=DepartureReports)
     capacity: CapacityMemory = field(default_factory=CapacityMemory)
     is_checked: bool = False
 
@@ -88,7 +90,7 @@ class PassInputs:
     def forget(self, pipeline: PodOwner) -> None:
         """Forget a pipeline that is gone."""
         self.pods.forget(pipeline)
-        for memory in (self.drivers, self.claims):
+        for memory in (self.drivers, self.claims, self.departures):
             memory.forget(pipeline.uid)
 
 
@@ -155,6 +157,10 @@ async def observe(
     rayjob = _find_rayjob(pipeline, current, children)
     stuck = list_stuck(rayjob, children.rayclusters, children.pods, now)
     driver, ask_at = await _read_driver(api, pipeline, current, children, inputs.drivers, now)
+    marks = await inputs.nodes.read_marks(api, children.pods, children.gone_pods, now)
+    reasons = await inputs.notices.look_at_all(
+        api, namespace, list_taken((*children.pods, *children.gone_pods), marks), now
+    )
     claim, output = await _read_claims(reader, kept, filled, current, inputs.claims, now)
     view = View(
         pipeline=pipeline,
@@ -174,7 +180,8 @@ async def observe(
         refusals=(*refusals, *problems, *inputs.blind(namespace)),
         unread=tuple(reader.refused),
         nodes=await inputs.nodes.look(api, list_suspects(children.pods, now), now),
-        notices=await inputs.notices.look(api, namespace, stuck, now),
+        marks=marks,
+        notices=(*await inputs.notices.look(api, namespace, stuck, now), *reasons),
         defaults=defaults,
     )
     if needs_others(pipeline, current):

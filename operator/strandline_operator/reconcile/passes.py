@@ -31,6 +31,7 @@ from strandline_operator.model.plan import (
 from strandline_operator.model.view import PipelineView, Refusal, View
 from strandline_operator.reconcile.caches.cluster_cache import NamespaceCache
 from strandline_operator.reconcile.caches.pods import PodOwner
+from strandline_operator.reconcile.departures import RETRY_SECONDS
 from strandline_operator.reconcile.enact import Enacted, enact
 from strandline_operator.reconcile.observe import (
     CacheRead,
@@ -176,6 +177,9 @@ class Passes:
         done = await enact(self.api, seen.view, plan, now)
         uid = seen.view.pipeline.meta.uid
         changes = [self.inputs.put(key.namespace, uid, *answer, now) for answer in done.answers]
+        is_left = await self.inputs.departures.report(
+            self.api, uid, plan.departures, self.limits.driver_port
+        )
         self._report_ends(plan, done)
         self._count(seen.view, plan, done, now)
         if done.error is not None:
@@ -193,6 +197,11 @@ class Passes:
         if plan.is_at_rest and plan.wake_at is not None:
             self._rests[key] = _Rest(seen.view.pipeline.meta.version, plan.wake_at)
         passed = _conclude(seen, plan, done, before, now)
+        if is_left:
+            # A driver that did not answer may do so in a moment, and its node has not many.
+            soon = now + RETRY_SECONDS
+            wake_at = soon if passed.wake_at is None else min(passed.wake_at, soon)
+            passed = replace(passed, wake_at=wake_at)
         return replace(passed, is_promised=plan.is_at_rest and passed.wake_at == plan.wake_at)
 
     async def _find_pipeline(self, key: Key, kept: NamespaceCache | None) -> PipelineView | None:

@@ -17,11 +17,13 @@ from strandline_operator.cluster.errors import ApiError, Forbidden, NotFound
 from strandline_operator.cluster.scope_cache import Observation, ScopeCache
 from strandline_operator.cluster.watch import Watch
 from strandline_operator.metrics.numbers import Numbers
+from strandline_operator.model.nodes import NodeMarks
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob
 from strandline_operator.model.plan import AttemptEnd, Resource
 from strandline_operator.model.view import AttemptObject, PipelineView, Refusal
-from strandline_operator.reconcile.caches.cluster_cache import ClusterCache
+from strandline_operator.reconcile.caches.cluster_cache import NODE, ClusterCache
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
+from strandline_operator.reconcile.caches.nodes import NodeMemory
 from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner, find_owner
 from strandline_operator.reconcile.dependents import Dependents
 from strandline_operator.reconcile.drivers import DriverTalk, Poller
@@ -83,6 +85,7 @@ class Service:
         self._world = world
         self._numbers = numbers
         self._pods = PodMemory()
+        self._nodes = NodeMemory(is_allowed=settings.read_nodes)
         self._cache = ClusterCache.of(settings.watched_namespaces)
         self._seen_pipelines = SeenPipelines()
         self._dependents = Dependents()
@@ -94,6 +97,7 @@ class Service:
             defaults=NamespaceDefaults(settings.defaults_config_map),
             layer=settings.retry_defaults,
             cache=self._cache,
+            nodes=self._nodes,
             blind=self._list_blind,
             is_checked=limits.preflight,
         )
@@ -207,6 +211,8 @@ class Service:
             yield self._watch(Resource.RAYJOB, namespace, cache.rayjobs, self._see_child)
             yield self._watch(Resource.RAYCLUSTER, namespace, cache.rayclusters, self._see_child)
             yield self._watch(Resource.POD, namespace, cache.pods, self._see_pod)
+        if self._settings.read_nodes:
+            yield self._watch(Resource.NODE, None, self._nodes.watched, self._see_node)
 
     def _watch(
         self,
@@ -217,10 +223,13 @@ class Service:
     ) -> Watch[Seen]:
         is_foreign = resource in {Resource.RAYJOB, Resource.RAYCLUSTER}
         is_expected = not is_foreign or self._settings.kuberay_expected
-        selector = "" if resource is Resource.PIPELINE else select_all()
+        is_expected = is_expected and resource is not Resource.NODE
+        is_unlabelled = resource in {Resource.PIPELINE, Resource.NODE}
+        selector = "" if is_unlabelled else select_all()
         return Watch(
             self._world.server,
-            Scope(resource, namespace, selector),
+            # Without a watch nodes are read one by one, or not at all.
+            Scope(resource, namespace, selector, is_optional=resource is Resource.NODE),
             cache=cache,
             notify=notify,
             clock=self._world.clock,
@@ -246,6 +255,13 @@ class Service:
 
     def _see_pod(self, observation: Observation[Pod]) -> None:
         self._enqueue_owner(self._pods.note(observation))
+
+    def _see_node(self, observation: Observation[NodeMarks]) -> None:
+        """Take in a node whose marks have changed, and ask for passes of all with a pod there."""
+        self._nodes.note(observation)
+        for cache in self._cache.namespaces.values():
+            for pod in cache.pods.find((NODE, observation.value.name)):
+                self._enqueue_owner(find_owner(pod.meta))
 
     def _see_child(self, observation: Observation[RayJob] | Observation[RayClusterState]) -> None:
         self._enqueue_owner(find_owner(observation.value.meta))
@@ -288,7 +304,8 @@ class Service:
                 watch.scope.resource.value, "", watch.refused.status, watch.refused.message, "watch"
             )
             for watch in self.watches
-            if watch.refused is not None and watch.scope.namespace in {None, namespace}
+            if watch.refused is not None and not watch.scope.is_optional
+            if watch.scope.namespace in {None, namespace}
         )
 
     def _make_age(self, resource: Resource) -> Callable[[], float]:

@@ -21,6 +21,7 @@ from strandline_operator.reconcile.caches.own_kinds import read_attempt, read_pi
 
 Child = TypeVar("Child", Pod, RayJob, RayClusterState)
 Keys = tuple[Hashable, ...]
+NODE = "node"  # pods are found by the name of their node as well
 
 
 def _key_pipeline(pipeline: PipelineView) -> Keys:
@@ -35,12 +36,24 @@ def _key_child(child: Pod | RayJob | RayClusterState) -> Keys:
     return _key_labels(child.meta)
 
 
+def _key_pod(pod: Pod) -> Keys:
+    return (*_key_labels(pod.meta), (NODE, pod.node))
+
+
 def _key_labels(meta: Meta) -> Keys:
     """Return the keys of a pipeline's uid and of its name, each as a label has it."""
     return tuple(
         (label, meta.labels.get(label, ""), meta.namespace)
         for label in (PIPELINE_UID_LABEL, PIPELINE_LABEL)
     )
+
+
+def _cache_pods() -> ScopeCache[Pod]:
+    def read_pod(body: Body, before: Pod | None) -> Pod:
+        pod = Pod.read(body).follow(before)
+        return replace(pod, meta=replace(pod.meta, version=""))
+
+    return ScopeCache(read_pod, _key_pod)
 
 
 def _cache_children(read: Callable[[Body], Child]) -> ScopeCache[Child]:
@@ -66,7 +79,7 @@ class NamespaceCache:
     rayclusters: ScopeCache[RayClusterState] = field(
         default_factory=lambda: _cache_children(RayClusterState.read)
     )
-    pods: ScopeCache[Pod] = field(default_factory=lambda: _cache_children(Pod.read))
+    pods: ScopeCache[Pod] = field(default_factory=_cache_pods)
 
     @property
     def kinds(self) -> dict[Resource, ScopeCache[Any]]:

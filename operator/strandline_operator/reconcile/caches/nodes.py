@@ -1,19 +1,30 @@
-"""Looks at the nodes of pods that ought to have gone by now, and at no other node.
+"""Nodes of pods: how those stand whose pods ought to have gone, and what marks all of them.
 
-A node whose kubelet is silent keeps its pods for ever, and only its own object tells whether they
-may still run. Many pipelines can have pods on one node, so it is read once in a while for all. This
-room must not know what follows.
+A node whose kubelet is silent keeps its pods for ever, and only its own object, as the server has
+it now, tells whether they may still run. Who takes a node away is written there as well, and often
+gone before anybody asks: so marks are followed by a watch where nodes may be watched, else read
+when a pod comes to a node and when it goes, and what was seen last is kept. Many pipelines can have
+pods on one node, so it is read once in a while for all. This room must not know what follows.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any, NamedTuple
 
-from strandline_operator.cluster.api import Api
-from strandline_operator.cluster.errors import ApiError
-from strandline_operator.model.nodes import NodeState, NodeView, read_node
+from strandline_operator.cluster.api import Api, Body
+from strandline_operator.cluster.errors import ApiError, Forbidden
+from strandline_operator.cluster.scope_cache import Observation, ScopeCache
+from strandline_operator.model.nodes import (
+    NodeMarks,
+    NodeState,
+    NodeView,
+    read_marks,
+    read_node,
+)
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.ttl_cache import TtlCache
@@ -21,6 +32,14 @@ from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 KEEP_SECONDS = 10.0
 # A kubelet that answers needs some seconds more than the pod's grace.
 OVERDUE_SECONDS = 10.0
+# Of a pod and its node either may go first, and their watches are two.
+LATE_SECONDS = 10.0
+# A right that is missing is missing on purpose.
+FORBIDDEN_SECONDS = 3_600.0
+# Some 300 bytes each. Of nodes that are gone, and of pods.
+MOST_GONE, MOST_PODS = 2_000, 10_000
+# Requests of one pass, where nodes can't be watched; a pass is not held up by a pool of hundreds.
+MOST_READS = 8
 
 
 def list_suspects(pods: Iterable[Pod], now: float) -> tuple[str, ...]:
@@ -34,19 +53,138 @@ def is_overdue(pod: Pod, now: float) -> bool:
     return pod.meta.gone_by is not None and now > pod.meta.gone_by + OVERDUE_SECONDS
 
 
+def cache_nodes() -> ScopeCache[NodeMarks]:
+    """Return an empty cache of all nodes, of which only the marks are kept."""
+
+    def read(body: Body, _: NodeMarks | None) -> NodeMarks:
+        return read_marks(body)
+
+    return ScopeCache(read, lambda marks: (marks.name,))
+
+
+class _NodeRead(NamedTuple):
+    """A node as the server had it: how it stands, and its marks; None: it has none, or not now."""
+
+    view: NodeView
+    marks: NodeMarks | None = None
+
+
+class _LastMarks(NamedTuple):
+    """Marks of a pod's node, and since when the pod is gone."""
+
+    marks: NodeMarks
+    gone: float
+
+
 @dataclass(slots=True)
 class NodeMemory:
-    """Nodes as they were read last."""
+    """Nodes as they were read last.
 
-    _kept: TtlCache[str, NodeView] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
+    Attributes:
+        is_allowed: nodes may be asked for; else nothing is known of any.
+        watched: what a watch of all nodes has seen, where there is one.
+    """
+
+    is_allowed: bool = True
+    watched: ScopeCache[NodeMarks] = field(default_factory=cache_nodes)
+    _kept: TtlCache[str, _NodeRead] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
+    _last: OrderedDict[str, NodeMarks] = field(default_factory=OrderedDict)
+    _of_pods: OrderedDict[str, _LastMarks] = field(default_factory=OrderedDict)
+    _blind_until: float = float("-inf")
 
     async def look(self, api: Api, names: Iterable[str], now: float) -> dict[str, NodeView]:
         """Return nodes by name; one that can't be read for want of rights, or now, is unread."""
-        return {name: await self._kept.read(name, now, partial(_read, api, name)) for name in names}
+        return {name: (await self._read(api, name, now)).view for name in names}
+
+    def note(self, observation: Observation[NodeMarks]) -> None:
+        """Record that the watch saw a node, or that it went; the marks of one that went are kept.
+
+        Its pods go after it.
+        """
+        marks = observation.value
+        if observation.is_gone:
+            _put(self._last, marks.name, replace(marks, is_gone=True), MOST_GONE)
+        else:
+            self._last.pop(marks.name, None)
+
+    async def read_marks(
+        self, api: Api, pods: Iterable[Pod], gone: Iterable[Pod], now: float
+    ) -> dict[str, NodeMarks]:
+        """Return the marks of pods' nodes by uid of the pod; of pods that went, as they were then.
+
+        A node that takes no pod any more may be emptied and removed long after its last one went.
+        """
+        living, ended = ([pod for pod in found if pod.node] for found in (pods, gone))
+        if self.is_allowed and not self.watched.is_current(now):
+            new = [pod for pod in ended if pod.meta.uid not in self._of_pods]
+            await self._read_unwatched(api, living, new, now)
+        found = {pod.meta.uid: self._find(pod.node, now) for pod in living}
+        for pod in ended:
+            known = self._of_pods.get(pod.meta.uid)
+            if known is None or now - known.gone < LATE_SECONDS:
+                known = self._keep(pod, known, now)
+            if known is not None:
+                found[pod.meta.uid] = known.marks
+        return {uid: marks for uid, marks in found.items() if marks is not None}
+
+    def _keep(self, pod: Pod, known: _LastMarks | None, now: float) -> _LastMarks | None:
+        marks = self._find(pod.node, now)
+        if marks is None:
+            return known
+        last = _LastMarks(marks, now if known is None else known.gone)
+        _put(self._of_pods, pod.meta.uid, last, MOST_PODS)
+        return last
+
+    def _find(self, name: str, now: float) -> NodeMarks | None:
+        """Return what was seen of a node last; None: nothing."""
+        watched = next(iter(self.watched.find(name)), None)
+        if watched is not None and self.watched.is_current(now):
+            return watched
+        return self._last.get(name, watched)
+
+    async def _read_unwatched(
+        self, api: Api, living: list[Pod], gone: list[Pod], now: float
+    ) -> None:
+        """Read nodes of pods that go or have gone, and those that were never seen."""
+        wanted = [pod.node for pod in (*gone, *filter(_is_leaving, living))]
+        wanted += [pod.node for pod in living if not self._has(pod.node)]
+        for name in list(dict.fromkeys(wanted))[:MOST_READS]:
+            if now < self._blind_until:
+                return
+            await self._read(api, name, now)
+
+    def _has(self, name: str) -> bool:
+        """Return whether a node was seen that a pod can be on; another may have the name anew."""
+        known = self._last.get(name)
+        return known is not None and not known.is_gone
+
+    async def _read(self, api: Api, name: str, now: float) -> _NodeRead:
+        found = await self._kept.read(name, now, partial(self._ask, api, name, now))
+        if found.marks is not None:
+            _put(self._last, name, found.marks, MOST_GONE)
+        elif found.view.state is NodeState.GONE:
+            known = self._last.get(name, NodeMarks(name, is_known=False))
+            _put(self._last, name, replace(known, is_gone=True), MOST_GONE)
+        return found
+
+    async def _ask(self, api: Api, name: str, now: float) -> _NodeRead:
+        try:
+            body = await api.get(Resource.NODE, None, name)
+        except Forbidden:
+            self._blind_until = now + FORBIDDEN_SECONDS
+            return _NodeRead(NodeView(NodeState.UNREAD))
+        except ApiError:
+            return _NodeRead(NodeView(NodeState.UNREAD))
+        return _NodeRead(read_node(body), None if body is None else read_marks(body))
 
 
-async def _read(api: Api, name: str) -> NodeView:
-    try:
-        return read_node(await api.get(Resource.NODE, None, name))
-    except ApiError:
-        return NodeView(NodeState.UNREAD)
+def _is_leaving(pod: Pod) -> bool:
+    return bool(pod.meta.is_deleting or pod.disruption or pod.reason or pod.phase == "Failed")
+
+
+def _put(kept: OrderedDict[str, Any], key: str, value: object, most: int) -> None:
+    """Keep a value as the newest, and no more of them than allowed."""
+    kept.pop(key, None)
+    kept[key] = value
+    while len(kept) > most:
+        kept.popitem(last=False)

@@ -1,20 +1,24 @@
-"""Warnings about what does not get to start, and about nothing else.
+"""Events about what does not get to start, and what is taken away, and about nothing else.
 
-A mount that fails, a policy that refuses and the words of a probe stand in events alone, and nobody
-tells us of those: so the events of a few objects are asked for while an attempt starts, at most
-every few seconds. This room must not know what a warning means.
+A mount that fails, a policy that refuses, the words of a probe, and why Karpenter ends a node stand
+in events alone, and nobody tells us of those: so the events of a few objects are asked for while an
+attempt starts or a pod is evicted, at most every few seconds. This room must not know what an event
+means.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from strandline_api.names import ATTEMPT_LABEL, ROLE_LABEL
 from strandline_operator.cluster.api import Api
 from strandline_operator.cluster.errors import ApiError
+from strandline_operator.decide.disruptions import is_unexplained
 from strandline_operator.decide.obstacles.delays import is_unmade
+from strandline_operator.model.nodes import NodeMarks
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob
 from strandline_operator.reconcile.caches.ttl_cache import TtlCache
@@ -47,6 +51,16 @@ def list_stuck(
     return tuple(_list_names(rayjob, cluster, mine, now))[:MOST_OBJECTS]
 
 
+def list_taken(pods: Iterable[Pod], marks: Mapping[str, NodeMarks]) -> tuple[str, ...]:
+    """Return names of pods that are evicted by whoever says only in events why."""
+    names = (
+        pod.meta.name
+        for pod in pods
+        if (pod.disruption or pod.meta.is_deleting) and is_unexplained(marks.get(pod.meta.uid))
+    )
+    return tuple(dict.fromkeys(names))[:MOST_OBJECTS]
+
+
 def _list_names(
     rayjob: RayJob, cluster: RayClusterState | None, pods: list[Pod], now: float
 ) -> Iterator[str]:
@@ -72,11 +86,19 @@ def _number(meta: Meta) -> str:
     return meta.labels.get(ATTEMPT_LABEL, "")
 
 
+class _Key(NamedTuple):
+    """Whose events; all of them, or only warnings."""
+
+    namespace: str
+    name: str
+    is_all: bool = False
+
+
 @dataclass(slots=True)
 class NoticeMemory:
     """Warnings as they were read last, by namespace and name of what they are about."""
 
-    _kept: TtlCache[tuple[str, str], tuple[Notice, ...]] = field(
+    _kept: TtlCache[_Key, tuple[Notice, ...]] = field(
         default_factory=lambda: TtlCache(KEEP_SECONDS)
     )
 
@@ -87,13 +109,23 @@ class NoticeMemory:
 
         What is not read is only not told: nothing is decided by the absence of a warning.
         """
-        keys = [(namespace, name) for name in names]
+        return await self._look(api, [_Key(namespace, name) for name in names], now)
+
+    async def look_at_all(
+        self, api: Api, namespace: str, names: Iterable[str], now: float
+    ) -> tuple[Notice, ...]:
+        """Return the same, with what is no warning."""
+        keys = [_Key(namespace, name, is_all=True) for name in names]
+        return await self._look(api, keys, now)
+
+    async def _look(self, api: Api, keys: list[_Key], now: float) -> tuple[Notice, ...]:
         found = [await self._kept.read(key, now, partial(self._ask, api, key)) for key in keys]
         return tuple(notice for notices in found for notice in notices)
 
-    async def _ask(self, api: Api, key: tuple[str, str]) -> tuple[Notice, ...]:
+    async def _ask(self, api: Api, key: _Key) -> tuple[Notice, ...]:
+        ask = api.list_events if key.is_all else api.list_warnings
         try:
-            return tuple(map(Notice.read, await api.list_warnings(*key)))
+            return tuple(map(Notice.read, await ask(key.namespace, key.name)))
         except ApiError:
             # What was read before stands while nobody answers: it says itself how old it is.
             kept = self._kept.find_any(key)

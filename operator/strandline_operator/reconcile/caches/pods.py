@@ -48,10 +48,12 @@ class PodMemory:
         pod = observation.value
         pipeline = find_owner(pod.meta)
         if observation.is_gone:
+            before = self._live.get(pipeline, {}).get(pod.meta.uid)
             _take_out(self._live, pipeline, pod.meta.uid)
-            self._mark_gone(pipeline, pod)
+            self._mark_gone(pipeline, pod.follow(before))
         elif pod.meta.uid not in self._order:
-            self._live.setdefault(pipeline, {})[pod.meta.uid] = pod
+            mine = self._live.setdefault(pipeline, {})
+            mine[pod.meta.uid] = pod.follow(mine.get(pod.meta.uid))
         return pipeline
 
     def live(self, pipeline: PodOwner) -> dict[str, Pod]:
@@ -72,7 +74,9 @@ class PodMemory:
                 not is gone, though the watch has not told yet.
         """
         gone = {pod.meta.uid: pod for pod in self.gone(pipeline)}
-        living = tuple(pod for pod in listed if pod.meta.uid not in gone)
+        living = tuple(
+            pod.follow(before.get(pod.meta.uid)) for pod in listed if pod.meta.uid not in gone
+        )
         seen = {pod.meta.uid for pod in living}
         lost = (
             replace(pod, is_gone=True)

@@ -1,0 +1,106 @@
+"""Tells drivers of running attempts which of their nodes are about to go, once of each.
+
+A driver that is told can empty a node in time; one that can't be told loses what was there, as
+before, so nothing waits for it for long and nothing fails. What was told is remembered here alone:
+after a restart it is told once more, which a driver takes. This room must not know what goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+
+from strandline_api.outcome.reader_token import derive_notice_token
+from strandline_operator.cluster.api import Api
+from strandline_operator.cluster.driver import DriverAddress, send_notice
+from strandline_operator.cluster.errors import ApiError
+from strandline_operator.model.plan import Departure
+
+_LOGGER = logging.getLogger(__name__)
+# Of drivers of an earlier version, which know no such page.
+_UNKNOWN = frozenset({404, 405, 501})
+_TAKEN = 200
+MOST_TRIES = 5
+# Of one pass; those with the least time go first, and the next pass has the rest.
+MOST_AT_ONCE = 32
+RETRY_SECONDS = 1.0
+_Mark = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Report:
+    """What the driver of an attempt was told.
+
+    Attributes:
+        tries: how often, by pod and mark, where it has not taken it yet.
+        is_deaf: it does not know what it is told.
+    """
+
+    attempt: str
+    accepted_marks: set[_Mark] = field(default_factory=set)
+    tries: dict[_Mark, int] = field(default_factory=dict)
+    is_deaf: bool = False
+
+
+@dataclass(slots=True)
+class DepartureReports:
+    """What drivers were told, by uid of the pipeline: one attempt of each."""
+
+    _reports: dict[str, _Report] = field(default_factory=dict)
+
+    async def report(
+        self, api: Api, pipeline: str, departures: tuple[Departure, ...], port: int
+    ) -> bool:
+        """Tell a driver what it has not been told; return whether something is left to tell soon.
+
+        Args:
+            port: where drivers answer.
+        """
+        if not departures:
+            return False
+        report = self._find(pipeline, departures[0].attempt)
+        due = [each for each in departures if _is_due(report, each)]
+        due.sort(key=lambda each: each.seconds)
+        await asyncio.gather(*(_report(api, report, each, port) for each in due[:MOST_AT_ONCE]))
+        return any(_is_due(report, each) for each in departures)
+
+    def forget(self, pipeline: str) -> None:
+        """Forget a pipeline that is gone."""
+        self._reports.pop(pipeline, None)
+
+    def _find(self, pipeline: str, attempt: str) -> _Report:
+        report = self._reports.get(pipeline)
+        if report is None or report.attempt != attempt:
+            report = self._reports[pipeline] = _Report(attempt)
+        return report
+
+
+def _identify(departure: Departure) -> _Mark:
+    return departure.pod, departure.mark
+
+
+def _is_due(report: _Report, departure: Departure) -> bool:
+    mark = _identify(departure)
+    return (
+        not report.is_deaf
+        and mark not in report.accepted_marks
+        and report.tries.get(mark, 0) < MOST_TRIES
+    )
+
+
+async def _report(api: Api, report: _Report, departure: Departure, port: int) -> None:
+    mark = _identify(departure)
+    report.tries[mark] = report.tries.get(mark, 0) + 1
+    address = DriverAddress(departure.head, port, derive_notice_token(departure.attempt))
+    body = {"node": departure.node, "seconds": departure.seconds, "why": departure.why}
+    try:
+        status = await send_notice(api, address, body)
+    except ApiError as error:
+        _LOGGER.info("a driver could not be told that %s: %s", departure.why, error)
+        return
+    if status in _UNKNOWN:
+        report.is_deaf = True
+    elif status == _TAKEN:
+        report.accepted_marks.add(mark)
+        _LOGGER.info("told a driver: %s, in %g s", departure.why, departure.seconds)

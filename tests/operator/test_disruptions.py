@@ -1,0 +1,187 @@
+"""Who took a pod's node: one test for each row of the table, with objects as they are written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from disruption_rows import COLLECTED, EVICTED, ROWS, SHUT, D, Row, taint
+from node_bodies import (
+    GKE_SPOT,
+    KARPENTER_SPOT,
+    spell_end,
+    spell_node,
+    spell_pod,
+    spell_status,
+)
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.disruptions import Disruption
+from strandline_api.outcome.evidence import Evidence
+from strandline_operator.decide.disruptions import CONDITIONS, TAINTS, find_mark
+from strandline_operator.decide.evidence import find_pod_evidence
+from strandline_operator.model.nodes import NodeMarks, read_marks
+from strandline_operator.model.notices import Notice
+from strandline_operator.model.objects import Pod
+
+Json = dict[str, Any]
+
+
+def read_row(row: Row, **spec: Any) -> list[Evidence]:
+    pod = Pod.read(spell_pod(row.status, **spec), is_gone=row.is_gone)
+    return list(find_pod_evidence(pod, None if row.node is None else read_marks(row.node)))
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_who_took_a_pod_is_named(name: str) -> None:
+    row = ROWS[name]
+    seen = read_row(row)[0]
+    assert (seen.details["reason"], seen.cause) == (row.kind, row.kind.cause)
+    assert seen.message.startswith(f"head corpus-1-head: {row.says}")
+    assert seen.details["node"] == "node-1"
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_pod_that_was_taken_was_not_killed(name: str) -> None:
+    assert {seen.cause for seen in read_row(ROWS[name])} <= {
+        Cause.PREEMPTED,
+        Cause.EVICTED,
+        Cause.NODE_LOST,
+    }
+
+
+def test_every_kind_and_every_mark_has_a_row() -> None:
+    # Who it was is only in Karpenter's events, which are below.
+    by_events = {D.NODE_CONSOLIDATED, D.NODE_DRIFTED, D.NODE_EXPIRED}
+    assert {row.kind for row in ROWS.values()} == set(Disruption) - by_events
+    played = [read_marks(row.node) for row in ROWS.values() if row.node is not None]
+    taints = {name for marks in played for name, _ in marks.taints}
+    conditions = {name for marks in played for name, _ in marks.conditions}
+    assert {mark.name for mark in TAINTS} <= taints
+    assert {mark.name for mark in CONDITIONS} <= conditions
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "kind"),
+    [
+        ("Evicted", "Evicted pod: Underutilized", D.NODE_CONSOLIDATED),
+        ("Evicted", "Evicted pod: Empty", D.NODE_CONSOLIDATED),
+        ("Evicted", "Evicted pod: Drifted", D.NODE_DRIFTED),
+        ("Evicted", "Evicted pod: Expired", D.NODE_EXPIRED),
+        ("Evicted", "Evicted pod: Forceful Termination", D.NODE_DISRUPTED),
+        ("DisruptionTerminating", "Disrupting Node: Underutilized/Delete", D.NODE_CONSOLIDATED),
+        ("DisruptionTerminating", "Disrupting Node: Drift/Replace", D.NODE_DRIFTED),
+        ("SpotInterrupted", "Spot interruption warning was triggered", D.SPOT_RECLAIMED),
+        ("Evicted", "The node was low on resource: empty-dir", D.NODE_DISRUPTED),
+        ("Killing", "Stopping container ray-head, which drifted", D.NODE_DISRUPTED),
+    ],
+)
+def test_karpenters_events_say_why(reason: str, message: str, kind: Disruption) -> None:
+    is_pods = reason == "Evicted"
+    about = {"kind": "Pod", "name": "corpus-1-head", "uid": "uid-of-head"}
+    event = {"involvedObject": about if is_pods else {"kind": "Node", "name": "node-1"}}
+    notice = Notice.read({**event, "reason": reason, "message": message})
+    marks = read_marks(taint("karpenter.sh/disrupted", "", KARPENTER_SPOT))
+    pod = Pod.read(spell_pod(EVICTED))
+    seen = next(find_pod_evidence(pod, marks, [notice]))
+    assert seen.details["reason"] == kind
+    other = Notice.read({"involvedObject": {"kind": "Pod", "uid": "other"}, "message": message})
+    seen = next(find_pod_evidence(pod, marks, [other]))
+    assert seen.details["reason"] == D.NODE_DISRUPTED
+
+
+ASKS = [
+    {"nodeSelector": {"cloud.google.com/gke-spot": "true"}},
+    {"nodeSelector": {"eks.amazonaws.com/capacityType": "SPOT"}},
+    {"tolerations": [{"key": "kubernetes.azure.com/scalesetpriority", "operator": "Equal",
+                      "value": "spot", "effect": "NoSchedule"}]},
+    {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{"matchExpressions": [
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}]}]}}}},
+]  # fmt: skip
+DOES_NOT_ASK = [
+    {},
+    {"nodeSelector": {"karpenter.sh/capacity-type": "on-demand"}},
+    {"tolerations": [{"operator": "Exists"}]},
+    {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{"matchExpressions": [
+            {"key": "karpenter.sh/capacity-type", "operator": "In",
+             "values": ["spot", "on-demand"]}]}]}}}},
+    {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": 7}}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("spec", ASKS)
+@pytest.mark.parametrize("status", [SHUT, COLLECTED])
+def test_a_pod_that_asks_for_spot_was_on_spot_where_its_node_can_not_be_read(
+    spec: Json, status: Json
+) -> None:
+    (seen,) = read_row(Row(D.SPOT_RECLAIMED, status, None, ""), **spec)
+    assert (seen.cause, seen.details["reason"]) == (Cause.PREEMPTED, D.SPOT_RECLAIMED)
+    # What the node itself says goes before a wish.
+    (seen,) = read_row(Row(D.NODE_SHUTDOWN, status, spell_node(), ""), **spec)
+    assert seen.cause is Cause.NODE_LOST
+
+
+@pytest.mark.parametrize("spec", DOES_NOT_ASK)
+def test_a_pod_that_would_do_without_spot_does_not_count_as_on_spot(spec: Json) -> None:
+    (seen,) = read_row(Row(D.NODE_SHUTDOWN, SHUT, None, ""), **spec)
+    assert seen.cause is Cause.NODE_LOST
+
+
+def test_a_pod_that_ends_by_itself_on_a_node_that_is_only_cordoned_was_not_taken() -> None:
+    cordoned = read_marks(spell_node(unschedulable=True, labels=GKE_SPOT))
+    pod = Pod.read(spell_pod(spell_status("Failed", state=spell_end(1))))
+    assert list(find_pod_evidence(pod, cordoned)) == []
+    killed = Pod.read(spell_pod(spell_status("Failed", state=spell_end(137))))
+    assert [seen.cause for seen in find_pod_evidence(killed, cordoned)] == [Cause.KILLED]
+
+
+def test_a_kill_for_memory_is_told_beside_a_shutdown() -> None:
+    status = {**SHUT, "containerStatuses": [
+        {"name": "ray-worker", "state": spell_end(137, "OOMKilled")}]}  # fmt: skip
+    found = {seen.cause for seen in read_row(Row(D.NODE_SHUTDOWN, status, None, ""))}
+    assert found == {Cause.NODE_LOST, Cause.OOM_KILLED}
+
+
+def test_law_only_a_shortage_and_a_limit_advise_to_raise_anything() -> None:
+    asking = {
+        kind for kind in Disruption if "aise" in kind.advice and "`consolidate" not in kind.advice
+    }
+    assert asking == {D.NODE_SHORTAGE, D.POD_OVER_LIMIT}
+    assert {kind for kind in Disruption if "requests" in kind.advice} == {D.NODE_SHORTAGE}
+
+
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+PARTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "metadata": ODD | st.fixed_dictionaries({"labels": ODD, "name": ODD}),
+        "spec": ODD | st.fixed_dictionaries(
+            {"taints": ODD, "affinity": ODD, "nodeSelector": ODD, "tolerations": ODD,
+             "terminationGracePeriodSeconds": ODD}),
+        "status": ODD | st.fixed_dictionaries(
+            {"conditions": ODD, "reason": ODD, "containerStatuses": ODD}),
+    },
+)  # fmt: skip
+
+
+@given(PARTS, PARTS)
+def test_law_odd_objects_are_read_without_an_error(pod: Json, node: Json) -> None:
+    list(find_pod_evidence(Pod.read(pod), read_marks(node)))
+    assert isinstance(find_mark(Pod.read(pod), read_marks(node)), object)
+
+
+def test_marks_keep_nothing_of_a_node_that_changes_by_itself() -> None:
+    node = spell_node(labels=GKE_SPOT)
+    before = read_marks(node)
+    node["status"]["conditions"][0]["lastHeartbeatTime"] = "2026-11-26T04:00:00Z"
+    node["status"]["images"] = [{"names": ["x"] * 50}]
+    node["metadata"]["resourceVersion"] = "7"
+    assert read_marks(node) == before == NodeMarks("node-1", is_spot=True)
